@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test mutants: puts each deliberate defect of tests/mutants into a copy of the tree, and runs the unit tests and
-then the simulation until one fails. A defect that none notices survives."""
+"""./pib test mutants: puts each deliberate defect of tests/mutants into a copy of the tree, and runs the tests that
+probably find it, then the other unit tests, then the simulation, until one fails. Defects of driver and provider have
+tests in guests instead. A defect that none notices survives."""
 
 import dataclasses
-import os
-import subprocess
+import pathlib
 import time
+from collections.abc import Iterator
 
-from lab import groups, paths, ui
+from lab import paths, ui
 from lab.build import mutant_tree
 from lab.build.mutant_tree import Test, Tree
-from lab.testing import mutant, simulate
+from lab.testing import guest_mutants, mutant, simulate
 from lab.testing.counts import FAILURE, Count
 from lab.testing.mutant import Mutant
 from lab.testing.progress import Progress, Stage
@@ -20,7 +21,6 @@ LEAST_SHARE = 0.95
 # A test that hangs is ended: after this multiple of its time without a defect, but not earlier than the least.
 SLOWER, LEAST_S = 20, 60
 UNCHANGED_S = 900
-MOST_BYTES = 8 << 30            # data of a test; a defect may allocate without end
 # Always the same ones, so that a mutant is found in each run or in none; other ones than those of the unit test.
 SEEDS = simulate.Wanted(seed=1000, seeds=200)
 SIMULATION = "simulation"
@@ -47,24 +47,8 @@ class Verdict:
         return not self.error and bool(self.found or self.mutant.survives)
 
 
-def run_test(test: Test, tree: Tree, limit_s: float) -> str:
-    """How the test fails; "": it passes."""
-    process = groups.RUNNING.start(["prlimit", f"--data={MOST_BYTES}", "--core=0", *test.argv], cwd=tree.build,
-                                   env={**os.environ, **dict(test.env)}, stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:
-        status = process.wait(limit_s)
-    except subprocess.TimeoutExpired:
-        return f"no end after {limit_s:.0f} s"
-    finally:
-        groups.stop(process)            # with the programs that it has started
-        groups.RUNNING.forget(process)
-        groups.RUNNING.check()
-    return f"status {status}" if status else ""
-
-
 class Hunt:
-    """The tests of a tree, and the time that each may take."""
+    """The tests of a tree, and the time that each takes without a defect, when it has run so."""
 
     def __init__(self, tree: Tree):
         self.tree = tree
@@ -74,44 +58,50 @@ class Hunt:
         self.simulation = dataclasses.replace(program, name=SIMULATION, argv=(program.argv[0], *SEEDS.arguments()))
         self.seconds: dict[str, float] = {}
 
-    def run_unchanged(self) -> None:
-        """Without a defect all tests must pass."""
-        self.tree.compile(list(self.unit.values()))
-        ui.say("running the tests without a defect")
-        for test in [*self.unit.values(), self.simulation]:
+    def run_unchanged(self, tests: list[Test]) -> None:
+        """Without a defect tests must pass. Those that have are not run again."""
+        new = [test for test in tests if test.name not in self.seconds]
+        if not new:
+            return
+        self.tree.compile(new)
+        ui.say(f"running {len(new)} tests without a defect")
+        for test in new:
             began = time.monotonic()
-            if failure := run_test(test, self.tree, UNCHANGED_S):
-                raise ui.LabError(f"{test.name} fails without a mutant ({failure}). Mend that first:  ./pib test unit")
+            if failure := self.tree.run(test, UNCHANGED_S):
+                raise mutant.TestsFail(f"{test.name} fails without a mutant ({failure}). Mend that first:  "
+                                       "./pib test unit")
             self.seconds[test.name] = time.monotonic() - began
 
     def _first_failure(self, tests: list[Test]) -> str:
         self.tree.compile(tests)
         for test in tests:
-            if failure := run_test(test, self.tree, max(LEAST_S, SLOWER * self.seconds[test.name])):
+            if failure := self.tree.run(test, max(LEAST_S, SLOWER * self.seconds[test.name])):
                 return f"{test.name} ({failure})"
         return ""
 
+    def _find_among(self, wanted: Mutant, tests: list[Test]) -> str:
+        self.run_unchanged(tests)
+        with mutant.applied(self.tree.source, wanted):
+            return self._first_failure(sorted(tests, key=lambda test: self.seconds[test.name]))
+
     def find(self, wanted: Mutant) -> str:
-        """The test that finds the mutant: the likely ones run first, then the quick ones."""
+        """The test that finds the mutant. Most are found by the likely tests, and need no others to be linked."""
         if unknown := [name for name in wanted.first if name not in self.unit]:
             raise ui.LabError(f"meson has no test {', '.join(unknown)}: correct the line 'First:' of "
                               f"{wanted.path.name}. Its tests:  meson test -C {self.tree.build} --list")
         first = [self.unit[name] for name in wanted.first]
-        others = sorted((test for test in self.unit.values() if test not in first),
-                        key=lambda test: self.seconds[test.name])
-        before = self.tree.contents(wanted.files())
-        try:
-            mutant.apply(self.tree.source, [wanted])
-            return self._first_failure(first) or self._first_failure([*others, self.simulation])
-        finally:
-            self.tree.restore(before)
+        others = [test for test in self.unit.values() if test not in first]
+        return self._find_among(wanted, first) or self._find_among(wanted, [*others, self.simulation])
 
-    def verdict(self, wanted: Mutant) -> Verdict:
-        try:
-            return Verdict(wanted, found=self.find(wanted))
-        except ui.LabError as error:
-            return Verdict(wanted, error=f"{error}\nA mutant must apply and compile: make it anew, see "
-                                         f"{mutant.README.name} beside it")
+
+def verdict(hunt: Hunt | guest_mutants.Hunt, wanted: Mutant) -> Verdict:
+    try:
+        return Verdict(wanted, found=hunt.find(wanted))
+    except mutant.TestsFail:
+        raise
+    except ui.LabError as error:
+        return Verdict(wanted, error=f"{error}\nA mutant must apply and compile: make it anew, see "
+                                     f"{mutant.README.name} beside it")
 
 
 def count(verdicts: list[Verdict]) -> Count:
@@ -124,19 +114,30 @@ def count(verdicts: list[Verdict]) -> Count:
     return total if found >= LEAST_SHARE * tried else total + FAILURE
 
 
+def _hunts(chosen: list[Mutant], directory: pathlib.Path) -> Iterator[tuple[Hunt | guest_mutants.Hunt, list[Mutant]]]:
+    """The mutants of each kind, and what hunts them. Those of one file come one after the other, so that each costs one
+    compilation of that file."""
+    ordered = sorted(chosen, key=lambda one: (one.files(), one.name))
+    host = [one for one in ordered if not one.guest]
+    tree = Tree(directory)
+    tree.bring()
+    if host:
+        tree.configure()
+        yield Hunt(tree), host
+    if in_guests := [one for one in ordered if one.guest]:
+        yield guest_mutants.Hunt(tree), in_guests
+
+
 def _try(progress: Progress, stage: Stage, chosen: list[Mutant]) -> list[Verdict]:
     verdicts = []
     with mutant_tree.opened() as directory:
-        tree = Tree(directory)
-        tree.bring()
-        tree.configure()
-        hunt = Hunt(tree)
-        hunt.run_unchanged()
-        for number, wanted in enumerate(chosen, 1):
-            verdicts.append(hunt.verdict(wanted))
-            print(verdicts[-1].line(), flush=True)
-            stage.count(number, len(chosen))
-            progress.show(stage)
+        for hunt, mutants in _hunts(chosen, directory):
+            for wanted in mutants:
+                began = time.monotonic()
+                verdicts.append(verdict(hunt, wanted))
+                print(f"{verdicts[-1].line()} ({time.monotonic() - began:.0f} s)", flush=True)
+                stage.count(len(verdicts), len(chosen))
+                progress.show(stage)
     return verdicts
 
 

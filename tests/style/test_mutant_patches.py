@@ -51,9 +51,21 @@ def test_first_names_tests_of_meson():
     assert wrong == {}
 
 
+def test_guest_names_tests_of_guests():
+    missing = {}
+    for one in mutant.load():
+        for name in one.guest:
+            file, _, test = name.partition("::")
+            path = paths.ROOT / file
+            if not path.is_file() or f"\ndef {test.partition('[')[0]}(" not in path.read_text():
+                missing[one.name] = name
+    assert missing == {}
+
+
 @pytest.mark.parametrize("text", [
     "", "The code is wrong.\nFirst: ib\n", f"{mutant.LICENCE}\nThe code is wrong.\n",
-    f"{mutant.LICENCE}\nThe code is wrong.\nFirst: ib\nSurvive: never\n", f"{mutant.LICENCE}\nFirst: ib\n"])
+    f"{mutant.LICENCE}\nThe code is wrong.\nFirst: ib\nSurvive: never\n", f"{mutant.LICENCE}\nFirst: ib\n",
+    f"{mutant.LICENCE}\nThe code is wrong.\nFirst: ib\nGuest: tests/guest/test_lab.py::test_the_release\n"])
 def test_an_incomplete_header_is_noticed(tmp_path, text):
     path = tmp_path / "x.patch"
     path.write_text(text + "\n--- a/x\n+++ b/x\n")

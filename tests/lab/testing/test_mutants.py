@@ -10,7 +10,7 @@ import pytest
 
 from lab import __main__ as command, paths, ui
 from lab.build import mutant_tree
-from lab.testing import mutant, mutants, parts
+from lab.testing import guest_mutants, mutant, mutants, parts
 from lab.testing.counts import Count
 from lab.testing.mutant import Mutant
 from lab.testing.mutants import Verdict
@@ -73,16 +73,32 @@ def hunt_in(tree: FakeTree) -> mutants.Hunt:
 
 def test_a_mutant_is_found_by_the_first_test_that_fails(tmp_path):
     tree = FakeTree(tmp_path, quick="true", reads=READS, slow="true", good="true")
-    verdict = hunt_in(tree).verdict(patch(tmp_path))
+    verdict = mutants.verdict(hunt_in(tree), patch(tmp_path))
     assert verdict.line() == "group-what: found by reads (status 1)"
+    others = ["simulate", "quick", "reads", "slow", mutants.SIMULATION]
     assert tree.ran() == ["good", "simulate", "quick", "reads"]
-    assert tree.compiled == [["good"], ["simulate", "quick", "reads", "slow", mutants.SIMULATION]]
+    assert tree.compiled == [["good"], others]
     assert (tree.source / "code").read_text() == CODE
+
+
+def test_tests_that_are_not_needed_are_neither_linked_nor_run(tmp_path):
+    tree = FakeTree(tmp_path, reads=READS, slow="true")
+    hunt = mutants.Hunt(tree)
+    for _ in range(2):
+        assert "found by reads" in mutants.verdict(hunt, patch(tmp_path, first="reads")).line()
+    assert tree.compiled == [["reads"]] * 3
+    assert tree.ran() == ["reads"] * 3
+
+
+def test_the_quickest_of_the_likely_tests_runs_first(tmp_path):
+    tree = FakeTree(tmp_path, slow="sleep 0.5", quick="true")
+    mutants.verdict(mutants.Hunt(tree), patch(tmp_path, first="slow, quick"))
+    assert tree.ran()[:4] == ["slow", "quick", "quick", "slow"]
 
 
 def test_a_mutant_that_no_test_finds_survives(tmp_path):
     tree = FakeTree(tmp_path, good="true")
-    verdict = hunt_in(tree).verdict(patch(tmp_path))
+    verdict = mutants.verdict(hunt_in(tree), patch(tmp_path))
     assert not verdict.is_good() and "SURVIVES" in verdict.line() and "Write a test" in verdict.line()
     assert tree.ran() == ["good", "simulate", "simulate --seed 1000 --seeds 200"]
 
@@ -96,7 +112,7 @@ def test_a_test_without_end_is_ended_with_its_children(tmp_path, monkeypatch):
     end = time.monotonic() + 120
     while not (tree.build / "child").exists() or not (tree.build / "child").read_text():
         assert time.monotonic() < end
-        assert "hangs (no end after" in hunt.verdict(patch(tmp_path, first="hangs")).line()
+        assert "hangs (no end after" in mutants.verdict(hunt, patch(tmp_path, first="hangs")).line()
     child = int((tree.build / "child").read_text())
     while os.path.exists(f"/proc/{child}") and "Z" not in pathlib.Path(f"/proc/{child}/stat").read_text().split()[2]:
         assert time.monotonic() < end
@@ -105,10 +121,10 @@ def test_a_test_without_end_is_ended_with_its_children(tmp_path, monkeypatch):
 
 def test_all_tests_must_pass_without_a_mutant(tmp_path):
     tree = FakeTree(tmp_path, bad="exit 3")
-    with pytest.raises(ui.LabError, match=r"bad fails without a mutant \(status 3\).*test unit"):
-        mutants.Hunt(tree).run_unchanged()
+    with pytest.raises(mutant.TestsFail, match=r"bad fails without a mutant \(status 3\).*test unit"):
+        mutants.verdict(mutants.Hunt(tree), patch(tmp_path, first="bad"))
     hunt = mutants.Hunt(FakeTree(tmp_path / "other", good="true"))
-    hunt.run_unchanged()
+    mutants.verdict(hunt, patch(tmp_path))
     assert set(hunt.seconds) == {"good", "simulate", mutants.SIMULATION}
 
 
@@ -116,7 +132,7 @@ def test_all_tests_must_pass_without_a_mutant(tmp_path):
     ("none", PATCH, "no test none"), ("good", PATCH.replace("-right", "-left"), "does not apply")])
 def test_a_mutant_that_cannot_be_tried_is_an_error(tmp_path, first, text, expected):
     tree = FakeTree(tmp_path, good="true")
-    verdict = hunt_in(tree).verdict(patch(tmp_path, first, text))
+    verdict = mutants.verdict(hunt_in(tree), patch(tmp_path, first, text))
     assert expected in verdict.line() and not verdict.is_good()
     assert (tree.source / "code").read_text() == CODE
 
@@ -127,8 +143,53 @@ def test_a_mutant_that_does_not_compile_is_an_error(tmp_path, monkeypatch):
     def fail(_tests):
         raise ui.LabError("compiling: failed (status 1)")
     monkeypatch.setattr(tree, "compile", fail)
-    verdict = hunt_in(tree).verdict(patch(tmp_path))
+    verdict = mutants.verdict(hunt_in(tree), patch(tmp_path))
     assert "ERROR: compiling" in verdict.line() and "README.md" in verdict.line() and not verdict.is_good()
+
+
+def in_guest(folder: pathlib.Path) -> Mutant:
+    return patch(folder, text=PATCH.replace("First: {first}", "Guest: tests/guest/test_x.py::test_y"))
+
+
+class FakeGuests(guest_mutants.Hunt):
+    """Its test passes if the code is right, and ends with a status otherwise."""
+
+    def __init__(self, tree: mutant_tree.Tree, monkeypatch, compiles: str = ""):
+        super().__init__(tree)
+        self.compiles, self.runs = compiles, 0
+        monkeypatch.setattr(tree, "run", self._run)
+
+    def _build(self) -> None:
+        if self.compiles and "right" not in (self.tree.source / "code").read_text():
+            raise ui.LabError(self.compiles)
+
+    def _run(self, test: mutant_tree.Test, _limit: float) -> str:
+        assert test.argv[-1] == str(self.tree.source / "tests/guest/test_x.py::test_y")
+        assert dict(test.env)["PYTHONPATH"] == str(self.tree.source)
+        self.runs += 1
+        return "" if "right" in (self.tree.source / "code").read_text() else "status 1"
+
+
+def test_a_defect_of_the_driver_is_found_in_a_guest(tmp_path, monkeypatch):
+    hunt = FakeGuests(FakeTree(tmp_path), monkeypatch)
+    for _ in range(2):
+        assert mutants.verdict(hunt, in_guest(tmp_path)).line() == \
+            "group-what: found by tests/guest/test_x.py::test_y (status 1)"
+    assert hunt.runs == 3       # once without the defect
+    assert (hunt.tree.source / "code").read_text() == CODE
+
+
+def test_a_driver_that_does_not_compile_is_no_find(tmp_path, monkeypatch):
+    hunt = FakeGuests(FakeTree(tmp_path), monkeypatch, compiles="compiling: failed")
+    verdict = mutants.verdict(hunt, in_guest(tmp_path))
+    assert "ERROR: compiling" in verdict.line() and not verdict.is_good()
+
+
+def test_a_test_in_a_guest_must_pass_without_a_defect(tmp_path, monkeypatch):
+    tree = FakeTree(tmp_path)
+    (tree.source / "code").write_text("wrong")
+    with pytest.raises(mutant.TestsFail, match="test_y fails without a mutant.*test guest"):
+        mutants.verdict(FakeGuests(tree, monkeypatch), in_guest(tmp_path))
 
 
 def verdicts(tmp_path: pathlib.Path, found: int, survivors: int, explained: int = 0, errors: int = 0) -> list[Verdict]:

@@ -112,7 +112,11 @@ TEST_CASE("a Q_Key must match, and bit 31 of a WQE's Q_Key selects the QP's own"
     wr.qkey = 0x80000000;
     t.send(wr);
     CHECK(t.pair.b.poll(t.qb));
-    CHECK(t.pair.a.poll_all(t.qa).size() == 2);
+    t.pair.b.post_recv(t.qb, {t.to.all()});
+    wr.qkey = 0x80000000 | (kQkey + 1);
+    t.send(wr);
+    CHECK(t.pair.b.poll(t.qb));
+    CHECK(t.pair.a.poll_all(t.qa).size() == 3);
 }
 
 TEST_CASE("limited members reject each other's P_Key, and violations are reported") {
@@ -160,6 +164,19 @@ TEST_CASE("a GSI WQE names its P_Key, and a GSI QP accepts each P_Key of the tab
     const auto sent = t.pair.a.poll_all(t.qa);
     CHECK(sent.back().status == PIB_HCA_WC_LOC_QP_OP_ERR);
     CHECK(t.pair.a.state(t.qa) == PIB_HCA_QPS_SQE);
+}
+
+TEST_CASE("a GSI QP accepts the last P_Key of the table") {
+    Datagrams t(PIB_HCA_QP_GSI, kGsiQkey);
+    t.pair.b.post_recv(t.qb, {t.to.all()});
+    t.pair.a.port.pkeys.back() = t.pair.b.port.pkeys.back() = 0x8123;
+    SendWr wr = t.wr(256);
+    wr.qkey = kGsiQkey;
+    wr.pkey_index = static_cast<uint16_t>(t.pair.a.port.pkeys.size() - 1);
+    t.send(wr);
+    const auto cqe = t.pair.b.poll(t.qb);
+    REQUIRE(cqe);
+    CHECK(cqe->pkey_index == wr.pkey_index);
 }
 
 TEST_CASE("the SMI uses VL15 and permissive LIDs and checks neither P_Key nor Q_Key") {

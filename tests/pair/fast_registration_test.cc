@@ -188,6 +188,34 @@ TEST_CASE("an invalidation of another key is refused") {
     CHECK(f.b.mpt.check({.pd = 1, .privileged = false}, {reg.key, kIova, 8, 0}));
 }
 
+TEST_CASE("a fast region with a bound window is not invalidated") {
+    const bool remote = GENERATE(false, true);
+    Fast f;
+    auto reg = f.registration();
+    reg.access = Hca::kAllAccess | PIB_HCA_ACCESS_MW_BIND;
+    REQUIRE(f.result(f.b, f.qb, reg_mr(reg)) == PIB_HCA_WC_SUCCESS);
+    const uint32_t window = *f.b.mpt.alloc_window({.pd = 1, .type = PIB_HCA_MW_TYPE_1, .key = 1});
+    REQUIRE(f.result(f.b, f.qb,
+                     bind_mw({.rkey = next_key(window),
+                              .lkey = reg.key,
+                              .access = PIB_HCA_ACCESS_REMOTE_WRITE,
+                              .reserved = 0,
+                              .addr = kIova,
+                              .length = 4096})) == PIB_HCA_WC_SUCCESS);
+    if (remote) {
+        f.b.post_recv(f.qb, {});
+        f.a.post(f.qa, send_with_inv(reg.key));
+        f.settle();
+        CHECK(f.b.poll(f.qb)->status == PIB_HCA_WC_REM_INV_REQ_ERR);
+    } else {
+        CHECK(f.result(f.b, f.qb, local_inv(reg.key)) == PIB_HCA_WC_MW_BIND_ERR);
+    }
+    const KeyUser owner{.pd = 1, .privileged = true};
+    CHECK(f.b.mpt.check(owner, {reg.key, kIova, 8, 0}));
+    REQUIRE(f.b.mpt.dealloc_window(window) == CmdStatus::kOk);
+    CHECK(f.b.mpt.invalidate_local(owner, reg.key));
+}
+
 TEST_CASE("a peer invalidates an R_Key once, and no L_Key") {
     Fast f;
     auto reg = f.registration();

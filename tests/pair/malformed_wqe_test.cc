@@ -186,6 +186,26 @@ TEST_CASE("an impossible producer moves the QP alone to Error") {
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
+TEST_CASE("requests under way keep their places in the queue") {
+    const bool overrun = GENERATE(false, true);
+    const SendWr wr{.opcode = PIB_HCA_WQE_RDMA_WRITE};
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0}, {.log_depth = 2});
+    pair.filter = [](const pib::ib::PacketView&) { return false; };
+    for (int i = 0; i < 3; ++i) {
+        pair.a.post(qa, wr);
+    }
+    pair.settle();
+    pair.a.write_send(qa, wr);
+    if (overrun) {
+        pair.a.write_send(qa, wr);  // in the place of the first one
+    }
+    pair.a.ring(qa);
+    pair.settle();
+    CHECK(pair.a.state(qa) == (overrun ? PIB_HCA_QPS_ERR : PIB_HCA_QPS_RTS));
+    CHECK(pair.a.saw_event(PIB_HCA_EVENT_QP_FATAL, qa.qpn) == overrun);
+}
+
 TEST_CASE("a full queue works, and its counters wrap around") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({}, {.log_depth = 2});

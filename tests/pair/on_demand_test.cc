@@ -33,7 +33,12 @@ struct OnDemand {
     }
     void show(uint32_t page, bool writable) {
         const uint64_t bits = PIB_HCA_ON_DEMAND_READ | (writable ? PIB_HCA_ON_DEMAND_WRITE : 0);
-        hca.host.poke<uint64_t>(table + 8 * page, (memory + 4096 * page) | bits);
+        hca.host.poke<uint64_t>(table + 8 * page, bus_address(page) | bits);
+    }
+    // Neighbours in the region are none in memory.
+    uint64_t bus_address(uint64_t page) const { return memory + 4096 * (kPages - 1 - page); }
+    uint64_t bus_of(uint64_t at) const {
+        return bus_address((kOffset + at) / 4096) + (kOffset + at) % 4096;
     }
     void hide(uint32_t page) { hca.host.poke<uint64_t>(table + 8 * page, 0); }
     void hide_all() {
@@ -68,10 +73,10 @@ struct OnDemand {
     pib_hca_sge sge(uint32_t length) const {
         return {.addr = kIova, .length = length, .lkey = key};
     }
-    uint8_t byte(uint64_t at) const { return hca.host.peek<uint8_t>(memory + kOffset + at); }
+    uint8_t byte(uint64_t at) const { return hca.host.peek<uint8_t>(bus_of(at)); }
     void fill(uint32_t length, uint8_t seed) {
         for (uint32_t at = 0; at < length; ++at) {
-            hca.host.poke<uint8_t>(memory + kOffset + at, static_cast<uint8_t>(at * 7 + seed));
+            hca.host.poke<uint8_t>(bus_of(at), static_cast<uint8_t>(at * 7 + seed));
         }
     }
 
@@ -153,12 +158,12 @@ TEST_CASE("both sides fault in the absent pages of a message") {
 
 TEST_CASE("an atomic executes once although its pages arrive late") {
     Paging p;
-    p.to.hca.host.poke<uint64_t>(p.to.memory + kOffset, 40);
+    p.to.hca.host.poke<uint64_t>(p.to.bus_of(0), 40);
     SendWr add = p.wr(PIB_HCA_WQE_FETCH_ADD, 8);
     add.swap_or_add = 2;
     CHECK(p.result(add).status == PIB_HCA_WC_SUCCESS);
-    CHECK(p.to.hca.host.peek<uint64_t>(p.to.memory + kOffset) == 42);
-    CHECK(p.from.hca.host.peek<uint64_t>(p.from.memory + kOffset) == 40);
+    CHECK(p.to.hca.host.peek<uint64_t>(p.to.bus_of(0)) == 42);
+    CHECK(p.from.hca.host.peek<uint64_t>(p.from.bus_of(0)) == 40);
     CHECK(p.from.faults == 1);
     CHECK(p.to.faults == 1);
 }

@@ -144,6 +144,18 @@ TEST_CASE("a QP migrates from a path that fails and loses no request") {
     CHECK(pair.send() == PIB_HCA_WC_RETRY_EXC_ERR);
 }
 
+TEST_CASE("the path that a QP migrates to has all retries") {
+    Migrating pair;
+    pair.arm();
+    unsigned tried = 0;
+    pair.filter = [&](const ib::PacketView& packet) {
+        return !by_primary(packet) &&
+               (packet.opcode().is_response() || ++tried > pair.attr.retry_cnt);
+    };
+    CHECK(pair.send() == PIB_HCA_WC_SUCCESS);
+    CHECK(tried == pair.attr.retry_cnt + 1u);
+}
+
 TEST_CASE("a stream continues when its path fails at any packet") {
     const auto at = static_cast<unsigned>(GENERATE(3, 10, 37));
     Migrating pair;

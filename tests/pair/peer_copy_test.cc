@@ -4,8 +4,10 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 
+#include "base/config.h"
 #include "key_requests.h"
 #include "pair.h"
+#include "queues/interface_pages.h"
 
 namespace pib::hca::test {
 namespace {
@@ -67,6 +69,32 @@ TEST_CASE("an offer is valid until it is acknowledged") {
     CHECK(test.pair.b.host.ram_writes != 0);
 }
 
+TEST_CASE("the VM is told of all memory that the switch has written") {
+    struct CountingHost : FakeHost {
+        void ram_written(uint64_t bus_addr, uint64_t length) override {
+            FakeHost::ram_written(bus_addr, length);
+            bytes += length;
+        }
+        uint64_t bytes = 0;
+    };
+    CountingHost host;
+    Mpt mpt(host, Limits::kMrs, Limits::kMrPages);
+    FakePeerCopy copy(host, mpt, 1);
+    Registration in{};
+    in.pd = 1;
+    in.access = Hca::kAllAccess;
+    in.iova = host.alloc(kBytes);
+    in.length = kBytes;
+    in.pages = page_list(contiguous(in.iova, kBytes));
+    const uint32_t key = mpt.create(in).value();
+    SgList target;
+    REQUIRE(mpt.locate({.pd = 1, .privileged = false}, {key, in.iova, kBytes, in.access}, target));
+    std::vector<link::BlockSegment> where;
+    REQUIRE(copy.core.begin_pull(1, 7, target, where));
+    REQUIRE(copy.core.end_pull(1, target, where));
+    CHECK(host.bytes == kBytes);
+}
+
 TEST_CASE("a retry sends packets and revokes the offer") {
     Writing test;
     test.pair.a.port.capacity = 1000;
@@ -115,6 +143,7 @@ TEST_CASE("a page of two regions is registered until both are destroyed") {
             {.offset = offset + page * 4096, .block = 0, .length = 4096});
     };
     CHECK((registered(0) && registered(1)));
+    CHECK_FALSE(registered(2));
     CHECK(hca.mpt.destroy(buffer.key) == CmdStatus::kOk);
     CHECK((registered(0) && !registered(1)));
     CHECK(hca.mpt.destroy(*key) == CmdStatus::kOk);
@@ -141,6 +170,22 @@ TEST_CASE("payload outside of shared memory is sent in packets") {
     pair.a.host.poke(from.addr + 5000, uint8_t{42});
     pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
                      .sges = {from.all()},
+                     .remote_addr = to.addr,
+                     .rkey = to.key});
+    pair.settle();
+    CHECK(pair.a.port.offers_sent == 0);
+    CHECK(pair.b.host.peek<uint8_t>(to.addr + 5000) == 42);
+}
+
+// The switch copies pages of regions alone.
+TEST_CASE("payload that no region covers is sent in packets") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({}, {.flags = PIB_HCA_QP_PRIVILEGED});
+    const uint64_t from = pair.a.host.alloc(kBytes);
+    const Buffer to = pair.b.make_buffer(kBytes);
+    pair.a.host.poke(from + 5000, uint8_t{42});
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_WRITE,
+                     .sges = {{.addr = from, .length = kBytes, .lkey = kPrivilegedLkey}},
                      .remote_addr = to.addr,
                      .rkey = to.key});
     pair.settle();
@@ -386,6 +431,18 @@ TEST_CASE("handles are unique, and as many are valid as there are slots") {
     const uint64_t newer = test.offers.open({.qpn = 3});
     CHECK((newer % link::kOfferSlots == 17 && newer > next));
     CHECK(test.control.slots[17].load() == newer);
+}
+
+TEST_CASE("the older one of two READ responses goes first") {
+    Slots test;
+    const uint64_t older = test.offers.open({.qpn = 1, .response = true});
+    const uint64_t newer = test.offers.open({.qpn = 1, .response = true});
+    for (unsigned i = 2; i < link::kOfferSlots; ++i) {
+        REQUIRE(test.offers.open({.qpn = 2}) != 0);
+    }
+    REQUIRE(test.offers.open({.qpn = 2}) != 0);
+    CHECK(test.control.slots[older % link::kOfferSlots].load() != older);
+    CHECK(test.control.slots[newer % link::kOfferSlots].load() == newer);
 }
 
 TEST_CASE("a revoked offer is being read until the switch reads another one") {

@@ -111,6 +111,26 @@ TEST_CASE("a QP sends its pending ACK before it is destroyed") {
     CHECK(cqes[0].status == PIB_HCA_WC_SUCCESS);
 }
 
+TEST_CASE("a QP that is destroyed before it has answered a READ acknowledges nothing") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0});
+    const Buffer to = pair.a.make_buffer(4096);
+    const Buffer from = pair.b.make_buffer(4096);
+    pair.b.port.capacity = 0;  // the response stays
+    pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
+                     .sges = {to.sge(0, 8)},
+                     .remote_addr = from.addr,
+                     .rkey = from.key});
+    const auto bytes = pair.a.port.sent.at(0);
+    pair.a.port.sent.clear();
+    pair.give(pair.b, ib::Burst(ib::PacketView::parse(bytes, ib::Crcs::kElided).value()));
+    pair.b.transport.run();
+    REQUIRE(pair.b.port.sent.empty());
+    pair.b.port.capacity = 64;
+    (void)pair.b.transport.verbs().destroy(qb.qpn);
+    CHECK(pair.b.port.sent.empty());
+}
+
 TEST_CASE("Reset discards posted requests") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -227,6 +227,19 @@ TEST_CASE("a SEND that is longer than the receive buffer") {
     }
 }
 
+// IBA 11.4.2.2.
+TEST_CASE("a receive that fails raises the event of solicited completions") {
+    constexpr uint32_t kCompletionEqn = 2;
+    const bool fits = GENERATE(true, false);
+    Connected t;
+    t.pair.b.post_recv(t.qb, {t.remote.sge(0, fits ? 64 : 8)});
+    REQUIRE(t.pair.b.cqs.doorbell(Hca::kUar, t.qb.cqn | PIB_HCA_DB_CQ_SOLICITED));
+    CHECK(t.send({.sges = {t.local.sge(0, 64)}}) ==
+          (fits ? PIB_HCA_WC_SUCCESS : PIB_HCA_WC_REM_INV_REQ_ERR));
+    CHECK(t.pair.b.poll(t.qb)->status == (fits ? PIB_HCA_WC_SUCCESS : PIB_HCA_WC_LOC_LEN_ERR));
+    CHECK(t.pair.b.eqs.find(kCompletionEqn)->producer == (fits ? 0 : 1));
+}
+
 TEST_CASE("READs and atomics without READ resources fail") {
     const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD);
     SECTION("by the requester") {

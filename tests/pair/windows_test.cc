@@ -223,6 +223,21 @@ TEST_CASE("a type 1 window is bound again by any QP of the PD, or unbound") {
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
+TEST_CASE("a type 1 window serves no QP of another PD") {
+    Windows w(PIB_HCA_MW_TYPE_1);
+    REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
+    const uint32_t key = next_key(w.window);
+    const Qp user = w.qa;
+    w.qa = w.a.create();
+    const Qp stranger = w.b.create({.pd = 2});
+    w.connect(w.qa, stranger);
+    w.a.host.poke<uint64_t>(w.from.addr, 0x1234);
+    CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_REM_ACCESS_ERR);
+    CHECK(w.b.host.peek<uint64_t>(w.region.addr + 4096) == 0);
+    w.qa = user;
+    CHECK(w.write(key, w.region.addr + 4096) == PIB_HCA_WC_SUCCESS);
+}
+
 TEST_CASE("a type 1 window cannot be invalidated") {
     Windows w(PIB_HCA_MW_TYPE_1);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);

@@ -93,6 +93,36 @@ TEST_CASE("invalid registrations are refused") {
           }) == CmdStatus::kNoResources);
 }
 
+TEST_CASE("the pages of a region are free again when it goes") {
+    FakeHost host;
+    Mpt mpt{host, 1000, 6};
+    const GuestMemory memory{host, 4 * 4096}, half{host, 2 * 4096};
+    Registration in{};
+    in.pd = kPd;
+    in.length = 4 * 4096;
+    in.pages = page_list(memory.list());
+    const uint32_t whole = mpt.create(in).value();
+    CHECK(mpt.create(in).error() == CmdStatus::kNoResources);
+    SECTION("it is destroyed") {
+        REQUIRE(mpt.destroy(whole) == CmdStatus::kOk);
+        CHECK(mpt.create(in));
+    }
+    SECTION("it is registered anew, with fewer pages") {
+        Reregistration smaller{};
+        smaller.mr = in;
+        smaller.mr.length = 2 * 4096;
+        smaller.mr.pages = page_list(half.list());
+        smaller.mask = PIB_HCA_REREG_MR_TRANSLATION;
+        REQUIRE(mpt.reregister(whole, smaller));
+        CHECK(mpt.create(in));
+        CHECK(mpt.create(smaller.mr).error() == CmdStatus::kNoResources);
+    }
+    SECTION("all of them go") {
+        mpt.clear();
+        CHECK(mpt.create(in));
+    }
+}
+
 TEST_CASE("a key gives access to its range alone") {
     Keys keys;
     const uint32_t key = keys.mpt.create(keys.request()).value();

@@ -73,6 +73,16 @@ TEST_CASE("a slower static rate admits one burst, then the path's rate") {
     CHECK(bytes >= allowed - kBurstBytes);
 }
 
+TEST_CASE("a path that was idle admits no more than one burst") {
+    PortBench bench;
+    bench.bring_up(100'000);
+    REQUIRE(send_all(bench, to(kFar, 0, kRate2_5)) != 0);
+    bench.advance(20 * Pacer::kBurstNs);
+    const uint64_t burst = send_all(bench, to(kFar, 0, kRate2_5)) * uint64_t{kPacketBytes};
+    CHECK(burst >= kBurstBytes);
+    CHECK(burst <= kBurstBytes + 2 * kPacketBytes);
+}
+
 TEST_CASE("a static rate limits its destination alone") {
     PortBench bench;
     bench.bring_up(100'000);

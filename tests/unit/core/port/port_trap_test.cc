@@ -197,3 +197,12 @@ TEST_CASE("no trap leaves a port that is not Active, and no timer runs for it") 
     rename(bench, "again");
     CHECK(traps_within(bench, 10 * kSecond).empty());
 }
+
+TEST_CASE("a reset of the device forgets the traps of before") {
+    PortBench bench;
+    bench.bring_up();
+    rename(bench, "before");
+    REQUIRE(bench.attrs().traps.pending.size() == 1);
+    bench.ports.reset(false);
+    CHECK(bench.attrs().traps.pending.empty());
+}

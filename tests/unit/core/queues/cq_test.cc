@@ -359,7 +359,7 @@ TEST_CASE("a solicited completion of the past raises no event when the counters 
     REQUIRE(q.post(true));
     CompletionQueue& cq = *q.cqs.find(q.cq.cqn);
     cq.producer = cq.consumer = UINT32_MAX - 3;
-    cq.solicited_producer = cq.producer - 8;
+    cq.solicited_producer = cq.producer + 4;  // nearly 2^32 completions ago
     for (uint32_t i = 0; i < 8; ++i) {
         q.consume(cq.producer);
         REQUIRE(q.post());
@@ -427,6 +427,21 @@ TEST_CASE("a resize keeps the queue armed and writes to the new memory only") {
     CHECK(q.events() == 1);
     REQUIRE(q.arm(2, true));
     CHECK(q.events() == 2);
+}
+
+TEST_CASE("a completion that waits for a resize stays solicited") {
+    Queue q;
+    REQUIRE(q.post());
+    REQUIRE(q.post(true));
+    REQUIRE(q.post());
+    q.consume(1);
+    Move move(q, 5);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
+    q.cq = move.to;
+    REQUIRE(q.arm(1, true));  // the one that is left is not solicited
+    CHECK(q.events() == 0);
+    REQUIRE(q.arm(0, true));
+    CHECK(q.events() == 1);
 }
 
 TEST_CASE("a refused resize changes nothing") {

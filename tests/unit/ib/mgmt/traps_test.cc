@@ -198,6 +198,19 @@ TEST_CASE("equal traps are sent as one, others alternate, and memory is bounded"
     CHECK(first->transaction_id() != second->transaction_id());
 }
 
+TEST_CASE("a TrapRepress ends the trap that it names, and no older one") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), 1), 0);
+    const auto older = queue.next(a_sender(), 0);
+    const auto newer = queue.next(a_sender(), 10 * kMs);
+    REQUIRE((older && newer));
+    REQUIRE(older->transaction_id() < newer->transaction_id());
+    queue.repress(repress_of(*newer));
+    REQUIRE(queue.pending.size() == 1);
+    CHECK(queue.pending[0].transaction_id == older->transaction_id());
+}
+
 TEST_CASE("a flood of one trap number leaves room for the others") {
     TrapQueue queue;
     for (std::uint32_t qp = 0; qp < 1000; ++qp) {

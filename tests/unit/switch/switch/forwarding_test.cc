@@ -76,6 +76,21 @@ TEST_CASE("forwarding: LIDs above LinearFDBTop are not looked up") {
     CHECK(arrives());
 }
 
+TEST_CASE("forwarding: a linear table whose end fills no block is set up to its end") {
+    fabric::LinearForwardingTable table(100);
+    table.set_top(99);
+    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block{};
+    block.fill(7);
+    REQUIRE(table.write_block(1, block));
+    CHECK(table.port(ib::Lid(63)) == fabric::kNoPort);
+    CHECK(table.port(ib::Lid(64)) == 7);
+    CHECK(table.port(ib::Lid(99)) == 7);
+    REQUIRE(table.read_block(1, block));
+    CHECK(block[35] == 7);
+    CHECK(block[36] == fabric::kNoPort);
+    CHECK_FALSE(table.write_block(2, block));
+}
+
 TEST_CASE("forwarding: multicast LIDs above MulticastFDBTop use the default ports") {
     TestFabric fabric(3);
     fabric.make_active();
@@ -127,6 +142,13 @@ TEST_CASE("forwarding: a data packet makes an Armed port Active") {
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)}});
     fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kArmed)}});
+    // An SMP does not.
+    ib::Mad smp = make_smp(ib::Method::kGet, ib::attr::kNodeInfo, 0);
+    smp.set(ib::smp::kHopCount, 1);
+    smp.initial_path()[1] = 1;
+    fabric.hca(1).send_smp(smp);
+    fabric.settle();
+    CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kArmed);
     fabric.hca(1).send_packet(make_packet(0, 1, 64, 2));
     fabric.settle();
     CHECK(fabric.hca(0).packets.size() == 1);

@@ -114,8 +114,16 @@ TEST_CASE("management: forwarding tables are read and set in blocks up to their 
     const std::uint32_t position1 = 1U << 28 | 127;
     CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, position1, block)
               ->status() == 0);
-    const auto mft = fabric.query(Method::kGet, ib::attr::kMulticastForwardingTable, position1);
-    CHECK(std::ranges::equal(mft->smp_data(), block));
+    const auto is_set = [&](std::uint32_t modifier) {
+        const auto mft = fabric.query(Method::kGet, ib::attr::kMulticastForwardingTable, modifier);
+        return std::ranges::equal(mft->smp_data(), block);
+    };
+    CHECK(is_set(position1));
+    // Each position has ports of its own.
+    CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, 127, block)->status() ==
+          0);
+    CHECK(is_set(127));
+    CHECK(is_set(position1));
     for (const std::uint32_t past : {128U, 5U << 28, 0x00FFFFFFU}) {
         CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, past, block)
                   ->status() == ib::mad_status::kBadField);

@@ -107,6 +107,12 @@ TEST_CASE("queues: time without credits counts in PortXmitWait and in the VL's P
     const auto ticks = 50 * kMs / ib::kPmaTickNs;
     CHECK(fabric.count(2, Counter::kPortXmitWait) - before == ticks);
     CHECK(fabric.count(2, ib::counter_of(Counter::kPortVlXmitWait, 0)) >= ticks);
+    // Parts of a tick add up, and count once.
+    for (unsigned i = 0; i < 4; ++i) {
+        fabric.advance(ib::kPmaTickNs * 3 / 4);
+        (void)fabric.count(2, Counter::kPortXmitWait);
+    }
+    CHECK(fabric.count(2, Counter::kPortXmitWait) - before == ticks + 3);
     CHECK(fabric.count(2, ib::counter_of(Counter::kPortVlXmitWait, 1)) == 0);
 }
 
@@ -216,6 +222,39 @@ TEST_CASE("queues: the sender of waiting packets may disconnect and connect agai
     }
     CHECK(again.own_end().sender().credits(0) ==
           credits);  // credits of the old link do not come back here
+}
+
+TEST_CASE("queues: packets of a link that is gone free no buffer of the new one") {
+    constexpr unsigned kReceiver = 2;
+    TestFabric fabric(3);
+    fabric.make_active();
+    fabric.hca(kReceiver).hold = true;
+    const Bytes packet = make_packet(0, TestFabric::lid_of(kReceiver), 4096, TestFabric::lid_of(1));
+    const auto fill_from = [&](FakeHca& sender) {
+        while (sender.send_packet(packet)) {
+            fabric.settle();
+        }
+        return sender.own_end().sender().credits(0);
+    };
+    (void)fill_from(fabric.hca(1));
+    const auto old = fabric.sw.held_packets();
+    const auto guid = fabric.hca(1).node.node_guid.value();
+    fabric.hca(1).disconnect();
+    auto& again = fabric.add_hca(guid);
+    REQUIRE(again.port() == 2);
+    for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
+        REQUIRE(fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(state)}}) == 0);
+    }
+    const auto credits = fill_from(again);
+    const auto all = fabric.sw.held_packets();
+    REQUIRE(all > old);
+    for (unsigned turn = 0; turn < 2; ++turn) {
+        fabric.hca(kReceiver).release_all();
+        fabric.settle();
+    }
+    REQUIRE(fabric.sw.held_packets() < all);
+    REQUIRE(fabric.sw.held_packets() > all - old);  // old ones alone have left
+    CHECK(again.own_end().sender().credits(0) == credits);
 }
 
 TEST_CASE("queues: mixed traffic loses and reorders no packet") {

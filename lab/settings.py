@@ -73,6 +73,7 @@ SETTINGS = {
     "image": Setting(pathlib.Path, lambda: None, _file),
     "share": Setting(pathlib.Path, lambda: None, _directory),
     "kernel": Setting(str, guest_kernel.chosen, _one_of(*guest_kernel.KINDS)),
+    "kernel-dir": Setting(pathlib.Path, lambda: None, _directory),
     "guest": Setting(str, lambda: os.environ.get(image.VARIABLE, image.RELEASES[0]), _one_of(*image.RELEASES)),
     "memory": Setting(int, lambda: 1024, _from(vm.LEAST_MEMORY_MIB)),
     "cpus": Setting(int, lambda: 1, _from(1, vm.MOST_CPUS)),
@@ -82,7 +83,7 @@ SETTINGS = {
     "bare": Setting(bool, lambda: False),
 }
 # Settings of the lab's own image, which another image replaces.
-OF_OUR_IMAGE = ("packages", "kernel", "guest", "driver", "bare")
+OF_OUR_IMAGE = ("packages", "kernel", "kernel-dir", "guest", "driver", "bare")
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
 
@@ -224,10 +225,15 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
         raise ui.LabError("split is a number of processes, and wants a topology to split")
     if values["bare"] and values["driver"]:
         raise ui.LabError("bare guests have no driver: leave out bare or driver")
+    if chosen.get("kernel") and values["kernel-dir"]:
+        raise ui.LabError("guests have one kernel: leave out kernel or kernel-dir")
     if values["image"] and (useless := [name for name in OF_OUR_IMAGE if chosen.get(name)]):
         raise ui.LabError(f"an image of your own has its own kernel, driver and packages: leave out {useless[0]}, and "
                           "install in the image what guests need")
-    guest_kernel.choose(values["kernel"])
+    if values["kernel-dir"]:
+        guest_kernel.choose_tree(values["kernel-dir"])
+    else:
+        guest_kernel.choose(values["kernel"])
     image.choose(values["guest"])
     hca = options.hca_options if options.hca_options is not None else project.hca
     share, own = values["share"], values["image"]
@@ -274,6 +280,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
                               "sleeping, lists and DMA, once, in some minutes")
+    command.add_argument("--kernel-dir", type=pathlib.Path, metavar="DIR",
+                         help="the guests' kernel is that of this tree, which  make bzImage modules  has built, with "
+                              "its modules; the driver is compiled against it")
     command.add_argument("--guest", metavar="RELEASE",
                          help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): trixie has kernel "
                               "6.12 and rdma-core 56, bookworm 6.1 and 44, trixie-backports the newest kernel that "

@@ -8,7 +8,7 @@ from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, own_image, vm
+from lab.guests import guest_kernel, image, own_image, own_kernel, vm
 
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
@@ -27,7 +27,7 @@ def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.P
     """Installs and builds everything for the guests; returns (image, trees to lay over it). driver: its directory."""
     def guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
         base = guest_kernel.image()
-        return base, guest_build.build(base, driver)
+        return base, [*own_kernel.artefacts(base), *guest_build.build(base, driver)]
     machine()
     if paths.INSTALLED:
         return guest_side()

@@ -32,6 +32,10 @@ class Builder:
         """Lock for one build at a time in a checkout."""
         return lock.held(self.work / ".lock")
 
+    def headers(self, kernel: str) -> str:
+        """The tree inside that modules for a kernel are compiled against."""
+        return f"/usr/src/linux-headers-{kernel}"
+
     def sh(self, title: str, script: str, log: str) -> None:
         """Runs a script in the checkout's working directory of the build tree."""
         script = ("export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C.UTF-8; "

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, kernel_module, rdma_core, symbols
+from lab.build import builder, kernel_module, kernel_tree, rdma_core, symbols
 from lab.build.kernel_module import COMMON, MAKE
 from lab.guests import image
 
@@ -200,7 +200,7 @@ def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) 
     rdma_core.note_use(tools.tree)
     with tools.locked():
         if source:
-            results.append(driver(base, tools, source))
+            results.append(driver(base, kernel_tree.tools(base), source))
         for folder, function in PARTS:
             if (paths.ROOT / folder).is_dir():
                 function(base, tools)

@@ -5,6 +5,7 @@ import dataclasses
 import fnmatch
 import pathlib
 import re
+import shlex
 import subprocess
 
 from lab import paths, ui
@@ -87,7 +88,7 @@ def compile_for(kernel: str, tools: builder.Builder, source: pathlib.Path = OURS
     """kernel: a version of which the tree has the headers."""
     place = _bring(source, tools)
     inside = f"{tools.inside}/{place}"
-    script = (f"{MAKE} -C /usr/src/linux-headers-{kernel} M={inside} modules; cd {place}; rm -rf {STRIPPED}; "
+    script = (f"{MAKE} -C {shlex.quote(tools.headers(kernel))} M={inside} modules; cd {place}; rm -rf {STRIPPED}; "
               f"mkdir {STRIPPED}; find . -name '*.ko' | while read file; do "
               f"strip -g -o {STRIPPED}/${{file##*/}} $file; done")
     try:

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 
 from lab import paths, table, ui, up, waiting
-from lab.build import builder, guest_build, kernel_module
+from lab.build import guest_build, kernel_module, kernel_tree
 from lab.develop import exchange, provider, report, watch
 from lab.fabric import cluster, subnet
 from lab.guests import console, image, vm
@@ -92,7 +92,7 @@ def driver(options: argparse.Namespace) -> int:
 
 def _compile(lab: cluster.Cluster, source: pathlib.Path) -> kernel_module.Compiled:
     base = image_of(lab)
-    tools = builder.Builder(base)
+    tools = kernel_tree.tools(base)
     with tools.locked():
         compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
     kernel_module.check_binds(compiled)

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests' kernel: Debian's, or the one with checks.
+"""The guests' kernel: Debian's, the one with checks, or one of the user's own.
 
-The environment chooses, so a test runner passes the choice on to its tests."""
+The environment chooses, so a test runner passes the choice on to its tests. The path of a directory, which has a slash,
+chooses the kernel that has been built there."""
 
 import os
 import pathlib
 
 from lab import ui
-from lab.guests import debug_kernel, image as debian_image
+from lab.build import kernel_tree
+from lab.guests import debug_kernel, image as debian_image, own_kernel
 
 VARIABLE = "PIB_KERNEL"
 KINDS = {"debian": debian_image.ensure, debug_kernel.NAME: debug_kernel.ensure}
@@ -21,11 +23,17 @@ def choose(kind: str) -> None:
     os.environ[VARIABLE] = kind
 
 
+def choose_tree(tree: pathlib.Path) -> None:
+    choose(str(kernel_tree.check(tree.resolve())))
+
+
 def is_current(base: pathlib.Path, identity: str) -> bool:
     """Whether an image with this identity is still up to date."""
     current = [debian_image.directory(name) for name in debian_image.RELEASES]
     try:
-        if base not in current:
+        if tree := kernel_tree.of_image(base):
+            current = [own_kernel.directory(one, tree) for one in current if base.name.startswith(f"{one.name}-")]
+        elif base not in current:
             current = [debug_kernel.directory(current[0])]
         return base in current and debian_image.identity(base) == identity
     except OSError:
@@ -34,6 +42,8 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
 
 def image() -> pathlib.Path:
     """The image directory of the chosen kernel; it is made if it is missing."""
+    if "/" in chosen():
+        return own_kernel.ensure(pathlib.Path(chosen()))
     if chosen() not in KINDS:
-        raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}")
+        raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}, or the path of a kernel tree")
     return KINDS[chosen()]()

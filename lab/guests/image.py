@@ -33,14 +33,14 @@ FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
 REVISION = "5"                  # version of the code below, without lists of options
 
-# Files that the image leaves out, because no guest of this lab can use them: most of the kernel's modules by size.
+# Directories of modules that no guest of this lab can use: most of a kernel's modules by size.
+UNUSED_MODULES = ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/net/ethernet",
+                  "drivers/usb", "drivers/iio", "drivers/hwmon", "drivers/input", "drivers/staging", "drivers/mtd",
+                  "drivers/ata", "drivers/comedi", "drivers/accel", "drivers/platform", "drivers/bluetooth",
+                  "drivers/isdn", "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")
+# Files that the image leaves out, because no guest of this lab can use them.
 UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
-          *(f"{top}lib/modules/*/kernel/{part}/*" for top in ("", "usr/") for part in (
-              "sound", "drivers/gpu", "drivers/media", "drivers/net/wireless",
-              "drivers/net/ethernet", "drivers/usb", "drivers/iio", "drivers/hwmon",
-              "drivers/input", "drivers/staging", "drivers/mtd", "drivers/ata", "drivers/comedi",
-              "drivers/accel", "drivers/platform", "drivers/bluetooth", "drivers/isdn",
-              "drivers/net/can", "net/bluetooth", "net/mac80211", "net/can")))
+          *(f"{top}lib/modules/*/kernel/{part}/*" for top in ("", "usr/") for part in UNUSED_MODULES))
 
 # The lab has its own initramfs. Building Debian's would take longer than all other steps. The option keeps
 # initramfs-tools from it, leaving out the hook keeps the kernel's package from it.

@@ -173,3 +173,14 @@ def test_up_reads_the_file(checkout, tmp_path):
     write("nodes = 0\n")
     done = pib(checkout, "up", cwd=tmp_path)
     assert done.returncode == 1 and "pib.toml:1: nodes: 0: expected 1 to 32" in done.stderr
+
+
+def test_a_kernel_tree_is_checked_and_replaces_a_kind_of_kernel(tmp_path):
+    tree = tmp_path / "linux"
+    tree.mkdir()
+    with pytest.raises(ui.LabError, match="no kernel tree that has been built"):
+        settled("--kernel-dir", str(tree))
+    with pytest.raises(ui.LabError, match="leave out kernel or kernel-dir"):
+        settled("--kernel-dir", str(tree), "--kernel", "lockdep")
+    with pytest.raises(ui.LabError, match="--kernel-dir .*no such directory"):
+        settled("--kernel-dir", str(tree / "absent"))

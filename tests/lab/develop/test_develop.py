@@ -81,6 +81,7 @@ class Tools:
         self.ran = []
 
     bring = builder.Builder.bring
+    headers = builder.Builder.headers
 
     def sh(self, _title, script, _log):
         self.ran.append(script)

@@ -7,8 +7,9 @@ import subprocess
 
 from lab import paths
 
-# They make guests of their own, for which the day has no time.
-OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_examples.py", "tests/guest/test_own_kernel.py"}
+# They make guests or fabrics of their own, for which the day has no time.
+OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_examples.py", "tests/guest/test_own_kernel.py",
+                "tests/guest/test_topology_huge.py"}
 
 
 @functools.cache

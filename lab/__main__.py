@@ -141,12 +141,7 @@ def _add_place(command) -> None:
 
 def _control_path(options) -> pathlib.Path:
     """The control socket that the user named, or the lab's."""
-    switch = cluster.Cluster().switch()
-    if options.control:
-        return options.control
-    if not switch:
-        raise ui.LabError("no switch runs. Start the lab:  ./pib up   or name a switch with --control")
-    return switch.control
+    return options.control or cluster.Cluster().running_switches()[0].control
 
 
 def _map(options) -> int:

@@ -156,7 +156,7 @@ def from_options(options: argparse.Namespace, command: list[str]) -> int:
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)
     folder = _fresh(options.output.absolute())
-    if options.capture:
+    if options.capture and not asked.hosts:     # the switches' files stay on their hosts
         asked = dataclasses.replace(asked, capture=folder / CAPTURE)
     return ci(asked, Job(command, folder, options.timeout))
 

@@ -15,7 +15,7 @@ from typing import Callable, Iterator, TypeVar
 
 from lab import paths, ui, waiting
 
-STOP_S = 10
+STOP_S = 30                     # libvirt on another host takes seconds
 Value = TypeVar("Value")
 MARK = "PIB_LAB"                # environment variable: DIRECTORY:NAME
 

@@ -17,6 +17,7 @@ from lab import ui
 from lab.build import kernel_module
 from lab.fabric import wanted
 from lab.guests import extra_packages, guest_kernel, image, vm
+from lab.hosts import place
 
 FILE = pathlib.Path("pib.toml")
 MOST_BYTES = 1 << 20
@@ -69,6 +70,7 @@ SETTINGS = {
     "nodes": Setting(int, lambda: 2, _from(1, wanted.MOST_NODES)),
     "topology": Setting(pathlib.Path, lambda: None, _file),
     "split": Setting(int, lambda: 1, _from(1)),
+    "connect": Setting(list, list, place.wrong),
     "packages": Setting(list, list, _packages),
     "image": Setting(pathlib.Path, lambda: None, _file),
     "share": Setting(pathlib.Path, lambda: None, _directory),
@@ -84,6 +86,9 @@ SETTINGS = {
 }
 # Settings of the lab's own image, which another image replaces.
 OF_OUR_IMAGE = ("packages", "kernel", "kernel-dir", "guest", "driver", "bare")
+# Settings that need this host, and what they have without it being asked.
+OF_THIS_HOST = {"split": 1, "image": None, "share": None, "kernel": "debian", "kernel-dir": None, "iommu": False,
+                "peer-copy": False}
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
 
@@ -216,6 +221,18 @@ def _project(options: argparse.Namespace) -> Project:
     return read(file)
 
 
+def _hosts(values: dict[str, Any]) -> tuple[place.Host, ...]:
+    """Those of connect, which have no place for some other settings."""
+    hosts = place.hosts(values["connect"])
+    if not hosts:
+        return hosts
+    if wrong := [name for name, plain in OF_THIS_HOST.items() if values[name] != plain]:
+        raise ui.LabError(f"guests on other hosts cannot have {wrong[0]}: leave out {wrong[0]} or connect")
+    if values["nodes"] < len(hosts):
+        raise ui.LabError(f"{len(hosts)} hosts want as many guests:  ./pib up -n {len(hosts)}")
+    return hosts
+
+
 def settle(options: argparse.Namespace) -> wanted.Wanted:
     """The guests that options and file ask for. Kernel and release are chosen for all that this command does."""
     project = _project(options)
@@ -230,6 +247,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     if values["image"] and (useless := [name for name in OF_OUR_IMAGE if chosen.get(name)]):
         raise ui.LabError(f"an image of your own has its own kernel, driver and packages: leave out {useless[0]}, and "
                           "install in the image what guests need")
+    hosts = _hosts(values)
     if values["kernel-dir"]:
         guest_kernel.choose_tree(values["kernel-dir"])
     else:
@@ -242,7 +260,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None,
                          driver=None if values["bare"] else kernel_module.directory(values["driver"]),
-                         image_file=own.resolve() if own else None)
+                         image_file=own.resolve() if own else None, hosts=hosts)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -264,6 +282,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
                               "default: one switch")
     command.add_argument("--split", type=int, metavar="N",
                          help="run the topology in N pib-switch processes, joined by sockets (default 1)")
+    command.add_argument("--connect", action="append", metavar="URI,…",
+                         help="libvirt runs the guests and their switches on these hosts, such as "
+                              "qemu+ssh://a/system,qemu+ssh://b/system")
     command.add_argument("--package", action="append", metavar="NAME,…",
                          help="additional Debian packages in the guests, e.g. fio,openmpi-bin; installed once, then "
                               "cached; may be repeated")

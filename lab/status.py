@@ -3,20 +3,24 @@
 
 import pathlib
 import shlex
+import subprocess
 
 from lab import paths, table, ui
 from lab.fabric import cluster, labs, rundir, state, subnet, subnet_progress, switch_process
 from lab.guests import guest_kernel, kvm, vm
+from lab.hosts import spread
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
 ANSWER_S = 5                    # time limit for the answer of a guest or a switch
+DISCOVER_S = 60                 # the same for the discovery of a fabric
+SWITCHES = "ibswitches | head -n 40"
 
 
 def status(lab: cluster.Cluster) -> int:
     """0 if everything that was started still runs and answers."""
     good = bool(lab.state)
     if lab.state:
-        good = _processes(lab) & _ports(lab) & _switches(lab)
+        good = _processes(lab) & _ports(lab) & (_hosts(lab) if lab.state.hosts else _switches(lab))
         print(f"\nlogs and sockets: {lab.state.sockets}    "
               f"processor: {PROCESSORS[lab.state.accel]}")
         if lab.state.accel == "tcg" and (reason := kvm.failure()):
@@ -46,7 +50,7 @@ def _process_state(lab: cluster.Cluster, name: str) -> str:
     """QEMU stops a guest whose throw-away disk has no space left, and reports it only over QMP."""
     if not lab.alive(name):
         return "ended"
-    if name not in lab.nodes():
+    if name not in lab.nodes() or lab.record.hosts:
         return "running"
     try:
         return vm.monitor_command(lab.monitor(name), "query-status")["status"]
@@ -82,6 +86,22 @@ def seen_by(switch: switch_process.Switch) -> str:
     if not switch.topology:
         return switch.ctl("status", timeout_s=ANSWER_S).rstrip()
     return f"{subnet_progress.look([switch.control])}\n./pib map shows each link"
+
+
+def _hosts(lab: cluster.Cluster) -> bool:
+    """The hosts, and the switches as the first guest finds them."""
+    for number, guests in spread.placed(lab, lab.nodes()).items():
+        print(f"\n{spread.title(number)}: {lab.record.hosts[number]}\n  {', '.join(guests) or 'no guest runs'}")
+    print(f"on each host: virsh list, and the service pib-switch@{spread.names(lab).lab}")
+    nodes = lab.nodes()
+    if not nodes:
+        return False
+    try:
+        done = lab.node(nodes[0]).run([SWITCHES], timeout_s=DISCOVER_S)
+    except (subprocess.TimeoutExpired, ui.LabError):
+        return False
+    print(f"\nswitches that {nodes[0]} finds:\n{ui.printable(done.stdout.decode(errors='replace')).rstrip()}")
+    return done.returncode == 0
 
 
 def _others() -> None:

@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib up: from a fresh machine to a measured subnet."""
 
+import contextlib
 import pathlib
 import subprocess
+from collections.abc import Iterator
 
 from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, own_image, own_kernel, vm
+from lab.hosts import spread
 
+GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 
@@ -48,9 +52,8 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
     afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
     have booted stay, to be looked at."""
-    new = [wanted.size_of(number).memory_mib for number in range(len(lab.nodes()), wanted.count)]
-    memory.check(f"{len(new)} guests", sum(min(vm.LEAST_USED_MIB, size) for size in new), sum(new),
-                 "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
+    if not wanted.hosts:
+        _check_memory([wanted.size_of(number) for number in range(len(lab.nodes()), wanted.count)])
     base, artefacts = _prepare_image(wanted.image_file) if wanted.image_file else prepare(wanted.driver)
     wanted.disk(base)
     with lab.ended_on_failure(KeyboardInterrupt):
@@ -61,7 +64,21 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
             raise ui.LabError("the device or the switch has not been built; the guests run without a "
                               "fabric. Look at the output of:  ninja -C build")
         if wanted.driver == kernel_module.OURS or all(subnet.look(lab).values()):
-            make_subnet(lab)
+            with _told_of_hosts(wanted):
+                make_subnet(lab)
+
+
+@contextlib.contextmanager
+def _told_of_hosts(wanted: Wanted) -> Iterator[None]:
+    """A subnet of several hosts has more ways to fail."""
+    try:
+        yield
+    except ui.LabError as late:
+        if not wanted.hosts:
+            raise
+        raise ui.LabError(f"{late}\nDoes each host have the package pib-switch, and did its libvirtd start after that "
+                          "was installed? Do the others reach the first one's TCP port? What the switch of a host "
+                          f"says:  journalctl -u 'pib-switch@*'   See {GUIDE}") from late
 
 
 def reboot(lab: cluster.Cluster, name: str) -> None:
@@ -73,6 +90,12 @@ def reboot(lab: cluster.Cluster, name: str) -> None:
     if name == MANAGER:
         subnet.start_manager(node)
     subnet.wait_active(lab, MANAGER)
+
+
+def _check_memory(new: list[vm.Size]) -> None:
+    sizes = [size.memory_mib for size in new]
+    memory.check(f"{len(new)} guests", sum(min(vm.LEAST_USED_MIB, size) for size in sizes), sum(sizes),
+                 "Take fewer or smaller ones:  ./pib up -n N --memory MIB")
 
 
 def _check_share(lab: cluster.Cluster) -> None:
@@ -112,7 +135,7 @@ def up(wanted: Wanted) -> int:
             print(ui.named("No guest has an InfiniBand device. Load a driver:  ./pib driver [DIR]"))
             return 0
         measured = _measured(lab) if wanted.count > 1 else {}
-        if lab.has_started("switch"):
+        if lab.has_started("switch") or lab.has_started(spread.title(0)):
             counters.clear_errors(lab.node(MANAGER))
         print(table.ports_table(ports, measured))
         if measured:

@@ -177,7 +177,8 @@ def show_console(options: argparse.Namespace) -> int:
     files = vm.Files(options.node, lab.sockets())
     if not files.console.exists():
         raise ui.LabError(f"{options.node} is no guest of this lab. Its guests: {', '.join(lab.nodes()) or 'none'}")
-    if all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout)) and lab.alive(options.node):
+    terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    if terminal and lab.alive(options.node) and not lab.record.hosts:
         console.attach(files)
         return 0
     said = files.console.read_text(errors="replace").replace("\r", "")

@@ -11,6 +11,7 @@ from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, initramfs, key, kvm, own_image, vm
 from lab.guests.guest import Guest
+from lab.hosts import connection, spread
 
 HUB = "hub"
 
@@ -47,6 +48,9 @@ class Cluster(Recorded):
 
     def monitor(self, name: str) -> pathlib.Path:
         """The QMP socket of a guest's QEMU."""
+        if self.record.hosts:
+            raise ui.LabError(f"QEMU of {name} runs on another host: ask libvirt there for its monitor (virsh "
+                              "qemu-monitor-command)")
         return vm.Files(name, self.sockets()).monitor
 
     def symbols(self, name: str = "") -> pathlib.Path:
@@ -67,6 +71,9 @@ class Cluster(Recorded):
         """At least one; without any, an error."""
         if found := self.switches():
             return found
+        if self.state and self.state.hosts:
+            raise ui.LabError("the switches run on other hosts. There, as root:  pib-switch ctl --control "
+                              f"{spread.names(self).control} COMMAND")
         raise ui.LabError("no switch runs. Start the lab:  ./pib up")
 
     def _switch(self, number: int, options: tuple[str, ...] = ()) -> switch_process.Switch:
@@ -80,26 +87,30 @@ class Cluster(Recorded):
         with self.locked(), self.ended_on_failure():
             self.end_strays()
             base = guest_kernel.image()
-            accel = kvm.accelerator(base)
+            uris = [host.uri for host in wanted.hosts]
+            accel = connection.accelerator(uris) if uris else kvm.accelerator(base)
             key.ensure(self.key())
             self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
             for surplus in [name for name in self.nodes() if _number(name) >= wanted.count]:
                 self.stop_node(surplus)
-            self._start_hub()
-            for number in range(max(len(wanted.parts), 1)):
-                self.start_switch(*wanted.switch_options(number), number=number)
+            if not wanted.hosts:
+                self._start_hub()
+                for number in range(max(len(wanted.parts), 1)):
+                    self.start_switch(*wanted.switch_options(number), number=number)
             self._start_guests(base, wanted, artefacts)
 
     def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:
         """A state for the wanted guests, and its files."""
-        if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))):
+        if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))
+                           or spread.lost(self)):
             if self.nodes():
                 ui.say("what the guests run has changed: starting them anew")
             self.down()
         if not self.state:
             self.state = state.State(state.Place.of(self.directory), str(rundir.make()), accel, stamp,
                                      parts=wanted.parts, image=str(base), identity=image.identity(base),
-                                     bare=not wanted.driver, own_image=str(wanted.image_file or ""))
+                                     bare=not wanted.driver, own_image=str(wanted.image_file or ""),
+                                     hosts=[host.uri for host in wanted.hosts])
         self.state.topology = str(self._write_topology(wanted.wiring)) if wanted.net else ""
         link = self.sockets() / vm.LINK
         link.unlink(missing_ok=True)
@@ -127,8 +138,9 @@ class Cluster(Recorded):
             return
         words = switch.argv()
         if self.record.parts and "--only" not in options:
+            trunks = split.trunks(self.sockets(), len(self.record.parts))
             words += split.options(topology.load(pathlib.Path(switch.topology)), self.record.parts, number,
-                                   self.sockets())
+                                   trunks[number], trunks)
         switch.remove_sockets()
         self.start_and_wait(switch.name, words, switch.answers)
 
@@ -137,8 +149,10 @@ class Cluster(Recorded):
         if new := [name for name in names if not self.alive(name)]:
             boot = self._boot_files(base, wanted, artefacts)
             ui.say(f"booting {', '.join(new)} ({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
+            if wanted.hosts:
+                spread.start_hosts(self, wanted, boot)
             for name in new:
-                self._start_guest(self._machine(boot, wanted, _number(name)))
+                self._start_guest(self._machine(boot, wanted, _number(name)), wanted)
         self._wait_booted([vm.Files(name, self.sockets()) for name in names])
         for name in self.nodes():
             self.node(name).connect()
@@ -152,10 +166,13 @@ class Cluster(Recorded):
         self._keep_symbols(artefacts)
         return vm.Boot(base / "vmlinuz", initrd, wanted.disk(base))
 
-    def _start_guest(self, machine: vm.Machine) -> None:
+    def _start_guest(self, machine: vm.Machine, wanted: Wanted) -> None:
         machine.files.remove()
         self.record.ssh_ports.pop(machine.name, None)
-        self.start(machine.name, machine.argv(), machine.environment())
+        if wanted.hosts:
+            self.start(machine.name, spread.guest(self, wanted, machine))
+        else:
+            self.start(machine.name, machine.argv(), machine.environment())
 
     def _keep_symbols(self, artefacts: list[pathlib.Path]) -> None:
         """Copies the symbols of the guests' modules, which lie beside the modules' trees until the next build."""

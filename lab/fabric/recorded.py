@@ -122,7 +122,7 @@ class Recorded:
         if len(alive) == len(self.running()):
             self.down()
         else:
-            self.end(*new)
+            self.end(*reversed(new))
 
     def end(self, *names: str, first: int = signal.SIGTERM) -> None:
         """Ends processes and removes them from the record. first: the signal to send first."""
@@ -147,7 +147,7 @@ class Recorded:
         """Ends all processes and removes the state; returns their names. Does nothing if there are none."""
         with self.locked():
             ended = list(self.running())
-            for name, running in self.running().items():
+            for name, running in reversed(self.running().items()):     # guests before what they need
                 _stop(name, running)
             ended += self.end_strays()
             if self.state:

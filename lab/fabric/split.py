@@ -40,21 +40,21 @@ def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> in
     return next(number for number, names in enumerate(made) if switches & set(names))
 
 
-def _trunk(sockets: pathlib.Path, number: int) -> str:
-    """The address on which a process accepts the connections of later processes."""
-    return f"unix:{sockets / f'trunk{number}'}"
+def trunks(sockets: pathlib.Path, count: int) -> list[str]:
+    """The address of each process of this host for later ones. sockets: the lab's private directory for sockets."""
+    return [f"unix:{sockets / f'trunk{number}'}" for number in range(count)]
 
 
-def options(net: topology.Net, made: list[list[str]], number: int, sockets: pathlib.Path) -> list[str]:
-    """Arguments of pib-switch for one process, which connects to all earlier ones. sockets: the lab's private directory
-    for sockets."""
+def options(net: topology.Net, made: list[list[str]], number: int, listens: str, connects: list[str]) -> list[str]:
+    """Arguments of pib-switch for one process, which connects to all earlier ones. listens: its own address; connects:
+    what others call the address of each process."""
     mine = set(made[number])
     words = ["--only", ",".join(made[number])]
     if number + 1 < len(made):
-        words += ["--listen", _trunk(sockets, number)]
+        words += ["--listen", listens]
     for before in range(number):
         far = sorted({peer for name in mine for peer, _port in net.nodes[name].peers.values()}
                      & set(made[before]))
         if far:
-            words += ["--connect", f"{_trunk(sockets, before)}={','.join(far)}"]
+            words += ["--connect", f"{connects[before]}={','.join(far)}"]
     return words

@@ -11,7 +11,7 @@ import socket
 
 from lab import process, ui
 
-VERSION = 4                     # version of the file
+VERSION = 5                     # version of the file
 NAME = "state.json"
 
 
@@ -64,6 +64,7 @@ class State:
     identity: str = ""          # see image.identity
     bare: bool = False          # guests were booted without a driver
     own_image: str = ""         # the user's disk image that guests were booted from
+    hosts: list[str] = dataclasses.field(default_factory=list)  # URIs of libvirt on the hosts of guests; none: here
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:

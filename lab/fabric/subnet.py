@@ -3,11 +3,12 @@
 
 import concurrent.futures
 import dataclasses
+import pathlib
 import subprocess
 from typing import Callable
 
 from lab import ui, waiting
-from lab.fabric import cluster, subnet_progress
+from lab.fabric import cluster, subnet_progress, topology
 from lab.guests.guest import Guest
 
 WAIT_S = 300                    # reached only by a hang
@@ -80,7 +81,10 @@ def start_manager(node: Guest) -> None:
 
 
 def _limit_s(lab: cluster.Cluster) -> float:
-    return WAIT_S + WAIT_EACH_S * len(lab.nodes())
+    """Switches on other hosts do not tell the progress in a large fabric, so its size counts from the beginning."""
+    unseen = lab.record.topology if lab.record.hosts else ""
+    nodes = len(topology.load(pathlib.Path(unseen)).nodes) if unseen else 0
+    return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * nodes
 
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],

@@ -9,6 +9,7 @@ from lab import paths
 from lab.build import kernel_module
 from lab.fabric import split, switch_process, topology
 from lab.guests import extra_packages, image, initramfs, own_image, vm
+from lab.hosts import place
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
 NODES_PER_MIB = 16              # opensm needs 64 KiB for each node of the fabric, and more while it computes routes
@@ -21,7 +22,7 @@ class Wanted:
     device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
     capture: file for all packets of the switch; the files of further processes are beside it. driver: directory of the
     HCAs' driver; None: they have none. image_file: a disk image of the user's own, from which guests boot,
-    with its driver."""
+    with its driver. hosts: those on which libvirt runs guests and switches; none: all is on this one."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -34,6 +35,7 @@ class Wanted:
     capture: pathlib.Path | None = None
     driver: pathlib.Path | None = kernel_module.OURS
     image_file: pathlib.Path | None = None
+    hosts: tuple[place.Host, ...] = ()
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -42,7 +44,8 @@ class Wanted:
     @functools.cached_property
     def parts(self) -> list[list[str]]:
         """Names of switches, by switch process; empty if there is only one process."""
-        return split.parts(self.net, self.switch_processes) if self.net and self.switch_processes > 1 else []
+        count = len(self.hosts) or self.switch_processes
+        return split.parts(self.net, count) if self.net and count > 1 else []
 
     @functools.cached_property
     def wiring(self) -> bytes:
@@ -66,12 +69,21 @@ class Wanted:
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
             str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share),
-            own_image.stamp(self.image_file))
+            own_image.stamp(self.image_file), str(self.hosts))
 
     def size_of(self, number: int) -> vm.Size:
         """The guest with the subnet manager has more memory in a large fabric."""
         nodes = len(self.net.nodes) if self.net and number == 0 else 0
         return dataclasses.replace(self.size, memory_mib=self.size.memory_mib + nodes // NODES_PER_MIB)
+
+    def host_of(self, number: int) -> int:
+        """The host of a guest: that of its switch, or the next one in turn."""
+        if not self.net:
+            return number % len(self.hosts)
+        return self._part_of(topology.places(self.net, self.count)[number])
+
+    def _part_of(self, host: topology.Node) -> int:
+        return split.part_of(self.net, self.parts, host) if self.net and self.parts else 0
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or those of the topology's host that it replaces."""
@@ -81,7 +93,7 @@ class Wanted:
             address = switch_process.Switch(sockets).address
             return [vm.default_hca(number, address, self.hca_options)]
         host, options = topology.places(self.net, self.count)[number], self.hca_options
-        part = split.part_of(self.net, self.parts, host) if self.parts else 0
+        part = self._part_of(host)
         if host.ports > 1 and "ports=" not in options:
             options = ",".join(filter(None, (f"ports={host.ports}", options)))
         return [vm.Hca(switch_process.Switch(sockets, number=part).address, host.guid, host.port_guid(1), options)]

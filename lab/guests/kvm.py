@@ -82,13 +82,17 @@ def failure() -> str:
             "./pib kvm --again")
 
 
+def checked(chosen: str) -> str:
+    """The choice in the environment."""
+    if chosen not in ACCELERATORS:
+        raise ui.LabError(f"{VARIABLE}={chosen}: say one of {', '.join(ACCELERATORS)}, or leave it out")
+    return chosen
+
+
 def accelerator(image: pathlib.Path) -> str:
     """"kvm" if a guest has run with it, else "tcg" with a message why."""
-    chosen = os.environ.get(VARIABLE)
-    if chosen:
-        if chosen not in ACCELERATORS:
-            raise ui.LabError(f"{VARIABLE}={chosen}: say one of {', '.join(ACCELERATORS)}, or leave it out")
-        return chosen
+    if chosen := os.environ.get(VARIABLE):
+        return checked(chosen)
     if not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     now = _now()

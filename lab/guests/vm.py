@@ -92,9 +92,19 @@ class Files:
     def log(self) -> pathlib.Path:
         return self.directory / f"{self.name}.log"
 
+    @property
+    def domain(self) -> pathlib.Path:
+        """The libvirt domain of a guest on another host."""
+        return self.directory / f"{self.name}.xml"
+
+    @property
+    def port(self) -> pathlib.Path:
+        """The number of the port that leads to the ssh server of a guest on another host."""
+        return self.directory / f"{self.name}.port"
+
     def remove(self) -> None:
         """An earlier guest of this name leaves them behind."""
-        for file in (self.console, self.serial, self.monitor, self.directory / f"{self.name}.ssh"):
+        for file in (self.console, self.serial, self.monitor, self.port, self.directory / f"{self.name}.ssh"):
             file.unlink(missing_ok=True)
 
 
@@ -152,10 +162,13 @@ class Machine:
                 "-smp", str(self.size.cpus), "-m", memory,
                 *(["-device", "intel-iommu,intremap=on"] if self.size.iommu else [])]   # before the devices behind it
 
-    def _boot(self) -> list[str]:
-        line = (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 "
+    def line(self) -> str:
+        """The kernel's command line."""
+        return (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 "
                 f"mitigations=off lab.node={self.number} systemd.hostname={self.name} {self.boot.line}".rstrip())
-        return ["-kernel", str(self.boot.kernel), "-initrd", str(self.boot.initrd), "-append", line]
+
+    def _boot(self) -> list[str]:
+        return ["-kernel", str(self.boot.kernel), "-initrd", str(self.boot.initrd), "-append", self.line()]
 
     def _disk(self) -> list[str]:
         return ["-drive", f"file={value(self.boot.disk)},format={self.boot.format},if=none,id=root,snapshot=on",
@@ -193,10 +206,13 @@ class Machine:
                 "-qmp", f"unix:{value(self.files.monitor)},server=on,wait=off"]
 
 
-def _ssh_port(monitor: pathlib.Path) -> int | None:
-    """The port of the loopback address that QEMU forwards to the guest's ssh server; None: not known yet."""
+def _ssh_port(machine: Files) -> int | None:
+    """The port of the loopback address that QEMU, or another process for it, forwards to the guest's ssh server; None:
+    not known yet."""
+    if machine.port.exists():
+        return int(machine.port.read_text() or 0)
     try:
-        found = FORWARDED.search(monitor_line(monitor, "info usernet"))
+        found = FORWARDED.search(monitor_line(machine.monitor, "info usernet"))
     except ui.LabError:
         return None
     return int(found[1]) if found else None
@@ -204,7 +220,7 @@ def _ssh_port(monitor: pathlib.Path) -> int | None:
 
 def wait_started(machine: Files, running: process.Process) -> int:
     """Waits until QEMU runs; returns the port of the guest's ssh server."""
-    return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine.monitor), running, machine.log, BOOT_S)
+    return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine), running, machine.log, BOOT_S)
 
 
 def _ready(machine: Files) -> bool:

@@ -16,8 +16,8 @@ KIND = "fat-tree-3"
 SETTINGS = ["pods=36", "leaves=18", "middles=18", "cores=18", "hosts=18", "up=1", "links=1"]
 HOSTS, SWITCHES, GUESTS = 11664, 1620, 2
 NODES = HOSTS + SWITCHES
-MOST_KIB = 16                   # of the switch's memory, for each node
-MOST_S = 30                     # of processor time for a look at the fabric, which takes a few
+MOST_KIB = 16                   # limit of the switch's memory, for each node
+MOST_S = 30                     # limit of processor time for a look at the fabric, which takes a few seconds
 
 pytestmark = pytest.mark.nightly
 

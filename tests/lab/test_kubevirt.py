@@ -10,11 +10,11 @@ import xml.etree.ElementTree as xml
 import pytest
 import yaml
 
-from lab import libvirt, paths
-from lab.guests import vm
+from lab import paths
+from lab.guests import libvirt_xml, vm
 
 FOLDER = paths.ROOT / "examples" / "kubevirt"
-QEMU = f"{{{libvirt.NAMESPACE}}}"
+QEMU = f"{{{libvirt_xml.NAMESPACE}}}"
 FABRIC = "tcp:pib-switch:7471"
 # As virt-launcher hands it over.
 DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>default_pib-1</name>

@@ -9,9 +9,9 @@ import pytest
 
 from lab import libvirt, ui
 from lab.fabric.wanted import Wanted
-from lab.guests import vm
+from lab.guests import libvirt_xml, vm
 
-ARG, ENV = (f"{{{libvirt.NAMESPACE}}}{name}" for name in ("arg", "env"))
+ARG, ENV = (f"{{{libvirt_xml.NAMESPACE}}}{name}" for name in ("arg", "env"))
 
 
 @pytest.fixture(name="disk")
@@ -39,7 +39,7 @@ def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
     assert top.find("devices/disk/driver").get("type") == "qcow2"
     words = [word.get("value") for word in top.iter(ARG)]
     assert words[1] == "pcie-root-port,id=fabric63,chassis=64,bus=pcie.0,addr=0x1e"
-    assert words[2:] == vm.default_hca(32, "unix:/a,b").argv(libvirt.SLOT)[2:] and "fabric=unix:/a,,b" in words[-1]
+    assert words[2:] == vm.default_hca(32, "unix:/a,b").argv(libvirt_xml.SLOT)[2:] and "fabric=unix:/a,,b" in words[-1]
     assert [(word.get("name"), word.get("value")) for word in top.iter(ENV)] == [
         ("LD_PRELOAD", str(lab.sockets() / vm.LINK / vm.MODULE.name) if " " in str(vm.MODULE) else str(vm.MODULE))]
 

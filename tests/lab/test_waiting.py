@@ -6,7 +6,7 @@ import types
 import pytest
 
 from lab import ui, waiting
-from lab.fabric import subnet
+from lab.fabric import subnet, topology_kinds
 from lab.guests import vm
 
 
@@ -64,6 +64,15 @@ def test_limits_grow_with_the_number_of_guests(monkeypatch, wait, each):
     assert each >= 10 and limits[1] - limits[0] == 30 * each
 
 
-def lab_of(guests):
+def test_the_limit_grows_with_a_fabric_on_other_hosts(monkeypatch, tmp_path):
+    limits, tree = [], tmp_path / "tree"
+    tree.write_text(topology_kinds.make("fat-tree", [], "4xEDR"))
+    monkeypatch.setattr(waiting, "poll", lambda what, ready, limit_s, **others: limits.append(limit_s) or [])
+    for file in ("", str(tree)):
+        subnet.wait_connected(lab_of(2, file, ["qemu:///system"]))
+    assert limits[1] - limits[0] == pytest.approx(subnet.NODE_S * 22)
+
+
+def lab_of(guests, topology="", hosts=()):
     return types.SimpleNamespace(nodes=lambda: [f"vm{number}" for number in range(guests)], check=lambda: None,
-                                 record=types.SimpleNamespace(topology=""))
+                                 record=types.SimpleNamespace(topology=topology, hosts=list(hosts)))

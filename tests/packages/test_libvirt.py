@@ -13,7 +13,7 @@ import pytest
 from lab import libvirt, paths, up
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
-from lab.guests import image, own_image, vm
+from lab.guests import image, libvirt_xml, own_image, vm
 
 DIRECTORIES = "/run/libvirt /var/lib/libvirt /etc/libvirt /var/cache/libvirt /var/log/libvirt"
 # QEMU runs as the user of this test, with his files.
@@ -100,7 +100,8 @@ def _domain(lab, own_disk, tmp_path, console) -> pathlib.Path:
     """The domain, which boots without a boot loader, and whose console is a file."""
     boot = own_image.fit(own_disk, image.ensure(), lab.record.accel, tmp_path, lab.key())
     hca = vm.default_hca(NUMBER, lab.switch().address)
-    top = xml.fromstring(libvirt.domain(NAME, libvirt.TYPES[lab.record.accel], vm.Size(), boot.disk, hca, vm.MODULE))
+    kind = libvirt_xml.TYPES[lab.record.accel]
+    top = xml.fromstring(libvirt.domain(NAME, kind, vm.Size(), boot.disk, hca, vm.MODULE))
     system, devices = top.find("os"), top.find("devices")
     line = f"console=ttyS0 quiet net.ifnames=0 mitigations=off lab.node={NUMBER} {boot.line}"
     for tag, text in (("kernel", boot.kernel), ("initrd", boot.initrd), ("cmdline", line)):
@@ -132,11 +133,11 @@ def test_a_domain_lives_on_the_fabric(lab, virsh, domain, console):
     virsh("start", NAME)
     wait_until(lambda: console.exists() and vm.READY in console.read_text(errors="replace"), "the guest's boot")
     wait_until(lambda: "Active" in port(lab), "the port")
-    virsh("qemu-monitor-command", NAME, "--hmp", f"device_del hca{libvirt.SLOT}")
+    virsh("qemu-monitor-command", NAME, "--hmp", f"device_del hca{libvirt_xml.SLOT}")
     wait_until(lambda: "Active" not in port(lab), "the end of the link")
-    wait_until(lambda: f"hca{libvirt.SLOT}" not in virsh("qemu-monitor-command", NAME, "--hmp", "info qtree"),
+    wait_until(lambda: f"hca{libvirt_xml.SLOT}" not in virsh("qemu-monitor-command", NAME, "--hmp", "info qtree"),
                "the end of the device")
-    device = [word.get("value") for word in xml.parse(domain).iter(f"{{{libvirt.NAMESPACE}}}arg")][-1]
+    device = [word.get("value") for word in xml.parse(domain).iter(f"{{{libvirt_xml.NAMESPACE}}}arg")][-1]
     virsh("qemu-monitor-command", NAME, "--hmp", f"device_add {device}")
     wait_until(lambda: "Active" in port(lab), "the port, again")
     wait_until(lambda: power_button(virsh) == "shut off", "the end of the guest")

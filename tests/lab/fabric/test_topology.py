@@ -71,10 +71,11 @@ def test_a_fabric_is_split_between_processes_with_hosts():
     assert made == [["leaf1", "leaf2", "spine1"], ["leaf3", "leaf4", "spine2"]]
     one, other = topology.places(net, 2)
     assert (split.part_of(net, made, one), split.part_of(net, made, other)) == (0, 1)
-    sockets = pathlib.Path("/tmp/x")
-    assert split.options(net, made, 0, sockets) == ["--only", "leaf1,leaf2,spine1", "--listen", "unix:/tmp/x/trunk0"]
-    assert split.options(net, made, 1, sockets) == ["--only", "leaf3,leaf4,spine2",
-                                                    "--connect", "unix:/tmp/x/trunk0=leaf1,leaf2,spine1"]
+    trunks = split.trunks(pathlib.Path("/tmp/x"), 2)
+    assert split.options(net, made, 0, trunks[0], trunks) == ["--only", "leaf1,leaf2,spine1",
+                                                              "--listen", "unix:/tmp/x/trunk0"]
+    assert split.options(net, made, 1, trunks[1], trunks) == ["--only", "leaf3,leaf4,spine2",
+                                                              "--connect", "unix:/tmp/x/trunk0=leaf1,leaf2,spine1"]
     with pytest.raises(ui.LabError, match="at most 4"):
         split.parts(net, 5)
 

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Parts of libvirt domains with an HCA.
+
+libvirt does not know the device, so it is on QEMU's command line; virsh unplugs and plugs it by QEMU's monitor."""
+
+import pathlib
+import xml.etree.ElementTree as xml
+
+from lab.guests import vm
+
+NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
+SLOT = 63                       # the root port's chassis is the next number; libvirt counts its own ones from 1
+ADDRESS = "0x1e"
+TYPES = {"kvm": "kvm", "tcg": "qemu"}
+CPUS = {"kvm": "host-passthrough", "qemu": "maximum"}
+
+
+def add(parent: xml.Element, tag: str, text: str = "", /, **attributes: str) -> xml.Element:
+    element = xml.SubElement(parent, tag, attributes)
+    element.text = text or None
+    return element
+
+
+def _device(hca: vm.Hca) -> list[str]:
+    """QEMU makes these devices before those of libvirt, which have fixed places: they get the last free one."""
+    option, root_port, *device = hca.argv(SLOT)
+    return [option, f"{root_port},bus=pcie.0,addr={ADDRESS}", *device]
+
+
+def add_hca(top: xml.Element, hca: vm.Hca, preload: pathlib.Path) -> None:
+    """preload: the device's library."""
+    xml.register_namespace("qemu", NAMESPACE)
+    line = add(top, f"{{{NAMESPACE}}}commandline")
+    for word in _device(hca):
+        add(line, f"{{{NAMESPACE}}}arg", value=word)
+    add(line, f"{{{NAMESPACE}}}env", name="LD_PRELOAD", value=str(preload))

@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Connections to libvirtd. Debian's python3-libvirt is wanted by labs over several hosts alone."""
+
+import contextlib
+import os
+import xml.etree.ElementTree as xml
+from collections.abc import Iterator
+
+from lab import ui
+from lab.guests import kvm
+
+
+def library():
+    try:
+        import libvirt  # pylint: disable=import-outside-toplevel
+    except ImportError as error:
+        raise ui.LabError("python3-libvirt is not installed. Run as root:  apt-get install python3-libvirt") from error
+    libvirt.registerErrorHandler(lambda *_: None, None)     # it prints what it raises, otherwise
+    return libvirt
+
+
+@contextlib.contextmanager
+def opened(uri: str) -> Iterator:
+    """A connection. Failures of libvirt in the block are errors of the host."""
+    libvirt = library()
+    try:
+        connection = libvirt.open(uri)
+    except libvirt.libvirtError as error:
+        raise ui.LabError(f"{uri}: {error}. Does libvirtd run there, and may you use it? Try:  "
+                          f"virsh -c '{uri}' version") from error
+    try:
+        yield connection
+    except libvirt.libvirtError as error:
+        raise ui.LabError(f"{uri}: {error}") from error
+    finally:
+        with contextlib.suppress(libvirt.libvirtError):
+            connection.close()
+
+
+def _has_kvm(uri: str) -> bool:
+    with opened(uri) as connection:
+        found = xml.fromstring(connection.getCapabilities())
+    kinds = [arch for arch in found.iterfind("guest/arch") if arch.get("name") == "x86_64"]
+    if not kinds:
+        raise ui.LabError(f"{uri}: libvirt knows no QEMU for x86_64 there. Install qemu-system-x86 and qemu-pib-hca")
+    return any(domain.get("type") == "kvm" for arch in kinds for domain in arch.iterfind("domain"))
+
+
+def accelerator(uris: list[str]) -> str:
+    """"kvm" if all hosts have it, else "tcg"."""
+    found = [_has_kvm(uri) for uri in uris]
+    chosen = os.environ.get(kvm.VARIABLE)
+    return kvm.checked(chosen) if chosen else "kvm" if all(found) else "tcg"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The process of a lab that stands for a guest on another host, as QEMU does for one on this host.
+
+    python3 -I -B lab/start.py lab.hosts.guest URI LAB NAME DIRECTORY
+
+It starts the domain of DIRECTORY/NAME.xml, writes the console to DIRECTORY/NAME.console, and takes connections for the
+guest's ssh server at a port of the loopback address, whose number is in DIRECTORY/NAME.port. The domain ends with this
+process, and this process with the domain."""
+
+import pathlib
+import socket
+import subprocess
+import sys
+import threading
+
+from lab import signals, ui
+from lab.guests import vm
+from lab.hosts import connection, place, pool, program
+from lab.hosts.domain import DISK
+
+LOOK_S = 2
+
+
+def _start(host, names: place.Names, name: str, text: str):
+    """The domain, paused."""
+    libvirt = connection.library()
+    try:
+        host.lookupByName(names.domain(name)).destroy()
+    except libvirt.libvirtError:
+        pass                        # there is none from an earlier time
+    pool.make_layer(host, names.lab, f"{name}.qcow2", DISK)
+    return host.createXML(text, libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY)
+
+
+def _copy_console(host, domain, file: pathlib.Path) -> None:
+    libvirt = connection.library()
+    stream = host.newStream(0)
+    domain.openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
+
+    def copy() -> None:
+        with open(file, "wb", buffering=0) as out:
+            try:
+                while data := stream.recv(1 << 12):
+                    out.write(data)
+            except libvirt.libvirtError:
+                pass                # the domain has ended, and so will this process
+    threading.Thread(target=copy, daemon=True).start()
+
+
+def _lives(domain) -> bool:
+    try:
+        return bool(domain.isActive())
+    except connection.library().libvirtError:
+        return False
+
+
+def _relay(listener: socket.socket, domain, uri: str) -> None:
+    """Gives each connection a process of its own, until the domain ends."""
+    listener.settimeout(LOOK_S)
+    children: list[subprocess.Popen] = []
+    while _lives(domain):
+        children = [child for child in children if child.poll() is None]
+        try:
+            taken, _ = listener.accept()
+        except TimeoutError:
+            continue
+        with taken:
+            taken.settimeout(None)
+            children.append(subprocess.Popen(program.words("lab.hosts.channel", uri, domain.name()),
+                                             stdin=taken.fileno(), stdout=taken.fileno()))
+
+
+def _serve(uri: str, names: place.Names, name: str, directory: pathlib.Path) -> None:
+    files = vm.Files(name, directory)
+    with connection.opened(uri) as host, socket.create_server(("127.0.0.1", 0)) as listener:
+        domain = _start(host, names, name, files.domain.read_text())
+        try:
+            _copy_console(host, domain, files.console)
+            domain.resume()
+            files.port.write_text(str(listener.getsockname()[1]))
+            _relay(listener, domain, uri)
+        finally:
+            with signals.held_off():
+                if _lives(domain):
+                    domain.destroy()
+    raise ui.LabError(f"{uri}: the domain {names.domain(name)} has ended, or the connection to its host")
+
+
+def main() -> int:
+    uri, lab, name, directory = sys.argv[1:]
+    return program.run(lambda: _serve(uri, place.Names(lab), name, pathlib.Path(directory)))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

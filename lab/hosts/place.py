@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The hosts of ./pib up --connect, and what each of them runs."""
+
+import dataclasses
+import pathlib
+import re
+import urllib.parse
+
+from lab import paths, ui
+
+PORT = 7471                     # TCP port of a host's switch for the others' switches
+SWITCH_GUID = 0x0670_6962_0003_0000     # numbered as the guests' GUIDs in vm.py
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
+SWITCHES = pathlib.Path("/var/lib/pib-switch")      # pib-switch@.service knows these two
+SOCKETS = pathlib.Path("/run/pib-switch")
+GUESTS = pathlib.Path("/var/lib/libvirt/images")
+
+
+@dataclasses.dataclass(frozen=True)
+class Host:
+    """uri: of its libvirtd. address: its name for the other hosts; "" if they cannot know one."""
+    uri: str
+    address: str
+    port: int = PORT
+
+    @property
+    def connects(self) -> str:
+        """Where others reach its switch."""
+        return f"tls:{self._bracketed(self.address)}:{self.port}"
+
+    @property
+    def listens(self) -> str:
+        """A name may have another address on the host itself than elsewhere: there all of them count."""
+        literal = re.fullmatch(r"[\d.]+|.*:.*", self.address)
+        return self.connects if literal else f"tls:[::]:{self.port}"
+
+    @staticmethod
+    def _bracketed(address: str) -> str:
+        return f"[{address}]" if ":" in address else address
+
+    def __str__(self) -> str:
+        return self.uri
+
+
+def host(text: str) -> Host:
+    """URI[#ADDRESS[:PORT]]; without ADDRESS it is the host in the URI."""
+    uri, _, behind = text.partition("#")
+    expected = f"{text}: expected the URI of a libvirtd, such as qemu+ssh://host/system, and behind # what other " \
+               "hosts call it if that differs:  qemu:///system#10.0.0.1"
+    try:
+        parts, reached = urllib.parse.urlsplit(uri), urllib.parse.urlsplit(f"//{behind}")
+        address, port = reached.hostname or parts.hostname or "", reached.port or PORT
+    except ValueError as error:
+        raise ui.LabError(expected) from error
+    if not re.fullmatch(r"qemu(\+\w+)?", parts.scheme) or (address and not NAME.fullmatch(address)):
+        raise ui.LabError(expected)
+    if parts.path != "/system":
+        raise ui.LabError(f"{uri}: the guests are those of the host's own libvirtd:  {parts.scheme}://…/system")
+    return Host(uri, address, port)
+
+
+def hosts(texts: list[str]) -> tuple[Host, ...]:
+    found = tuple(map(host, texts))
+    if len({one.uri for one in found}) < len(found):
+        raise ui.LabError("a host is named twice: name each once")
+    for one in found[:-1]:
+        if not one.address:
+            raise ui.LabError(f"{one}: how do the other hosts reach this one? Write its address behind #:  "
+                              f"{one}#10.0.0.1")
+    return found
+
+
+def wrong(texts: list[str]) -> str:
+    """The reason against these texts; "" if there is none."""
+    try:
+        hosts(texts)
+    except ui.LabError as error:
+        return str(error)
+    return ""
+
+
+@dataclasses.dataclass(frozen=True)
+class Names:
+    """Names of a lab on its hosts. A lab keeps them, so that it finds what it has left there."""
+    lab: str
+
+    @staticmethod
+    def of(machine: str, directory: str) -> "Names":
+        return Names(f"pib-{paths.recipe_hash(machine, directory)}")
+
+    def domain(self, guest: str) -> str:
+        return f"{self.lab}-{guest}"
+
+    @property
+    def switch_pool(self) -> str:
+        return f"{self.lab}-switch"
+
+    @property
+    def switch_files(self) -> pathlib.Path:
+        return SWITCHES / self.lab
+
+    @property
+    def guest_files(self) -> pathlib.Path:
+        return GUESTS / self.lab
+
+    @property
+    def fabric(self) -> str:
+        """Address of the host's own switch."""
+        return f"unix:{SOCKETS / self.lab / 'fabric'}"
+
+    @property
+    def control(self) -> pathlib.Path:
+        return SOCKETS / self.lab / "control"

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lab over several hosts: a process of this machine for each host, and one for each guest."""
+
+import pathlib
+import shutil
+import tempfile
+
+from lab import process
+from lab.fabric import recorded
+from lab.fabric.wanted import Wanted
+from lab.guests import vm
+from lab.hosts import domain, place, program, switches
+
+COPY_S = 7200                   # reached only by a hang: the guests' disk is copied to the host
+
+
+def names(lab: recorded.Recorded) -> place.Names:
+    return place.Names.of(lab.record.place.machine, lab.record.place.directory)
+
+
+def title(number: int) -> str:
+    """Name of a host's process."""
+    return f"host{number}"
+
+
+def lost(lab: recorded.Recorded) -> list[str]:
+    """Hosts whose process has ended. All begin anew then: their certificates are made together."""
+    return [uri for number, uri in enumerate(lab.record.hosts) if not lab.alive(title(number))]
+
+
+def placed(lab: recorded.Recorded, guests: list[str]) -> dict[int, list[str]]:
+    """Names of these guests by number of their host."""
+    found: dict[int, list[str]] = {number: [] for number in range(len(lab.record.hosts))}
+    for name in guests:
+        found[lab.record.hosts.index(lab.record.commands[name].argv[URI])].append(name)
+    return found
+
+
+def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
+    """Brings the files to the hosts, to all at once, unless they have them."""
+    if not lost(lab):
+        return
+    late = range(len(wanted.hosts))
+    with tempfile.TemporaryDirectory(dir=lab.sockets()) as work:
+        keys = pathlib.Path(work) / "ca"
+        switches.make_ca(keys)
+        for number in late:
+            _lay_out(lab.sockets() / title(number), wanted, boot, number, keys)
+    for number in late:
+        where = lab.sockets() / title(number)
+        lab.start(title(number), program.words("lab.hosts.host", wanted.hosts[number].uri, names(lab).lab, where))
+    for number in late:
+        where = lab.sockets() / title(number)
+        process.wait_for(f"copying to {wanted.hosts[number]}", (where / "ready").exists,
+                         lab.record.processes[title(number)], lab.log(title(number)), COPY_S)
+
+
+def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, keys: pathlib.Path) -> None:
+    """Makes the directories of the files for a host's switch and guests. Those of all hosts are of one CA, whose key
+    nobody keeps."""
+    shutil.rmtree(where, ignore_errors=True)
+    for kind in ("switch", "guests"):
+        (where / kind).mkdir(parents=True, mode=0o700)
+    for name, source in ((domain.KERNEL, boot.kernel), (domain.INITRD, boot.initrd), (domain.DISK, boot.disk)):
+        (where / "guests" / name).symlink_to(source)
+    for file in switches.certify(keys, number, wanted.hosts[number], switches.guids(wanted.net, wanted.parts, number)):
+        shutil.copy(file, where / "switch")
+    words = switches.options(wanted.hosts, wanted.net, wanted.parts, number)
+    (where / "switch" / switches.OPTIONS).write_text(f"PLACED={' '.join(words)}\n")
+    if wanted.net:
+        (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
+
+
+URI = len(program.words("lab.hosts.guest"))     # place in the command line of a guest's process
+
+
+def guest(lab: recorded.Recorded, wanted: Wanted, machine: vm.Machine) -> list[str]:
+    """The command line of a guest's process."""
+    called, host = names(lab), wanted.hosts[wanted.host_of(machine.number)]
+    machine.files.domain.write_text(domain.text(machine, called))
+    return program.words("lab.hosts.guest", host.uri, called.lab, machine.name, machine.directory)

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The switch of each host: its options, its certificate, its part of the topology."""
+
+import pathlib
+import subprocess
+
+from lab import ui
+from lab.fabric import split, switch_process, topology
+from lab.hosts import place
+
+CERTIFICATES = ("ca-cert.pem", "server-cert.pem", "server-key.pem")
+OPTIONS = "options"             # file that pib-switch@.service reads
+TOPOLOGY = "topology"
+
+
+def name(number: int) -> str:
+    """NodeDescription of a single switch, and name of a host's certificate."""
+    return f"host{number}"
+
+
+def _single(hosts: tuple[place.Host, ...], number: int) -> list[str]:
+    """A switch of its own on each host; all are joined to the first."""
+    words = ["--guid", f"{place.SWITCH_GUID + number:#x}", "--name", name(number)]
+    if number:
+        return [*words, "--connect", hosts[0].connects]
+    return [*words, *(["--listen", hosts[0].listens] if len(hosts) > 1 else [])]
+
+
+def _of_topology(hosts: tuple[place.Host, ...], net: topology.Net, parts: list[list[str]], number: int) -> list[str]:
+    words = ["--topology", TOPOLOGY]
+    if not parts:
+        return words
+    return words + split.options(net, parts, number, hosts[number].listens, [host.connects for host in hosts])
+
+
+def options(hosts: tuple[place.Host, ...], net: topology.Net | None, parts: list[list[str]], number: int) -> list[str]:
+    """Words of pib-switch's command line on a host. parts: names of switches, by host."""
+    words = ["--tls", ".", *(_of_topology(hosts, net, parts, number) if net else _single(hosts, number))]
+    if bad := [word for word in words if any(map(str.isspace, word))]:
+        raise ui.LabError(f"{bad[0]}: systemd takes no names of switches with spaces. Give them others")
+    return words
+
+
+def _ranges(guids: list[int]) -> list[str]:
+    """FIRST-LAST of each run of successive numbers."""
+    runs: list[list[int]] = []
+    for guid in sorted(guids):
+        if runs and guid == runs[-1][1] + 1:
+            runs[-1][1] = guid
+        else:
+            runs.append([guid, guid])
+    return [f"{first:#x}-{last:#x}" for first, last in runs]
+
+
+def guids(net: topology.Net | None, parts: list[list[str]], number: int) -> list[str]:
+    """Those of a host's switches, for its certificate."""
+    if not net:
+        return _ranges([place.SWITCH_GUID + number])
+    mine = parts[number] if parts else [node.name for node in net.switches()]
+    return _ranges([net.nodes[one].guid for one in mine])
+
+
+def _cert(*words: str | pathlib.Path) -> None:
+    done = subprocess.run([switch_process.PROGRAM, "cert", *words], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ui.LabError(f"pib-switch cert: {done.stderr.strip()}")
+
+
+def make_ca(directory: pathlib.Path) -> None:
+    _cert("ca", directory)
+
+
+def certify(directory: pathlib.Path, number: int, host: place.Host, own: list[str]) -> list[pathlib.Path]:
+    """A key and a certificate for the switches with these GUIDs on a host; the files that it needs."""
+    named = ["--host", host.address] if host.address else []
+    _cert("switch", directory, name(number), *named, *(word for guid in own for word in ("--guid", guid)))
+    return [directory / name(number) / file for file in CERTIFICATES]

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Labs over several hosts, as far as no libvirtd is needed: what --connect takes, and what each host gets."""
+
+import argparse
+import pathlib
+import xml.etree.ElementTree as xml
+
+import pytest
+
+from lab import settings, ui
+from lab.fabric import split, topology, topology_kinds
+from lab.fabric.wanted import Wanted
+from lab.guests import libvirt_xml, vm
+from lab.hosts import domain, place, switches
+
+A, B = "qemu+ssh://a/system", "qemu+ssh://me@b:2222/system?keyfile=/k"
+
+
+def settled(*words):
+    parser = argparse.ArgumentParser()
+    settings.add_options(parser)
+    return settings.settle(parser.parse_args(words))
+
+
+def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
+    a, b, here, v6 = place.hosts([A, B, "qemu:///system#10.0.0.1:80", "qemu+unix:///system?socket=/s#[fd00::1]"])
+    assert (a.connects, a.listens) == ("tls:a:7471", "tls:[::]:7471")
+    assert (b.uri, b.connects) == (B, "tls:b:7471")
+    assert (here.uri, here.connects, here.listens) == ("qemu:///system", "tls:10.0.0.1:80", "tls:10.0.0.1:80")
+    assert (v6.connects, v6.listens) == ("tls:[fd00::1]:7471", "tls:[fd00::1]:7471")
+
+
+@pytest.mark.parametrize("texts, reason", [
+    (["lxc:///system"], "expected the URI of a libvirtd"), (["a"], "expected the URI of a libvirtd"),
+    (["qemu:///system#a b"], "expected the URI of a libvirtd"),
+    (["qemu:///system#a:x"], "expected the URI of a libvirtd"), (["qemu+ssh://a/session"], "qemu\\+ssh://…/system"),
+    (["qemu:///system", A], "Write its address behind #:  qemu:///system#10.0.0.1"), ([A, A], "named twice")])
+def test_a_bad_host_is_refused(texts, reason):
+    with pytest.raises(ui.LabError, match=reason):
+        place.hosts(texts)
+    with pytest.raises(ui.LabError, match=reason):
+        settled("--connect", ",".join(texts))
+
+
+def test_what_guests_on_other_hosts_cannot_have_is_refused(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("PIB_KERNEL", raising=False)
+    assert [host.uri for host in settled("--connect", f"{A},{B}").hosts] == [A, B]
+    for words in (["--iommu"], ["--peer-copy"], ["--share", str(tmp_path)]):
+        with pytest.raises(ui.LabError, match=f"cannot have {words[0][2:]}: leave out"):
+            settled("--connect", A, *words)
+    with pytest.raises(ui.LabError, match="3 hosts want as many guests:  ./pib up -n 3"):
+        settled("--connect", f"{A},{B}", "--connect", "qemu+ssh://c/system")
+
+
+def test_guests_take_turns_or_are_where_their_switches_are(tmp_path):
+    hosts = place.hosts([A, B])
+    assert [Wanted(3, hosts=hosts).host_of(number) for number in range(3)] == [0, 1, 0]
+    file = tmp_path / "tree"
+    file.write_text(topology_kinds.make("fat-tree", [], "4xEDR"))
+    wanted = Wanted(4, hosts=hosts, fabric_file=file)
+    assert wanted.parts == split.parts(wanted.net, 2)
+    assert [wanted.host_of(number) for number in range(4)] == [0, 0, 1, 1]
+
+
+def test_the_switches_of_hosts_are_joined_to_the_first():
+    hosts = place.hosts([A, B, "qemu+ssh://c/system"])
+    first, second, third = (switches.options(hosts, None, [], number) for number in range(3))
+    assert first == ["--tls", ".", "--guid", "0x670696200030000", "--name", "host0", "--listen", "tls:[::]:7471"]
+    assert second == ["--tls", ".", "--guid", "0x670696200030001", "--name", "host1", "--connect", "tls:a:7471"]
+    assert third[-2:] == second[-2:]
+    assert switches.guids(None, [], 1) == ["0x670696200030001-0x670696200030001"]
+    assert "--listen" not in switches.options(hosts[:1], None, [], 0)
+
+
+def test_hosts_share_the_switches_of_a_topology():
+    net = topology.net(topology_kinds.make("fat-tree", [], "4xEDR"))
+    hosts, parts = place.hosts([A, B]), split.parts(net, 2)
+    assert switches.options(hosts, net, parts, 0)[2:] == [
+        "--topology", "topology", "--only", "leaf1,leaf2,spine1", "--listen", "tls:[::]:7471"]
+    assert switches.options(hosts, net, parts, 1)[-1] == "tls:a:7471=leaf1,leaf2,spine1"
+    one = switches.guids(net, parts, 0)
+    assert one == [f"{net.nodes['leaf1'].guid:#x}-{net.nodes['leaf2'].guid:#x}",
+                   f"{net.nodes['spine1'].guid:#x}-{net.nodes['spine1'].guid:#x}"]
+    net.switch("a b", 4)
+    with pytest.raises(ui.LabError, match="no names of switches with spaces"):
+        switches.options(hosts, net, [["a b"], parts[1]], 0)
+
+
+def test_a_domain_has_files_and_fabric_of_its_host_and_a_mark_for_the_hook():
+    called = place.Names.of("machine", "/directory")
+    assert called == place.Names.of("machine", "/directory") != place.Names.of("machine", "/other")
+    boot = vm.Boot(pathlib.Path("/v"), pathlib.Path("/i"), pathlib.Path("/d"))
+    hcas = [vm.default_hca(3, "unix:/here")]
+    machine = vm.Machine(3, boot, pathlib.Path("/tmp/x"), "tcg", None, hcas, vm.Size(512, 2))
+    text = domain.text(machine, called)
+    top = xml.fromstring(text)
+    assert top.findtext("name") == f"{called.lab}-vm3" and top.get("type") == "qemu"
+    assert (top.findtext("memory"), top.findtext("vcpu")) == ("512", "2")
+    assert top.findtext("os/kernel") == f"/var/lib/libvirt/images/{called.lab}/vmlinuz"
+    assert "lab.node=3 " in top.findtext("os/cmdline") and top.findtext("os/cmdline").endswith(" lab.lan=fabric")
+    assert top.find("devices/channel/target").get("name") == "pib.ssh"
+    device = [word.get("value") for word in top.iter(f"{{{libvirt_xml.NAMESPACE}}}arg")][-1]
+    assert f"fabric=unix:/run/pib-switch/{called.lab}/fabric," in device
+    assert f'<pib:switch xmlns:pib="urn:pib-hca:libvirt">{called.lab}</pib:switch>' in text
+    assert top.findtext("metadata/{urn:pib-hca:libvirt}switch") == called.lab

@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A lab over several hosts, whose processes are stand-ins that no libvirtd is needed for."""
+
+import sys
+
+import pytest
+
+from lab import status, ui
+from lab.fabric.wanted import Wanted
+from lab.hosts import connection, place, program, spread, switches
+
+HOSTS = place.hosts(["qemu+ssh://a/system", "qemu+ssh://b/system"])
+# Notes its end. A host says that its files are there; a guest, its port and that it has booted.
+STAND_IN = """
+import pathlib, signal, sys
+module, uri, lab, *rest = sys.argv[2:]
+name, directory = rest if module == "lab.hosts.guest" else (rest[0].rpartition("/")[2], rest[0])
+directory, noted = pathlib.Path(directory), pathlib.Path(sys.argv[1])
+if module == "lab.hosts.host":
+    (directory / "ready").write_text("")
+else:
+    (directory / f"{name}.console").write_text("lab: ready")
+    (directory / f"{name}.port").write_text("2222")
+def end(*_):
+    with open(noted, "a") as out:
+        out.write(f"{name} of {uri}\\n")
+    sys.exit(0)
+signal.signal(signal.SIGTERM, end)
+while True:
+    signal.pause()
+"""
+
+
+@pytest.fixture(name="noted")
+def _noted(tmp_path, monkeypatch):
+    """The file in which stand-ins note their ends."""
+    noted, script = tmp_path / "noted", tmp_path / "stand-in"
+    noted.write_text("")
+    script.write_text(STAND_IN)
+    monkeypatch.setattr(program, "PYTHON", [sys.executable, str(script), str(noted)])
+    monkeypatch.setattr(spread, "URI", 4)
+    monkeypatch.setattr(connection, "accelerator", lambda _uris: "tcg")
+    monkeypatch.setattr(switches, "make_ca", lambda directory: directory.mkdir())
+    monkeypatch.setattr(switches, "certify", lambda directory, *_: [])
+    return noted
+
+
+def test_guests_are_processes_of_this_machine(lab, noted):
+    lab.up(Wanted(3, hosts=HOSTS), [])
+    assert list(lab.running()) == ["host0", "host1", "vm0", "vm1", "vm2"] and lab.switches() == []
+    assert spread.placed(lab, lab.nodes()) == {0: ["vm0", "vm2"], 1: ["vm1"]}
+    assert lab.node("vm1").port == 2222
+    where = lab.sockets() / "host1"
+    assert (where / "switch" / "options").read_text() == \
+        "PLACED=--tls . --guid 0x670696200030001 --name host1 --connect tls:a:7471\n"
+    assert sorted(file.name for file in (where / "guests").iterdir()) == ["initramfs.cpio", "root.ext4", "vmlinuz"]
+    assert spread.names(lab).domain("vm1") in (lab.sockets() / "vm1.xml").read_text()
+    lab.down()
+    assert noted.read_text().splitlines() == [
+        f"{name} of {HOSTS[number].uri}" for name, number in (("vm2", 0), ("vm1", 1), ("vm0", 0), ("host1", 1),
+                                                              ("host0", 0))]
+
+
+def test_running_guests_stay_unless_a_host_has_gone(lab, noted):
+    lab.up(Wanted(2, hosts=HOSTS), [])
+    lab.up(Wanted(4, hosts=HOSTS), [])
+    assert noted.read_text() == "" and len(lab.nodes()) == 4
+    lab.end("vm3")
+    lab.state.processes["host0"].stop()
+    noted.write_text("")
+    lab.up(Wanted(4, hosts=HOSTS), [])
+    assert noted.read_text().split()[::3] == ["vm2", "vm1", "vm0", "host1"]
+    assert len(lab.nodes()) == 4 and not spread.lost(lab)
+
+
+def test_what_is_out_of_reach_says_where_it_is(lab, noted):
+    del noted
+    lab.up(Wanted(2, hosts=HOSTS), [])
+    with pytest.raises(ui.LabError, match=f"on other hosts.*/run/pib-switch/{spread.names(lab).lab}/control COMMAND"):
+        lab.running_switches()
+    with pytest.raises(ui.LabError, match="QEMU of vm0 runs on another host"):
+        lab.monitor("vm0")
+
+
+def test_status_names_the_hosts(lab, noted, capsys):
+    del noted
+    lab.up(Wanted(2, hosts=HOSTS), [])
+    status.status(lab)
+    said = capsys.readouterr().out
+    assert "host1: qemu+ssh://b/system\n  vm1\n" in said and f"pib-switch@{spread.names(lab).lab}" in said
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "libvirt", None)
+    with pytest.raises(ui.LabError, match="apt-get install python3-libvirt"):
+        connection.accelerator(["qemu:///system"])
+
+
+def test_a_process_ends_with_a_sentence(monkeypatch, capsys):
+    def fail():
+        raise ui.LabError("there is no such host")
+    monkeypatch.setattr(program.signals, "raise_on_end", lambda: None)
+    assert program.run(fail) == 1 and capsys.readouterr().err == "pib: there is no such host\n"

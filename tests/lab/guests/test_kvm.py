@@ -67,6 +67,7 @@ def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):
     monkeypatch.delenv(kvm.VARIABLE)
     assert kvm.accelerator(lab.directory) == "tcg"
     lab.state = state.State(state.Place.of(lab.directory), str(rundir.make()), "tcg", "stamp")
+    lab.save()
     status.status(lab)
     shown = capsys.readouterr().out
     assert "Device or resource busy" in shown and "./pib kvm --again" in shown

@@ -116,9 +116,12 @@ class Answers:
         node = self._node(question)
         if node.kind != "switch":
             raise Refused(f"{node.name} is no switch")
-        status = self._ask(node, "status")
-        return {"switch": status["switch"], "ports": status["ports"], "lft": self._ask(node, "lft")["entries"],
-                "mft": self._ask(node, "mft")["entries"]}
+        with control.Control(self.watcher.controls[node.process]) as asked:
+            status, lft, mft = (asked.ask(command, switch=node.name) for command in ("status", "lft", "mft"))
+            vls = [asked.ask("vls", switch=node.name, port=port["port"]) for port in status["ports"]
+                   if "neighbour" in port]
+        return {"switch": status["switch"], "ports": status["ports"], "vls": vls, "lft": lft["entries"],
+                "mft": mft["entries"]}
 
     def _hca(self, node: model.Node) -> Json:
         guest = self.watcher.guests.get(node.guest)

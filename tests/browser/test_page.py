@@ -121,6 +121,28 @@ def test_faults_are_set_and_cleared(tab, tree):
     assert not tree.fabric.faults
 
 
+def test_an_answer_that_comes_late_leaves_the_focus_in_the_form(tab):
+    tab.click_link("leaf4[6]")
+    tab.heading("Link leaf4[6]")
+    tab.driver.execute_script("""
+        const real = window.fetch;
+        const held = new Promise((release) => { window.release = release; });
+        [window.asked, window.answered] = [0, 0];
+        window.fetch = async (...words) => {
+            window.asked += 1;
+            await held;
+            const answer = await real(...words);
+            window.answered += 1;
+            return answer;
+        };""")
+    tab.wait("window.asked > 0")
+    tab.click("form.faults input[name=drop]")
+    tab.driver.execute_script("window.release()")
+    tab.wait("window.answered === window.asked")
+    tab.driver.execute_async_script("setTimeout(arguments[0], 300)")
+    assert tab.js("document.activeElement.name") == "drop"
+
+
 def test_a_fault_that_the_switch_refuses_is_told(tab, tree):
     link = tab.link("leaf1[5]")
     said = tab.driver.execute_async_script("""
@@ -170,6 +192,7 @@ def test_a_switch_shows_ports_and_tables(tab, tree):
     tab.heading("Switch leaf3")
     tab.wait_text("#pane", f"Unicast forwarding (LFT), {len(tree.fabric.tables['leaf3'])} entries")
     assert tab.text("#pane").count("Active") == 6
+    assert tab.text("#pane").count("VL 0: 256, VL 1: 256") == tab.text("#pane").count("VL 0 × 4, VL 1 × 2") == 6
     tab.click("#pane table button.go", "5")
     tab.heading("Link leaf3[5]")
 
@@ -178,7 +201,8 @@ def test_a_qp_shows_its_way_through_the_fabric(tab):
     tab.click(tab.node("vm0"))
     tab.heading("Guest vm0")
     tab.wait_text("#pane", "Queue pairs, 2")
-    assert "60 of 256" in tab.text("#pane") and "5 of 7" in tab.text("#pane")
+    text = " ".join(tab.text("#pane").split())
+    assert "60 of 256" in text and text.count("0x100 … 0x10a 10 61 5 of 7") == 2
     tab.click("#pane button.go", "0x41")
     tab.heading("QP 0x41 of vm0")
     tab.wait("pib.store.path.there.size === 4")

@@ -42,9 +42,10 @@ function objects(store, node, hca, pane) {
   const more = ({count: all, entries}) => all > entries.length ? `, the first ${entries.length} are shown` : "";
   return [
     make("h3", {}, `Queue pairs, ${hca.qps.count}${more(hca.qps)}`),
-    table(["QP", "type", "state", "to", "sends waiting", "receives", "retries left"], hca.qps.entries.map((one) => [
-      pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), waiting(one.sq),
-      one.srq ? `SRQ ${hex(one.srq)}` : waiting(one.rq), retries(one)])),
+    table(["QP", "type", "state", "to", "PSN window", "sends waiting", "receives", "retries left"],
+      hca.qps.entries.map((one) => [
+        pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), psns(one),
+        outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : waiting(one.rq), retries(one)])),
     make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
     table(["CQ", "fill", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn),
       bar(waiting(one) / one.depth, `${waiting(one)} of ${one.depth}`), one.armed, one.error ? "yes" : ""])),
@@ -68,6 +69,16 @@ function whyButton(store, about) {
 function qpState(one) {
   const kind = one.state === "RTS" ? "good" : ["ERR", "SQE"].includes(one.state) ? "bad" : "wait";
   return make("span", {class: `state ${kind}`}, one.state);
+}
+
+/** From the oldest PSN without an answer up to the next one of a new request. */
+function psns({requester: own}) {
+  return own ? `${hex(own.una)} … ${hex(own.next)}` : "";
+}
+
+/** Send requests that are posted, and not completed. */
+function outstanding({sq, requester: own}) {
+  return waiting(sq) + (own?.in_window ?? 0);
 }
 
 function retries(one) {

@@ -5,6 +5,7 @@ import {ask, change} from "./api.js";
 import {curve} from "./curves.js";
 import {count, make, octets, table} from "./format.js";
 import {state} from "./label.js";
+import {lanesOfPort} from "./lanes.js";
 
 const FAULTS = [["drop", "Loss, 0 to 1", 0.01], ["corrupt", "Corruption, 0 to 1", 0.01],
                 ["duplicate", "Duplicates, 0 to 1", 0.01], ["reorder", "Reordering, 0 to 1", 0.01],
@@ -38,7 +39,8 @@ export const link = {
       one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
       faultForm(store, found, ends, pane),
-      ...lanes(store, found, ends),
+      ...Object.entries(ends).flatMap(([end, {vls}]) => lanesOfPort(
+        store.endName(found[end], found[`${end}_port`]), vls)),
       ...counters(store, found, ends),
       ...routes(store, found, pairs, pane)].filter(Boolean);
   },
@@ -115,19 +117,6 @@ function faultForm(store, found, ends, pane) {
   return make("section", {}, make("h3", {}, "Faults on purpose"),
     rows.length ? table(["port and direction", "faults", "packets so far"], rows) : null,
     kept && pane.keeps(found.id) ? kept : pane.keep(found.id, form));
-}
-
-/** Queues and credits by VL, and the tables that subnet management has set. */
-function lanes(store, found, ends) {
-  const listed = (entries) => entries.map(([vl, weight]) => `VL ${vl} × ${weight}`).join(", ") || "none";
-  return Object.entries(ends).flatMap(([end, {vls}]) => [
-    make("h3", {}, `Virtual lanes of ${store.endName(found[end], found[`${end}_port`])}`),
-    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((lane) => [
-      String(lane.vl), lane.queued_packets, lane.credits === undefined ? "needs none" : count(lane.credits)])),
-    make("p", {class: "note"}, `VLArbitration: high priority ${listed(vls.high)}; low priority ${listed(vls.low)}; `
-      + `VLHighLimit ${vls.high_limit}.`),
-    make("p", {class: "note"}, [...new Set(vls.sl_to_vl.map((row) => row.join(" ")))].map(
-      (row) => `SL 0 to 15 use VL ${row}`).join("; or, by input port, "), ".")]);
 }
 
 function counters(store, found, ends) {

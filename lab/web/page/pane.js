@@ -36,10 +36,14 @@ export class Pane {
   }
 
   tick() {
-    const busy = this.element.querySelector("form :focus") !== null;
-    if (!this.asking && !busy && !document.hidden && this.store.moment === null && AGAIN.has(this.kind())) {
-      this.again();
+    if (!this.asking && !this.busy() && !document.hidden && this.store.moment === null && AGAIN.has(this.kind())) {
+      this.again(true);
     }
+  }
+
+  /** Whether a user is filling in a form, which would lose the focus if the pane were made anew. */
+  busy() {
+    return this.element.querySelector("form :focus") !== null;
   }
 
   begin() {
@@ -49,7 +53,8 @@ export class Pane {
     this.again();
   }
 
-  async again() {
+  /** onceMore: the object is shown already. */
+  async again(onceMore = false) {
     const turn = this.turn;
     const view = VIEWS[this.kind()];
     this.asking = true;
@@ -61,7 +66,9 @@ export class Pane {
     }
     if (turn === this.turn) {
       this.asking = false;
-      this.showAll(data);
+      if (!onceMore || !this.busy()) {
+        this.showAll(data);
+      }
     }
   }
 

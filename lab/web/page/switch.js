@@ -4,11 +4,12 @@
 import {ask} from "./api.js";
 import {hex, make, octets, table} from "./format.js";
 import {eventList, state} from "./label.js";
+import {lanesOfSwitch} from "./lanes.js";
 
 export const fabricSwitch = {
   load: (store) => ask("switch", {node: store.chosen.id}),
 
-  show: (store, {switch: about, ports, lft, mft}, pane) => {
+  show: (store, {switch: about, ports, vls, lft, mft}, pane) => {
     const node = store.nodes.get(store.chosen.id);
     const mine = new Map((store.around.get(node.id) ?? []).map(
       (link) => [link.a === node.id ? link.a_port : link.b_port, link]));
@@ -22,6 +23,8 @@ export const fabricSwitch = {
       make("h3", {}, "Ports"),
       table(["port", "neighbour", "state", "waiting", "load out", "in"],
         used.map((port) => portRow(store, pane, node, port, mine.get(port.port)))),
+      ...lanesOfSwitch(vls, (port) => (mine.has(port) ? pane.to("link", mine.get(port).id, String(port))
+        : String(port))),
       make("h3", {}, `Unicast forwarding (LFT), ${lft.length} entries`),
       lft.length ? table(["DLID", "to", "port"], lft.map(([lid, port]) => lftRow(store, pane, lid, port, mine)))
         : make("p", {class: "note"}, "Empty: no subnet manager has set it."),

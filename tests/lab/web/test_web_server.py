@@ -288,6 +288,8 @@ def test_a_switch_has_ports_and_tables(web, page):
     fabric = web.watcher.source.process.fabric
     assert found["lft"] == [[lid, port] for lid, port in sorted(fabric.tables["leaf1"].items())]
     assert len(found["ports"]) == 36 and found["mft"]
+    assert [one["port"] for one in found["vls"]] == sorted(fabric.net.nodes["leaf1"].peers)
+    assert found["vls"][0]["lanes"][0]["credits"] == 256 and found["vls"][0]["high_limit"] == 10
 
 
 def test_an_hca_has_its_objects_and_a_phantom_none(web, page):

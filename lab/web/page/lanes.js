@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Virtual lanes: queues and credits by VL, and the tables that subnet management has set.
+
+import {count, make, table} from "./format.js";
+
+function listed(entries) {
+  return entries.map(([vl, weight]) => `VL ${vl} × ${weight}`).join(", ") || "none";
+}
+
+/** Of one port, a row for each VL. */
+export function lanesOfPort(name, vls) {
+  return [
+    make("h3", {}, `Virtual lanes of ${name}`),
+    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((lane) => [
+      String(lane.vl), lane.queued_packets, lane.credits === undefined ? "needs none" : count(lane.credits)])),
+    make("p", {class: "note"}, `VLArbitration: high priority ${listed(vls.high)}; low priority ${listed(vls.low)}; `
+      + `VLHighLimit ${vls.high_limit}.`),
+    make("p", {class: "note"}, [...new Set(vls.sl_to_vl.map((row) => row.join(" ")))].map(
+      (row) => `SL 0 to 15 use VL ${row}`).join("; or, by input port, "), ".")];
+}
+
+/** Of all ports of a switch, a row for each port. */
+export function lanesOfSwitch(vls, toPort) {
+  const with_ = (lanes, member) => lanes.filter((lane) => lane[member])
+    .map((lane) => `VL ${lane.vl}: ${count(lane[member])}`).join(", ") || "none";
+  return [
+    make("h3", {}, "Virtual lanes"),
+    table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, lanes}) => [
+      toPort(port), with_(lanes, "queued_packets"), with_(lanes, "credits")])),
+    make("h3", {}, "VLArbitration"),
+    table(["port", "high priority", "low priority", "VLHighLimit"], vls.map((one) => [
+      toPort(one.port), listed(one.high), listed(one.low), one.high_limit]))];
+}

@@ -93,8 +93,7 @@ class Followed:
     def __init__(self) -> None:
         self.guest = ""
         self._follower: Follower | None = None
-        self._before = ""       # the guest that was followed last
-        self._last = 0.0        # stamp of its last decision: a log that is read again has it, too
+        self._last: dict[str, float] = {}       # stamp of the last decision by guest: a log read again has it, too
 
     def take(self, guest: str, command: Callable[[], list[str]]) -> list[Decision]:
         """The decisions since the last call. guest: the one with the subnet manager, empty if there is none; command:
@@ -102,11 +101,10 @@ class Followed:
         if guest != self.guest or (self._follower and self._follower.ended()):
             self.stop()
         if guest and not self._follower and (argv := command()):
-            self._last = self._last if guest == self._before else 0.0
-            self.guest = self._before = guest
-            self._follower = Follower(argv)
-        found = [one for one in self._follower.take() if one.stamp > self._last] if self._follower else []
-        self._last = max((one.stamp for one in found), default=self._last)
+            self.guest, self._follower = guest, Follower(argv)
+        last = self._last.get(self.guest, 0.0)
+        found = [one for one in self._follower.take() if one.stamp > last] if self._follower else []
+        self._last[self.guest] = max((one.stamp for one in found), default=last)
         return found
 
     def stop(self) -> None:

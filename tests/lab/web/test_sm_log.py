@@ -86,6 +86,9 @@ def test_a_log_is_followed_and_nothing_of_it_is_told_twice(log):
     assert took(followed, "vm0", argv, 1) == ["Entering DISCOVERING state"]
     assert followed.take("", list) == [] and not followed.guest
     assert took(followed, "vm1", argv, len(TEXTS) + 2)[:len(TEXTS)] == TEXTS
+    with open(log, "a", encoding="utf-8") as out:
+        out.write(LOG.splitlines()[3].replace("14:40:02", "14:40:17") + "\n")
+    assert took(followed, "vm0", argv, 1) == ["SUBNET UP"]      # the subnet manager is back at the first guest
     followed.stop()
 
 

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/control_faults.h"
+#include "control/control_traffic.h"
 #include "links/copier.h"
 
 namespace pib::fabric {
@@ -465,8 +466,9 @@ struct Command {
     json (*run)(Switch& sw, const json& request);
 };
 constexpr Command kSwitchCommands[] = {
-    {"status", status},     {"counters", counters}, {"lft", lft},         {"mft", mft},
-    {"link", link_command}, {"fault", fault},       {"journal", journal}, {"vls", vls},
+    {"status", status},   {"counters", counters}, {"lft", lft},
+    {"mft", mft},         {"link", link_command}, {"fault", fault},
+    {"journal", journal}, {"vls", vls},           {"traffic", traffic},
 };
 
 }  // namespace

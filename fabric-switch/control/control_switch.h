@@ -13,8 +13,8 @@
 namespace pib::fabric {
 
 [[nodiscard]] bool is_switch_command(const std::string& name);
-// status, counters, lft, mft, link, fault, journal; see control_commands.cc. Every request gets an
-// answer.
+// status, counters, traffic, lft, mft, link, fault, journal, vls; see control_commands.cc. Every
+// request gets an answer.
 [[nodiscard]] nlohmann::json run_switch_command(Switch& sw, const nlohmann::json& request);
 
 // A whole number of 32 bits, else UINT32_MAX; the caller checks its range.

@@ -33,6 +33,7 @@ bool LinearForwardingTable::write_block(std::uint32_t block, ConstBlock in) {
     }
     const std::size_t count = std::min(in.size(), ports_.size() - first);
     for (std::size_t i = 0; i < count; ++i) {
+        changes_ += ports_[first + i] != in[i];
         ports_.set(first + i, in[i]);
     }
     return true;

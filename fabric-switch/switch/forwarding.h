@@ -25,7 +25,12 @@ class LinearForwardingTable {
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(ports_.size()); }
     // Highest LID that is looked up (SwitchInfo:LinearFDBTop); no packet is forwarded beyond it.
     [[nodiscard]] std::uint16_t top() const { return top_; }
-    void set_top(std::uint16_t top) { top_ = top; }
+    void set_top(std::uint16_t top) {
+        changes_ += top != top_;
+        top_ = top;
+    }
+    // How often subnet management has changed the table.
+    [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
     [[nodiscard]] std::uint8_t port(ib::Lid dlid) const {
         return dlid.value() <= top_ ? ports_[dlid.value()] : kNoPort;
@@ -39,6 +44,7 @@ class LinearForwardingTable {
   private:
     GrowingTable<std::uint8_t, kNoPort> ports_;
     std::uint16_t top_ = 0;
+    std::uint64_t changes_ = 0;
 };
 
 // Ports of a multicast LID, one bit each; bit 0 is port 0. At most 64 ports.

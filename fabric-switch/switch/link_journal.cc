@@ -7,6 +7,7 @@ namespace pib::fabric {
 
 void LinkJournal::add(std::uint64_t now_ns, std::uint8_t port, LinkChange change,
                       std::string detail) {
+    ++changes_;
     if (!entries_.empty()) {
         Entry& last = entries_.back();
         if (last.port == port && last.change == change && last.detail == detail) {

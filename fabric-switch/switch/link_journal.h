@@ -36,10 +36,13 @@ class LinkJournal {
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
     // Entries that later ones have replaced.
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
+    // All changes so far, repetitions included.
+    [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
   private:
     std::deque<Entry> entries_;
     std::uint64_t lost_ = 0;
+    std::uint64_t changes_ = 0;
 };
 
 }  // namespace pib::fabric

@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <cstring>
+#include <nlohmann/json.hpp>
 
 #include "base/address.h"
 #include "live_subnet.h"
@@ -290,6 +292,51 @@ void check_responses(const std::vector<Dissected>& packets,
     CHECK(seen == expected_steps(&Work::responses));
 }
 
+// ---- a capture by the control socket
+
+constexpr uint32_t kPacketBlock = 6, kStatisticsBlock = 5;
+constexpr size_t kDropped = 24;  // offset of isb_ifdrop's value in the switch's statistics blocks
+
+// The client of a capture that reads nothing until it is asked to.
+class IdleReader {
+  public:
+    IdleReader(const std::string& control, uint16_t dlid)
+        : fd_(fabric::connect_unix(control).value()) {
+        const json rule = {{"dlid", dlid}};
+        const json request = {{"command", "capture"}, {"rules", json::array({rule})}};
+        const std::string line = request.dump() + "\n";
+        REQUIRE(::send(fd_.get(), line.data(), line.size(), MSG_NOSIGNAL) > 0);
+        REQUIRE(eventually([&] {
+            read();
+            return bytes_.find('\n') != std::string::npos;
+        }));
+        bytes_.erase(0, bytes_.find('\n') + 1);
+    }
+    void read() {
+        char buffer[65536];
+        for (ssize_t n = 0; (n = ::recv(fd_.get(), buffer, sizeof buffer, MSG_DONTWAIT)) > 0;) {
+            bytes_.append(buffer, static_cast<size_t>(n));
+        }
+        size_t at = 0;
+        while (at + 8 <= bytes_.size() && at + word(at + 4) <= bytes_.size()) {
+            taken += word(at) == kPacketBlock;
+            lost = word(at) == kStatisticsBlock ? word(at + kDropped) : lost;
+            at += word(at + 4);
+        }
+        bytes_.erase(0, at);
+    }
+    uint64_t taken = 0, lost = 0;
+
+  private:
+    uint32_t word(size_t at) const {
+        uint32_t value = 0;
+        std::memcpy(&value, bytes_.data() + at, sizeof value);
+        return value;
+    }
+    fabric::UniqueFd fd_;
+    std::string bytes_;
+};
+
 }  // namespace
 
 TEST_CASE("capture: the file has each packet of a program's traffic") {
@@ -322,4 +369,46 @@ TEST_CASE("capture: the file has each packet of a program's traffic") {
     REQUIRE(datagrams.size() == 1);
     CHECK(number(datagrams[0].at(kSentQKey)) == kQKey);
     CHECK(number(datagrams[0].at(kSlid)) == a.lid);
+}
+
+TEST_CASE("capture: a reader that is too slow is told how many packets it has lost") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    constexpr uint32_t kWrites = 300, kBytes = 48 * 1024, kMtu = 1024;  // 15 MB; 8 MiB are kept
+    Program program;
+    std::vector<fabric::UniqueFd> sockets;
+    for (int i = 0; i < 2; ++i) {
+        sockets.push_back(fabric::connect_unix(program.fabric_path()).value());
+    }
+    LiveSubnet subnet(std::move(sockets));
+    MiniSm sm(subnet, subnet.guest(0));
+    sm.sweep();
+    End a(subnet.guest(0), sm.lid_of(0)), b(subnet.guest(1), sm.lid_of(1));
+    connect(a, b);
+    connect(b, a);
+    IdleReader reader(program.control_path(), b.lid);
+    for (uint32_t i = 0; i < kWrites; ++i) {
+        post(a, b,
+             {.opcode = PIB_HCA_WQE_RDMA_WRITE, .bytes = kBytes, .requests = {}, .responses = {}});
+        complete(subnet, a, 1);
+    }
+    constexpr uint64_t kSent = uint64_t{kWrites} * kBytes / kMtu;
+    CHECK(eventually([&] {
+        reader.read();
+        return reader.taken + reader.lost >= kSent;
+    }));
+    CHECK(reader.taken + reader.lost == kSent);
+    CHECK(reader.taken > (6u << 20) / kMtu);
+    CHECK(reader.lost > 0);
+    // Later packets have room again.
+    const uint64_t lost = reader.lost;
+    post(a, b,
+         {.opcode = PIB_HCA_WQE_RDMA_WRITE, .bytes = kBytes, .requests = {}, .responses = {}});
+    complete(subnet, a, 1);
+    CHECK(eventually([&] {
+        reader.read();
+        return reader.taken + reader.lost == kSent + kBytes / kMtu;
+    }));
+    CHECK(reader.lost == lost);
 }

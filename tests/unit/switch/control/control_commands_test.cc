@@ -2,6 +2,7 @@
 // Commands of the control socket, and what lines that are none do.
 #include "control/control_commands.h"
 
+#include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
@@ -95,6 +96,65 @@ TEST_CASE("control: counters have the data of each VL, and can be cleared") {
     CHECK(counters(out, false).at("PortXmitDataVL0") == counters(out, false).at("PortXmitData"));
     CHECK_FALSE(counters(out, false).contains("PortRcvDataVL0"));
     CHECK_FALSE(counters(in, false).contains("PortRcvDataVL15"));
+}
+
+TEST_CASE("control: traffic has a row of numbers for each link") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const auto run = [&fabric](const json& request) {
+        return fabric::run_switch_command(fabric.sw, request);
+    };
+    const unsigned in = fabric.hca(0).port(), out = fabric.hca(1).port();
+    run({{"command", "counters"}, {"clear", true}});
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 256)));
+    fabric.settle();
+    const json counted = run({{"command", "counters"}}).at("ports");
+    const auto words = counted.at(in).at("PortRcvData").get<std::uint64_t>();
+    const json before = run({{"command", "traffic"}});
+    CHECK(before.at("lid") == TestFabric::kSwitchLid);
+    CHECK(before.at("sm_lid") == 1);
+    CHECK(before.at("rows") ==
+          json::array({json::array({in, 4, 1, 0, words, 0, 1, 0, 0, 0, 0, 0, words}),
+                       json::array({out, 4, 1, words, 0, 1, 0, 0, 0, 0, 0, words, 0})}));
+
+    for (const auto counter : {ib::Counter::kVl15Dropped, ib::Counter::kPortXmitDiscards,
+                               ib::Counter::kPortRcvSwitchRelayErrors, ib::Counter::kPortRcvErrors,
+                               ib::Counter::kSymbolErrors}) {
+        fabric.sw.counters(out).add(counter);
+    }
+    run({{"command", "fault"}, {"port", in}, {"set", {{"drop", 0.5}}}});
+    run({{"command", "link"}, {"port", out}, {"state", "down"}});
+    fabric.settle();
+    const json after = run({{"command", "traffic"}});
+    CHECK(after.at("rows").at(0).at(2) == 3);
+    CHECK(after.at("rows").at(1).at(1) == 1);
+    CHECK(after.at("rows").at(1).at(2) == 0);
+    CHECK(after.at("rows").at(1).at(8) == 3);
+    CHECK(after.at("rows").at(1).at(9) == 2);
+    CHECK(after.at("changes") > before.at("changes"));
+    CHECK(run({{"command", "traffic"}}).at("changes") == after.at("changes"));
+}
+
+TEST_CASE("control: the number of changes grows with the forwarding table") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const json request = {{"command", "traffic"}};
+    const auto changes = [&] {
+        return fabric::run_switch_command(fabric.sw, request).at("changes").get<unsigned>();
+    };
+    auto& lft = fabric.sw.node().lft;
+    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block{};
+    const unsigned before = changes();
+    REQUIRE(lft.read_block(0, block));
+    REQUIRE(lft.write_block(0, block));
+    CHECK(changes() == before);
+    block[7] = 2;
+    REQUIRE(lft.write_block(0, block));
+    CHECK(changes() == before + 1);
+    lft.set_top(lft.top());
+    CHECK(changes() == before + 1);
+    lft.set_top(static_cast<std::uint16_t>(lft.top() + 1));
+    CHECK(changes() == before + 2);
 }
 
 TEST_CASE("control: the journal has links, cables and faults in order") {

@@ -22,6 +22,7 @@ TEST_CASE("link journal: entries are in order, repetitions are counted") {
     CHECK(entries[2].detail == "local link integrity");
     CHECK(entries[3].change == LinkChange::kDown);
     CHECK(journal.lost() == 0);
+    CHECK(journal.changes() == 5);
 }
 
 TEST_CASE("link journal: the newest entries replace the oldest") {
@@ -32,4 +33,5 @@ TEST_CASE("link journal: the newest entries replace the oldest") {
     CHECK(journal.entries().size() == LinkJournal::kMost);
     CHECK(journal.entries().front().time_ns == 3);
     CHECK(journal.lost() == 3);
+    CHECK(journal.changes() == LinkJournal::kMost + 3);
 }

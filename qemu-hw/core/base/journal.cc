@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/status_name.h"
 
 namespace pib::hca {
 
@@ -22,20 +23,6 @@ const char* name_of(const Name<Value> (&names)[N], Value value) {
 }
 
 // libibverbs' names.
-constexpr Name<WcStatus> kStatuses[] = {
-    {WcStatus::kLocLenErr, "IBV_WC_LOC_LEN_ERR"},
-    {WcStatus::kLocQpOpErr, "IBV_WC_LOC_QP_OP_ERR"},
-    {WcStatus::kLocProtErr, "IBV_WC_LOC_PROT_ERR"},
-    {WcStatus::kMwBindErr, "IBV_WC_MW_BIND_ERR"},
-    {WcStatus::kBadRespErr, "IBV_WC_BAD_RESP_ERR"},
-    {WcStatus::kRemInvReqErr, "IBV_WC_REM_INV_REQ_ERR"},
-    {WcStatus::kRemAccessErr, "IBV_WC_REM_ACCESS_ERR"},
-    {WcStatus::kRemOpErr, "IBV_WC_REM_OP_ERR"},
-    {WcStatus::kRetryExcErr, "IBV_WC_RETRY_EXC_ERR"},
-    {WcStatus::kRnrRetryExcErr, "IBV_WC_RNR_RETRY_EXC_ERR"},
-    {WcStatus::kGeneralErr, "IBV_WC_GENERAL_ERR"},
-};
-
 constexpr Name<Event> kEvents[] = {
     {Event::kPathMigrated, "IBV_EVENT_PATH_MIG"},
     {Event::kPathMigFailed, "IBV_EVENT_PATH_MIG_ERR"},
@@ -118,12 +105,11 @@ void Journal::raised(uint64_t now_ns, const RaisedEvent& event) {
 }
 
 void Journal::print_request(JsonWriter& out, const FailedRequest& request) const {
-    const char* status = name_of(kStatuses, request.status);
     out.member("kind", "completion");
     out.member("qpn", request.qpn);
     out.member("queue", request.send ? "send" : "recv");
     out.member("counter", request.counter);
-    out.member("status", status != nullptr ? status : "?");
+    out.member("status", status_name(request.status));
     out.member("vendor_err", static_cast<unsigned>(vendor_error_of(request.broken.rule)));
     if (reasons_ != nullptr && request.broken.rule != Rule::kNone) {
         out.member("reason", reasons_->words(request));

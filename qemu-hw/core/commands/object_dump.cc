@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "commands/object_dump.h"
 
+#include <algorithm>
 #include <array>
 
 #include "base/json.h"
+#include "base/status_name.h"
 #include "port/hca_port.h"
 #include "qp/qp.h"
 
@@ -14,6 +16,15 @@ namespace {
 constexpr std::array<const char*, 7> kStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<const char*, 3> kMigration = {"MIGRATED", "REARM", "ARMED"};
 constexpr std::array<const char*, 3> kArms = {"none", "solicited", "next"};
+// By SendOpcode and CompletionOpcode; receives have numbers of their own.
+constexpr std::array<const char*, 15> kRequests = {
+    "SEND",     "SEND_WITH_IMM", "RDMA_WRITE",    "RDMA_WRITE_WITH_IMM", "RDMA_READ",
+    "CMP_SWAP", "FETCH_ADD",     "SEND_WITH_INV", "LOCAL_INV",           "BIND_MW",
+    "REG_MR",   "FLUSH",         "ATOMIC_WRITE",  "MASKED_CMP_SWAP",     "MASKED_FETCH_ADD"};
+constexpr std::array<const char*, 12> kCompletions = {
+    "SEND",    "RDMA_WRITE", "RDMA_READ", "CMP_SWAP",     "FETCH_ADD",       "LOCAL_INV",
+    "BIND_MW", "REG_MR",     "FLUSH",     "ATOMIC_WRITE", "MASKED_CMP_SWAP", "MASKED_FETCH_ADD"};
+constexpr uint32_t kDumpedRequests = 8;  // a QP's window may have more
 
 template <size_t N>
 const char* name_of(const std::array<const char*, N>& names, size_t value) {
@@ -58,6 +69,44 @@ void dump_queue(JsonWriter& out, const char* key, const WorkQueue& queue) {
     out.end_object();
 }
 
+void dump_window(JsonWriter& out, const SendWindow& window) {
+    out.begin_array("wqes");
+    for (uint32_t n = 0; n < std::min(window.size(), kDumpedRequests); ++n) {
+        const SendRequest& request = window.at(n);
+        out.begin_object();
+        out.member("counter", request.counter);
+        out.member("opcode", name_of(kRequests, static_cast<size_t>(request.wqe.opcode)));
+        out.member("bytes", request.wqe.data.length);
+        out.member("psn", request.psn_first.value());
+        out.member("packets", request.packets);
+        out.member("started", request.started);
+        out.end_object();
+    }
+    out.end_array();
+}
+
+const char* completion_name(CompletionOpcode opcode) {
+    return opcode == CompletionOpcode::kRecv ? "RECV"
+           : opcode == CompletionOpcode::kRecvRdmaWithImm
+               ? "RECV_RDMA_WITH_IMM"
+               : name_of(kCompletions, static_cast<size_t>(opcode));
+}
+
+void dump_completions(JsonWriter& out, const PastCompletions& past) {
+    out.begin_array("cqes");
+    past.for_each([&](const PastCompletions::Entry& entry) {
+        out.begin_object();
+        out.member("time_ns", entry.time_ns);
+        out.member("qpn", entry.qpn);
+        out.member("counter", entry.wqe_counter);
+        out.member("opcode", completion_name(entry.opcode));
+        out.member("bytes", entry.byte_count);
+        out.member("status", status_name(entry.status));
+        out.end_object();
+    });
+    out.end_array();
+}
+
 void dump_requester(JsonWriter& out, const QueuePair& qp) {
     out.begin_object("requester");
     out.member("una", qp.req.una.value());
@@ -68,6 +117,7 @@ void dump_requester(JsonWriter& out, const QueuePair& qp) {
     out.member("retries_left", qp.req.retries_left);
     out.member("rnr_retries_left", qp.req.rnr_retries_left);
     out.member("rd_outstanding", qp.req.rd_outstanding);
+    dump_window(out, qp.window);
     out.end_object();
 }
 
@@ -159,6 +209,7 @@ void dump_cqs(JsonWriter& out, CqTable& cqs) {
             out.member("armed", name_of(kArms, static_cast<size_t>(cq.arm)));
             out.member("error", cq.error);
             out.member("users", cq.users);
+            dump_completions(out, cq.past);
         });
     });
 }

@@ -48,6 +48,7 @@ class SendWindow {
     const SendRequest& front() const { return requests_[head_]; }
     // The n-th oldest, n < size().
     SendRequest& at(uint32_t n) { return requests_[slot(n)]; }
+    const SendRequest& at(uint32_t n) const { return requests_[slot(n)]; }
     // The data of the n-th oldest; `user` uses its keys.
     SegmentView segments_at(uint32_t n, const KeyUser& user) const {
         return {.wqe = bytes_at(n), .data = requests_[slot(n)].wqe.data, .user = user};

@@ -372,6 +372,7 @@ bool CqTable::write(CompletionQueue& cq, const Completion& completion) {
         return false;
     }
     host_.dma_barrier();
+    cq.past.add(cqe.timestamp, completion);
     return cq.buffer.write(host_, offset + kBody, bytes.subspan(kBody));
 }
 

@@ -9,6 +9,7 @@
 #include "memory/guest_buffer.h"
 #include "queues/completion.h"
 #include "queues/eq.h"
+#include "queues/past_completions.h"
 #include "strict/strict.h"
 
 // Structures of the register interface (pib_hca_hw.h).
@@ -40,6 +41,7 @@ struct CompletionQueue {
     uint16_t moderation_period = 0;
     bool held = false;       // an event is due but delayed
     uint32_t held_from = 0;  // producer before the first completion that the event reports
+    PastCompletions past;
 
     bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
 };

@@ -4,7 +4,7 @@
 import pathlib
 from typing import Protocol
 
-from lab.fabric import cluster, control, evidence
+from lab.fabric import cluster, evidence
 from lab.fabric.evidence import Evidence, Json
 
 
@@ -66,14 +66,3 @@ def of(path: pathlib.Path | None) -> Source:
     if path:
         return OneProcess(path)
     return Lab()
-
-
-def read_switches(asked: control.Control) -> tuple[dict[str, Json], set[str]]:
-    """Status and counters (by port) of a process's switches, by id; and GUIDs of its phantoms."""
-    nodes = asked.ask("nodes")["nodes"]
-    found = {}
-    for name in [node["id"] for node in nodes if node["type"] == "switch"]:
-        counters = asked.ask("counters", switch=name)["ports"]
-        found[name] = {**asked.ask("status", switch=name),
-                       "counters": {port["port"]: port for port in counters}}
-    return found, {node["guid"] for node in nodes if node["type"] == "phantom"}

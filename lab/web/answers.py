@@ -7,7 +7,7 @@ from typing import Any
 
 from lab import ui
 from lab.fabric import capture, control, why
-from lab.fabric.evidence import Json
+from lab.fabric.evidence import NS, Json
 from lab.web import model, routing, sequence
 from lab.web.routes import Routes, Tables
 from lab.web.watch import Watcher
@@ -153,10 +153,11 @@ class Answers:
 
     def qp(self, question: Question) -> Json:
         node, number = self._node(question), int(_number(question, "qpn"))
-        qp = _qp_of(self._hca(node), number)
+        objects = self._hca(node)
+        qp = _qp_of(objects, number)
         if not qp:
             raise Refused(f"{node.name} has no QP {number:#x} any more")
-        found: Json = {"qp": qp, "there": [], "back": [], "complete": False, "peer": None}
+        found: Json = {"qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
         if "path" not in qp:
             return found
         routes = self._routes()
@@ -164,8 +165,9 @@ class Answers:
         peer = routes.node_of_lid(qp["path"]["dlid"])
         found |= {"there": there.hops, "complete": there.complete, "end": there.end}
         if peer and peer.guest:
-            far = _qp_of(self._hca(peer), qp.get("dest_qpn", 0))
-            found["peer"] = {"node": peer.id, "name": peer.name, "qp": far}
+            objects = self._hca(peer)
+            far = _qp_of(objects, qp.get("dest_qpn", 0))
+            found["peer"] = {"node": peer.id, "name": peer.name, "qp": far, "cqes": _cqes(objects, far) if far else []}
             if far and "path" in far:
                 found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
         return found
@@ -218,3 +220,11 @@ class Answers:
 
 def _qp_of(objects: Json, number: int) -> Json | None:
     return next((qp for qp in objects.get("qps", {}).get("entries", []) if qp["qpn"] == number), None)
+
+
+def _cqes(objects: Json, qp: Json) -> list[Json]:
+    """The last completions of a QP, oldest first. age: in seconds, when the objects were read."""
+    found = [one for cq in objects.get("cqs", {}).get("entries", []) if cq["cqn"] in (qp["send_cq"], qp["recv_cq"])
+             for one in cq.get("cqes", []) if one["qpn"] == qp["qpn"]]
+    return sorted(({**one, "age": (objects["now_ns"] - one["time_ns"]) / NS} for one in found),
+                  key=lambda one: -one["age"])

@@ -9,21 +9,18 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab.fabric import control
-from lab.fabric.evidence import Json
-from lab.web.model import Fabric, Link, Reading
+from lab.web import traffic
+from lab.web.model import Fabric, Link
+from lab.web.traffic import NO_LANES, NO_ROW, Lanes, Row, Rows
 
 STATES = ("Down", "Initialize", "Armed", "Active")
-DISCARDS = ("PortXmitDiscards", "VL15Dropped", "PortRcvSwitchRelayErrors")
-ERRORS = ("PortRcvErrors", "PortRcvRemotePhysicalErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors",
-          "SymbolErrors")
 # Columns of a frame, for each link. out: from its end a to b.
 COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "discards", "errors", "state", "cable",
            "faults")
 COUNTERS = COLUMNS[:COLUMNS.index("state")]
+OUT, IN, WAIT_OUT, WAIT_IN = map(COLUMNS.index, ("out", "in", "wait_out", "wait_in"))
 MOST_VALUES = 4_000_000         # 32 MB
-LANES = 16                      # VLs
-Lanes = tuple[dict[int, int], dict[int, int]]       # octets by VL, out and in; only those that are not 0
-NO_LANES: Lanes = ({}, {})
+MOST_POINTS = 600               # a curve has as many
 
 
 @dataclasses.dataclass
@@ -35,37 +32,29 @@ class Frame:
     values: array.array
     lanes: dict[str, Lanes]
 
-    def row(self, link: str) -> dict[str, float] | None:
+    def numbers(self, link: str) -> array.array | None:
         if link not in self.rows:
             return None
         begin = self.rows[link] * len(COLUMNS)
-        return dict(zip(COLUMNS, self.values[begin:begin + len(COLUMNS)]))
+        return self.values[begin:begin + len(COLUMNS)]
+
+    def row(self, link: str) -> dict[str, float] | None:
+        numbers = self.numbers(link)
+        return dict(zip(COLUMNS, numbers)) if numbers else None
 
 
-def _total(ports: list[Json], names: tuple[str, ...]) -> int:
-    return sum(port.get(name, 0) for port in ports for name in names)
+def _ends(link: Link, rows: Rows) -> tuple[Row, Row]:
+    """The rows of both ends; of zeros where an end is no switch's."""
+    return rows.get(link.a, {}).get(link.a_port, NO_ROW), rows.get(link.b, {}).get(link.b_port, NO_ROW)
 
 
-def _row(link: Link, reading: Reading) -> list[float]:
-    own = reading.switches[link.a]["counters"][link.a_port]
-    ports = [own]
-    far: Json = {}
-    if link.b in reading.switches:
-        far = reading.switches[link.b]["counters"][link.b_port]
-        ports.append(far)
-    return [own["PortXmitData"] * control.BYTES_PER_UNIT, own["PortRcvData"] * control.BYTES_PER_UNIT,
-            own["PortXmitPkts"], own["PortRcvPkts"], own["PortXmitWait"], far.get("PortXmitWait", 0),
-            _total(ports, DISCARDS), _total(ports, ERRORS), STATES.index(link.state) if link.state in STATES else 0,
-            link.cable, link.faults]
-
-
-def _lanes(link: Link, reading: Reading) -> Lanes:
-    own = reading.switches[link.a]["counters"][link.a_port]
-
-    def octets(way: str) -> dict[int, int]:
-        units = {lane: own.get(f"Port{way}DataVL{lane}", 0) for lane in range(LANES)}
-        return {lane: number * control.BYTES_PER_UNIT for lane, number in units.items() if number}
-    return octets("Xmit"), octets("Rcv")
+def _row(link: Link, rows: Rows) -> list[float]:
+    own, far = _ends(link, rows)
+    octets = control.BYTES_PER_UNIT
+    return [own[traffic.XMIT_DATA] * octets, own[traffic.RCV_DATA] * octets, own[traffic.XMIT_PACKETS],
+            own[traffic.RCV_PACKETS], own[traffic.XMIT_WAIT], far[traffic.XMIT_WAIT],
+            own[traffic.DISCARDS] + far[traffic.DISCARDS], own[traffic.ERRORS] + far[traffic.ERRORS],
+            STATES.index(link.state) if link.state in STATES else 0, link.cable, link.faults]
 
 
 def _grown(before: float, after: float) -> float:
@@ -74,23 +63,29 @@ def _grown(before: float, after: float) -> float:
 
 
 class History:
-    """The frames of the last time, as many as MOST_VALUES allows."""
+    """The frames of the time so far, as many as most_values allows: the older, the farther apart."""
 
     def __init__(self, most_values: int = MOST_VALUES):
         self.most_values = most_values
         self._values = 0
         self.frames: collections.deque[Frame] = collections.deque()
 
-    def add(self, at: float, fabric: Fabric, reading: Reading) -> None:
+    def add(self, at: float, fabric: Fabric, rows: Rows) -> None:
         names = list(fabric.links)
-        last = self.frames[-1].rows if self.frames else {}
-        rows = last if list(last) == names else {name: number for number, name in enumerate(names)}
-        values = array.array("d", [value for link in fabric.links.values() for value in _row(link, reading)])
-        lanes = {link.id: found for link in fabric.links.values() if any(found := _lanes(link, reading))}
-        self.frames.append(Frame(at, rows, values, lanes))
+        last = self.frames[-1] if self.frames else None
+        places = last.rows if last and list(last.rows) == names else {name: number for number, name in enumerate(names)}
+        values = array.array("d", [value for link in fabric.links.values() for value in _row(link, rows)])
+        self.frames.append(Frame(at, places, values, _lanes(fabric, rows, last.lanes if last else {})))
         self._values += len(values)
         while len(self.frames) > 2 and self._values > self.most_values:
-            self._values -= len(self.frames.popleft().values)
+            self._thin()
+
+    def _thin(self) -> None:
+        """Forgets every second frame of the older half."""
+        frames = list(self.frames)
+        half = max(len(frames) // 2, 2)
+        self.frames = collections.deque([*frames[:half:2], *frames[half:]])
+        self._values = sum(len(frame.values) for frame in self.frames)
 
     def span(self) -> tuple[float, float]:
         return (self.frames[0].at, self.frames[-1].at) if self.frames else (0.0, 0.0)
@@ -102,8 +97,8 @@ class History:
     # -- loads ------------------------------------------------------------------
 
     def _pairs(self, link: str) -> Iterator[tuple[float, float, dict[str, float], dict[str, float]]]:
-        """Times and rows of frames that follow each other and both have the link."""
-        frames = list(self.frames)
+        """Times and rows of frames that follow each other and both have the link; in a long history of some frames."""
+        frames = list(self.frames)[::-(len(self.frames) // MOST_POINTS + 1)][::-1]
         for one, other in zip(frames, frames[1:]):
             old, new = one.row(link), other.row(link)
             if old and new:
@@ -128,13 +123,13 @@ class History:
         seconds = max(new.at - old.at, 1e-6)
         found = {}
         for link in new.rows:
-            before, after = old.row(link), new.row(link)
-            if before and after:
-                out, back, wait = (sum(_grown(before[name], after[name]) for name in names) / seconds
-                                   for names in (("out",), ("in",), ("wait_out", "wait_in")))
-                if out or back or wait:
+            before, after = old.numbers(link), new.numbers(link)
+            if before and after and before != after:
+                grown = {column: _grown(before[column], after[column]) for column in (OUT, IN, WAIT_OUT, WAIT_IN)}
+                if any(grown.values()):
                     ways = zip(old.lanes.get(link, NO_LANES), new.lanes.get(link, NO_LANES))
-                    found[link] = [out, back, wait, *(_shares(*way) for way in ways)]
+                    found[link] = [grown[OUT] / seconds, grown[IN] / seconds,
+                                   (grown[WAIT_OUT] + grown[WAIT_IN]) / seconds, *(_shares(*way) for way in ways)]
         return found
 
     def moment(self, at: float) -> dict[str, Any]:
@@ -155,6 +150,17 @@ class History:
         found = {link: differing for link in {**one.rows, **other.rows}
                  if (differing := _difference(one.row(link), other.row(link)))}
         return {"begin": one.at, "end": other.at, "links": found}
+
+
+def _lanes(fabric: Fabric, rows: Rows, before: dict[str, Lanes]) -> dict[str, Lanes]:
+    """Those of links that had data. Equal ones are one object with those of the frame before."""
+    found = {}
+    for link in fabric.links.values():
+        lanes = traffic.lanes(_ends(link, rows)[0])
+        if any(lanes):
+            same = before.get(link.id)
+            found[link.id] = same if same == lanes else lanes
+    return found
 
 
 def _shares(old: dict[int, int], new: dict[int, int]) -> dict[int, float]:

@@ -9,15 +9,19 @@ from typing import Any
 from lab.fabric import load
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort
+from lab.web.traffic import Rows
 
 PODS_FROM_LEVEL = 3             # a tree with fewer levels of switches has no pods
 
 
 @dataclasses.dataclass
 class Reading:
-    """switches: of all processes, by GUID: "status" and "counters" of source.read_switches, with "name" and "process"
-    (number of its control socket). phantoms: GUIDs. guests: the ports of the guests' HCAs by GUID."""
+    """switches: of all processes, by GUID: "status" with "name" and "process" (number of its control socket). traffic:
+    of each port with a link. changes: how often each switch's links and forwarding table have changed. phantoms: GUIDs.
+    guests: the ports of the guests' HCAs by GUID."""
     switches: dict[str, Json]
+    traffic: Rows
+    changes: dict[str, int]
     phantoms: set[str]
     guests: dict[int, HcaPort]
 

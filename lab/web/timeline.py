@@ -64,9 +64,10 @@ class Timeline:
     # -- journals -----------------------------------------------------------------
 
     def read_switch(self, fabric: Fabric, node: Node, journal: Json, now: float) -> None:
-        links = {end: link for end, link in fabric.at_port().items() if end[0] == node.id}
+        links = {port: link for link in fabric.links.values()
+                 for guid, port in ((link.a, link.a_port), (link.b, link.b_port)) if guid == node.id}
         for entry in self._unread(node.id, journal):
-            link = links.get((node.id, entry["port"]))
+            link = links.get(entry["port"])
             here = f"{node.name}[{entry['port']}]"
             name = fabric.link_name(link) if link else here
             text = _switch_words(entry, here, name)

@@ -15,12 +15,13 @@ from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
 from lab.web import model, publish, sm_log
 from lab.web.history import History
+from lab.web.readings import Readings
 from lab.web.routing import RoutingLog
 from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
 GUESTS_S = 2.0
-REST = 20                       # after a reading the watcher rests at least this many times as long
+REST = 20                       # a reading's processor time is at most one part of so many, and its rest the others
 MOST_JOURNALS = 16              # switches' journals that are read at a time
 
 
@@ -36,8 +37,10 @@ class Watcher:
         self.guests: dict[str, Json | None] = {}
         self.controls: list[pathlib.Path] = []
         self.trouble = ""               # the reason why there is no new reading
-        self._connections: dict[pathlib.Path, control.Control] = {}
-        self._next_journal = 0
+        self._connections: list[control.Control] = []      # one for each of the controls
+        self._readings: Readings | None = None
+        self._ports: dict[int, HcaPort] = {}
+        self._noted: dict[str, int] = {}    # by switch, its number of changes when its journal and tables were read
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -56,9 +59,9 @@ class Watcher:
 
     def _repeat(self, work: Callable[[], None], interval_s: float) -> None:
         while not self._ending.is_set():
-            began = time.monotonic()
+            began = time.thread_time()
             work()
-            self._ending.wait(max(interval_s, REST * (time.monotonic() - began)))
+            self._ending.wait(max(interval_s, REST * (time.thread_time() - began)))
 
     # -- guests -----------------------------------------------------------------
 
@@ -93,72 +96,72 @@ class Watcher:
 
     def read_fabric(self) -> None:
         try:
-            reading = self._reading()
+            reading, differs = self._reading()
         except (ui.LabError, KeyError) as error:        # a switch whose answer lacks a member is another version's
             self._close()
             self._set_trouble(str(error) if isinstance(error, ui.LabError) else f"the answer has no {error}")
             return
         now = time.time()
         with self.lock:
-            before, self.fabric = self.fabric, model.fabric_of(reading)
-            self.history.add(now, self.fabric, reading)
+            before = self.fabric
+            if differs:
+                self.fabric = model.fabric_of(reading)
+            self.history.add(now, self.fabric, reading.traffic)
             last = self.timeline.last()
-            if before.nodes:
+            if before.nodes and differs:
                 self.timeline.differences(before, self.fabric, now)
         self._set_trouble("")
-        self._send_fabric(before)
-        self._read_journals(before, now)
+        if differs:
+            self._send_fabric(before)
+        self._read_journals(before, reading.changes, now)
         with self.lock:
             self._send_events(last)
             loads = self.history.loads()
         self.hub.send("loads", {"at": now, "loads": loads})
 
-    def _connection(self, path: pathlib.Path) -> control.Control:
-        if path not in self._connections:
-            self._connections[path] = control.Control(path)
-        return self._connections[path]
-
     def _close(self) -> None:
-        for connection in self._connections.values():
+        for connection in self._connections:
             with contextlib.suppress(OSError):      # a request that could not be sent is still in the buffer
                 connection.__exit__()
         self._connections.clear()
+        self._readings = None
+        self._noted.clear()
 
-    def _reading(self) -> model.Reading:
+    def _reading(self) -> tuple[model.Reading, bool]:
+        """A reading, and whether anything but the figures of traffic may differ from the one before."""
         controls = self.source.controls()
         if not controls:
             raise ui.LabError("no switch runs. Start the lab:  ./pib up")
-        if controls != self.controls:
+        if controls != self.controls or not self._readings:
             self._close()
             self.controls = controls
-        switches: dict[str, Json] = {}
-        phantoms: set[str] = set()
-        for number, path in enumerate(controls):
-            found, more = source.read_switches(self._connection(path))
-            phantoms |= more
-            for name, switch in found.items():
-                switches[switch["switch"]["guid"]] = {**switch, "name": name, "process": number}
-        return model.Reading(switches, phantoms, self._guest_ports())
+            for path in controls:
+                self._connections.append(control.Control(path))
+            self._readings = Readings(self._connections)
+            self._ports = {}
+        ports, before = self._guest_ports(), self._ports
+        self._ports = ports
+        reading, differs = self._readings.take(ports)
+        return reading, differs or ports != before
 
-    def _read_journals(self, before: model.Fabric, now: float) -> None:
-        """Those of switches whose links have changed, and of some others in turn. The latter's forwarding tables too: a
-        sweep of the subnet manager may change all, and one round must not read thousands of them."""
-        switches = [node for node in self.fabric.nodes.values() if node.kind == "switch"]
-        changed = {guid for name, link in self.fabric.links.items() if link != before.links.get(name)
-                   for guid in (link.a, link.b)}
-        turn = (switches * 2)[self._next_journal:self._next_journal + min(MOST_JOURNALS, len(switches))]
-        self._next_journal = (self._next_journal + len(turn)) % max(len(switches), 1)
+    def _read_journals(self, before: model.Fabric, changes: dict[str, int], now: float) -> None:
+        """Journals and forwarding tables of switches that have changed, first of those whose links have: a sweep of the
+        subnet manager may change all, and one round must not read thousands of them."""
+        moved_links = {guid for name, link in self.fabric.links.items() if link != before.links.get(name)
+                       for guid in (link.a, link.b)} if before is not self.fabric else set()
+        behind = [self.fabric.nodes[guid] for guid, number in changes.items() if self._noted.get(guid) != number]
         moved: dict[str, int] = {}
-        for node in [node for node in switches if node.id in changed or node in turn]:
-            asked = self._connection(self.controls[node.process])
+        for node in sorted(behind, key=lambda node: node.id not in moved_links)[:MOST_JOURNALS]:
+            asked = self._connections[node.process]
             try:
                 journal = asked.ask("journal", switch=node.name)
-                table = asked.ask("lft", switch=node.name)["entries"] if node in turn else None
+                table = asked.ask("lft", switch=node.name)["entries"]
             except ui.LabError:
                 break                   # the next reading tells it
+            self._noted[node.id] = changes[node.id]
             with self.lock:
                 self.timeline.read_switch(self.fabric, node, journal, time.time())
-                if table is not None and (number := self.routing.note(node.id, dict(table), now)):
+                if number := self.routing.note(node.id, dict(table), now):
                     moved[node.id] = number
         with self.lock:
             self.timeline.rerouted(self.fabric, moved, now)

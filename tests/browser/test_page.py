@@ -214,6 +214,19 @@ def test_a_qp_shows_its_way_through_the_fabric(tab):
     tab.heading("QP 0x51 of vm1")
 
 
+def test_a_qp_shows_the_wqes_and_cqes_of_both_ends(tab):
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+    tab.click("#pane button.go", "0x41")
+    tab.wait_text("#pane", "Work requests of vm0 0x41")
+    tab.wait_text("#pane", "Work requests of vm1 0x51")
+    text = " ".join(tab.text("#pane").split())
+    assert text.count("send 128 10 10") == text.count("receive 64 61 3") == 2
+    assert text.count("14 RDMA WRITE 4,096 0x100 to 0x103 yes") == text.count("15 SEND WITH IMM 8 0x104 not yet") == 2
+    assert text.count("13 RDMA READ 512 success 2.000 s") == text.count("13 RDMA READ 512 RETRY_EXC_ERR 2.000 s") == 2
+    tab.js("[...document.querySelectorAll('#pane h3')].find((one) => one.innerText.includes('vm0')).scrollIntoView()")
+
+
 def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
     near, far = tree.fabric.lids["node1"], tree.fabric.lids["node16"]
     tree.fabric.packets = [

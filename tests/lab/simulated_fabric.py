@@ -42,6 +42,7 @@ class Fabric:
         self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
         self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
         self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times
+        self.reroutes: collections.Counter[str] = collections.Counter()
         self.requests: list[dict[str, Any]] = []
         self._moved = time.monotonic()
 
@@ -99,6 +100,7 @@ class Fabric:
         """Spreads the LIDs no more, as another routing engine may. Returns the number of LIDs with another port."""
         before = self.tables[name]
         self.tables[name] = self._table(self.net.nodes[name], spread=False)
+        self.reroutes[name] += 1
         return sum(before[lid] != port for lid, port in self.tables[name].items())
 
     # -- answers ----------------------------------------------------------------------
@@ -142,6 +144,21 @@ class Fabric:
         ports = [request["port"]] if "port" in request else range(node.ports + 1)
         return {"ports": [{"port": port, **dict.fromkeys(COUNTERS, 0), **self.counters[node.name, port]}
                           for port in ports]}
+
+    def traffic(self, request) -> dict[str, Any]:
+        name = request["switch"]
+        node = self.net.nodes[name]
+        counted = {port["port"]: port for port in self.read_counters(request)["ports"]}
+        return {"changes": len(self.journals[name]) + self.reroutes[name], "lid": self.lids[name],
+                "sm_lid": self.sm_lid, "rows": [self._row(node, port, counted[port]) for port in sorted(node.peers)]}
+
+    def _row(self, node: topology.Node, port: int, counted: dict[str, int]) -> list[int]:
+        status = self._port(node, port)
+        row = [port, 4 if status["state"] == "Active" else 1, status["cable"] + 2 * status["faults"],
+               *(counted[name] for name in COUNTERS)]
+        for lane in range(3):
+            row += [lane, *(counted.get(f"Port{way}DataVL{lane}", 0) for way in ("Xmit", "Rcv"))]
+        return row
 
     def lft(self, request) -> dict[str, Any]:
         table = self.tables[request["switch"]]
@@ -189,7 +206,7 @@ class Fabric:
         self.requests.append(request)
         make = {"nodes": self.nodes, "status": self.status, "counters": self.read_counters, "lft": self.lft,
                 "mft": self.mft, "journal": self.journal, "link": self.link, "fault": self.fault,
-                "vls": self.vls}[request["command"]]
+                "vls": self.vls, "traffic": self.traffic}[request["command"]]
         return {"ok": True, **make(request)}
 
 
@@ -309,7 +326,11 @@ def qp(number: int, dlid: int, dest: int) -> dict[str, Any]:
             "rq": {"depth": 64, "producer": 64, "consumer": 3}, "dest_qpn": dest, "timeout": 14, "retry_cnt": 7,
             "rnr_retry": 7, "path": {"port": 1, "dlid": dlid},
             "requester": {"una": 0x100, "cursor": 0x104, "sent_end": 0x104, "next": 0x10a, "in_window": 4,
-                          "retries_left": 5, "rnr_left": 7},
+                          "retries_left": 5, "rnr_left": 7,
+                          "wqes": [{"counter": 14, "opcode": "RDMA_WRITE", "bytes": 4096, "psn": 0x100, "packets": 4,
+                                    "started": True},
+                                   {"counter": 15, "opcode": "SEND_WITH_IMM", "bytes": 8, "psn": 0x104, "packets": 1,
+                                    "started": False}]},
             "responder": {"expected_psn": 0x2f0, "msn": 12}}
 
 
@@ -319,9 +340,12 @@ def guest(net: topology.Net, fabric: Fabric, node: str, qps: list[dict[str, Any]
             "state": 4, "phys_state": 5}
     def some(entries):
         return {"count": len(entries), "entries": entries}
-    objects = {"ports": some([port]), "qps": some(qps),
+    objects = {"now_ns": 9 * evidence.NS, "ports": some([port]), "qps": some(qps),
                "cqs": some([{"cqn": 1, "eqn": 1, "depth": 256, "producer": 90, "consumer": 30, "armed": "next",
-                             "error": False, "users": 2}]),
+                             "error": False, "users": 2, "cqes": [
+                                 {"time_ns": 7 * evidence.NS, "qpn": qp["qpn"], "counter": 13, "opcode": "RDMA_READ",
+                                  "bytes": 512, "status": status}
+                                 for qp in qps for status in ("IBV_WC_SUCCESS", "IBV_WC_RETRY_EXC_ERR")]}]),
                "mrs": some([{"kind": "region", "key": "0x1234", "pd": 1, "access": "0x7", "length": 65536}]),
                "srqs": some([]), "eqs": some([]), "counters": {"tx_packets": 100, "rx_packets": 90, "rx_dropped": 0}}
     return {"state": "running", "hcas": [{"objects": objects, "journal": failures or [], "lost": 0, "refusals": []}]}

@@ -3,15 +3,11 @@
 
 import {ask} from "./api.js";
 import {clock, count, hex, make, table} from "./format.js";
+import {outstanding, requests, waiting} from "./requests.js";
 import {chart} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
 
 const KINDS = {guest: "Guest", phantom: "Phantom host", host: "Host"};
-const WRAP = 2 ** 32;
-
-function waiting({producer, consumer}) {
-  return (producer - consumer + WRAP) % WRAP;
-}
 
 export const host = {
   load: async (store) => {
@@ -76,11 +72,6 @@ function psns({requester: own}) {
   return own ? `${hex(own.una)} … ${hex(own.next)}` : "";
 }
 
-/** Send requests that are posted, and not completed. */
-function outstanding({sq, requester: own}) {
-  return waiting(sq) + (own?.in_window ?? 0);
-}
-
 function retries(one) {
   return one.requester ? `${one.requester.retries_left} of ${one.retry_cnt}` : "";
 }
@@ -126,11 +117,10 @@ export const qp = {
       ...(one.requester ? [make("h3", {}, "Requester"), requester(one)] : []),
       ...(one.responder ? [make("h3", {}, "Responder"), table(["expected PSN", "MSN"],
         [[hex(one.responder.expected_psn), String(one.responder.msn)]])] : []),
-      make("h3", {}, "Work requests"),
-      table(["queue", "depth", "waiting", "completed"], ["sq", "rq"].map((name) => [
-        name === "sq" ? "send" : "receive", one[name].depth, waiting(one[name]), one[name].consumer])),
-      ...(one.path ? ways(store, data, pane) : []),
       ...sequence(store, node, data),
+      ...requests([{name: `${node.name} ${hex(one.qpn)}`, qp: one, cqes: data.cqes},
+                   {name: `${data.peer?.name} ${hex(one.dest_qpn ?? 0)}`, qp: data.peer?.qp, cqes: data.peer?.cqes}]),
+      ...(one.path ? ways(store, data, pane) : []),
       make("h3", {}, "Events"),
       eventList(store, store.events.filter((event) => event.qpn === one.qpn && store.nodeOf(event) === node.id), pane),
       whyButton(store, `${node.guest}:${hex(one.qpn)}`)].filter(Boolean);
@@ -154,9 +144,8 @@ function sequence(store, node, data) {
     }}, "Record packets");
   const far = data.peer?.qp ? `${data.peer.name} ${hex(data.peer.qp.qpn)}` : null;
   const names = [`${node.name} ${hex(data.qp.qpn)}`, far ?? (data.qp.path ? `LID ${data.qp.path.dlid}` : "peers")];
-  const ends = [data.qp, data.peer?.qp];
   return [make("h3", {}, "Message sequence"), make("p", {}, button),
-    chosen.recorded ? chart(names, ends, chosen.recorded) : make("p", {class: "note"}, chosen.chart ? "Recording…"
+    chosen.recorded ? chart(names, chosen.recorded) : make("p", {class: "note"}, chosen.chart ? "Recording…"
       : "The switch records this QP's packets, both ways, while the button is on.")];
 }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A message sequence chart: a line for each end of a connection, an arrow for each packet. Answers that refuse are
-// dashed. Below it the work requests of both ends.
+// dashed.
 
-import {draw, hex, make, table} from "./format.js";
+import {draw, hex, make} from "./format.js";
 
 const WIDTH = 388;
 const ROW = 21;
@@ -11,8 +11,8 @@ const LEFT = 66;                // of the first line
 const RIGHT = WIDTH - 40;
 const MOST = 40;                // packets that are drawn, the newest ones
 
-/** names: of both ends. qps: of both, where they are known. */
-export function chart(names, qps, {messages, lost, lids}) {
+/** names: of both ends. */
+export function chart(names, {messages, lost, lids}) {
   const shown = messages.slice(-MOST);
   const height = TOP + ROW * shown.length + 8;
   const svg = draw("svg", {class: "sequence", viewBox: `0 0 ${WIDTH} ${height}`, role: "img",
@@ -24,10 +24,7 @@ export function chart(names, qps, {messages, lost, lids}) {
   svg.style.height = `${height}px`;
   return make("div", {}, svg,
     make("p", {class: "note"}, `${messages.length} packets of the last recording`
-      + `${messages.length > MOST ? `, the last ${MOST} are drawn` : ""}${lost ? `; ${lost} more were lost` : ""}.`),
-    table(["end", "send requests posted", "completed", "receives posted", "completed"], names.map((name, end) => [name,
-      ...(qps[end] ? [qps[end].sq.producer, qps[end].sq.consumer, qps[end].rq.producer, qps[end].rq.consumer]
-        : ["", "", "", ""])])));
+      + `${messages.length > MOST ? `, the last ${MOST} are drawn` : ""}${lost ? `; ${lost} more were lost` : ""}.`));
 }
 
 function arrow(one, forward, y, began) {

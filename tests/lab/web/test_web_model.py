@@ -9,8 +9,8 @@ import simulated_fabric
 from lab import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
-from lab.web import model, routing
-from lab.web.history import History
+from lab.web import history as history_module, model, routing, traffic
+from lab.web.history import COLUMNS, History
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
 
@@ -19,17 +19,17 @@ GIB = 1 << 30
 
 
 def reading(fabric: simulated_fabric.Fabric) -> model.Reading:
-    """As source.read_switches makes it of a process's answers."""
-    switches = {}
+    """As readings.Readings makes it of a process's answers."""
+    switches, rows, changes = {}, {}, {}
     for switch in fabric.net.switches():
-        counters = fabric.read_counters({"switch": switch.name})["ports"]
-        switches[simulated_fabric.guid(switch)] = {
-            **fabric.status({"switch": switch.name}), "name": switch.name, "process": 0,
-            "counters": {port["port"]: port for port in counters}}
+        guid, answer = simulated_fabric.guid(switch), fabric.traffic({"switch": switch.name})
+        switches[guid] = {**fabric.status({"switch": switch.name}), "name": switch.name, "process": 0}
+        rows[guid] = {row[traffic.PORT]: row for row in answer["rows"]}
+        changes[guid] = answer["changes"]
     phantoms = {node["guid"] for node in fabric.nodes({})["nodes"] if node["type"] == "phantom"}
     guests = {fabric.net.nodes[node].port_guid(1): HcaPort(guest, 0, 1, 0, fabric.lids[node], 0)
               for node, guest in fabric.guests.items()}
-    return model.Reading(switches, phantoms, guests)
+    return model.Reading(switches, rows, changes, phantoms, guests)
 
 
 def simulated(name: str, guests: dict[str, str] | None = None) -> simulated_fabric.Fabric:
@@ -126,7 +126,7 @@ def three_moments(tree) -> tuple[model.Fabric, model.Link, History]:
             tree.counters[port]["PortXmitDiscards"] += 7
         now = reading(tree)
         made = model.fabric_of(now)
-        history.add(at, made, now)
+        history.add(at, made, now.traffic)
     return made, link, history
 
 
@@ -168,8 +168,29 @@ def test_a_reset_counter_counts_from_zero(tree):
     tree.counters.clear()
     tree.counters["leaf1", 5].update({"PortXmitData": 25, "PortRcvData": 25})
     now = reading(tree)
-    history.add(105.0, model.fabric_of(now), now)
+    history.add(105.0, model.fabric_of(now), now.traffic)
     assert 100.0 in history.loads()[link.id][:2]
+
+
+def test_a_long_history_keeps_its_begin_and_fewer_old_moments(tree):
+    now, history = reading(tree), History(most_values=24 * len(COLUMNS) * 20)
+    made = model.fabric_of(now)
+    for at in range(200):
+        history.add(float(at), made, now.traffic)
+    times = [frame.at for frame in history.frames]
+    steps = [other - one for one, other in zip(times, times[1:])]
+    assert history.span() == (0.0, 199.0) and 10 < len(times) <= 20
+    assert steps[-1] == 1 and steps[0] > 10
+
+
+def test_a_curve_of_a_long_history_has_some_points_of_it(tree, monkeypatch):
+    monkeypatch.setattr(history_module, "MOST_POINTS", 10)
+    now, history = reading(tree), History()
+    made = model.fabric_of(now)
+    for at in range(95):
+        history.add(float(at), made, now.traffic)
+    times = history.curves(next(iter(made.links)))["at"]
+    assert times[-1] == 94.0 and 8 <= len(times) <= 10
 
 
 def test_the_history_is_bounded_and_bridges_links_that_come(tree):
@@ -177,13 +198,13 @@ def test_the_history_is_bounded_and_bridges_links_that_come(tree):
     now = reading(tree)
     made = model.fabric_of(now)
     for at in range(1000):
-        history.add(float(at), made, now)
+        history.add(float(at), made, now.traffic)
     assert sum(len(frame.values) for frame in history.frames) <= 3000
     assert history.span()[1] == 999.0
     fewer = copy.deepcopy(made)
     gone = fewer.links.pop(next(iter(fewer.links)))
-    history.add(1000.0, fewer, now)
-    history.add(1001.0, made, now)
+    history.add(1000.0, fewer, now.traffic)
+    history.add(1001.0, made, now.traffic)
     assert gone.id not in history.moment(1000.5)["links"]
     assert history.compare(1000.0, 1001.0)["links"][gone.id]["states"] == ["not there", "Active"]
     assert len(history.curves(gone.id)["at"]) == len(history.frames) - 3

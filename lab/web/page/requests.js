@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The work requests of a connection: for each end its WQEs without a completion, and its last CQEs.
+
+import {hex, make, table} from "./format.js";
+
+const WRAP = 2 ** 32;           // counters of queues
+
+/** ends: {name, qp, cqes} of both; a qp that is not known is null. */
+export function requests(ends) {
+  return ends.filter(({qp}) => qp).flatMap(({name, qp, cqes}) => [
+    make("h3", {}, `Work requests of ${name}`),
+    table(["queue", "depth", "waiting", "completed"], [
+      ["send", qp.sq.depth, outstanding(qp), (qp.sq.consumer - window(qp) + WRAP) % WRAP],
+      ["receive", qp.rq.depth, waiting(qp.rq), qp.rq.consumer]]),
+    wqes(qp.requester?.wqes ?? []), completions(cqes)]);
+}
+
+/** Entries of a queue that the device has not copied, or entries of a CQ that software has not taken. */
+export function waiting({producer, consumer}) {
+  return (producer - consumer + WRAP) % WRAP;
+}
+
+/** Send requests that are posted and not completed. */
+export function outstanding(qp) {
+  return waiting(qp.sq) + window(qp);
+}
+
+function window(qp) {
+  return qp.requester?.in_window ?? 0;
+}
+
+function wqes(list) {
+  return list.length ? table(["WQE", "operation", "octets", "PSNs", "sent"], list.map((one) => [
+    String(one.counter), words(one.opcode), one.bytes, psns(one), one.started ? "yes" : "not yet"]))
+    : make("p", {class: "note"}, "No send WQE waits for its completion.");
+}
+
+function psns({psn, packets}) {
+  return packets > 1 ? `${hex(psn)} to ${hex((psn + packets - 1) % 2 ** 24)}` : packets ? hex(psn) : "none";
+}
+
+function completions(list) {
+  return list.length ? table(["CQE of WQE", "operation", "octets", "status", "age"], [...list].reverse().map((one) => [
+    String(one.counter), words(one.opcode), one.bytes, status(one), `${one.age.toFixed(3)} s`]))
+    : make("p", {class: "note"}, "No CQE yet.");
+}
+
+function words(opcode) {
+  return opcode.replaceAll("_", " ");
+}
+
+function status({status: name}) {
+  const good = name === "IBV_WC_SUCCESS";
+  return make("span", {class: `state ${good ? "good" : "bad"}`}, good ? "success" : name.replace("IBV_WC_", ""));
+}

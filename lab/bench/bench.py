@@ -7,8 +7,8 @@ import time
 from typing import Callable, Iterable
 
 from lab import paths, table, ui
-from lab.bench import (bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
-                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system)
+from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
+                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build
 from lab.guests import guest_kernel, kvm
 
@@ -18,12 +18,13 @@ RUN = paths.RUN / "bench"
 @dataclasses.dataclass(frozen=True)
 class Group:
     """Measurements that share their guests. steps: those of one round. seconds: estimated duration of a round on two
-    processors without KVM."""
+    processors without KVM. on_request: run only if they are named."""
     name: str
     about: str
     seconds: int
     steps: Callable[["Run"], Iterable[bench_steps.Step]]
     guests: bool = True
+    on_request: bool = False
 
 
 class Run:
@@ -67,6 +68,10 @@ GROUPS = (
           lambda run: bench_host.scale_steps(run.results), guests=False),
     Group("switch", "packets per second by ports, size and copies", 4,
           lambda run: bench_host.switch_steps(run.results), guests=False),
+    Group("web", "a large fabric that a page of ./pib web shows", 90,
+          lambda run: bench_web.steps(run.results), guests=False, on_request=True),
+    Group("capture", "packets that a capture loses", 60,
+          lambda run: bench_capture.steps(run.results), guests=False, on_request=True),
 )
 NAMES = [group.name for group in GROUPS]
 SWEEP, SWEEP_S = "sweep", 600   # has its own lab and takes long, so it runs only on request
@@ -78,8 +83,9 @@ def estimate_s(groups: list[Group], rounds: int) -> int:
 
 
 def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
-    """The groups of the run. only: their names, or None for all."""
-    found = [group for group in GROUPS if (only is None or group.name in only) and (with_guests or not group.guests)]
+    """The groups of the run. only: their names, or None for all that do not wait to be named."""
+    found = [group for group in GROUPS if (group.name in only if only else not group.on_request)
+             and (with_guests or not group.guests)]
     if not found:
         raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}")
     return found

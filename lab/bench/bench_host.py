@@ -16,8 +16,9 @@ from lab.bench.bench_steps import Step
 
 DEVICE = "pib"
 SECONDS = "0.3"                 # time limit for one figure of a program
-DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH = TARGETS = tuple(
-    f"tests/bench/{name}-bench" for name in ("device", "scale", "switch", "host"))
+TICKS = os.sysconf("SC_CLK_TCK")        # a second, in /proc
+DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH, FABRIC_LOAD = TARGETS = tuple(
+    f"tests/bench/{name}" for name in ("device-bench", "scale-bench", "switch-bench", "host-bench", "fabric-load"))
 
 # Figures that the programs print: (line, field) -> kind, name in the table, factor.
 COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m send_bw_1m read_bw_1m"}
@@ -122,7 +123,7 @@ def usage(running: list[process.Process]) -> tuple[int, float]:
                 continue        # the thread has just ended
             sleeps += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
             ticks += int(stat[11]) + int(stat[12])
-    return sleeps, ticks / os.sysconf("SC_CLK_TCK")
+    return sleeps, ticks / TICKS
 
 
 # ---- the machine

@@ -6,9 +6,9 @@ import xml.etree.ElementTree
 
 import pytest
 
-from lab import ui
-from lab.bench import (bench, bench_costs, bench_figures, bench_host, bench_messages, bench_objects,
-                       bench_plot, bench_steps, bench_sweep, bench_system)
+from lab import paths, ui
+from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_messages,
+                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.fabric import topology
 from lab.bench.bench_figures import LESS, MORE, Figure, Kind, Results
 
@@ -93,8 +93,10 @@ def all_kinds():
     yield from (kind for one in bench_messages.TESTS for kind in one.columns.values())
     yield from bench_objects.KINDS.values()
     yield from bench_host.DEVICE_KINDS.values()
-    for one in (bench_objects, bench_system):
+    for one in (bench_objects, bench_system, bench_web):
         yield from (value for value in vars(one).values() if isinstance(value, Kind))
+    for title, (_rate, key) in bench_capture.RUNS.items():
+        yield from bench_capture.kinds(key, title)
     for key in bench_costs.TESTS:
         names = ["wake-ups", "processor time", *bench_costs.COUNTED.values(), *bench_costs.WAITS.values(),
                  *bench_costs.big_lock("")]
@@ -110,12 +112,13 @@ def test_every_kind_has_a_key_of_its_own():
 
 
 def test_groups_can_be_chosen_and_all_take_about_half_an_hour():
-    assert bench.chosen(None, True) == list(bench.GROUPS)
+    assert bench.chosen(None, True) == [group for group in bench.GROUPS if not group.on_request]
+    assert [group.name for group in bench.chosen(["capture", "web"], False)] == ["web", "capture"]
     assert [group.name for group in bench.chosen(["scale", "rate"], True)] == ["rate", "scale"]
     assert not any(group.guests for group in bench.chosen(None, False))
     with pytest.raises(ui.LabError):
         bench.chosen(["rate"], False)
-    assert bench.estimate_s(list(bench.GROUPS), 5) < 31 * 60
+    assert bench.estimate_s(bench.chosen(None, True), 5) < 31 * 60
     assert len(set(bench.NAMES) | {bench.SWEEP}) == len(bench.GROUPS) + 1
 
 
@@ -219,3 +222,38 @@ def test_sweeps_are_read_from_opensms_log():
     assert bench_sweep.spans(LOG, "INITIATING LIGHT", "LIGHT SWEEP COMPLETE") == pytest.approx([0.25])
     assert bench_sweep.spans(LOG, "Entering DISCOVERING", "SUBNET UP") == pytest.approx([2.5])
     assert bench_sweep.spans(LOG, "SUBNET UP", "nothing") == []
+
+
+# -- traffic without guests ------------------------------------------------------------
+
+def test_a_route_leads_through_each_link():
+    net = topology.load(paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo")
+    reached = set()
+    for route in bench_load.routes_to_links(net, "node6"):
+        here = "node6"
+        for port in route:
+            peer, peer_port = net.nodes[here].peers[port]
+            last = frozenset({(net.nodes[here].guid, port), (net.nodes[peer].guid, peer_port)})
+            here = peer
+        reached.add(last)
+    assert reached == net.wiring() and len(bench_load.routes_to_links(net, "node6")) == len(reached)
+
+
+def test_the_large_fabric_has_places_for_the_senders(tmp_path):
+    file, routes = bench_load.large_fabric(tmp_path)
+    net = topology.load(file)
+    assert net.nodes["vm0"].peers[1][0] == net.nodes["vm1"].peers[1][0]
+    assert len(routes.read_text().splitlines()) == len(net.wiring())
+
+
+def test_the_cost_of_a_page_is_the_difference_of_two_windows(results):
+    begin = bench_load.Sample(10.0, 1.0, 1000, 5)
+    alone = bench_web.Window.between(begin, bench_load.Sample(12.0, 2.0, 201000, 6))
+    watched = bench_web.Window.between(begin, bench_load.Sample(12.0, 2.1, 197000, 6))
+    assert (alone, watched.writes) == (bench_web.Window(100000.0, 5.0), 98000.0)
+    bench_web.add(results, alone, watched)
+    assert results.figure(bench_web.COST).median("pib") == pytest.approx(2)
+    assert results.figure(bench_web.WRITES).median(bench_web.NO_PAGE) == 100000
+    for still in (bench_load.Sample(12.0, 2.0, 1000, 9), bench_load.Sample(12.0, 2.0, 2000, 5)):
+        with pytest.raises(ui.LabError, match="stands still"):
+            bench_web.Window.between(begin, still)

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""A pib-switch with traffic, without guests: two HCAs send to each other (tests/bench/fabric_load.cc), and in a large
+fabric subnet management packets pass every link once a second."""
+
+import collections
+import dataclasses
+import json
+import pathlib
+import subprocess
+import threading
+import time
+
+from lab import paths, process, ui
+from lab.bench import bench_host
+from lab.fabric import switch_process, topology
+
+LARGE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
+HOSTS = {"node1": "vm0", "node2": "vm1"}        # the two HCAs, at one leaf
+WAIT_S = 60
+
+
+def large_fabric(directory: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
+    """The topology file with places for the HCAs, and a file with a directed route to each link."""
+    text = LARGE.read_text()
+    for node, name in HOSTS.items():
+        text = text.replace(f'"{node}"', f'"{name}"')
+    file, routes = directory / "large.topo", directory / "large.routes"
+    file.write_text(text)
+    found = routes_to_links(topology.load(file), "vm1")
+    routes.write_text("".join(f"{' '.join(map(str, route))}\n" for route in found))
+    return file, routes
+
+
+def routes_to_links(net: topology.Net, host: str) -> list[list[int]]:
+    """Ports by which a packet leaves on its way from a host, one route through each link."""
+    first, _port = net.nodes[host].peers[1]
+    paths_to: dict[str, list[int]] = {first: [1]}
+    waiting, seen, found = collections.deque([first]), {frozenset({(host, 1), (first, _port)})}, [[1]]
+    while waiting:
+        here = waiting.popleft()
+        for port, (peer, peer_port) in sorted(net.nodes[here].peers.items()):
+            link = frozenset({(here, port), (peer, peer_port)})
+            if link not in seen:
+                seen.add(link)
+                found.append([*paths_to[here], port])
+            if net.nodes[peer].kind == "Switch" and peer not in paths_to:
+                paths_to[peer] = [*paths_to[here], port]
+                waiting.append(peer)
+    return found
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """seconds: of the monotonic clock. work: the switch's processor time in seconds. writes, smps: answered so far."""
+    seconds: float
+    work: float
+    writes: int
+    smps: int
+
+
+class Load:
+    """The switch, which runs while the block does, and its traffic from begin() on. rate: WRITEs a second, 0 for as
+    many as possible."""
+
+    def __init__(self, directory: pathlib.Path, octets: int, rate: int = 0, file: pathlib.Path | None = None):
+        self.directory, self._octets, self._rate = directory, octets, rate
+        directory.mkdir(parents=True, exist_ok=True)
+        self.switch = switch_process.Switch(directory, topology=str(file or ""))
+        self._lines = 0
+        self._last: dict[str, float] = {}
+        self._came = threading.Condition()
+
+    def __enter__(self) -> "Load":
+        log = self.directory / "switch.log"
+        self.process = process.start(self.switch.argv(), log, directory=self.directory, name="switch")
+        process.wait_for("pib-switch", self.switch.answers, self.process, log, WAIT_S)
+        return self
+
+    def begin(self, seconds: float = 0, routes: pathlib.Path | None = None) -> None:
+        """seconds: how long WRITEs are sent; 0: until the end of the block. routes: those of large_fabric()."""
+        words = [paths.BUILD / bench_host.FABRIC_LOAD, self.switch.socket, self._octets, self._rate, seconds,
+                 *([routes] if routes else [])]
+        self._sender = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        assert self._sender.stdout
+        for line in self._sender.stdout:
+            with self._came:
+                self._last, self._lines = json.loads(line), self._lines + 1
+                self._came.notify_all()
+
+    def sample(self) -> Sample:
+        """At the sender's next line."""
+        with self._came:
+            before = self._lines
+            if not self._came.wait_for(lambda: self._lines > before, WAIT_S):
+                raise ui.LabError("the sender of the load says nothing")
+            last = self._last
+            return Sample(last["seconds"], bench_host.usage([self.process])[1], int(last["writes"]), int(last["smps"]))
+
+    def end(self) -> int:
+        """Waits for the end of begin()'s seconds; the number of WRITEs."""
+        if self._sender.wait(WAIT_S + 60):
+            raise ui.LabError(f"the sender of the load ended with status {self._sender.returncode}")
+        time.sleep(0.1)                 # for the last line
+        return int(self._last["writes"])
+
+    def __exit__(self, *_failure) -> None:
+        if hasattr(self, "_sender"):
+            self._sender.terminate()
+            self._sender.wait()
+        self.process.stop()

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The cost of ./pib web for the fabric that it shows: a fabric of 648 hosts with and without a page that watches, in
+turn."""
+
+import contextlib
+import dataclasses
+import json
+import re
+import subprocess
+import threading
+import time
+import urllib.request
+from collections.abc import Iterable, Iterator
+
+from lab import paths, ui, waiting
+from lab.bench import bench_host, bench_load
+from lab.bench.bench_figures import LESS, MORE, Kind, Results
+from lab.bench.bench_load import Load, Sample
+from lab.bench.bench_steps import Step
+
+NO_PAGE = "pib, no page"
+OCTETS = 4096
+PAIRS, WINDOW_S = 6, 4.0        # a round has so many pairs of windows
+WAIT_S = 60
+URL = re.compile(r"http://\S+/")
+WRITES = Kind("web_writes", "WRITE of 4 KiB beside a page of 648 hosts", "per s", MORE)
+WORK = Kind("web_work", "WRITE of 4 KiB beside a page: processor time of the switch", "us", LESS)
+COST = Kind("web_cost", "WRITEs that a page of 648 hosts costs", "%", LESS)
+UPDATES = Kind("web_updates", "new figures of links that a page of 648 hosts gets", "per s", MORE)
+
+
+class Page:
+    """A program that reads the stream of a running ./pib web, as a browser does. updates: new figures of a link.
+    readings: messages that had them."""
+
+    def __init__(self, url: str):
+        self.updates = self.readings = 0
+        self._answer = urllib.request.urlopen(f"{url}events", timeout=WAIT_S)
+        threading.Thread(target=self._read, daemon=True).start()
+
+    def _read(self) -> None:
+        name = b""
+        with contextlib.suppress(OSError, ValueError):      # the server ends
+            for line in self._answer:
+                if line.startswith(b"event: "):
+                    name = line.strip()
+                elif line.startswith(b"data: ") and name == b"event: loads":
+                    self.updates += len(json.loads(line[6:])["loads"])
+                    self.readings += 1
+
+
+@contextlib.contextmanager
+def shown(load: Load) -> Iterator[Page]:
+    """./pib web of the load's switch, and a page that has got its first figures."""
+    web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", load.switch.control],
+                           stderr=subprocess.PIPE, text=True)
+    try:
+        assert web.stderr
+        url = next((found[0] for line in web.stderr if (found := URL.search(line))), None)
+        if not url:
+            raise ui.LabError("./pib web has ended")
+        page = Page(url)
+        waiting.poll("the page", lambda: page.readings > 2, WAIT_S)
+        yield page
+    finally:
+        web.terminate()
+        web.wait(WAIT_S)
+
+
+@dataclasses.dataclass(frozen=True)
+class Window:
+    """Between two samples. writes: a second. work: the switch's processor time of each, in microseconds."""
+    writes: float
+    work: float
+
+    @classmethod
+    def between(cls, one: Sample, other: Sample) -> "Window":
+        writes = other.writes - one.writes
+        if other.smps == one.smps or not writes:
+            raise ui.LabError("the load stands still")
+        return cls(writes / (other.seconds - one.seconds), (other.work - one.work) / writes * 1e6)
+
+
+def window(load: Load) -> Window:
+    begin = load.sample()
+    time.sleep(WINDOW_S)
+    return Window.between(begin, load.sample())
+
+
+def _watched(load: Load, results: Results) -> Window:
+    with shown(load) as page:
+        updates, begin = page.updates, time.monotonic()
+        found = window(load)
+        results.figure(UPDATES).add(bench_host.DEVICE, (page.updates - updates) / (time.monotonic() - begin))
+    return found
+
+
+def add(results: Results, alone: Window, watched: Window) -> None:
+    for kind, name in ((WRITES, "writes"), (WORK, "work")):
+        results.figure(kind).add(bench_host.DEVICE, getattr(watched, name))
+        results.figure(kind).add(NO_PAGE, getattr(alone, name))
+    results.figure(COST).add(bench_host.DEVICE, 100 * (1 - watched.writes / alone.writes))
+
+
+def _pair(load: Load, results: Results, page_first: bool) -> None:
+    watched = _watched(load, results) if page_first else None
+    alone = window(load)
+    add(results, alone, watched or _watched(load, results))
+
+
+def _measure(results: Results) -> None:
+    directory = paths.RUN / "bench" / "web"
+    directory.mkdir(parents=True, exist_ok=True)
+    file, routes = bench_load.large_fabric(directory)
+    with Load(directory, OCTETS, file=file) as load:
+        load.begin(routes=routes)
+        load.sample()
+        for number in range(PAIRS):
+            _pair(load, results, bool(number % 2))
+
+
+def steps(results: Results) -> Iterable[Step]:
+    yield Step(f"a fabric of 648 hosts, {PAIRS} times with and without a page", lambda: _measure(results))

@@ -36,7 +36,6 @@ constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
 constexpr std::size_t kMostSmps = 24;  // on their way at a time
-constexpr timespec kNap{.tv_sec = 0, .tv_nsec = 50'000};
 
 double seconds() {
     timespec now{};
@@ -69,14 +68,13 @@ class Writes {
         wqe_ = encode_send(ends_[0].qp.shape.type, request);
     }
 
-    // Up to so many in all; false when there is room for none.
-    bool post(uint64_t most) {
+    // Up to so many in all.
+    void post(uint64_t most) {
         const uint64_t count = std::min(most, done_ + kDepth) - std::min(most, posted_);
         for (uint64_t i = 0; i < count; ++i) {
             ends_[0].guest->driver.post_send_bytes(ends_[0].qp, wqe_);
         }
         posted_ += count;
-        return count != 0;
     }
     void take_completions() {
         while (const auto cqe = ends_[0].guest->driver.poll(ends_[0].cq)) {
@@ -221,9 +219,7 @@ void run(const char* socket, Wanted wanted) {
             print(now, writes, smps);
             return;
         }
-        if (!writes.post(over ? writes.posted() : wanted.due(now - begin)) && wanted.rate != 0) {
-            ::nanosleep(&kNap, nullptr);
-        }
+        writes.post(over ? writes.posted() : wanted.due(now - begin));
         smps.advance(now);
         subnet.settle();
         writes.take_completions();

@@ -18,6 +18,7 @@ from lab import paths, ui, waiting
 STOP_S = 30                     # libvirt on another host takes seconds
 Value = TypeVar("Value")
 MARK = "PIB_LAB"                # environment variable: DIRECTORY:NAME
+MARK_S = 5                      # a program of another user never shows its mark
 
 
 @dataclasses.dataclass
@@ -95,7 +96,17 @@ def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: 
                                      cwd=paths.ROOT, start_new_session=True, env=env, pass_fds=(kept,))
     finally:
         os.close(kept)
-    return Process(child.pid, _start_time(child.pid))
+    process = Process(child.pid, _start_time(child.pid))
+    _await_mark(process)
+    return process
+
+
+def _await_mark(process: Process) -> None:
+    """Waits until the mark of a new process can be read. Popen() returns when the child has given up this process's
+    memory; execve() writes the child's environment after that."""
+    end = time.monotonic() + MARK_S
+    while process.alive() and not _mark(pathlib.Path(f"/proc/{process.pid}")) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
 def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log: pathlib.Path,

@@ -3,6 +3,7 @@
 
 import fcntl
 import os
+import pathlib
 import signal
 import sys
 
@@ -57,6 +58,14 @@ def test_a_process_that_cannot_be_ended_is_reported(start, monkeypatch):
 def test_a_process_is_marked_with_its_lab(start, tmp_path):
     ours = start("sleep", "1000")
     assert (tmp_path, "one", ours) in list(process.marked())
+
+
+def test_the_mark_of_a_new_process_is_readable_at_once(start):
+    """execve() writes the environment a moment after Popen() has returned, in one of about fifty tries too late."""
+    for _ in range(300):
+        ours = start("sleep", "1000")
+        assert f"{process.MARK}=".encode() in pathlib.Path(f"/proc/{ours.pid}/environ").read_bytes()
+        assert ours.stop(signal.SIGKILL)
 
 
 def test_a_process_that_ends_is_reported_with_its_output(start, tmp_path):

@@ -5,7 +5,7 @@ import re
 import subprocess
 
 import managers
-from rdma import DEVICE, lid, pair, perftest_rows, sh, wait_until
+from rdma import DEVICE, lid, perftest, perftest_rows, sh, wait_until
 
 
 def lids(guest, wanted):
@@ -127,6 +127,5 @@ def change_port(guest, port):
 
 def bandwidth(server, client, seconds=2, extra="", timeout=18):
     """Average bandwidth of ib_write_bw in MiB/s. timeout: the Local ACK Timeout."""
-    out, _ = pair(server, client, f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra}",
-                  f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra} {server.name}")
-    return perftest_rows(out)[-1][3]
+    line = f"ib_write_bw -d {DEVICE} -F -D {seconds} -u {timeout} {extra}"
+    return perftest_rows(perftest(server, client, line))[-1][3]

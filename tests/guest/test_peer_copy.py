@@ -8,7 +8,7 @@ import pytest
 
 from lab.guests import vm
 from labs import booted, hca_options
-from rdma import DEVICE, kernel_complaints, pair, perftest_rows, resources, wait_active, wait_until
+from rdma import DEVICE, kernel_complaints, perftest, perftest_rows, resources, wait_active, wait_until
 from traffic import lossy_wires, random_traffic, stop_transfer, transfer, unbind_and_bind
 
 MESSAGE = 1 << 20
@@ -41,7 +41,7 @@ def copies(sharing, node):
 
 def bandwidth(guests, program):
     line = f"{program} -s {MESSAGE} -n 500 -d {DEVICE} -F"
-    rows = perftest_rows(pair(*guests, line, f"{line} vm0")[0])
+    rows = perftest_rows(perftest(*guests, line))
     assert len(rows) == 1 and rows[0][-1] > 0
 
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 
-from rdma import DEVICE, pair, perftest_rows
+from rdma import DEVICE, perftest, perftest_rows
 
 # Transports of each program; DC and SRD are other vendors' transports.
 TYPES = {"write": ("RC", "UC", "XRC"), "read": ("RC", "XRC"), "send": ("RC", "UC", "UD", "XRC"),
@@ -54,7 +54,7 @@ def run(vm0, vm1, program, options, new_post="OFF"):
     # --no_ddp: no question that mlx5's library alone can answer.
     before, after = (PRELOAD, "--no_ddp") if new_post == "ON" else ("", "--use_old_post_send")
     line = f"{before} {program} {options} {after} -d {DEVICE} -F"
-    out, _ = pair(vm0, vm1, line, f"{line} vm0")
+    out = perftest(vm0, vm1, line)
     assert re.search(rf"ibv_wr\* API +: {new_post}\b", out), out
     rows = perftest_rows(out)
     assert rows and all(row[-1] > 0 for row in rows), out

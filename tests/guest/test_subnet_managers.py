@@ -11,7 +11,7 @@ import managers
 from lab import paths
 from lab.fabric import subnet, topology
 from labs import booted
-from rdma import DEVICE, PATIENCE_S, lid, pair, perftest_rows, run_pair, sh, wait_active, wait_until
+from rdma import DEVICE, PATIENCE_S, lid, pair, perftest, perftest_rows, run_pair, sh, wait_active, wait_until
 
 FILE = paths.ROOT / "examples" / "topologies" / "torus-4x4.topo"
 # Configuration of a standby that notices a failure soon: it polls every second, and gives up after two polls.
@@ -49,8 +49,7 @@ def no_manager(guests):
 def traffic(server, client, extra=""):
     """Sends a number of messages that must all arrive; a lost one is an error."""
     line = f"ib_write_bw -d {DEVICE} -F -n 500 -u 16 {extra}"
-    out, _ = pair(server, client, line, f"{line} {server.name}")
-    return perftest_rows(out)[-1][3]
+    return perftest_rows(perftest(server, client, line))[-1][3]
 
 
 # ---- routing
@@ -118,7 +117,7 @@ def test_handover_and_failover_lose_no_traffic(guests, no_manager):
     wait_sm_lid(guests, lids[0])
     said, heard = sending.communicate(timeout=PATIENCE_S)[0], serving.communicate(timeout=PATIENCE_S)[0]
     assert serving.returncode == 0, said + heard
-    assert perftest_rows(said)[-1][3] > 0 and "Completion with error" not in said, said
+    assert perftest_rows(said)[-1][1] > 0 and "Completion with error" not in said, said
     assert [lid(guest) for guest in guests] == lids
     # The killed manager returns as master.
     takes_over(high, low, "-p 9")
@@ -215,7 +214,7 @@ def test_full_and_limited_members(guests, no_manager):
         return mine, f"{other} {server.name}"
 
     set_partition(guests, "full", "limited")
-    assert perftest_rows(pair(server, client, *lines())[0])[-1][3] > 0
+    assert perftest_rows(pair(server, client, *lines())[0])[-1][1] == 500
     # A child interface in the partition carries IP between the two guests.
     for number, guest in enumerate(guests, 1):
         sh(guest, "ip link set ib0 up; ip link add link ib0 name blue type ipoib pkey 0x8001 2>/dev/null"

@@ -16,6 +16,45 @@ def test_perftest_results_are_read():
         measure.columns(text, 8)
 
 
+class Perftest:
+    """A guest in which perftest runs, with these messages on its standard error, one a run."""
+    name = "vm1"
+    PORT = subnet.Port("vm1", "pib_0", 1, "0x1", 0, 0, "ACTIVE", "LinkUp", "")
+
+    def __init__(self, *errors):
+        self.errors = list(errors)
+
+    def run(self, command, **_):
+        measured = "ib_write_bw" in command
+        return subprocess.CompletedProcess(command, 0, b"the result" if measured else b"",
+                                           self.errors.pop(0) if measured else b"")
+
+    def start(self, *_args, **_options):
+        class Serving:
+            returncode = 0
+
+            def communicate(self, **_):
+                return b"", None
+
+            def end(self):
+                pass
+        return Serving()
+
+
+VOID = b"Correlation coefficient r^2: 0.887938 < 0.9\n"
+
+
+def test_a_run_whose_clock_failed_is_repeated():
+    node = Perftest(VOID, VOID, b"")
+    assert measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT) == "the result" and not node.errors
+
+
+def test_a_host_that_is_too_busy_to_measure_is_named():
+    node = Perftest(*[VOID] * measure.TRIES)
+    with pytest.raises(ui.LabError, match="the host is too busy"):
+        measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT)
+
+
 def test_a_guest_without_an_active_port_is_named(monkeypatch):
     class Node:
         name = "vm1"

@@ -32,9 +32,9 @@ GUESTS: dict[str, dict[str, str]] = {
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
     "strict": {"PIB_TEST_HCA": "strict=fatal"},
 }
-# Two labs in parallel, because each waits half of its time; together at most six guests.
+# Two labs in parallel, because each waits half of its time; together at most eight guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
-PARALLEL_MIB = 8192             # available memory for two labs, or for a build beside tests
+PARALLEL_MIB = 9216             # available memory for two labs, or for a build beside tests
 DEFAULT = ("unit", "guest")
 ALL = "all"
 BROWSER = "web"

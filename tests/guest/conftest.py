@@ -22,13 +22,16 @@ ADDRESS = "10.77.0.{}"
 HCA = "ports=2"
 # Modules whose tests take seconds and detect mistakes that break everything.
 FIRST = ("test_lab", "test_management", "test_observe", "test_link_errors", "test_kicks", "test_vectors")
+# Modules with labs of their own that run after those of the shared lab, so that both lanes take the same time.
+LAST_OF_SHARED = ("test_develop",)
 NIGHTLY = pytest.mark.nightly
 
 
 def pytest_addoption(parser):
     parser.addoption("--nightly", action="store_true", help="the tests that are marked nightly as well")
     parser.addoption("--labs", choices=("shared", "own"),
-                     help="only tests in the guests that one boot serves, or only those with labs of their own")
+                     help="only tests in the guests that one boot serves and a few more, or only the other tests with "
+                     "labs of their own")
 
 
 def pytest_configure(config):
@@ -38,11 +41,11 @@ def pytest_configure(config):
 def pytest_collection_modifyitems(config, items):
     """Runs the quickest modules first, and deselects the tests that are not wanted."""
     def wanted(item):
-        shared = "lab" in item.fixturenames
+        shared = "lab" in item.fixturenames or item.module.__name__ in LAST_OF_SHARED
         return ((config.option.nightly or not item.get_closest_marker("nightly"))
                 and config.option.labs in (None, "shared" if shared else "own"))
 
-    items.sort(key=lambda item: item.module.__name__ not in FIRST)
+    items.sort(key=lambda item: (item.module.__name__ in LAST_OF_SHARED, item.module.__name__ not in FIRST))
     left_out = [item for item in items if not wanted(item)]
     config.hook.pytest_deselected(items=left_out)
     items[:] = [item for item in items if wanted(item)]

@@ -18,7 +18,7 @@ PART = ".part"
 LOCKS = "locks"
 
 
-def _lock(name: str) -> pathlib.Path:
+def lock_of(name: str) -> pathlib.Path:
     return paths.cache() / LOCKS / name
 
 
@@ -35,10 +35,10 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
             yield True
 
 
-def _sweep() -> None:
+def sweep() -> None:
     """Removes incomplete entries whose maker does not run any more."""
     for part in paths.cache().glob(f"*{PART}"):
-        with _taken(_lock(part.name.removesuffix(PART))) as free:
+        with _taken(lock_of(part.name.removesuffix(PART))) as free:
             if free:
                 user_namespace.remove(part)
 
@@ -49,9 +49,9 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
     if final.is_dir():
         note_use(final)
         return final
-    _lock(name).parent.mkdir(parents=True, exist_ok=True)
-    _sweep()
-    with lock.held(_lock(name)):
+    lock_of(name).parent.mkdir(parents=True, exist_ok=True)
+    sweep()
+    with lock.held(lock_of(name)):
         if not final.is_dir():
             _make(final, make)
     return final
@@ -60,7 +60,7 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
 @contextlib.contextmanager
 def changing(name: str) -> Iterator[pathlib.Path]:
     """The directory of an entry that one command at a time changes. Nothing frees it while the block lasts."""
-    with lock.held(_lock(name)):
+    with lock.held(lock_of(name)):
         final = paths.cache() / name
         final.mkdir(parents=True, exist_ok=True)
         note_use(final)
@@ -107,8 +107,8 @@ def _command_line(running: process.Process) -> str:
 def remove(entry_: pathlib.Path) -> None:
     """Removes an entry that nothing uses."""
     builds = entry_.glob("builder/work/*/.lock")
-    _lock(entry_.name).parent.mkdir(parents=True, exist_ok=True)
-    with _taken(_lock(entry_.name.removesuffix(PART)), *builds) as free:
+    lock_of(entry_.name).parent.mkdir(parents=True, exist_ok=True)
+    with _taken(lock_of(entry_.name.removesuffix(PART)), *builds) as free:
         if not free:
             raise ui.LabError(f"{entry_.name}: another ./pib command works with it. Try again when that has ended")
         if busy := users(entry_):

@@ -2,17 +2,19 @@
 """A Debian system that has never seen this project: mmdebstrap's smallest, in a directory.
 
 It is entered as its root or as an ordinary user who may use sudo. Packages (.deb) that were
-fetched for one tree stay in the cache for the next one.
+fetched for one tree stay in the cache for the next one. A tree is an incomplete entry of the cache, so that
+the next run removes what a killed run has left, and ./pib clean leaves trees in use alone.
 """
 
+import contextlib
 import os
 import pathlib
+import secrets
 import shlex
 import subprocess
-import tempfile
 
-from lab import paths
-from lab.build import debian, user_namespace
+from lab import lock, paths
+from lab.build import cache, debian, user_namespace
 from lab.guests import image
 
 LOG = "clean-tree"
@@ -59,9 +61,13 @@ class Tree:
     """The tree is root/ in a directory of the calling user."""
 
     def __init__(self, release: str):
-        paths.cache().mkdir(parents=True, exist_ok=True)
+        cache.sweep()
         self.release = release
-        self.directory = pathlib.Path(tempfile.mkdtemp(dir=paths.cache(), prefix="clean."))
+        self._locked = contextlib.ExitStack()
+        name = f"clean.{secrets.token_hex(8)}"
+        self._locked.enter_context(lock.held(cache.lock_of(name)))
+        self.directory = paths.cache() / (name + cache.PART)
+        self.directory.mkdir(mode=0o700)
         self.root = self.directory / "root"
 
     def run(self, user: str, script: str, shared: pathlib.Path | str = "") -> subprocess.CompletedProcess:
@@ -80,6 +86,8 @@ class Tree:
 
     def remove(self) -> None:
         user_namespace.remove(self.directory)
+        cache.lock_of(self.directory.stem).unlink()
+        self._locked.close()
 
 
 def checkout_files() -> list[pathlib.Path]:

@@ -4,10 +4,12 @@
 import concurrent.futures
 import os
 import subprocess
+import sys
 
 import clean_tree
 import pytest
 
+from lab import clean, paths, ui
 from lab.build import deps
 
 USERS = ("root", clean_tree.USER)
@@ -52,3 +54,19 @@ def test_a_clean_tree_gets_all_packages(seen, release, user):
     done = seen[release].result()[user]
     assert done.returncode == 0, done.stdout
     assert "QEMU emulator version 10" in done.stdout and done.stdout.splitlines()[-1].startswith("1."), done.stdout
+
+
+def test_the_next_run_removes_the_trees_of_a_killed_one(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    code = ("import time, clean_tree; tree = clean_tree.Tree('trixie'); "
+            "print(tree.directory.name, flush=True); time.sleep(600)")
+    with subprocess.Popen([sys.executable, "-B", "-c", code], stdout=subprocess.PIPE, text=True,
+                          env={**os.environ, "PYTHONPATH": f"{paths.ROOT}:{paths.ROOT / 'tests' / 'lab'}"}) as run:
+        left = paths.cache() / run.stdout.readline().strip()
+        clean_tree.Tree("trixie").remove()
+        assert left.is_dir()
+        with pytest.raises(ui.LabError, match="another ./pib command works with it"):
+            clean.clean([left.name], None, False)
+        run.kill()
+    clean_tree.Tree("trixie").remove()
+    assert [path.name for path in paths.cache().iterdir()] == ["locks"]

@@ -12,7 +12,7 @@
 /* The longest header before the data of a send WQE: an atomic's or a datagram's. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
-/* NULL: the QP (XRC) has no such CQ. */
+/* An XRC QP may have no such CQ: NULL. */
 static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 {
 	return ibcq ? to_pcq(ibcq) : NULL;

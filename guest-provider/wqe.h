@@ -156,7 +156,7 @@ static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uin
 	pib_put_sges((struct pib_hca_sge *)(recv + 1), wr->sg_list, wr->num_sge);
 }
 
-/* After the data is in place: num_sge SGEs, or inline_length bytes. */
+/* The caller has written the SGEs; for pib_wqe_set_inline(), the inline data. */
 static inline void pib_wqe_set_num_sge(void *wqe, uint8_t num_sge)
 {
 	((struct pib_hca_wqe_control *)wqe)->num_sge = num_sge;

@@ -12,7 +12,7 @@ from lab.guests import libvirt_xml, own_image, vm
 
 
 def _type(lab: cluster.Cluster) -> str:
-    """As the lab's guests run; without a lab, KVM if the user may use it."""
+    """The type of the lab's guests; without a lab, KVM if the user may use it."""
     if lab.state:
         return libvirt_xml.TYPES[lab.state.accel]
     return "kvm" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "qemu"

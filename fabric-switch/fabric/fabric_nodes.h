@@ -50,7 +50,7 @@ class FabricNodes {
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] std::vector<Switch*> switches() const;
 
-    // By id, description, or GUID in hexadecimal with 0x. No value if there is none, or several.
+    // `name`: id, description, or GUID with 0x. No value if no node has it, or several have.
     [[nodiscard]] std::optional<std::uint32_t> find(std::string_view name) const;
     [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
                                                                unsigned port) const;

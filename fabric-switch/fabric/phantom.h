@@ -38,7 +38,7 @@ class PhantomHca final : public TimerClient {
     ~PhantomHca() override;
 
     [[nodiscard]] ib::SmaNode& node() { return node_; }
-    // By port number from 1.
+    // The first port has the number 1.
     [[nodiscard]] LinkUser& port(unsigned number);
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
     // Holds the link down, as a pulled cable would.

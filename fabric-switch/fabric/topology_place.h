@@ -10,7 +10,7 @@
 
 namespace pib::fabric {
 
-// By port GUID, node GUID or name; or the reason for a refusal.
+// Finds the port of the HELLO's sender by port GUID, node GUID or name; else refuses it.
 [[nodiscard]] std::expected<PortId, link::Refuse> find_place(const Topology& topology,
                                                              const link::Hello& hello);
 

@@ -13,7 +13,7 @@ constexpr std::uint64_t kNever = UINT64_MAX;
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kShortestWaitNs = 50 * kNsPerMs;
 constexpr std::uint64_t kLongestWaitNs = 1000 * kNsPerMs;
-// From connect() to WELCOME.
+// Limit of the time from connect() to WELCOME.
 constexpr std::uint64_t kAnswerTimeoutNs = 10'000 * kNsPerMs;
 
 }  // namespace

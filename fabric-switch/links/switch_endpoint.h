@@ -27,7 +27,7 @@ class SwitchEndpoint final : public Neighbour {
     SwitchEndpoint(const SwitchEndpoint&) = delete;
     SwitchEndpoint& operator=(const SwitchEndpoint&) = delete;
 
-    // As in LinkEndpoint, after moving the clock of the ports.
+    // Same as in LinkEndpoint. The caller has moved the clock of the ports.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }

@@ -23,7 +23,7 @@ struct FaultSpec {
     std::uint64_t delay_ns = 0;   // every packet
     std::uint64_t jitter_ns = 0;  // maximum of a random addition
     std::uint64_t seed = 1;
-    bool vl15 = false;                                      // subnet management too
+    bool vl15 = false;                                      // packets on VL15 as well
     std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
     bool mads_only = false;                                 // only packets to QP0 or QP1
     std::optional<std::uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID

@@ -21,7 +21,7 @@ struct OfferRecord;
 class Neighbour {
   public:
     virtual ~Neighbour() = default;
-    // As LinkEndpoint::begin(); finds room for a single packet where only single ones can be sent.
+    // Same as LinkEndpoint::begin(). Gives room for one packet where bursts cannot be sent.
     virtual link::BurstRoom begin(const link::BurstRequest& request) = 0;
     // Sends the written packets. `offer`: the location of an offer's payload.
     virtual void commit(const ib::BurstSize& size, const OfferRecord* offer) = 0;

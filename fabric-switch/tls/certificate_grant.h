@@ -16,7 +16,7 @@
 
 namespace pib::fabric {
 
-// As an operator writes it: GUID, FIRST-LAST or "any". The error is one line.
+// An operator writes the text: GUID, FIRST-LAST or "any". The error is one line.
 [[nodiscard]] std::expected<GuidRange, std::string> parse_guids(std::string_view text);
 
 [[nodiscard]] std::vector<std::string> to_uris(const Grant& grant);

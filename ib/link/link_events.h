@@ -67,8 +67,8 @@ class LinkEvents {
     // or later. A single packet is always taken. 0 of several: the port has done nothing, and the
     // endpoint delivers the first packet alone, then the rest.
     //
-    // With peer copy, the payload of a burst of MIDDLE packets may not be here; then the handler
-    // must not read it, and answers for all packets or with 0. payload.form tells the cases apart:
+    // With peer copy, a burst of MIDDLE packets may come without its payload. The handler then does
+    // not read the payload, and takes all packets or none. payload.form tells the cases apart:
     // * kOffered at a switch: after 0 the endpoint copies the payload and delivers the packets
     //   again.
     // * kOffered at an adapter: a port that takes the packets sets `where` to at most kMaxSegments

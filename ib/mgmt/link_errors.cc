@@ -19,7 +19,7 @@ struct Row {
     Counter counter;
     std::uint16_t trap_number;
 };
-// By LinkError.
+// One row for each LinkError.
 constexpr Row kRows[] = {
     {Counter::kLocalLinkIntegrityErrors, trap::kLocalLinkIntegrity},
     {Counter::kExcessiveBufferOverrunErrors, trap::kExcessiveBufferOverrun},

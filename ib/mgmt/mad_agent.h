@@ -28,7 +28,7 @@ struct SmaNode {
     std::uint32_t revision = 0;
     std::uint32_t vendor_id = 0;                           // 24 bits
     std::array<std::uint8_t, kSmpDataSize> description{};  // UTF-8, padded with zeros
-    // By port number from first_port() on: 1 at a channel adapter, 0 at a switch.
+    // In the order of port numbers from first_port() on: 1 at a channel adapter, 0 at a switch.
     std::vector<PortAttrs> ports;
 
     bool operator==(const SmaNode&) const = default;

@@ -23,9 +23,9 @@ class VlArbiter {
     // The VL of `ready` that may send one packet; call account() when it has. A VL that no table
     // lists is chosen when no listed VL is ready.
     [[nodiscard]] std::optional<unsigned> choose(VlMask ready);
-    // Bytes that the last chosen VL may send in one batch, at least 1: until then choose() would
-    // choose it again if the same VLs stay ready. A packet counts as the next multiple of 64 bytes.
-    // The last packet may exceed the number, as it may exceed a weight.
+    // Bytes, at least 1, for which choose() would choose the last chosen VL again if the same VLs
+    // stay ready: the VL may send them in one batch. A packet counts as the next multiple of 64
+    // bytes. The last packet may exceed the number, as it may exceed a weight.
     [[nodiscard]] std::uint32_t allowance() const;
     // A packet of the VL that was chosen last has been sent; `bytes` is LRH to the end of padding.
     void account(std::size_t bytes);

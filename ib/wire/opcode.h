@@ -151,7 +151,7 @@ struct OpcodeInfo {
 
 // The row of a BTH opcode, or nullptr for a reserved one.
 [[nodiscard]] const OpcodeInfo* find_opcode(std::uint8_t opcode);
-// As find_opcode(), and a row of kind kReserved for a reserved opcode of a reliable connection.
+// Same, but a reserved opcode of a reliable connection has a row of kind kReserved.
 [[nodiscard]] const OpcodeInfo* find_received_opcode(std::uint8_t opcode);
 
 // The BTH opcodes by name, for code that builds packets.

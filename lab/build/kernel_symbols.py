@@ -53,7 +53,7 @@ class Kernel:
         return self.directory / "source"
 
     def address(self, symbol: str) -> int:
-        """Where the kernel was linked to have it; the kernel itself moves by an offset."""
+        """The symbol's address at link time; the running kernel has moved by an offset."""
         text = (self.directory / DEBUG / "boot" / f"System.map-{self.version}").read_text()
         found = re.search(rf"^([0-9a-f]+) \w {re.escape(symbol)}$", text, re.MULTILINE)
         if not found:

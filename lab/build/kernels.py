@@ -139,7 +139,7 @@ def compile_driver(tools: builder.Builder, kernel: str, options: str = "") -> li
 # -- provider -----------------------------------------------------------------
 
 def _get_source(tools: builder.Builder, release: str) -> None:
-    """Tries again if the mirror did not have it when the tree was made."""
+    """Downloads rdma-core's source if the mirror did not have it when the tree was made."""
     if not rdma_core.present(tools.tree):
         with tempfile.TemporaryDirectory(prefix="pib-kernels.") as name:
             rdma_core.ensure(tools.tree, _archive(pathlib.Path(name), release))

@@ -13,7 +13,7 @@ from lab.build import debian, qemu_headers
 
 LOG = "qemu-tree"
 SERIES = paths.ROOT / "packaging" / "qemu" / "series.py"
-# As small as tests/qemu can use it.
+# The smallest QEMU that tests/qemu can use.
 DEVICES = ("I440FX", "IVSHMEM_DEVICE", "PCIE_PORT", "PIB_HCA", "Q35", "VTD")
 CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--without-default-devices",
              "--with-devices-x86_64=pib-hca", "--enable-kvm", "--enable-tcg", "--disable-debug-info",

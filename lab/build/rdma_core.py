@@ -52,7 +52,7 @@ def source(tree: pathlib.Path) -> pathlib.Path:
 
 
 def note_use(tree: pathlib.Path) -> None:
-    """The source that belongs to a tree is as new in the cache as the tree. A container's tree has been emptied."""
+    """Notes a use of the source that belongs to a tree. The tree of a container is empty, and has no source."""
     if (tree / debian.STATUS).exists() and present(tree):
         cache.note_use(_directory(version(tree)))
 

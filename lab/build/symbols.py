@@ -31,7 +31,7 @@ def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
 
 
 def sources(directory: pathlib.Path) -> dict[str, str]:
-    """Where the sources are, by the names that the compiler had for their directories."""
+    """Directories of the sources, by the names that the compiler had for them."""
     file = directory / PLACES
     return json.loads(file.read_text()) if file.exists() else {}
 

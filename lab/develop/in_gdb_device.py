@@ -10,7 +10,7 @@ import traceback
 import gdb
 
 NEVER = (1 << 64) - 1
-# The scrambling of keys, in memory/key_table.cc.
+# Constants with which memory/key_table.cc scrambles keys.
 HALF = 0xfff
 ROUNDS = (0x9e5, 0x3c7, 0xb1d, 0x64f)
 DATAGRAMS = ("SMI", "GSI", "UD")

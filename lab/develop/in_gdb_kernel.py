@@ -116,7 +116,7 @@ def wqe_at(qp, counter):
 
 
 def opcode_name(value):
-    """By the enumeration of the hardware interface."""
+    """The opcode's name in the enumeration of the hardware interface."""
     for field in gdb.lookup_type("enum pib_hca_wqe_opcode").fields():
         if field.enumval == value:
             return field.name

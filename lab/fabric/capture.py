@@ -119,8 +119,8 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
 
 
 def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, begun: str = "") -> Losses:
-    """Until the switch or the reader of `out` ends, `most` packets have passed, or Ctrl-C. begun: is said when the
-    switch captures."""
+    """Copies packets to `out` until the switch or the reader ends, `most` packets have passed, or Ctrl-C. begun: is
+    said when the switch captures."""
     seen = Losses()
     with opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         if begun:

@@ -48,13 +48,13 @@ class Collector:
 
 
 def serve(path: pathlib.Path, port: int) -> None:
-    """Until interrupted."""
+    """Answers requests for the metrics until interrupted."""
     try:
         import prometheus_client  # pylint: disable=import-outside-toplevel
     except ImportError as error:
         raise ui.LabError("Run as root:  apt-get install python3-prometheus-client") from error
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
-    registry.register(Collector(path))     # type: ignore[arg-type]  # has what its class asks for
+    registry.register(Collector(path))     # type: ignore[arg-type]  # it has the method that the registry calls
     try:
         prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
     except OSError as error:

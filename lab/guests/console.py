@@ -40,7 +40,8 @@ def _connect(files: vm.Files) -> socket.socket:
 
 
 def attach(files: vm.Files) -> None:
-    """Until Ctrl-], or the guest's end. QEMU serves one terminal at a time; a second one waits for its turn."""
+    """Joins the terminal to the console until Ctrl-], or the guest's end. QEMU serves one terminal at a time; a second
+    one waits for its turn."""
     terminal = sys.stdin.fileno()
     with _connect(files) as one:
         ui.say(f"console of {files.name}; Enter starts a shell, Ctrl-] leaves")

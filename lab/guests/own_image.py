@@ -108,7 +108,7 @@ class Fitted:
             directory / f"image.{part}" for part in ("qcow2", "vmlinuz", "initrd", "root"))
 
     def boot(self) -> vm.Boot:
-        """root: the partition, written when all else was there."""
+        """How a guest boots from these files. write() makes the file with the root partition's name last."""
         line = f"root=/dev/{self.root.read_text()} rw systemd.wants=lab.service systemd.mask=opensm.service selinux=0"
         return vm.Boot(self.kernel, self.initrd, self.overlay, "qcow2", line)
 

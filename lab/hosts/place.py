@@ -25,7 +25,7 @@ class Host:
 
     @property
     def connects(self) -> str:
-        """Where others reach its switch."""
+        """Address by which other hosts reach its switch."""
         return f"tls:{self._bracketed(self.address)}:{self.port}"
 
     @property

@@ -20,7 +20,7 @@ COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "dis
 COUNTERS = COLUMNS[:COLUMNS.index("state")]
 OUT, IN, WAIT_OUT, WAIT_IN = map(COLUMNS.index, ("out", "in", "wait_out", "wait_in"))
 MOST_VALUES = 4_000_000         # 32 MB
-MOST_POINTS = 600               # a curve has as many
+MOST_POINTS = 600               # a curve has at most so many
 
 
 @dataclasses.dataclass

@@ -45,7 +45,7 @@ class Routes:
         return (link.id, out), link.b if out else link.a
 
     def _walk(self, here: str, dlid: int) -> Way:
-        """From a switch. A way that returns to a switch ends there."""
+        """The way to a LID from a switch. A way that returns to a switch ends there."""
         hops: list[Hop] = []
         seen = set()
         while here not in seen and self.fabric.nodes[here].kind == "switch":
@@ -60,7 +60,7 @@ class Routes:
         return Way(hops, dlid in lids, here)
 
     def way(self, source: str, port: int, dlid: int) -> Way:
-        """From a host's port to a LID."""
+        """The way to a LID from a host's port."""
         link = self._at.get((source, port))
         if not link or link.state == "Down":
             return Way([], False, source)

@@ -188,7 +188,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def serve(watcher: Watcher, host: str, port: int) -> None:
-    """Until interrupted."""
+    """Serves the page until interrupted."""
     try:
         server = Server((host, port), watcher)
     except OSError as error:

@@ -40,7 +40,7 @@ class Mpt {
     bool invalidate_local(const KeyUser& user, uint32_t key) {
         return invalidate(user, key, false);
     }
-    // By a SEND with Invalidate (IBA 9.4.1.1.3).
+    // The peer's SEND with Invalidate calls this (IBA 9.4.1.1.3).
     bool invalidate_remote(const KeyUser& user, uint32_t rkey) {
         return invalidate(user, rkey, true);
     }

@@ -80,8 +80,8 @@ class PeerCopy final : public MemoryWatch {
 
     // Whether the switch still accesses revoked memory.
     bool is_busy();
-    // As !is_busy(); closes the link of a switch that is busy for longer than kPullTimeoutNs. Not
-    // for handlers of a link.
+    // Returns !is_busy(), and closes the link of a switch that is busy for longer than
+    // kPullTimeoutNs. Handlers of a link must not call this.
     bool settled();
 
     // --- what ends both

@@ -20,7 +20,7 @@ struct Access {
 
     bool read(std::span<uint8_t> to);
     bool write(std::span<const uint8_t> from);
-    // As Host::dma_cmpxchg64.
+    // Does the same as Host::dma_cmpxchg64().
     bool cmpxchg64(uint64_t& expected, uint64_t desired);
 };
 

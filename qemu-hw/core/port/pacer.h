@@ -17,7 +17,7 @@ class Pacer {
     // it. A host's timer may be late by this much without a loss.
     static constexpr uint64_t kBurstNs = 1'000'000;
 
-    // 0: a packet to this LID may leave now; otherwise when to ask again.
+    // The time at which to ask again for a packet to this LID; 0: the packet may leave now.
     uint64_t wait_until(uint16_t dlid, uint64_t now_ns) const {
         const uint64_t paid = dlid < paid_ns_.size() ? paid_ns_[dlid] : 0;
         return paid <= now_ns + kBurstNs ? 0 : paid - kBurstNs / 2;

@@ -42,7 +42,7 @@ struct TxRequest {
     uint32_t bytes;  // longest packet: LRH to the end of padding, without ICRC and VCRC
     // Rate of the address vector: a code of PathRecord:Rate, or 0 for the port's rate.
     uint8_t static_rate = 0;
-    uint32_t packets = 1;   // upper bound; all of one message
+    uint32_t packets = 1;   // at most so many, all of one message
     uint32_t mtu = 0;       // several packets: payload of all but the last, in bytes
     bool is_offer = false;  // MIDDLE packets without AckReq whose payload the switch copies
 };
@@ -84,7 +84,7 @@ class Port {
     // The lane of a packet with this destination and SL. The result does not depend on its length.
     virtual unsigned lane(const TxRequest& request) const = 0;
     // VL arbitration (IBA 7.6.9) between the data VLs `ready`, not 0, that have packets to send.
-    // Until end_grant() packets of the chosen VL count against its weight.
+    // Packets of the chosen VL count against its weight until the call of end_grant().
     virtual VlGrant arbitrate(ib::VlMask ready) = 0;
     virtual void end_grant() = 0;
 

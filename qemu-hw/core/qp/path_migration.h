@@ -17,7 +17,7 @@ enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
-// From here on the alternate path is the connection's: Event::kPathMigrated.
+// Makes the alternate path the connection's path, and raises Event::kPathMigrated.
 void migrate(QpServices& services, QueuePair& qp);
 
 // The path has failed. False when there is no other.

@@ -36,7 +36,7 @@ struct CompletionQueue {
     CqArm arm = CqArm::kNone;
     bool error = false;  // overrun, or its memory has vanished: takes no more CQEs
     uint32_t users = 0;  // QP ends that complete here
-    // Moderation: how many completions and how many microseconds an event may wait; 0: no such end.
+    // Moderation delays an event until so many completions or microseconds; 0: no such limit.
     uint16_t moderation_count = 0;
     uint16_t moderation_period = 0;
     bool held = false;       // an event is due but delayed

@@ -20,7 +20,7 @@ inline constexpr unsigned kMaxLogWqeStride = 10;
 struct WorkQueue {
     uint32_t offset = 0;    // offset of entry 0 in the buffer
     uint32_t consumer = 0;  // the next entry to copy
-    // As last read from guest memory, within depth() of what is not completed.
+    // The last valid value in guest memory, at most depth() entries ahead of the oldest one in use.
     uint32_t producer = 0;
     uint32_t found = 0;  // in guest memory, when it was last read: producer if it was possible
     uint8_t log_depth = 0;

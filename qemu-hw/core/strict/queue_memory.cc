@@ -12,7 +12,7 @@ namespace {
 
 // The largest header.
 constexpr size_t kMostBytes = 1024;
-// Limit of the reads that a new queue costs.
+// Entries of a new queue that are read at most.
 constexpr uint32_t kMostEntries = 1u << 16;
 constexpr uint8_t kOwnerBit = 1;
 

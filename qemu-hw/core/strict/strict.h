@@ -55,7 +55,7 @@ class Strict {
     void queue_created(Subject queue, const GuestBuffer& buffer, const QueueLayout& layout);
     void memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes);
     void queue_destroyed(Subject queue) { claims_.release(queue); }
-    // The queue has moved from this buffer to another, or stays in another.
+    // A resize has ended; this is the buffer that the queue does not have: the old or the new one.
     void memory_released(Subject queue, const GuestBuffer& buffer);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
     // The device writes there, though not to a queue.

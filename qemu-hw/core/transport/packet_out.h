@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// From a QP's address and a packet's headers to room in the port's send buffer.
+// Addresses a QP's packet, and writes it to room in the port's send buffer.
 #pragma once
 
 #include <algorithm>

@@ -229,8 +229,8 @@ void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Bu
     budget.charge(bytes, packets);
 }
 
-// Whether the message has enough MIDDLE packets left to offer, which are sent for the first time. A
-// retry sends its payload. UC has no answer that would end an offer.
+// Whether enough MIDDLE packets of the message are left, and none of them was sent before: a retry
+// sends its payload. UC has no answer that would end an offer.
 bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
                const Budget& budget) {
     if (services.peer_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||

@@ -4,6 +4,7 @@ compiled against it by the compiler of this machine, which has built the tree. T
 
 import pathlib
 import re
+import shutil
 
 from lab import paths, ui
 from lab.build import builder
@@ -24,7 +25,10 @@ VERSION = re.compile(r"[\w.+~-]+")
 
 
 def check(tree: pathlib.Path) -> pathlib.Path:
-    """The directory, if it has all that guests take from a kernel tree."""
+    """The directory, if it has all that guests take from a kernel tree, and this machine can compile against it."""
+    if not shutil.which("make"):
+        raise ui.LabError("there is no make, with which drivers are compiled for a kernel of your own. Install it:  "
+                          "sudo apt-get install make")
     if absent := [name for name in NEEDED if not (tree / name).is_file()]:
         raise ui.LabError(f"{tree} has no {absent[0]}: it is no kernel tree that has been built. Name the directory of "
                           "the build, and have it built:  make -j$(nproc) bzImage modules")

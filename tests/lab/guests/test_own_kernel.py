@@ -50,6 +50,12 @@ def debian_image(tmp_path, monkeypatch) -> pathlib.Path:
     return base
 
 
+def test_a_machine_without_make_is_told(tree, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(ui.LabError, match="sudo apt-get install make"):
+        kernel_tree.check(tree)
+
+
 def test_an_image_has_kernel_and_modules_of_the_tree_and_the_rest_of_debians(tree, base):
     made = own_kernel.ensure(tree)
     assert image.kernel_version(made) == VERSION and (made / "vmlinuz").read_bytes() == b"a kernel"

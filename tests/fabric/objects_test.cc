@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a device says of the work requests of a connection: those that are not completed, and the
+// The list of a device's objects has a connection's work requests that are not completed, and its
 // last completions.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

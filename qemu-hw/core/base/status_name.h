@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// By number; libibverbs has more statuses, which the device does not report.
+// The table has no names of the statuses that the device does not report.
 inline constexpr std::array<const char*, 22> kStatusNames = {
     "IBV_WC_SUCCESS",
     "IBV_WC_LOC_LEN_ERR",

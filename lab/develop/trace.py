@@ -1,78 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib trace: what a guest's driver does with its device, live, in words: commands, WQEs, packets.
+"""./pib trace: what a guest's driver does with its device: commands, WQEs, packets; live in words, or as a time line in
+a file.
 
 The device records it (property trace-entries), and is asked for it again and again."""
 
 import dataclasses
-import re
+import json
+import pathlib
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import paths, ui
-from lab.build import kernel_module
+from lab import ui
+from lab.develop import timeline
+from lab.develop.trace_words import Entry, Words
 from lab.fabric import cluster
 from lab.guests import vm
 
 INTERVAL_S = 0.5
-NS = 1_000_000_000
 ENTRIES = "trace-entries"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe"), "packets": ("packet-out", "packet-in")}
-NAME = re.compile(r"^\tPIB_HCA_(CMD_STATUS|CMD|WQE)_(\w+) = (0x[0-9a-f]{2}),", re.MULTILINE)
-HEADERS = ("pib_hca_cmd.h", "pib_hca_hw.h")
-INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
-
-Entry = dict[str, Any]
-
-
-def names() -> dict[str, dict[int, str]]:
-    """Names of commands (CMD), their statuses (CMD_STATUS) and operations (WQE) by number."""
-    found: dict[str, dict[int, str]] = {"CMD": {}, "CMD_STATUS": {}, "WQE": {}}
-    for header in HEADERS:
-        text = (paths.ROOT / kernel_module.COMMON / header).read_text()
-        for kind, name, number in NAME.findall(text):
-            found[kind][int(number, 16)] = name
-    return found
-
-
-class Words:
-    """An entry of the trace as one line."""
-
-    def __init__(self) -> None:
-        self._names = names()
-
-    def _name(self, kind: str, number: int) -> str:
-        return self._names[kind].get(number, f"{number:#x}")
-
-    def _command(self, entry: Entry) -> str:
-        of = f" of {entry['object']}" if entry["object"] else ""
-        said = f"{self._name('CMD', entry['opcode'])}{of} id {entry['id']}"
-        if entry["status"]:
-            section, _, rule = entry["rule"].rpartition(".")
-            return (f"{said} refused: {entry['reason']} (manual {section} rule {rule}) -> "
-                    f"{self._name('CMD_STATUS', entry['status'])}")
-        return f"{said} -> OK{', ' + format(entry['result'], '#x') if entry['result'] else ''}"
-
-    def _send(self, entry: Entry) -> str:
-        wqe = bytes.fromhex(entry["bytes"])
-        data = f"{int.from_bytes(wqe[8:12], 'little')} bytes inline" if wqe[1] & INLINE else f"{wqe[2]} SGEs"
-        return f"QP {entry['qpn']:#x} send WQE {entry['counter']}: {self._name('WQE', wqe[0])}, {data}"
-
-    @staticmethod
-    def _receive(entry: Entry) -> str:
-        sges = int.from_bytes(bytes.fromhex(entry["bytes"])[:4], "little")
-        return f"QP {entry['qpn']:#x} receive WQE {entry['counter']}: {sges} SGEs"
-
-    @staticmethod
-    def _packet(entry: Entry) -> str:
-        way = entry["kind"].partition("-")[2]
-        return f"port {entry['port']} {way}, {entry['length']} bytes: {entry['text']}"
-
-    def line(self, entry: Entry) -> str:
-        told: dict[str, Callable[[Entry], str]] = {"command": self._command, "send-wqe": self._send,
-                                                   "recv-wqe": self._receive}
-        seconds, left = divmod(entry["time_ns"], NS)
-        return ui.printable(f"{seconds}.{left // 1000:06}  {told.get(entry['kind'], self._packet)(entry)}")
 
 
 @dataclasses.dataclass
@@ -99,26 +46,73 @@ def _records(monitor, slot: int) -> bool:
     return vm.monitor_command(monitor, "qom-get", path=f"/machine/peripheral/hca{slot}", property=ENTRIES) != 0
 
 
-def trace(lab: cluster.Cluster, name: str, reader: Reader, once: bool) -> None:
+def _monitor(lab: cluster.Cluster, name: str) -> Any:
     lab.node(name)
-    monitor, words = lab.monitor(name), Words()
+    monitor = lab.monitor(name)
     if not _records(monitor, 0):
         raise ui.LabError(f"{name} records no trace. Boot guests that do:  ./pib up --hca-options {ENTRIES}=65536")
-    while True:
+    return monitor
+
+
+def repeat(look: Callable[[], None], seconds: float) -> None:
+    """Looks again and again, the last time after so many seconds or at Ctrl-C."""
+    end = time.monotonic() + seconds
+    try:
+        look()
+        while (left := end - time.monotonic()) > 0:
+            time.sleep(min(INTERVAL_S, left))
+            look()
+    except KeyboardInterrupt:
+        look()
+
+
+def show(monitor: Any, reader: Reader, words: Words, seconds: float) -> None:
+    """Live, one line for each entry."""
+    def look() -> None:
         for found in reader.new(vm.device_property(monitor, "trace")):
             print(f"({found} entries were overwritten)" if isinstance(found, int) else words.line(found), flush=True)
-        if once:
-            return
-        time.sleep(INTERVAL_S)
+
+    repeat(look, seconds)
+
+
+def record(monitor: Any, reader: Reader, into: timeline.Timeline, seconds: float) -> None:
+    """Fills a time line. It gets the completions of the chosen WQEs only."""
+    def look() -> None:
+        cqes = []
+        if not reader.wanted.isdisjoint(KINDS["wqes"]):
+            cqes = [cqe for cqe in timeline.completions(vm.device_property(monitor, "objects"))
+                    if reader.qpn in (None, cqe.qpn)]
+        into.add(list(reader.new(vm.device_property(monitor, "trace"))), cqes)
+
+    repeat(look, seconds)
+
+
+def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, options) -> None:
+    recorded = timeline.Timeline(name, Words())
+    try:
+        with open(path, "w", encoding="utf-8") as out:
+            if not options.once:
+                ui.say(f"recording {name}; Ctrl-C ends that")
+            record(monitor, reader, recorded, _seconds(options))
+            json.dump(recorded.document(), out)
+    except OSError as error:
+        raise ui.LabError(f"cannot write {path}: {error.strerror}. Name a file that can be written") from error
+    lost = f"; {recorded.lost} entries were overwritten" if recorded.lost else ""
+    ui.say(f"{path}: {recorded.count} entries{lost}. Open it at https://ui.perfetto.dev or chrome://tracing")
+
+
+def _seconds(options) -> float:
+    return 0 if options.once else options.seconds
 
 
 def _trace(options) -> int:
     chosen = [kind for kind in KINDS if getattr(options, kind)] or list(KINDS)
-    wanted = frozenset(entry for kind in chosen for entry in KINDS[kind])
-    try:
-        trace(cluster.Cluster(), options.node, Reader(wanted, options.qp), options.once)
-    except KeyboardInterrupt:
-        pass
+    reader = Reader(frozenset(entry for kind in chosen for entry in KINDS[kind]), options.qp)
+    monitor = _monitor(cluster.Cluster(), options.node)
+    if options.output:
+        _write(options.output, options.node, monitor, reader, options)
+    else:
+        show(monitor, reader, Words(), _seconds(options))
     return 0
 
 
@@ -129,4 +123,7 @@ def add_commands(add) -> None:
     for kind in KINDS:
         command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N", help="only WQEs of this QP, as 0x41")
-    command.add_argument("--once", action="store_true", help="print what is recorded, and end")
+    command.add_argument("--output", type=pathlib.Path, metavar="FILE",
+                         help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
+    command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after so long")
+    command.add_argument("--once", action="store_true", help="take what is recorded, and end")

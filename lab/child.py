@@ -1,17 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs that end before the command that has started them, which forwards the signal that ends it."""
 
-import contextlib
 import dataclasses
 import pathlib
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from lab import paths, ui
+from lab import paths, signals, ui
 
-STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 DRAIN_S = 10                    # for a program's last output, as its children may keep the pipe open
 
 
@@ -78,21 +76,11 @@ class _Running:
                     self.interrupt()
 
 
-@contextlib.contextmanager
-def _handled(handler: Callable[[int, object], None]) -> Iterator[None]:
-    before = {number: signal.signal(number, handler) for number in STOPPING}
-    try:
-        yield
-    finally:
-        for number, handled in before.items():
-            signal.signal(number, handled)
-
-
 def run(*programs: Program) -> list[int]:
     """Runs programs in parallel until all have ended; returns their exit statuses. A signal is forwarded to the
     programs; when all have ended, without a time limit, KeyboardInterrupt is raised."""
     running = _Running()
-    with _handled(running.on_signal):
+    with signals.handled(signals.ENDING, running.on_signal):
         try:
             for program in programs:
                 running.start(program)

@@ -4,7 +4,7 @@
 import contextlib
 import signal
 import threading
-from typing import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
@@ -29,31 +29,32 @@ def raise_on_end() -> None:
 
 
 @contextlib.contextmanager
+def handled(numbers: Iterable[int], handler: Callable[[int, object], None] | signal.Handlers) -> Iterator[None]:
+    """These signals have this handler until the end of the block."""
+    before = {number: signal.signal(number, handler) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, former in before.items():
+            signal.signal(number, former)
+
+
+@contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Delays signals until the end of the block."""
     if threading.current_thread() is not threading.main_thread():   # which alone handles signals
         yield
         return
     came: list[int] = []
-    before = {number: signal.getsignal(number) for number in ENDING}
-    for number in ENDING:
-        if before[number] != signal.SIG_IGN:        # a started program inherits this
-            signal.signal(number, lambda got, _frame: came.append(got))
+    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]   # programs inherit SIG_IGN
     try:
-        yield
+        with handled(delayed, lambda got, _frame: came.append(got)):
+            yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
         for got in came:
             signal.raise_signal(got)
 
 
-@contextlib.contextmanager
-def held_off() -> Iterator[None]:
+def held_off() -> contextlib.AbstractContextManager[None]:
     """Signals do not interrupt cleaning up."""
-    before = {number: signal.signal(number, signal.SIG_IGN) for number in ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+    return handled(ENDING, signal.SIG_IGN)

@@ -2,12 +2,11 @@
 """Measurements of the whole lab: time until a port is Active, cost of an idle guest, influence of one pair of guests on
 another."""
 
-import contextlib
 import functools
 import os
 import subprocess
 import time
-from typing import Iterable, Iterator
+from typing import Iterable
 
 from lab import paths, process, ui, waiting
 from lab.bench import bench_guests, bench_host, bench_messages
@@ -182,17 +181,6 @@ class Flood:
             one.wait(60)
 
 
-@contextlib.contextmanager
-def standstill(guests: Guests, name: str) -> Iterator[None]:
-    """Stops a guest's processors and its device, so that its port takes no frame out of the ring."""
-    monitor = guests.lab.monitor(name)
-    vm.monitor_command(monitor, "stop")
-    try:
-        yield
-    finally:
-        vm.monitor_command(monitor, "cont")
-
-
 def _latency(guests: Guests, what: str, *figures: tuple[Kind, Kind]) -> None:
     row = bench_messages.run(guests, bench_messages.test_of("write_lat_8"), bench_host.DEVICE)
     for p50, p99 in figures:
@@ -206,7 +194,7 @@ def _beside_a_flood(guests: Guests) -> None:
 
 
 def _beside_a_standstill(guests: Guests) -> None:
-    with Flood(guests, "vm2", "vm3"), standstill(guests, "vm3"):
+    with Flood(guests, "vm2", "vm3"), vm.standing(guests.lab.monitor("vm3")):
         _latency(guests, bench_host.DEVICE, BESIDE_A_STANDSTILL)
 
 

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A dump of a running guest's memory, with what its HCAs have at the same moment: the guest stands still meanwhile."""
 
-import contextlib
 import json
 import os
 import pathlib
-from collections.abc import Iterator
 
 from lab import ui, waiting
 from lab.build import kernel_symbols
@@ -30,17 +28,6 @@ def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
     length = number("vmcoreinfo_size")
     found = kernel_place.words(monitor, number("vmcoreinfo_data"), min(-(-length // WORD), PAGE_WORDS))
     return b"".join(word.to_bytes(WORD, "little") for word in found)[:length].decode(errors="replace")
-
-
-@contextlib.contextmanager
-def _standing(monitor: pathlib.Path) -> Iterator[None]:
-    ran = vm.monitor_command(monitor, "query-status")["running"]
-    vm.monitor_command(monitor, "stop")
-    try:
-        yield
-    finally:
-        if ran:
-            vm.monitor_command(monitor, "cont")
 
 
 def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
@@ -73,7 +60,7 @@ def take(lab: Cluster, name: str, known: kernel_symbols.Kernel, file: pathlib.Pa
     """Writes the dump, and the file beside it."""
     monitor = lab.monitor(name)
     _make_private(file)
-    with _standing(monitor):
+    with vm.standing(monitor):
         facts = {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
                  "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
         ui.say(f"writing the memory of {name} to {file}; the guest stands still meanwhile")

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """One guest: its QEMU command line and its boot."""
 
+import contextlib
 import dataclasses
 import json
 import os
 import pathlib
 import re
 import socket
+from collections.abc import Iterator
 
 from lab import paths, process, ui, waiting
 
@@ -264,6 +266,18 @@ def _converse(stream, command: str, arguments: dict):
     if "error" in answer:
         raise ui.LabError(f"{command}: {answer['error'].get('desc')}")
     return answer["return"]
+
+
+@contextlib.contextmanager
+def standing(monitor: pathlib.Path) -> Iterator[None]:
+    """A guest's processors and devices stand still: its port takes no frame out of the ring."""
+    ran = monitor_command(monitor, "query-status")["running"]
+    monitor_command(monitor, "stop")
+    try:
+        yield
+    finally:
+        if ran:
+            monitor_command(monitor, "cont")
 
 
 def monitor_line(path: pathlib.Path, line: str) -> str:

@@ -75,3 +75,17 @@ def test_a_qemu_that_ends_during_a_request_is_an_error(tmp_path, said):
     with pytest.raises(ui.LabError, match="QEMU does not answer query-status"):
         vm.monitor_command(tmp_path / "qmp", "query-status")
     thread.join()
+
+
+@pytest.mark.parametrize("ran, last", [(True, "cont"), (False, "stop")])
+def test_a_guest_runs_again_only_if_it_ran(monkeypatch, ran, last):
+    commands = []
+
+    def command(_monitor, name):
+        commands.append(name)
+        return {"running": ran}
+    monkeypatch.setattr(vm, "monitor_command", command)
+    with pytest.raises(ui.LabError), vm.standing(pathlib.Path("qmp")):
+        assert commands[-1] == "stop"
+        raise ui.LabError("no")
+    assert commands[-1] == last

@@ -25,10 +25,11 @@ namespaces = []
 cgroup_controllers = []
 stdio_handler = "file"
 """
+# The default pid file is in /run, which the namespaces share: it would be that of this host's libvirtd, too.
 DAEMON = f"""set -e
 for directory in {DIRECTORIES}; do mkdir -p $directory; mount -t tmpfs none $directory; done
 cat >/etc/libvirt/qemu.conf
-exec libvirtd
+exec libvirtd --pid-file /run/libvirt/libvirtd.pid
 """
 NAME, NUMBER = "pib-32", 32
 GUID = f"{vm.default_hca(NUMBER, '').port_guid:#018x}"
@@ -113,6 +114,19 @@ def _domain(lab, own_disk, tmp_path, console) -> pathlib.Path:
     file = tmp_path / "domain.xml"
     file.write_text(xml.tostring(top, encoding="unicode"))
     return file
+
+
+def test_libvirtds_run_beside_each_other(virsh, tmp_path):
+    """This test leaves a libvirtd of the host, and of another run, alone."""
+    other = tmp_path / "other"
+    other.mkdir()
+    second = Virsh(other)
+    try:
+        for one in (virsh, second):
+            assert one("list", "--all", "--name") == ""
+    finally:
+        second.end()
+    assert virsh.daemon.poll() is None and virsh.try_("version").returncode == 0
 
 
 def port(lab) -> str:

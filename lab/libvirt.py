@@ -51,7 +51,9 @@ def show(options: argparse.Namespace) -> int:
         raise ui.LabError(f"{options.disk}: no such file. Name the disk image of the virtual machine")
     hca = vm.default_hca(options.number, status.address(lab, options.fabric, "libvirt-xml DISK"))
     name, size = options.name or f"pib-{options.number}", vm.Size(options.memory, options.cpus)
-    print(domain(name, options.type or _type(lab), size, options.disk.resolve(), hca, status.preload(lab)))
+    kind = options.type or _type(lab)
+    libvirt_xml.check_processors(kind, options.cpus)
+    print(domain(name, kind, size, options.disk.resolve(), hca, status.preload(lab)))
     return 0
 
 

@@ -9,7 +9,7 @@ from lab import paths, ui
 from lab.fabric import rundir, split, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, initramfs, key, kvm, own_image, vm
+from lab.guests import guest_kernel, image, initramfs, key, kvm, libvirt_xml, own_image, vm
 from lab.guests.guest import Guest
 from lab.hosts import connection, spread
 
@@ -89,6 +89,8 @@ class Cluster(Recorded):
             base = guest_kernel.image()
             uris = [host.uri for host in wanted.hosts]
             accel = connection.accelerator(uris) if uris else kvm.accelerator(base)
+            if uris:
+                libvirt_xml.check_processors(libvirt_xml.TYPES[accel], wanted.size.cpus)
             key.ensure(self.key())
             self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
             for surplus in [name for name in self.nodes() if _number(name) >= wanted.count]:

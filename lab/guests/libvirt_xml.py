@@ -6,6 +6,7 @@ libvirt does not know the device, so it is on QEMU's command line; virsh unplugs
 import pathlib
 import xml.etree.ElementTree as xml
 
+from lab import ui
 from lab.guests import vm
 
 NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
@@ -13,6 +14,14 @@ SLOT = 63                       # the root port's chassis is the next number; li
 ADDRESS = "0x1e"
 TYPES = {"kvm": "kvm", "tcg": "qemu"}
 CPUS = {"kvm": "host-passthrough", "qemu": "maximum"}
+
+
+def check_processors(kind: str, cpus: int) -> None:
+    """A domain cannot ask for one thread that emulates all processors, as the lab's own guests do (see vm.py)."""
+    if kind == "qemu" and cpus > 1:
+        raise ui.LabError("libvirt runs each emulated processor in a thread of its own, and QEMU then sometimes "
+                          "crashes when the guest boots. Give the guest one processor:  --cpus 1, or take a host "
+                          "with KVM")
 
 
 def add(parent: xml.Element, tag: str, text: str = "", /, **attributes: str) -> xml.Element:

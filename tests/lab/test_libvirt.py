@@ -32,9 +32,9 @@ def shown(capsys, *words):
 
 def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
     lab.up(Wanted(1), [])
-    top = shown(capsys, disk, "--fabric", "unix:/a,b", "--memory", "2048", "--cpus", "2")
+    top = shown(capsys, disk, "--fabric", "unix:/a,b", "--memory", "2048")
     assert top.get("type") == "qemu" and top.findtext("name") == "pib-32"
-    assert top.findtext("memory") == "2048" and top.findtext("vcpu") == "2"
+    assert top.findtext("memory") == "2048" and top.findtext("vcpu") == "1"
     assert top.find("devices/disk/source").get("file") == str(disk)
     assert top.find("devices/disk/driver").get("type") == "qcow2"
     words = [word.get("value") for word in top.iter(ARG)]
@@ -46,10 +46,17 @@ def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
 
 def test_type_and_name_are_those_of_the_command_line(lab, capsys, disk):
     del lab
-    top = shown(capsys, disk, "--fabric", "unix:/a", "--type", "kvm", "--name", "mine", "--number", "40")
+    top = shown(capsys, disk, "--fabric", "unix:/a", "--type", "kvm", "--name", "mine", "--number", "40", "--cpus", "2")
     assert top.get("type") == "kvm" and top.findtext("name") == "mine" and top.find("cpu").get("mode") == \
-        "host-passthrough"
+        "host-passthrough" and top.findtext("vcpu") == "2"
     assert "node-guid=0x0670696200010028" in [word.get("value") for word in top.iter(ARG)][-1]
+
+
+def test_emulated_processors_are_no_more_than_one(lab, capsys, disk):
+    """libvirt cannot ask QEMU for one thread for all of them."""
+    del lab
+    with pytest.raises(ui.LabError, match="--cpus 1, or take a host with KVM"):
+        shown(capsys, disk, "--fabric", "unix:/a", "--type", "qemu", "--cpus", "2")
 
 
 def test_without_a_switch_or_a_disk_it_says_what_to_do(lab, capsys, disk, tmp_path):

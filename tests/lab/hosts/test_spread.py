@@ -7,6 +7,7 @@ import pytest
 
 from lab import status, ui
 from lab.fabric.wanted import Wanted
+from lab.guests import vm
 from lab.hosts import connection, place, program, spread, switches
 
 HOSTS = place.hosts(["qemu+ssh://a/system", "qemu+ssh://b/system"])
@@ -88,6 +89,12 @@ def test_status_names_the_hosts(lab, noted, capsys):
     status.status(lab)
     said = capsys.readouterr().out
     assert "host1: qemu+ssh://b/system\n  vm1\n" in said and f"pib-switch@{spread.names(lab).lab}" in said
+
+
+def test_emulated_guests_on_other_hosts_have_one_processor(lab, noted):
+    with pytest.raises(ui.LabError, match="--cpus 1, or take a host with KVM"):
+        lab.up(Wanted(1, size=vm.Size(cpus=2), hosts=HOSTS), [])
+    assert not lab.state and not noted.read_text()
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):

@@ -2,6 +2,7 @@
 """./pib libvirt-xml: the domain of a virtual machine on the fabric, for virsh and virt-install."""
 
 import argparse
+import dataclasses
 import os
 import pathlib
 import xml.etree.ElementTree as xml
@@ -18,19 +19,36 @@ def _type(lab: cluster.Cluster) -> str:
     return "kvm" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "qemu"
 
 
-def _add_devices(top: xml.Element, disk: pathlib.Path) -> None:
+@dataclasses.dataclass(frozen=True)
+class Disk:
+    file: pathlib.Path
+    format: str
+
+
+def _disk(file: pathlib.Path, kind: str | None) -> Disk:
+    """A guest can write the header of any format to its raw disk: one that is found there, with another file of the
+    host behind it, must not be believed."""
+    if not file.is_file():
+        raise ui.LabError(f"{file}: no such file. Name the disk image of the virtual machine")
+    if not kind:
+        raise ui.LabError(f"{file}: which format has it? It looks like {own_image.format_of(file.resolve())}, but a "
+                          "guest can make its raw disk look like any. Say so:  --format raw or --format qcow2")
+    return Disk(file.resolve(), kind)
+
+
+def _add_devices(top: xml.Element, disk: Disk) -> None:
     devices = libvirt_xml.add(top, "devices")
     libvirt_xml.add(devices, "emulator", f"/usr/bin/{vm.QEMU}")
     drive = libvirt_xml.add(devices, "disk", type="file", device="disk")
-    libvirt_xml.add(drive, "driver", name="qemu", type=own_image.format_of(disk))
-    libvirt_xml.add(drive, "source", file=str(disk))
+    libvirt_xml.add(drive, "driver", name="qemu", type=disk.format)
+    libvirt_xml.add(drive, "source", file=str(disk.file))
     libvirt_xml.add(drive, "target", dev="vda", bus="virtio")
     libvirt_xml.add(libvirt_xml.add(devices, "interface", type="user"), "model", type="virtio")
     libvirt_xml.add(libvirt_xml.add(devices, "serial", type="pty"), "target", port="0")
     libvirt_xml.add(libvirt_xml.add(devices, "console", type="pty"), "target", type="serial", port="0")
 
 
-def domain(name: str, kind: str, size: vm.Size, disk: pathlib.Path, hca: vm.Hca, preload: pathlib.Path) -> str:
+def domain(name: str, kind: str, size: vm.Size, disk: Disk, hca: vm.Hca, preload: pathlib.Path) -> str:
     """kind: libvirt's type of the domain, kvm or qemu. preload: the device's library."""
     top = xml.Element("domain", type=kind)
     libvirt_xml.add(top, "name", name)
@@ -47,19 +65,19 @@ def domain(name: str, kind: str, size: vm.Size, disk: pathlib.Path, hca: vm.Hca,
 
 def show(options: argparse.Namespace) -> int:
     lab = cluster.Cluster()
-    if not options.disk.is_file():
-        raise ui.LabError(f"{options.disk}: no such file. Name the disk image of the virtual machine")
-    hca = vm.default_hca(options.number, status.address(lab, options.fabric, "libvirt-xml DISK"))
+    disk = _disk(options.disk, options.format)
+    hca = vm.default_hca(options.number, status.address(lab, options.fabric, "libvirt-xml DISK --format FORMAT"))
     name, size = options.name or f"pib-{options.number}", vm.Size(options.memory, options.cpus)
     kind = options.type or _type(lab)
     libvirt_xml.check_processors(kind, options.cpus)
-    print(domain(name, kind, size, options.disk.resolve(), hca, status.preload(lab)))
+    print(domain(name, kind, size, disk, hca, status.preload(lab)))
     return 0
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("disk", type=pathlib.Path, metavar="DISK",
                          help="disk image of the virtual machine, which writes to it")
+    command.add_argument("--format", choices=own_image.FORMATS, help="the disk image's format")
     command.add_argument("--name", metavar="NAME", help="the domain's name (default: pib- and the number)")
     command.add_argument("--type", choices=sorted(libvirt_xml.CPUS),
                          help="the domain's type (default: as the lab's guests run)")

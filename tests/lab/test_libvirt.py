@@ -32,7 +32,7 @@ def shown(capsys, *words):
 
 def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
     lab.up(Wanted(1), [])
-    top = shown(capsys, disk, "--fabric", "unix:/a,b", "--memory", "2048")
+    top = shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a,b", "--memory", "2048")
     assert top.get("type") == "qemu" and top.findtext("name") == "pib-32"
     assert top.findtext("memory") == "2048" and top.findtext("vcpu") == "1"
     assert top.find("devices/disk/source").get("file") == str(disk)
@@ -46,7 +46,8 @@ def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
 
 def test_type_and_name_are_those_of_the_command_line(lab, capsys, disk):
     del lab
-    top = shown(capsys, disk, "--fabric", "unix:/a", "--type", "kvm", "--name", "mine", "--number", "40", "--cpus", "2")
+    top = shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a", "--type", "kvm", "--name", "mine",
+                "--number", "40", "--cpus", "2")
     assert top.get("type") == "kvm" and top.findtext("name") == "mine" and top.find("cpu").get("mode") == \
         "host-passthrough" and top.findtext("vcpu") == "2"
     assert "node-guid=0x0670696200010028" in [word.get("value") for word in top.iter(ARG)][-1]
@@ -56,12 +57,25 @@ def test_emulated_processors_are_no_more_than_one(lab, capsys, disk):
     """libvirt cannot ask QEMU for one thread for all of them."""
     del lab
     with pytest.raises(ui.LabError, match="--cpus 1, or take a host with KVM"):
-        shown(capsys, disk, "--fabric", "unix:/a", "--type", "qemu", "--cpus", "2")
+        shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a", "--type", "qemu", "--cpus", "2")
+
+
+def test_the_format_of_a_disk_is_not_what_its_guest_wrote(lab, capsys, disk, tmp_path):
+    """A raw disk that begins as a qcow2 image of which a file of the host is a part."""
+    del lab
+    secret = tmp_path / "secret"
+    secret.write_text("of the host")
+    subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", secret, disk], check=True)
+    with pytest.raises(ui.LabError, match="looks like qcow2, but a guest can.*--format raw or --format qcow2"):
+        shown(capsys, disk, "--fabric", "unix:/a")
+    top = shown(capsys, disk, "--fabric", "unix:/a", "--format", "raw")
+    assert top.find("devices/disk/driver").get("type") == "raw"
 
 
 def test_without_a_switch_or_a_disk_it_says_what_to_do(lab, capsys, disk, tmp_path):
     del lab
-    with pytest.raises(ui.LabError, match="(?s)no switch runs.*pib libvirt-xml DISK --fabric unix:PATH"):
-        shown(capsys, disk)
+    advice = "(?s)no switch runs.*pib libvirt-xml DISK --format FORMAT --fabric unix:PATH"
+    with pytest.raises(ui.LabError, match=advice):
+        shown(capsys, disk, "--format", "qcow2")
     with pytest.raises(ui.LabError, match="no such file. Name the disk image"):
         shown(capsys, tmp_path / "none", "--fabric", "unix:/a")

@@ -102,7 +102,8 @@ def _domain(lab, own_disk, tmp_path, console) -> pathlib.Path:
     boot = own_image.fit(own_disk, image.ensure(), lab.record.accel, tmp_path, lab.key())
     hca = vm.default_hca(NUMBER, lab.switch().address)
     kind = libvirt_xml.TYPES[lab.record.accel]
-    top = xml.fromstring(libvirt.domain(NAME, kind, vm.Size(), boot.disk, hca, vm.MODULE))
+    disk = libvirt.Disk(boot.disk, boot.format)
+    top = xml.fromstring(libvirt.domain(NAME, kind, vm.Size(), disk, hca, vm.MODULE))
     system, devices = top.find("os"), top.find("devices")
     line = f"console=ttyS0 quiet net.ifnames=0 mitigations=off lab.node={NUMBER} {boot.line}"
     for tag, text in (("kernel", boot.kernel), ("initrd", boot.initrd), ("cmdline", line)):

@@ -33,6 +33,8 @@ REASONS = "tests/unreached-branches.md"
 # "## file", then "* `condition`: reason", whose lines may continue.
 HEADING = re.compile(r"^## (\S+)$", re.MULTILINE)
 ENTRY = re.compile(r"^\* `([^`]+)`:\s+(\S.*)", re.MULTILINE)
+# The compiler whose branches the reasons are for. Others count branches of their own for the same condition.
+COMPILER = re.compile(r"\bof (gcc)\s+(\d+)\b", re.IGNORECASE)
 REPORT = "coverage.json"
 
 
@@ -105,13 +107,25 @@ def reasons(text: str) -> dict[str, set[str]]:
             for file, entries in zip(pieces[1::2], pieces[2::2])}
 
 
+def _is_compiler(text: str, directory: pathlib.Path) -> bool:
+    """Whether the reasons are for the compiler of this build directory."""
+    used = json.loads((directory / "meson-info" / "intro-compilers.json").read_text())["host"]["cpp"]
+    named = COMPILER.search(text)
+    return named is not None and (used["id"], used["version"].split(".")[0]) == (named[1].lower(), named[2])
+
+
 def _check_reasons(report: dict) -> Count:
-    given = reasons((paths.ROOT / REASONS).read_text())
+    text = (paths.ROOT / REASONS).read_text()
+    given = reasons(text)
     missing = [one for one in unreached(report) if one.text not in given.get(one.file, set())]
     for one in missing:
         print(f"{one.file}:{one.line}: no test takes a branch of: {one.text}")
     if not missing:
         return Count(passed=1)
+    if not _is_compiler(text, host_build.COVERAGE):
+        ui.say(f"{len(missing)} conditions on untrusted input have a branch without a test. This may be the compiler, "
+               f"which is not the one of {REASONS}")
+        return Count()
     ui.say(f"{len(missing)} conditions on untrusted input lack a test: write it, or give a reason in {REASONS}")
     return FAILURE
 

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The table of ./pib test coverage, and the reasons for branches without a test."""
+import json
+
+import pytest
+
 from lab import paths, ui
 from lab.build import host_build
 from lab.testing import coverage, runners
@@ -75,3 +79,18 @@ def test_lines_that_an_earlier_run_has_executed_do_not_count(monkeypatch, tmp_pa
     monkeypatch.setattr(runners, "meson", lambda *_: Count(passed=int(not counts.exists())))
     monkeypatch.setattr(ui, "run", lambda *_, **_options: (tmp_path / coverage.REPORT).write_text('{"files": []}'))
     assert coverage.coverage(None) == Count(passed=2) and "| folder |" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("compiler, version, expected", [
+    ("gcc", "12.2.0", Count(failed=1)), ("gcc", "14.2.0", Count()), ("clang", "12.0.1", Count())])
+def test_a_missing_reason_is_a_failure_with_the_compiler_of_the_list_only(monkeypatch, tmp_path, compiler, version,
+                                                                         expected):
+    info = tmp_path / "meson-info"
+    info.mkdir()
+    (info / "intro-compilers.json").write_text(json.dumps({"host": {"cpp": {"id": compiler, "version": version}}}))
+    report = json.dumps({"files": [file(coverage.PARSERS[0], (1, 1, 0))]})
+    monkeypatch.setattr(host_build, "COVERAGE", tmp_path)
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(runners, "meson", lambda *_: Count())
+    monkeypatch.setattr(ui, "run", lambda *_, **_options: (tmp_path / coverage.REPORT).write_text(report))
+    assert coverage.coverage(None) == expected

@@ -3,10 +3,13 @@
 #include "confinement.h"
 
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <seccomp.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <cerrno>
 #include <cstdint>
@@ -87,9 +90,19 @@ int add_rules(scmp_filter_ctx filter) {
 }
 #endif
 
+// Those of a switch that root has started.
+bool drop_capabilities() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+    return ::syscall(SYS_capset, &header, none) == 0;
+}
+
 }  // namespace
 
 std::expected<void, std::string> confine() {
+    if (!drop_capabilities()) {
+        return std::unexpected(std::string("capabilities: ") + std::strerror(errno));
+    }
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return std::unexpected(std::string("no new privileges: ") + std::strerror(errno));
     }

@@ -103,7 +103,8 @@ def completions(objects: dict[str, Any]) -> Iterator[Cqe]:
     """Those that the device still knows: the last few of each CQ."""
     for cq in objects["cqs"]["entries"]:
         for cqe in cq["cqes"]:
-            yield Cqe(cqn=cq["cqn"], **cqe)
+            known = {**cqe, "cqn": cq["cqn"]}
+            yield Cqe(**{field.name: known[field.name] for field in dataclasses.fields(Cqe)})
 
 
 class Timeline:

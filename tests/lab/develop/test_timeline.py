@@ -160,8 +160,9 @@ def test_moments_at_the_same_time_lie_in_two_rows():
         (0.001, "out"), (0.399, "out 2"), (0.001, "out")]
 
 
-def test_completions_have_the_number_of_their_cq():
+def test_completions_have_the_number_of_their_cq_and_may_have_more_members():
     objects = {"cqs": {"entries": [{"cqn": 3, "cqes": []}, {"cqn": 5, "cqes": [
-        {"time_ns": 7, "qpn": 65, "counter": 1, "opcode": "RECV", "bytes": 64, "status": "IBV_WC_SUCCESS"}]}]}}
+        {"time_ns": 7, "qpn": 65, "counter": 1, "opcode": "RECV", "bytes": 64, "status": "IBV_WC_SUCCESS",
+         "vector": 2}]}]}}
     assert list(timeline.completions(objects)) == [
         timeline.Cqe(cqn=5, time_ns=7, qpn=65, counter=1, opcode="RECV", bytes=64, status="IBV_WC_SUCCESS")]

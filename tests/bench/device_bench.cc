@@ -12,6 +12,7 @@
 
 #include "bench_clock.h"
 #include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -22,26 +23,6 @@ namespace {
 constexpr unsigned kLogRing = 19;  // as the program's
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
-constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
-                             PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
-
-struct End {
-    Guest& guest;
-    MiniMr mr;
-    MiniCq cq;
-    MiniQp qp;
-
-    explicit End(Guest& g) : guest(g) {
-        MiniDriver& driver = guest.driver;
-        mr = driver.create_mr(guest.pd, kMaxBytes, kAccess);
-        cq = driver.create_cq(driver.create_eq(3).eqn, 8);
-        QpShape shape;
-        shape.pd = guest.pd;
-        shape.send_cq = shape.recv_cq = cq.cqn;
-        shape.log_sq_depth = shape.log_rq_depth = 5;
-        qp = driver.create_qp(shape);
-    }
-};
 
 struct Figure {
     const char* name;
@@ -66,22 +47,16 @@ constexpr Figure kFigures[] = {
 
 class Pair {
   public:
-    Pair() : subnet_(2, default_link_mode(), kLogRing) {
+    Pair()
+        : subnet_(2, default_link_mode(), kLogRing),
+          ends_(subnet_.guest(0), subnet_.guest(1), kMaxBytes) {
         MiniSm sm(subnet_, subnet_.guest(0));
         sm.sweep();
-        ends_.reserve(2);
-        for (unsigned i = 0; i < 2; ++i) {
-            ends_.emplace_back(subnet_.guest(i));
-        }
-        for (unsigned i = 0; i < 2; ++i) {
-            RcPath path;
-            path.av.dlid = sm.lid_of(1 - i);
-            path.dest_qpn = ends_[1 - i].qp.qpn;
-            path.path_mtu = 5;
-            path.timeout = 20;
-            path.max_rd_atomic = path.max_dest_rd_atomic = kDepth;
-            ends_[i].guest.driver.connect_rc(ends_[i].qp, path);
-        }
+        RcPath path;
+        path.path_mtu = 5;
+        path.timeout = 20;
+        path.max_rd_atomic = path.max_dest_rd_atomic = kDepth;
+        ends_.connect(sm, path);
     }
 
     // Nanoseconds of processor time per message.
@@ -96,36 +71,32 @@ class Pair {
 
   private:
     std::vector<uint8_t> encode(const Figure& figure) {
-        SendWr request;
-        request.opcode = figure.opcode;
-        request.sges = {MiniDriver::sge(ends_[0].mr, 0, figure.bytes)};
-        request.remote_addr = ends_[1].mr.addr;
-        request.rkey = ends_[1].mr.key;
+        SendWr request = remote_request(figure.opcode, ends_.a.mr, ends_.b.mr, figure.bytes);
         request.swap_or_add = 1;
-        return encode_send(ends_[0].qp.shape.type, request);
+        return encode_send(PIB_HCA_QP_RC, request);
     }
 
     void round(const Figure& figure, std::span<const uint8_t> wqe) {
-        MiniDriver& sender = ends_[0].guest.driver;
-        MiniDriver& receiver = ends_[1].guest.driver;
-        const pib_hca_sge sge = MiniDriver::sge(ends_[1].mr, 0, kMaxBytes);
+        MiniDriver& sender = ends_.a.guest.driver;
+        MiniDriver& receiver = ends_.b.guest.driver;
+        const pib_hca_sge sge = MiniDriver::sge(ends_.b.mr, 0, kMaxBytes);
         for (; receives_ < figure.receives; ++receives_) {
-            receiver.post_recv(ends_[1].qp, {&sge, 1});
+            receiver.post_recv(ends_.b.qp, {&sge, 1});
         }
         for (uint32_t i = 0; i < figure.depth; ++i) {
-            sender.post_send_bytes(ends_[0].qp, wqe);
+            sender.post_send_bytes(ends_.a.qp, wqe);
         }
         subnet_.settle();
-        expect(0, figure.depth);
+        expect(ends_.a, figure.depth);
         if (figure.receives != 0) {
-            expect(1, figure.depth);
+            expect(ends_.b, figure.depth);
             receives_ -= figure.depth;
         }
     }
 
-    void expect(size_t side, uint32_t count) {
+    static void expect(RcEnd& end, uint32_t count) {
         for (uint32_t i = 0; i < count; ++i) {
-            const auto cqe = ends_[side].guest.driver.poll(ends_[side].cq);
+            const auto cqe = end.guest.driver.poll(end.cq);
             if (!cqe || cqe->status != PIB_HCA_WC_SUCCESS) {
                 std::fprintf(stderr, "a completion is missing or bad\n");
                 std::exit(1);
@@ -134,7 +105,7 @@ class Pair {
     }
 
     Subnet subnet_;
-    std::vector<End> ends_;
+    RcEnds ends_;
     uint32_t receives_ = 0;  // posted at the receiver
 };
 

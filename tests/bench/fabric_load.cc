@@ -23,6 +23,7 @@
 #include "ib/mgmt/smi.h"
 #include "live_subnet.h"
 #include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -34,7 +35,6 @@ using Path = MiniSm::Path;
 
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
-constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
 constexpr std::size_t kMostSmps = 24;  // on their way at a time
 
 double seconds() {
@@ -47,37 +47,26 @@ double seconds() {
 
 class Writes {
   public:
-    Writes(LiveSubnet& subnet, const MiniSm& sm, uint32_t bytes) {
-        ends_.reserve(2);
-        for (unsigned i = 0; i < 2; ++i) {
-            ends_.emplace_back(subnet.guest(i));
-        }
-        for (unsigned i = 0; i < 2; ++i) {
-            RcPath path;
-            path.av.dlid = sm.lid_of(1 - i);
-            path.dest_qpn = ends_[1 - i].qp.qpn;
-            path.path_mtu = 5;
-            path.timeout = 20;
-            ends_[i].guest->driver.connect_rc(ends_[i].qp, path);
-        }
-        SendWr request;
-        request.opcode = PIB_HCA_WQE_RDMA_WRITE;
-        request.sges = {MiniDriver::sge(ends_[0].mr, 0, bytes)};
-        request.remote_addr = ends_[1].mr.addr;
-        request.rkey = ends_[1].mr.key;
-        wqe_ = encode_send(ends_[0].qp.shape.type, request);
+    Writes(LiveSubnet& subnet, const MiniSm& sm, uint32_t bytes)
+        : ends_(subnet.guest(0), subnet.guest(1), kMaxBytes),
+          wqe_(encode_send(PIB_HCA_QP_RC,
+                           remote_request(PIB_HCA_WQE_RDMA_WRITE, ends_.a.mr, ends_.b.mr, bytes))) {
+        RcPath path;
+        path.path_mtu = 5;
+        path.timeout = 20;
+        ends_.connect(sm, path);
     }
 
     // Up to so many in all.
     void post(uint64_t most) {
         const uint64_t count = std::min(most, done_ + kDepth) - std::min(most, posted_);
         for (uint64_t i = 0; i < count; ++i) {
-            ends_[0].guest->driver.post_send_bytes(ends_[0].qp, wqe_);
+            ends_.a.guest.driver.post_send_bytes(ends_.a.qp, wqe_);
         }
         posted_ += count;
     }
     void take_completions() {
-        while (const auto cqe = ends_[0].guest->driver.poll(ends_[0].cq)) {
+        while (const auto cqe = ends_.a.guest.driver.poll(ends_.a.cq)) {
             if (cqe->status != PIB_HCA_WC_SUCCESS) {
                 throw std::runtime_error("a WRITE failed");
             }
@@ -88,25 +77,7 @@ class Writes {
     uint64_t done() const { return done_; }
 
   private:
-    struct End {
-        Guest* guest;
-        MiniMr mr;
-        MiniCq cq;
-        MiniQp qp;
-
-        explicit End(Guest& g) : guest(&g) {
-            MiniDriver& driver = g.driver;
-            mr = driver.create_mr(g.pd, kMaxBytes, kAccess);
-            cq = driver.create_cq(driver.create_eq(3).eqn, 8);
-            QpShape shape;
-            shape.pd = g.pd;
-            shape.send_cq = shape.recv_cq = cq.cqn;
-            shape.log_sq_depth = shape.log_rq_depth = 5;
-            qp = driver.create_qp(shape);
-        }
-    };
-
-    std::vector<End> ends_;
+    RcEnds ends_;
     std::vector<uint8_t> wqe_;
     uint64_t posted_ = 0, done_ = 0;
 };

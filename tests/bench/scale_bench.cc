@@ -10,6 +10,7 @@
 
 #include "bench_clock.h"
 #include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -114,11 +115,8 @@ class Crowd {
         MiniDriver& sender = subnet_.guest(0).driver;
         for (uint32_t i = 0; i < kBatch; ++i) {
             const uint32_t n = next(i);
-            SendWr request;
-            request.opcode = PIB_HCA_WQE_RDMA_WRITE;
-            request.sges = {MiniDriver::sge(members_[0][n].mr, 0, 8)};
-            request.remote_addr = members_[1][n].mr.addr;
-            request.rkey = members_[1][n].mr.key;
+            const SendWr request =
+                remote_request(PIB_HCA_WQE_RDMA_WRITE, members_[0][n].mr, members_[1][n].mr, 8);
             MiniQp& qp = members_[0][n].qp;
             sender.post_send_bytes(qp, encode_send(qp.shape.type, request));
         }

@@ -2,7 +2,7 @@
 // What queue pairs see when ports, peers and the switch go away under them.
 #include <catch2/catch_test_macros.hpp>
 
-#include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -10,55 +10,18 @@ using namespace pib::test;
 
 namespace {
 
-constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
-
-struct RcEnd {
-    MiniMr mr;
-    MiniQp qp;
-};
-
-RcEnd make_end(Guest& guest) {
-    RcEnd end;
-    end.mr = guest.driver.create_mr(guest.pd, 64 * 1024, kAccess);
-    QpShape shape;
-    shape.pd = guest.pd;
-    shape.send_cq = shape.recv_cq = guest.cq.cqn;
-    end.qp = guest.driver.create_qp(shape);
-    return end;
-}
-
 // Two guests with a connection on which writes go from the first to the second.
-struct Connected {
-    Subnet subnet{2};
-    MiniSm sm{subnet, subnet.guest(0)};
-    RcEnd a, b;
+struct Connected : ConnectedSubnet {
+    explicit Connected(uint8_t timeout) : ConnectedSubnet(64 * 1024, {.timeout = timeout}) {}
 
-    explicit Connected(uint8_t timeout) {
-        sm.sweep();
-        a = make_end(subnet.guest(0));
-        b = make_end(subnet.guest(1));
-        connect(0, a, b, timeout);
-        connect(1, b, a, timeout);
-    }
-    void connect(unsigned index, const RcEnd& from, const RcEnd& to, uint8_t timeout) {
-        RcPath path;
-        path.av.dlid = sm.lid_of(1 - index);
-        path.dest_qpn = to.qp.qpn;
-        path.timeout = timeout;
-        subnet.guest(index).driver.connect_rc(from.qp, path);
-    }
     void write(uint32_t bytes) {
-        SendWr request;
-        request.opcode = PIB_HCA_WQE_RDMA_WRITE;
-        request.sges = {MiniDriver::sge(a.mr, 0, bytes)};
-        request.remote_addr = b.mr.addr;
-        request.rkey = b.mr.key;
-        subnet.guest(0).driver.post_send(a.qp, request);
+        ends.a.guest.driver.post_send(
+            ends.a.qp, remote_request(PIB_HCA_WQE_RDMA_WRITE, ends.a.mr, ends.b.mr, bytes));
     }
     std::optional<pib_hca_cqe> completion() {
         std::optional<pib_hca_cqe> cqe;
         subnet.run_until([&] {
-            cqe = subnet.guest(0).driver.poll(subnet.guest(0).cq);
+            cqe = ends.a.guest.driver.poll(ends.a.cq);
             return cqe.has_value();
         });
         return cqe;

@@ -5,7 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
 
-#include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -14,68 +14,32 @@ using nlohmann::json;
 
 namespace {
 
-constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
-constexpr uint32_t kFirstPsn = 100;
+// The entry of a list of the device's objects.
+json entry(const Guest& guest, const char* list, const char* key, uint32_t number) {
+    const json all = json::parse(guest.device->objects()).at(list).at("entries");
+    const auto found = std::ranges::find_if(
+        all, [&](const json& one) { return one.at(key).get<uint32_t>() == number; });
+    REQUIRE(found != all.end());
+    return *found;
+}
 
-struct End {
-    Guest& guest;
-    MiniMr mr;
-    MiniCq cq;
-    MiniQp qp;
+json wqes(const RcEnd& end) {
+    return entry(end.guest, "qps", "qpn", end.qp.qpn).at("requester").at("wqes");
+}
 
-    explicit End(Guest& g) : guest(g) {
-        mr = g.driver.create_mr(g.pd, 8192, kAccess);
-        cq = g.driver.create_cq(g.driver.create_eq(3).eqn, 8);
-        QpShape shape;
-        shape.pd = g.pd;
-        shape.send_cq = shape.recv_cq = cq.cqn;
-        qp = g.driver.create_qp(shape);
+// Without their times, which grow.
+json cqes(const RcEnd& end) {
+    json found = entry(end.guest, "cqs", "cqn", end.cq.cqn).at("cqes");
+    uint64_t before = 0;
+    for (json& one : found) {
+        CHECK(one.at("time_ns") >= before);
+        before = one.at("time_ns");
+        one.erase("time_ns");
     }
-    void connect(const End& to, uint16_t dlid) {
-        RcPath path;
-        path.av.dlid = dlid;
-        path.dest_qpn = to.qp.qpn;
-        path.sq_psn = path.rq_psn = kFirstPsn;
-        path.path_mtu = 3;  // 1024 bytes
-        path.timeout = 0;
-        guest.driver.connect_rc(qp, path);
-    }
-    void write(const End& to, uint32_t bytes) {
-        SendWr request;
-        request.opcode = PIB_HCA_WQE_RDMA_WRITE;
-        request.sges = {MiniDriver::sge(mr, 0, bytes)};
-        request.remote_addr = to.mr.addr;
-        request.rkey = to.mr.key;
-        guest.driver.post_send(qp, request);
-    }
-    void send(uint32_t bytes) {
-        SendWr request;
-        request.sges = {MiniDriver::sge(mr, 0, bytes)};
-        guest.driver.post_send(qp, request);
-    }
-    // The entry of a list of the device's objects.
-    json entry(const char* list, const char* key, uint32_t number) const {
-        const json all = json::parse(guest.device->objects()).at(list).at("entries");
-        const auto found = std::ranges::find_if(
-            all, [&](const json& one) { return one.at(key).get<uint32_t>() == number; });
-        REQUIRE(found != all.end());
-        return *found;
-    }
-    json wqes() const { return entry("qps", "qpn", qp.qpn).at("requester").at("wqes"); }
-    // Without their times, which grow.
-    json cqes() const {
-        json found = entry("cqs", "cqn", cq.cqn).at("cqes");
-        uint64_t before = 0;
-        for (json& one : found) {
-            CHECK(one.at("time_ns") >= before);
-            before = one.at("time_ns");
-            one.erase("time_ns");
-        }
-        return found;
-    }
-};
+    return found;
+}
 
-json completion(const End& end, uint32_t counter, const char* opcode, uint32_t bytes) {
+json completion(const RcEnd& end, uint32_t counter, const char* opcode, uint32_t bytes) {
     return {{"qpn", end.qp.qpn},
             {"counter", counter},
             {"opcode", opcode},
@@ -83,54 +47,59 @@ json completion(const End& end, uint32_t counter, const char* opcode, uint32_t b
             {"status", "IBV_WC_SUCCESS"}};
 }
 
+// A connection without timeouts: requests to a stalled guest wait until it runs again.
+struct Connected : ConnectedSubnet {
+    RcEnd& a = ends.a;
+    RcEnd& b = ends.b;
+
+    Connected() : ConnectedSubnet(8192, {.rq_psn = 100, .sq_psn = 100, .timeout = 0}) {}
+
+    void write(uint32_t bytes) {
+        a.guest.driver.post_send(a.qp, remote_request(PIB_HCA_WQE_RDMA_WRITE, a.mr, b.mr, bytes));
+    }
+    void send(uint32_t bytes) {
+        a.guest.driver.post_send(a.qp, {.sges = {MiniDriver::sge(a.mr, 0, bytes)}});
+    }
+    void settle_with_peer(bool stalled) {
+        b.guest.is_stalled = stalled;
+        subnet.settle();
+    }
+};
+
 }  // namespace
 
 TEST_CASE("objects: requests without an answer, and completions of both ends") {
-    Subnet subnet(2);
-    MiniSm sm(subnet, subnet.guest(0));
-    sm.sweep();
-    End a(subnet.guest(0)), b(subnet.guest(1));
-    a.connect(b, sm.lid_of(1));
-    b.connect(a, sm.lid_of(0));
-    CHECK(a.wqes().empty());
-    CHECK(a.cqes().empty());
+    Connected pair;
+    CHECK(wqes(pair.a).empty());
+    CHECK(cqes(pair.a).empty());
 
-    const pib_hca_sge sge = MiniDriver::sge(b.mr, 0, 4096);
-    b.guest.driver.post_recv(b.qp, {&sge, 1});
-    subnet.guest(1).is_stalled = true;
-    a.write(b, 3000);
-    a.send(64);
-    subnet.settle();
-    CHECK(a.wqes() == json::parse(R"([
+    const pib_hca_sge sge = MiniDriver::sge(pair.b.mr, 0, 4096);
+    pair.b.guest.driver.post_recv(pair.b.qp, {&sge, 1});
+    pair.write(3000);
+    pair.send(64);
+    pair.settle_with_peer(true);
+    CHECK(wqes(pair.a) == json::parse(R"([
         {"counter":0,"opcode":"RDMA_WRITE","bytes":3000,"psn":100,"packets":3,"started":true},
         {"counter":1,"opcode":"SEND","bytes":64,"psn":103,"packets":1,"started":true}])"));
-    CHECK(a.cqes().empty());
+    CHECK(cqes(pair.a).empty());
 
-    subnet.guest(1).is_stalled = false;
-    subnet.settle();
-    CHECK(a.wqes().empty());
-    CHECK(a.cqes() ==
-          json::array({completion(a, 0, "RDMA_WRITE", 0), completion(a, 1, "SEND", 0)}));
-    CHECK(b.cqes() == json::array({completion(b, 0, "RECV", 64)}));
+    pair.settle_with_peer(false);
+    CHECK(wqes(pair.a).empty());
+    CHECK(cqes(pair.a) ==
+          json::array({completion(pair.a, 0, "RDMA_WRITE", 0), completion(pair.a, 1, "SEND", 0)}));
+    CHECK(cqes(pair.b) == json::array({completion(pair.b, 0, "RECV", 64)}));
 }
 
 TEST_CASE("objects: of many requests the oldest are told, of many completions the last") {
-    Subnet subnet(2);
-    MiniSm sm(subnet, subnet.guest(0));
-    sm.sweep();
-    End a(subnet.guest(0)), b(subnet.guest(1));
-    a.connect(b, sm.lid_of(1));
-    b.connect(a, sm.lid_of(0));
-    subnet.guest(1).is_stalled = true;
+    Connected pair;
     for (uint32_t i = 0; i < 12; ++i) {
-        a.write(b, 8);
+        pair.write(8);
     }
-    subnet.settle();
-    REQUIRE(a.wqes().size() == 8);
-    CHECK(a.wqes().at(7).at("counter") == 7);
-    subnet.guest(1).is_stalled = false;
-    subnet.settle();
-    REQUIRE(a.cqes().size() == 8);
-    CHECK(a.cqes().at(0) == completion(a, 4, "RDMA_WRITE", 0));
-    CHECK(a.cqes().at(7) == completion(a, 11, "RDMA_WRITE", 0));
+    pair.settle_with_peer(true);
+    REQUIRE(wqes(pair.a).size() == 8);
+    CHECK(wqes(pair.a).at(7).at("counter") == 7);
+    pair.settle_with_peer(false);
+    REQUIRE(cqes(pair.a).size() == 8);
+    CHECK(cqes(pair.a).at(0) == completion(pair.a, 4, "RDMA_WRITE", 0));
+    CHECK(cqes(pair.a).at(7) == completion(pair.a, 11, "RDMA_WRITE", 0));
 }

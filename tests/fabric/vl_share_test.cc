@@ -8,6 +8,7 @@
 #include <deque>
 
 #include "mini_sm.h"
+#include "rc_end.h"
 
 using namespace pib;
 using namespace pib::hca::test;
@@ -93,12 +94,8 @@ struct Flows {
         senders.push_back(qps[0]);
     }
     void post() {
-        SendWr request;
-        request.opcode = PIB_HCA_WQE_RDMA_WRITE;
+        SendWr request = remote_request(PIB_HCA_WQE_RDMA_WRITE, mr[0], mr[1], kMessage);
         request.flags = 0;
-        request.sges = {MiniDriver::sge(mr[0], 0, kMessage)};
-        request.remote_addr = mr[1].addr;
-        request.rkey = mr[1].key;
         for (MiniQp& qp : senders) {
             for (unsigned i = 0; i < 32; ++i) {
                 subnet.guest(0).driver.post_send(qp, request);

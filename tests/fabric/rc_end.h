@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Two guests with one RC connection between them.
+#pragma once
+
+#include <cstdint>
+
+#include "mini_sm.h"
+#include "subnet.h"
+
+namespace pib::test {
+
+// One guest's QP, with a CQ and a memory region for this QP alone.
+struct RcEnd {
+    Guest& guest;
+    hca::test::MiniMr mr;
+    hca::test::MiniCq cq;
+    hca::test::MiniQp qp;
+
+    RcEnd(Guest& its_guest, uint64_t bytes);
+    // `path` has all attributes but the peer's LID and QPN.
+    void connect(const RcEnd& to, uint16_t dlid, hca::test::RcPath path) const;
+};
+
+// The ends of a connection between the guests 0 and 1 of a subnet, each with so many bytes.
+struct RcEnds {
+    RcEnd a, b;
+
+    RcEnds(Guest& guest_0, Guest& guest_1, uint64_t bytes) : a(guest_0, bytes), b(guest_1, bytes) {}
+    // `sm` has given the guests their LIDs.
+    void connect(const MiniSm& sm, const hca::test::RcPath& path) const;
+};
+
+// A subnet with such a connection.
+struct ConnectedSubnet {
+    Subnet subnet{2};
+    MiniSm sm{subnet, subnet.guest(0)};
+    RcEnds ends;
+
+    ConnectedSubnet(uint64_t bytes, const hca::test::RcPath& path);
+};
+
+// A request that moves so many bytes between the starts of two regions.
+hca::test::SendWr remote_request(pib_hca_wqe_opcode opcode, const hca::test::MiniMr& local,
+                                 const hca::test::MiniMr& remote, uint32_t bytes);
+
+}  // namespace pib::test

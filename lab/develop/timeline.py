@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
-Its tracks: the command queue, each QP's queues, each CQ, each direction of a link. Arrows lead from WQEs to their CQEs.
-The format wants slices of one track to nest, so what overlaps lies in several rows."""
+Its tracks: the command queue, each QP, each CQ, each direction of a link. Arrows lead from a WQE to its packets and its
+CQE. The format wants slices of one track to nest, so what overlaps lies in several rows."""
 
 import bisect
 import dataclasses
@@ -15,7 +15,13 @@ from lab.develop.trace_words import NS_PER_US, Entry, Words
 # An event without a duration, as a packet, is shown up to the next one of its track, at most so long.
 MOMENT_NS = 1000
 COMMANDS = "commands"
-COUNTERS = 1 << 32
+# The opcodes of BTH without the transport.
+OPERATION = 0x1f
+READ_RESPONSES = range(0x0d, 0x11)
+ACKNOWLEDGE = 0x11
+ATOMIC_ACKNOWLEDGE = 0x12
+TAKES_RECEIVE_WQE = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x09, 0x0b, 0x16, 0x17}    # SEND, WRITE's last with immediate
+PSNS = 1 << 24
 
 Event = dict[str, Any]
 
@@ -32,14 +38,29 @@ class Slice:
     moment: bool = False
 
 
-class Layout:
-    """Events of the file. Slices that overlap are in different rows."""
+@dataclasses.dataclass(eq=False)
+class Work:
+    """A work request that the device has begun, with what an arrow leads through, in the order of time."""
+    shown: Slice
+    psn: int
+    packets: int
+    path: list[Slice]
 
-    def __init__(self) -> None:
-        self.events: list[Event] = []
-        self._groups: dict[str, int] = {}
-        self._tids = itertools.count(1)
-        self._places: dict[Slice, Event] = {}
+    def has(self, psn: int) -> bool:
+        return (psn - self.psn) % PSNS < self.packets
+
+    def leads_to(self, to: Slice | None) -> None:
+        if to is not None and to is not self.path[0] and to is not self.path[-1]:
+            self.path.append(to)
+
+
+@dataclasses.dataclass
+class Layout:
+    """Rows of the file: slices that overlap are in different ones."""
+    events: list[Event] = dataclasses.field(default_factory=list)
+    _groups: dict[str, int] = dataclasses.field(default_factory=dict)
+    _tids: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
+    _places: dict[Slice, Event] = dataclasses.field(default_factory=dict)
 
     def _name(self, kind: str, where: Event, name: str, index: int) -> None:
         self.events.append({"ph": "M", "name": f"{kind}_name", **where, "args": {"name": name}})
@@ -59,7 +80,7 @@ class Layout:
         for at, one in enumerate(slices):
             following = slices[at + 1].begin_ns if at + 1 < len(slices) else end_ns
             end = self._end(one, following, end_ns)
-            row = next((n for n, (last_ns, _) in enumerate(rows) if last_ns < one.begin_ns), len(rows))
+            row = next((n for n, (free_ns, _) in enumerate(rows) if free_ns < one.begin_ns), len(rows))
             if row == len(rows):
                 rows.append((0, self._row(one.group, f"{one.track} {row + 1}" if row else one.track)))
             rows[row] = (end, rows[row][1])
@@ -75,40 +96,16 @@ class Layout:
             end = one.end_ns if one.end_ns is not None else end_ns
         return max(end, one.begin_ns + 1)
 
-    def add_arrow(self, number: int, tail: Slice, head: Slice) -> None:
-        """An arrow from the begin of a slice to the begin of another."""
-        for phase, at in (("s", tail), ("f", head)):
+    def add_arrow(self, number: int, path: list[Slice]) -> None:
+        """An arrow through these slices, at the begin of each."""
+        for at, one in enumerate(path):
+            phase = "s" if at == 0 else "f" if at + 1 == len(path) else "t"
             self.events.append({"ph": phase, "id": number, "name": "work request", "cat": "work request",
-                                "ts": at.begin_ns / NS_PER_US, **self._places[at],
-                                **({"bp": "e"} if phase == "f" else {})})
-
-
-@dataclasses.dataclass(frozen=True)
-class Cqe:
-    """A completion, as the property objects of a device has it."""
-    cqn: int
-    time_ns: int
-    qpn: int
-    counter: int
-    opcode: str
-    bytes: int
-    status: str
-
-    @property
-    def queue(self) -> str:
-        return "receive" if self.opcode.startswith("RECV") else "send"
-
-
-def completions(objects: dict[str, Any]) -> Iterator[Cqe]:
-    """Those that the device still knows: the last few of each CQ."""
-    for cq in objects["cqs"]["entries"]:
-        for cqe in cq["cqes"]:
-            known = {**cqe, "cqn": cq["cqn"]}
-            yield Cqe(**{field.name: known[field.name] for field in dataclasses.fields(Cqe)})
+                                "ts": one.begin_ns / NS_PER_US, **self._places[one], **({"bp": "e"} if at else {})})
 
 
 class Timeline:
-    """Takes entries and completions, look by look. node: the guest's name."""
+    """Takes entries in the order of their sequence. node: the guest's name."""
 
     def __init__(self, node: str, words: Words) -> None:
         self.count = 0
@@ -116,91 +113,112 @@ class Timeline:
         self._node = node
         self._words = words
         self._tracks: dict[tuple[str, str], list[Slice]] = {}
-        self._open: dict[tuple[str, int], dict[int, Slice]] = {}    # by queue and QPN; by counter
-        self._cqes: set[Cqe] = set()
-        self._arrows: list[tuple[Slice, Slice]] = []
+        self._packets: dict[int, Slice] = {}                    # by sequence
+        self._open: dict[tuple[str, int, int], Work] = {}       # by kind of queue, QPN, counter
+        self._paths: list[list[Slice]] = []
         self._end_ns = 0
 
-    def add(self, found: list[Entry | int], cqes: list[Cqe]) -> None:
-        """One look. cqes were read before the entries, so that the entries have the WQEs of all of them. A number among
-        the entries is that of those which were overwritten."""
-        fresh = sorted(set(cqes) - self._cqes, key=lambda cqe: cqe.time_ns)
-        self._cqes = set(cqes)
-        for entry in found:
-            if isinstance(entry, int):
-                self.lost += entry
-                continue
-            while fresh and fresh[0].time_ns < entry["time_ns"]:
-                self._complete(fresh.pop(0))
-            self._entry(entry)
-        for cqe in fresh:
-            self._complete(cqe)
+    # The entries, by kind.
 
-    def _entry(self, entry: Entry) -> None:
+    def add(self, found: Entry | int) -> None:
+        if isinstance(found, int):
+            self._gap(found)
+            return
         self.count += 1
-        self._end_ns = max(self._end_ns, entry["time_ns"])
-        takes = {"command": self._command, "send-wqe": self._begin, "recv-wqe": self._begin,
-                 "packet-out": self._packet, "packet-in": self._packet}
-        takes[entry["kind"]](entry)
+        self._end_ns = max(self._end_ns, found["time_ns"])
+        if found["kind"] == "command":
+            self._command(found)
+        elif found["kind"].startswith("packet"):
+            self._packet(found)
+        elif found["kind"].endswith("-wqe"):
+            self._begin(found)
+        else:
+            self._done(found)
+
+    def _gap(self, entries: int) -> None:
+        """The ends of what is open may be among the lost entries."""
+        self.lost += entries
+        for work in self._open.values():
+            self._stop(work, "its end was not recorded")
+        self._open.clear()
+        self._packets.clear()
+
+    def _stop(self, work: Work, why: str) -> None:
+        work.shown.end_ns = self._end_ns
+        work.shown.args["end"] = why
 
     def _show(self, one: Slice) -> Slice:
         track = self._tracks.setdefault((one.group, one.track), [])
         bisect.insort(track, one, key=lambda other: other.begin_ns)
         return one
 
-    def _moment(self, group: str, track: str, time_ns: int, name: str, args: dict[str, Any]) -> Slice:
-        return self._show(Slice(f"{self._node} {group}", track, time_ns, None, name, args, moment=True))
+    def _moment(self, group: str, track: str, entry: Entry, name: str, args: dict[str, Any]) -> Slice:
+        return self._show(Slice(f"{self._node} {group}", track, entry["time_ns"], None, name, args, moment=True))
 
     def _command(self, entry: Entry) -> None:
         name = self._words.name("CMD", entry["opcode"])
-        self._moment(COMMANDS, COMMANDS, entry["time_ns"], f"{name} refused" if entry["status"] else name,
-                     {"id": entry["id"], "object": entry["object"], "answer": self._words.answer(entry)})
-
-    def _packet(self, entry: Entry) -> None:
-        self._moment(f"port {entry['port']}", entry["kind"].partition("-")[2], entry["time_ns"], entry["text"],
-                     {"bytes": entry["length"]})
+        self._show(Slice(f"{self._node} {COMMANDS}", COMMANDS, entry["fetched_ns"], entry["time_ns"],
+                         f"{name} refused" if entry["status"] else name,
+                         {"id": entry["id"], "object": entry["object"], "answer": self._words.answer(entry)}))
 
     def _begin(self, entry: Entry) -> None:
-        is_send = entry["kind"] == "send-wqe"
-        queue = "send" if is_send else "receive"
-        name = self._words.operation(entry) if is_send else "RECEIVE"
-        begun = self._open.setdefault((queue, entry["qpn"]), {})
-        # The QP was reset, or it is another one with the same number.
-        self._stop(begun.pop(entry["counter"], None), entry["time_ns"], "not seen")
-        begun[entry["counter"]] = self._show(Slice(
-            f"{self._node} QP {entry['qpn']:#x}", queue, entry["time_ns"], None, name,
-            {"WQE": entry["counter"], "data": self._words.data(entry)}))
+        queue = entry["kind"].partition("-")[0]
+        name = self._words.operation(entry) if queue == "send" else "RECEIVE"
+        shown = self._show(Slice(f"{self._node} QP {entry['qpn']:#x}", queue, entry["time_ns"], None, name,
+                                 {"WQE": entry["counter"], "data": self._words.data(entry)}))
+        cause = self._packets.get(entry.get("packet", -1)) if queue == "recv" else None
+        path = [shown] if cause is None else [cause, shown]
+        key = (queue, entry["qpn"], entry["counter"])
+        if key in self._open:               # The QP was reset, or it is another one with the same number.
+            self._stop(self._open[key], "it did not complete")
+        self._open[key] = Work(shown, entry.get("psn", 0), entry.get("packets", 0), path)
+        self._paths.append(path)
 
-    @staticmethod
-    def _stop(one: Slice | None, time_ns: int, status: str) -> None:
-        if one is not None:
-            one.end_ns = time_ns
-            one.args["status"] = status
-
-    def _complete(self, cqe: Cqe) -> None:
-        self._end_ns = max(self._end_ns, cqe.time_ns)
-        begun = self._open.get((cqe.queue, cqe.qpn), {})
-        work = begun.pop(cqe.counter, None)
-        self._stop(work, cqe.time_ns, cqe.status)
-        if work is not None and cqe.queue == "send":
-            self._pass(begun, cqe)
-        shown = self._moment(f"CQ {cqe.cqn}", "CQEs", cqe.time_ns, cqe.status,
-                             {"QP": f"{cqe.qpn:#x}", "queue": cqe.queue, "WQE": cqe.counter, "opcode": cqe.opcode,
-                              "bytes": cqe.bytes})
+    def _done(self, entry: Entry) -> None:
+        queue = entry["kind"].partition("-")[0]
+        status = self._words.name("WC", entry["status"])
+        work = self._open.pop((queue, entry["qpn"], entry["counter"]), None)
         if work is not None:
-            self._arrows.append((work, shown))
+            work.shown.end_ns = entry["time_ns"]
+            work.shown.args["status"] = status
+            work.leads_to(self._packets.get(entry.get("packet", -1)))
+        if "cqn" in entry:
+            cqe = self._moment(f"CQ {entry['cqn']}", "CQEs", entry, status,
+                               {"QP": f"{entry['qpn']:#x}", "queue": queue, "WQE": entry["counter"]})
+            if work is not None:
+                work.leads_to(cqe)
 
-    def _pass(self, begun: dict[int, Slice], cqe: Cqe) -> None:
-        """A send queue completes in order: what is before the completed WQE has no CQE, or one that was not seen."""
-        for counter in [counter for counter in begun if 0 < (cqe.counter - counter) % COUNTERS < COUNTERS // 2]:
-            self._stop(begun.pop(counter), cqe.time_ns, f"not seen; complete at WQE {cqe.counter}")
+    def _packet(self, entry: Entry) -> None:
+        way = entry["kind"].partition("-")[2]
+        shown = self._moment(f"port {entry['port']}", way, entry, entry["text"], {"bytes": entry["length"]})
+        self._packets[entry["sequence"]] = shown
+        if "opcode" in entry:
+            for work in self._works_of(entry, way):
+                work.leads_to(shown)
+
+    def _works_of(self, entry: Entry, way: str) -> list[Work]:
+        """The open work requests that a packet is of: those of its PSN, or the one that its message is received by.
+        (What an ACK completes names the ACK itself.)"""
+        operation = entry["opcode"] & OPERATION
+        response = operation in READ_RESPONSES or operation in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
+        if way == "out":
+            queue, qpn, wanted = "send", entry.get("qpn"), not response
+        else:
+            queue = "send" if response else "recv"
+            qpn, wanted = entry["dest_qpn"], operation != ACKNOWLEDGE
+        if not wanted or queue == "recv" and operation not in TAKES_RECEIVE_WQE:
+            return []
+        return [work for (kind, number, _), work in self._open.items()
+                if (kind, number) == (queue, qpn) and (queue == "recv" or work.has(entry["psn"]))]
+
+    # The file.
 
     def document(self) -> dict[str, Any]:
-        """The content of the file."""
         layout = Layout()
-        for key in sorted(self._tracks, key=lambda key: (key[1] != COMMANDS, *key)):
+        for key in sorted(self._tracks, key=lambda key: (key[0] != f"{self._node} {COMMANDS}", *key)):
             layout.add_track(self._tracks[key], self._end_ns)
-        for number, (tail, head) in enumerate(self._arrows, start=1):
-            layout.add_arrow(number, tail, head)
+        arrows = [path for path in self._paths if len(path) > 1]
+        for number, path in enumerate(arrows, start=1):
+            layout.add_arrow(number, path)
         return {"traceEvents": layout.events, "displayTimeUnit": "ns",
                 "otherData": {"node": self._node, "entries": self.count, "overwritten": self.lost}}

@@ -19,13 +19,15 @@ from lab.guests import vm
 
 INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
-KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe"), "packets": ("packet-out", "packet-in")}
+KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
+         "packets": ("packet-out", "packet-in")}
 
 
 @dataclasses.dataclass
 class Reader:
-    """Takes what is new in a trace since the last look. wanted: kinds of entries; qpn: WQEs of this QP only."""
+    """Takes what is new in a trace since the last look. wanted: kinds of entries; qpn: entries of this QP only."""
     wanted: frozenset[str]
+    words: Words
     qpn: int | None = None
     _next: int = 0
 
@@ -37,7 +39,7 @@ class Reader:
             if self._next and entry["sequence"] > self._next:
                 yield entry["sequence"] - self._next
             self._next = entry["sequence"] + 1
-            if entry["kind"] in self.wanted and (self.qpn is None or entry.get("qpn", self.qpn) == self.qpn):
+            if entry["kind"] in self.wanted and (self.qpn is None or self.words.concerns(entry, self.qpn)):
                 yield entry
 
 
@@ -54,8 +56,13 @@ def _monitor(lab: cluster.Cluster, name: str) -> Any:
     return monitor
 
 
-def repeat(look: Callable[[], None], seconds: float) -> None:
-    """Looks again and again, the last time after so many seconds or at Ctrl-C."""
+def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
+    """Looks again and again, the last time after so many seconds or at Ctrl-C. tell: called with each entry, or with
+    the number of those that were overwritten."""
+    def look() -> None:
+        for found in reader.new(vm.device_property(monitor, "trace")):
+            tell(found)
+
     end = time.monotonic() + seconds
     try:
         look()
@@ -66,34 +73,12 @@ def repeat(look: Callable[[], None], seconds: float) -> None:
         look()
 
 
-def show(monitor: Any, reader: Reader, words: Words, seconds: float) -> None:
-    """Live, one line for each entry."""
-    def look() -> None:
-        for found in reader.new(vm.device_property(monitor, "trace")):
-            print(f"({found} entries were overwritten)" if isinstance(found, int) else words.line(found), flush=True)
-
-    repeat(look, seconds)
-
-
-def record(monitor: Any, reader: Reader, into: timeline.Timeline, seconds: float) -> None:
-    """Fills a time line. It gets the completions of the chosen WQEs only."""
-    def look() -> None:
-        cqes = []
-        if not reader.wanted.isdisjoint(KINDS["wqes"]):
-            cqes = [cqe for cqe in timeline.completions(vm.device_property(monitor, "objects"))
-                    if reader.qpn in (None, cqe.qpn)]
-        into.add(list(reader.new(vm.device_property(monitor, "trace"))), cqes)
-
-    repeat(look, seconds)
-
-
-def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, options) -> None:
-    recorded = timeline.Timeline(name, Words())
+def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, seconds: float) -> None:
+    recorded = timeline.Timeline(name, reader.words)
     try:
         with open(path, "w", encoding="utf-8") as out:
-            if not options.once:
-                ui.say(f"recording {name}; Ctrl-C ends that")
-            record(monitor, reader, recorded, _seconds(options))
+            ui.say(f"recording {name}" + ("; Ctrl-C ends that" if seconds == float("inf") else ""))
+            follow(monitor, reader, seconds, recorded.add)
             json.dump(recorded.document(), out)
     except OSError as error:
         raise ui.LabError(f"cannot write {path}: {error.strerror}. Name a file that can be written") from error
@@ -101,28 +86,28 @@ def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, options)
     ui.say(f"{path}: {recorded.count} entries{lost}. Open it at https://ui.perfetto.dev or chrome://tracing")
 
 
-def _seconds(options) -> float:
-    return 0 if options.once else options.seconds
-
-
 def _trace(options) -> int:
+    words = Words()
     chosen = [kind for kind in KINDS if getattr(options, kind)] or list(KINDS)
-    reader = Reader(frozenset(entry for kind in chosen for entry in KINDS[kind]), options.qp)
+    reader = Reader(frozenset(entry for kind in chosen for entry in KINDS[kind]), words, options.qp)
     monitor = _monitor(cluster.Cluster(), options.node)
+    seconds = 0 if options.once else options.seconds
     if options.output:
-        _write(options.output, options.node, monitor, reader, options)
-    else:
-        show(monitor, reader, Words(), _seconds(options))
+        _write(options.output, options.node, monitor, reader, seconds)
+        return 0
+    follow(monitor, reader, seconds, lambda found: print(
+        f"({found} entries were overwritten)" if isinstance(found, int) else words.line(found), flush=True))
     return 0
 
 
 def add_commands(add) -> None:
     command = add("trace", _trace, "show what a guest's driver does with its device, live: commands with the reasons "
-                  "of refusals, WQEs, packets; Ctrl-C ends that")
+                  "of refusals, WQEs and their completions, packets; Ctrl-C ends that")
     command.add_argument("node", metavar="NODE")
     for kind in KINDS:
         command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all)")
-    command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N", help="only WQEs of this QP, as 0x41")
+    command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
+                         help="only WQEs and packets of this QP, as 0x41, and commands that name it")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
                          help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
     command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after so long")

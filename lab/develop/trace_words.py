@@ -10,7 +10,7 @@ from lab.build import kernel_module
 
 NS = 1_000_000_000
 NS_PER_US = 1000
-NAME = re.compile(r"^\tPIB_HCA_(CMD_STATUS|CMD|WQE)_(\w+) = (0x[0-9a-f]{2}),", re.MULTILINE)
+NAME = re.compile(r"^\tPIB_HCA_(CMD_STATUS|CMD|WQE|WC)_(\w+) = (0x[0-9a-f]{2}|\d+),", re.MULTILINE)
 HEADERS = ("pib_hca_cmd.h", "pib_hca_hw.h")
 INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
 
@@ -18,12 +18,12 @@ Entry = dict[str, Any]
 
 
 def names() -> dict[str, dict[int, str]]:
-    """Names of commands (CMD), their statuses (CMD_STATUS) and operations (WQE) by number."""
-    found: dict[str, dict[int, str]] = {"CMD": {}, "CMD_STATUS": {}, "WQE": {}}
+    """Names by number: of commands (CMD), their statuses (CMD_STATUS), operations (WQE), completions' statuses (WC)."""
+    found: dict[str, dict[int, str]] = {"CMD": {}, "CMD_STATUS": {}, "WQE": {}, "WC": {}}
     for header in HEADERS:
         text = (paths.ROOT / kernel_module.COMMON / header).read_text()
         for kind, name, number in NAME.findall(text):
-            found[kind][int(number, 16)] = name
+            found[kind][int(number, 0)] = name
     return found
 
 
@@ -48,17 +48,23 @@ class Words:
         return self.name("WQE", bytes.fromhex(entry["bytes"])[0])
 
     def answer(self, entry: Entry) -> str:
-        """A command's result, or why it was refused and with which status."""
+        """A command's result, or why it was refused."""
         if not entry["status"]:
             return f"OK{', ' + format(entry['result'], '#x') if entry['result'] else ''}"
         section, _, rule = entry["rule"].rpartition(".")
         status = self.name("CMD_STATUS", entry["status"])
-        return f"{entry['reason']} (manual {section} rule {rule}) -> {status}"
+        return f"{status}: {entry['reason']} (manual {section} rule {rule})"
+
+    def concerns(self, entry: Entry, qpn: int) -> bool:
+        """Whether an entry is of this QP: its WQEs, their ends, its packets, commands that name it."""
+        if entry["kind"] == "command":
+            return "QP" in self.name("CMD", entry["opcode"]) and qpn in (entry["object"], entry["result"])
+        return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
 
     def _command(self, entry: Entry) -> str:
         of = f" of {entry['object']}" if entry["object"] else ""
-        arrow = " refused:" if entry["status"] else " ->"
-        return f"{self.name('CMD', entry['opcode'])}{of} id {entry['id']}{arrow} {self.answer(entry)}"
+        took = (entry["time_ns"] - entry["fetched_ns"]) // NS_PER_US
+        return f"{self.name('CMD', entry['opcode'])}{of} id {entry['id']} -> {self.answer(entry)}, {took} us"
 
     def _send(self, entry: Entry) -> str:
         return f"QP {entry['qpn']:#x} send WQE {entry['counter']}: {self.operation(entry)}, {self.data(entry)}"
@@ -66,13 +72,19 @@ class Words:
     def _receive(self, entry: Entry) -> str:
         return f"QP {entry['qpn']:#x} receive WQE {entry['counter']}: {self.data(entry)}"
 
+    def _done(self, entry: Entry) -> str:
+        queue = "send" if entry["kind"] == "send-done" else "receive"
+        cq = f"CQ {entry['cqn']}" if "cqn" in entry else "no CQE"
+        return f"QP {entry['qpn']:#x} {queue} WQE {entry['counter']} -> {self.name('WC', entry['status'])}, {cq}"
+
     @staticmethod
     def _packet(entry: Entry) -> str:
         way = entry["kind"].partition("-")[2]
         return f"port {entry['port']} {way}, {entry['length']} bytes: {entry['text']}"
 
     def line(self, entry: Entry) -> str:
-        told: dict[str, Callable[[Entry], str]] = {"command": self._command, "send-wqe": self._send,
-                                                   "recv-wqe": self._receive}
+        told: dict[str, Callable[[Entry], str]] = {
+            "command": self._command, "send-wqe": self._send, "recv-wqe": self._receive,
+            "send-done": self._done, "recv-done": self._done}
         seconds, left = divmod(entry["time_ns"], NS)
         return ui.printable(f"{seconds}.{left // NS_PER_US:06}  {told.get(entry['kind'], self._packet)(entry)}")

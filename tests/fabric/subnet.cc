@@ -19,8 +19,8 @@ fabric::SwitchConfig switch_config() {
     return config;
 }
 
-hca::Config hca_config(unsigned index) {
-    hca::Config config;
+hca::Config hca_config(unsigned index, const hca::Config& base) {
+    hca::Config config = base;
     config.port_guids[0] = Guest::port_guid(index);
     config.node_guid = Guest::port_guid(index) - 1;
     config.node_description = "vm" + std::to_string(index);
@@ -103,8 +103,8 @@ class SwitchCable final : public Cable, private fabric::SwitchEndpoint::Owner {
 
 }  // namespace
 
-Guest::Guest(unsigned index, uint64_t now_ns)
-    : device(hca::Device::create(hca_config(index), host).value()), driver(host, *device) {
+Guest::Guest(unsigned index, uint64_t now_ns, const hca::Config& base)
+    : device(hca::Device::create(hca_config(index, base), host).value()), driver(host, *device) {
     host.clock_ns = now_ns;
 }
 
@@ -197,10 +197,10 @@ uint64_t Guest::counter(pib_hca_counter which) {
     return out[which];
 }
 
-Subnet::Subnet(unsigned guests, LinkMode mode, unsigned log_ring)
+Subnet::Subnet(unsigned guests, LinkMode mode, unsigned log_ring, const hca::Config& base)
     : sw(switch_config()), mode_(mode), log_ring_(log_ring) {
     for (unsigned i = 0; i < guests; ++i) {
-        guests_.push_back(std::make_unique<Guest>(i, now_ns_));
+        guests_.push_back(std::make_unique<Guest>(i, now_ns_, base));
         guests_.back()->start();
         connect(i);
         settle();

@@ -5,77 +5,134 @@
 
 #include "base/json.h"
 #include "ib/wire/dump.h"
+#include "ib/wire/packet.h"
 
 namespace pib::hca {
 
 namespace {
 
-// Describes the packet in one line. All headers have been recorded, but not the whole payload.
-std::string describe_packet(std::span<const uint8_t> kept, uint32_t length) {
+// The packet, with zeros for the bytes that were not kept: all headers were.
+std::vector<uint8_t> whole(std::span<const uint8_t> kept, uint32_t length) {
     std::vector<uint8_t> bytes(length);
     std::ranges::copy(kept, bytes.begin());
-    return ib::dump_packet(bytes, ib::Crcs::kElided);
+    return bytes;
 }
 
 }  // namespace
 
-Trace::Entry& Trace::next(Kind kind, uint64_t now_ns) {
+Trace::Entry& Trace::next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number) {
     Entry& entry = ring_[count_ % ring_.size()];
-    entry.kind = kind;
-    entry.time_ns = now_ns;
-    entry.sequence = count_++;
-    entry.length = 0;
+    entry = {.time_ns = now_ns,
+             .sequence = count_++,
+             .packet = handled_,
+             .kind = kind,
+             .object = object,
+             .number = number};
     return entry;
 }
 
-void Trace::keep(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number,
-                 std::span<const uint8_t> bytes) {
-    if (!enabled()) {
-        return;
-    }
-    Entry& entry = next(kind, now_ns);
-    entry.object = object;
-    entry.number = number;
+void Trace::keep(Entry& entry, std::span<const uint8_t> bytes) {
     entry.length = static_cast<uint32_t>(bytes.size());
     std::ranges::copy(bytes.first(std::min(bytes.size(), kKept)), entry.bytes.begin());
 }
 
-void Trace::packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes) {
-    keep(Kind::kPacketOut, now_ns, port, 0, bytes);
+void Trace::packet_out(uint64_t now_ns, unsigned port, uint32_t qpn,
+                       std::span<const uint8_t> bytes) {
+    if (!enabled()) {
+        return;
+    }
+    Entry& entry = next(Kind::kPacketOut, now_ns, port, 0);
+    entry.qpn = qpn;
+    keep(entry, bytes);
 }
 
 void Trace::packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head,
                       size_t length) {
-    keep(Kind::kPacketIn, now_ns, port, 0, head);
-    if (enabled()) {
-        ring_[(count_ - 1) % ring_.size()].length = static_cast<uint32_t>(length);
-    }
-}
-
-void Trace::send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter,
-                     std::span<const uint8_t> wqe) {
-    keep(Kind::kSendWqe, now_ns, qpn, counter, wqe);
-}
-
-void Trace::recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter,
-                     std::span<const uint8_t> wqe) {
-    keep(Kind::kRecvWqe, now_ns, qpn, counter, wqe);
-}
-
-void Trace::command(uint64_t now_ns, const TracedCommand& command) {
-    const std::span reason(reinterpret_cast<const uint8_t*>(command.reason.data()),
-                           command.reason.size());
-    keep(Kind::kCommand, now_ns, command.object, command.result, reason);
     if (!enabled()) {
         return;
     }
-    Entry& entry = ring_[(count_ - 1) % ring_.size()];
+    Entry& entry = next(Kind::kPacketIn, now_ns, port, 0);
+    keep(entry, head);
+    entry.length = static_cast<uint32_t>(length);
+    handled_ = entry.sequence;
+}
+
+void Trace::send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes) {
+    if (!enabled()) {
+        return;
+    }
+    Entry& entry = next(Kind::kSendWqe, now_ns, wqe.qpn, wqe.counter);
+    entry.psn = wqe.psn;
+    entry.packets = wqe.packets;
+    keep(entry, bytes);
+}
+
+void Trace::recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes) {
+    if (enabled()) {
+        keep(next(Kind::kRecvWqe, now_ns, wqe.qpn, wqe.counter), bytes);
+    }
+}
+
+void Trace::completion(uint64_t now_ns, const TracedCompletion& completion) {
+    if (!enabled()) {
+        return;
+    }
+    const Kind kind = completion.is_send ? Kind::kSendDone : Kind::kRecvDone;
+    Entry& entry = next(kind, now_ns, completion.qpn, completion.counter);
+    entry.cqn = completion.cqn;
+    entry.status = completion.status;
+}
+
+void Trace::command(uint64_t now_ns, const TracedCommand& command) {
+    if (!enabled()) {
+        return;
+    }
+    Entry& entry = next(Kind::kCommand, now_ns, command.object, command.result);
+    entry.fetched_ns = command.fetched_ns;
     entry.opcode = command.opcode;
     entry.id = command.id;
     entry.status = command.status;
+    keep(entry, {reinterpret_cast<const uint8_t*>(command.reason.data()), command.reason.size()});
+}
+
+void Trace::print_packet(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes) {
+    out.member("port", entry.object);
+    out.member("length", entry.length);
+    if (entry.kind == Kind::kPacketOut && entry.qpn != 0) {
+        out.member("qpn", entry.qpn);
+    }
+    const std::vector<uint8_t> packet = whole(bytes, entry.length);
+    if (const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided)) {
+        out.member("opcode", view->bth().opcode);
+        out.member("psn", view->bth().psn.value());
+        out.member("dest_qpn", view->bth().dest_qp.value());
+    }
+    out.member("text", ib::dump_packet(packet, ib::Crcs::kElided));
+}
+
+void Trace::print_work(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes) {
+    out.member("qpn", entry.object);
+    out.member("counter", entry.number);
+    const bool is_wqe = entry.kind == Kind::kSendWqe || entry.kind == Kind::kRecvWqe;
+    if (entry.kind == Kind::kSendWqe) {
+        out.member("psn", entry.psn);
+        out.member("packets", entry.packets);
+    }
+    if (is_wqe) {
+        out.hex("bytes", bytes);
+    } else {
+        out.member("status", entry.status);
+    }
+    if (entry.cqn != 0) {
+        out.member("cqn", entry.cqn);
+    }
+    if (entry.packet != kNone) {
+        out.member("packet", entry.packet);
+    }
 }
 
 void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason) {
+    out.member("fetched_ns", entry.fetched_ns);
     out.member("opcode", entry.opcode);
     out.member("id", entry.id);
     out.member("object", entry.object);
@@ -92,8 +149,8 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
 }
 
 void Trace::print(JsonWriter& out, const Entry& entry) {
-    static constexpr std::array<const char*, 5> kNames = {"packet-out", "packet-in", "send-wqe",
-                                                          "recv-wqe", "command"};
+    static constexpr std::array<const char*, 7> kNames = {
+        "packet-out", "packet-in", "send-wqe", "recv-wqe", "send-done", "recv-done", "command"};
     const std::span<const uint8_t> bytes =
         std::span(entry.bytes).first(std::min<size_t>(entry.length, kKept));
     out.begin_object();
@@ -103,18 +160,13 @@ void Trace::print(JsonWriter& out, const Entry& entry) {
     switch (entry.kind) {
         case Kind::kPacketOut:
         case Kind::kPacketIn:
-            out.member("port", entry.object);
-            out.member("length", entry.length);
-            out.member("text", describe_packet(bytes, entry.length));
-            break;
-        case Kind::kSendWqe:
-        case Kind::kRecvWqe:
-            out.member("qpn", entry.object);
-            out.member("counter", entry.number);
-            out.hex("bytes", bytes);
+            print_packet(out, entry, bytes);
             break;
         case Kind::kCommand:
             print_command(out, entry, bytes);
+            break;
+        default:
+            print_work(out, entry, bytes);
             break;
     }
     out.end_object();

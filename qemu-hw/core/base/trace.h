@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last packets, WQEs and commands of one device, for finding the cause of a failure. A ring of
-// fixed size in host memory; reading it converts it to text.
+// The last packets, WQEs, completions and commands of one device, for finding the cause of a
+// failure. A ring of fixed size in host memory; reading it converts it to text.
 #pragma once
 
 #include <array>
@@ -15,12 +15,31 @@ class JsonWriter;
 
 // A command as it completes.
 struct TracedCommand {
+    uint64_t fetched_ns = 0;
     uint16_t opcode = 0;
     uint16_t id = 0;
     uint32_t object = 0;
     uint32_t result = 0;  // the rule, of a refusal
     uint8_t status = 0;
     std::string reason{};  // a refusal's: "log_depth 31 at byte 24, at most 22"
+};
+
+// A WQE as the device copies it.
+struct TracedWqe {
+    uint32_t qpn = 0;
+    uint32_t counter = 0;
+    // PSNs of a send WQE: of its requests, or for a READ of its responses.
+    uint32_t psn = 0;
+    uint32_t packets = 0;
+};
+
+// The end of a work request.
+struct TracedCompletion {
+    uint32_t qpn = 0;
+    uint32_t counter = 0;
+    uint32_t cqn = 0;  // 0: an unsignalled success, which has no CQE
+    uint8_t status = 0;
+    bool is_send = true;
 };
 
 class Trace {
@@ -32,43 +51,63 @@ class Trace {
 
     bool enabled() const { return !ring_.empty(); }
 
-    // `packet` is LRH to padding. Ports count from 1.
-    void packet_out(uint64_t now_ns, unsigned port, std::span<const uint8_t> bytes);
-    // `head`: at least the headers of a packet of `length` bytes.
+    // `bytes` is LRH to padding; `qpn` is the sender, 0 for the port itself. Ports count from 1.
+    void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> bytes);
+    // `head`: at least the headers of a packet of `length` bytes. Until packet_handled(), entries
+    // name the packet as their cause.
     void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
-    // The copy of a WQE of this QP, and its counter.
-    void send_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
-    void recv_wqe(uint64_t now_ns, uint32_t qpn, uint32_t counter, std::span<const uint8_t> wqe);
+    void packet_handled() { handled_ = kNone; }
+    void send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
+    void recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
+    void completion(uint64_t now_ns, const TracedCompletion& completion);
     void command(uint64_t now_ns, const TracedCommand& command);
 
     // A JSON array, oldest first.
     std::string json() const;
 
   private:
-    enum class Kind : uint8_t { kPacketOut, kPacketIn, kSendWqe, kRecvWqe, kCommand };
+    enum class Kind : uint8_t {
+        kPacketOut,
+        kPacketIn,
+        kSendWqe,
+        kRecvWqe,
+        kSendDone,
+        kRecvDone,
+        kCommand,
+    };
+    static constexpr uint64_t kNone = UINT64_MAX;
     // All headers of a packet and the header of a MAD in it; all of most WQEs; most reasons.
     static constexpr size_t kKept = 128;
     struct Entry {
         uint64_t time_ns = 0;
-        uint64_t sequence = 0;  // number since the device's start; gaps: entries were overwritten
+        uint64_t sequence = 0;    // number since the device's start; gaps: entries were overwritten
+        uint64_t fetched_ns = 0;  // command
+        uint64_t packet = kNone;  // sequence of the packet that the device was handling
         Kind kind = Kind::kPacketOut;
-        uint8_t status = 0;   // command
-        uint16_t opcode = 0;  // command
-        uint16_t id = 0;      // command
-        uint32_t object = 0;  // port, QPN, or the command's object
-        uint32_t number = 0;  // counter of the WQE, or the command's result
-        uint32_t length = 0;  // full length, of which at most kKept bytes are recorded
-        std::array<uint8_t, kKept> bytes;
+        uint8_t status = 0;    // command, completion
+        uint16_t opcode = 0;   // command
+        uint16_t id = 0;       // command
+        uint32_t object = 0;   // port, QPN, or the command's object
+        uint32_t number = 0;   // counter of the WQE, or the command's result
+        uint32_t qpn = 0;      // sender of the packet
+        uint32_t psn = 0;      // send WQE
+        uint32_t packets = 0;  // send WQE
+        uint32_t cqn = 0;      // completion
+        uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
+        std::array<uint8_t, kKept> bytes{};
     };
 
-    Entry& next(Kind kind, uint64_t now_ns);
-    void keep(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number,
-              std::span<const uint8_t> bytes);
+    // The next entry, empty.
+    Entry& next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number);
+    static void keep(Entry& entry, std::span<const uint8_t> bytes);
     static void print(JsonWriter& out, const Entry& entry);
+    static void print_packet(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
+    static void print_work(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
     static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason);
 
     std::vector<Entry> ring_;
     uint64_t count_ = 0;
+    uint64_t handled_ = kNone;  // sequence of the packet that the device is handling
 };
 
 }  // namespace pib::hca

@@ -157,6 +157,9 @@ uint32_t CommandQueue::run(bool stopped) {
         if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
+        if (objects_.counters.trace != nullptr) [[unlikely]] {
+            next.fetched_ns = host_.now_ns();
+        }
         if (watch_) {
             watch_->fetched(next.cmd);
         }
@@ -232,10 +235,11 @@ void CommandQueue::trace(const Executed& executed) {
     if (trace == nullptr) [[likely]] {
         return;
     }
-    const auto& [cmd, reply] = executed;
+    const auto& [cmd, reply, fetched_ns] = executed;
     const bool refused = reply.verdict != CmdStatus::kOk;
     trace->command(host_.now_ns(),
-                   {.opcode = cmd.opcode,
+                   {.fetched_ns = fetched_ns,
+                    .opcode = cmd.opcode,
                     .id = cmd.id,
                     .object = cmd.object,
                     .result = result_of(reply),
@@ -257,7 +261,7 @@ bool CommandQueue::complete(const Executed& executed) {
 }
 
 bool CommandQueue::write_completion(const Executed& executed) {
-    const auto& [cmd, reply] = executed;
+    const auto& [cmd, reply, fetched_ns] = executed;
     pib_hca_cmd_cpl cpl{};
     cpl.result = result_of(reply);
     cpl.out_length = reply.out_length;

@@ -60,6 +60,7 @@ class CommandQueue {
     struct Executed {
         pib_hca_cmd cmd;
         CommandReply reply;
+        uint64_t fetched_ns = 0;  // for the trace
     };
 
     // The rings' size, alignment and memory.

@@ -28,7 +28,8 @@ Egress::Outgoing Egress::route(const TxRequest& request) const {
                    ? Outgoing{.route = way,
                               .vl = link::kVl15,
                               .sl = request.sl,
-                              .dlid = request.dlid}
+                              .dlid = request.dlid,
+                              .qpn = request.qpn}
                    : discard(ib::Counter::kPortInactiveDiscards);
     }
     if (!view().active) {
@@ -41,7 +42,7 @@ Egress::Outgoing Egress::route(const TxRequest& request) const {
     if (vl >= view().data_vls) {
         return discard(ib::Counter::kPortXmitDiscards);
     }
-    return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid};
+    return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid, .qpn = request.qpn};
 }
 
 // Only the link takes several packets at once. With a trace, packets are sent one by one.
@@ -111,7 +112,7 @@ void Egress::send(const Outgoing& out, const ib::BurstSize& size,
     }
     ib::set_burst_vl(out.bytes, size.packets, out.vl);
     if (Trace* trace = port_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->packet_out(port_.host.now_ns(), port_.number, out.bytes.first(size.first));
+        trace->packet_out(port_.host.now_ns(), port_.number, out.qpn, out.bytes.first(size.first));
     }
     port_.count(HcaCounter::kTxPackets, size.packets);
     port_.count(HcaCounter::kTxBytes, size.bytes());

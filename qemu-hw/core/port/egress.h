@@ -54,6 +54,7 @@ class Egress {
         uint8_t paced_rate = 0;  // not 0: the path is slower than the link
         uint8_t sl = 0;
         uint16_t dlid = 0;
+        uint32_t qpn = 0;            // sender
         std::span<uint8_t> bytes{};  // room for the packets
     };
     // Packets of a VL, or from the port to itself, that wait for credits or room.

@@ -92,6 +92,9 @@ uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped)
                              burst.bytes().size());
         }
         (void)take(burst, payload, looped);
+        if (trace != nullptr) [[unlikely]] {
+            trace->packet_handled();
+        }
         return 1;
     }
     const uint32_t taken = trace == nullptr ? take(burst, payload, looped) : 0;

@@ -45,6 +45,7 @@ struct TxRequest {
     uint32_t packets = 1;   // at most so many, all of one message
     uint32_t mtu = 0;       // several packets: payload of all but the last, in bytes
     bool is_offer = false;  // MIDDLE packets without AckReq whose payload the switch copies
+    uint32_t qpn = 0;       // the sender, for the trace; 0: the port itself
 };
 
 // Queues of the send scheduler: one lane for each VL, and one for packets that need no turn on the
@@ -104,10 +105,11 @@ class Port {
     virtual void mad_dropped(bool vl15) = 0;
 };
 
-// The port that sends packets, and the static rate of their path.
+// The port that sends packets, the static rate of their path, and the QP that sends them.
 struct Outlet {
     Port& port;
     uint8_t static_rate = 0;
+    uint32_t qpn = 0;
 };
 
 }  // namespace pib::hca

@@ -38,8 +38,17 @@ void note_failure(QpServices& services, const QueuePair& qp, const WqeError& err
                                                .rnr_retry = qp.attr.rnr_retry});
 }
 
+bool is_receive(CompletionOpcode opcode) {
+    return opcode == CompletionOpcode::kRecv || opcode == CompletionOpcode::kRecvRdmaWithImm;
+}
+
 void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
     CqTable& cqs = services.parts().cqs;
+    services.trace_done({.qpn = next.qpn,
+                         .counter = next.completion.wqe_counter,
+                         .cqn = next.cqn,
+                         .status = static_cast<uint8_t>(next.completion.error.status),
+                         .is_send = !is_receive(next.completion.opcode)});
     if (!cqs.post(next.cqn, next.completion, next.solicited, next.patient) && qp != nullptr &&
         !qp->reported.fatal) {
         cq_failed(services, next.cqn);
@@ -101,6 +110,8 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     qp.window.pop();
     if (signalled || failed) {
         post_send(services, qp, counter, opcode, byte_count, error);
+    } else {
+        services.trace_done({.qpn = qp.qpn, .counter = counter});
     }
 }
 

@@ -33,7 +33,7 @@ class QpServices {
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
     // Path of a connected QP's packets.
     Outlet outlet_of(const QueuePair& qp) {
-        return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate};
+        return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate, .qpn = qp.qpn};
     }
 
     QpTable& qps() { return qps_; }
@@ -52,15 +52,26 @@ class QpServices {
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
-    // For the trace: an entry copied from a queue.
-    void trace_send(const QueuePair& qp, std::span<const uint8_t> wqe) {
+    // For the trace: a WQE copied from a queue, and its end.
+    void trace_send(const QueuePair& qp, const SendRequest& request, std::span<const uint8_t> wqe) {
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
-            trace->send_wqe(host().now_ns(), qp.qpn, qp.sq.consumer, wqe);
+            trace->send_wqe(host().now_ns(),
+                            {.qpn = qp.qpn,
+                             .counter = request.counter,
+                             .psn = request.psn_first.value(),
+                             .packets = request.packets},
+                            wqe);
         }
     }
     void trace_recv(const QueuePair& qp) {
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
-            trace->recv_wqe(host().now_ns(), qp.qpn, qp.resp.recv.counter, qp.resp.recv.bytes);
+            const ReceiveRequest& recv = qp.resp.recv;
+            trace->recv_wqe(host().now_ns(), {.qpn = qp.qpn, .counter = recv.counter}, recv.bytes);
+        }
+    }
+    void trace_done(const TracedCompletion& completion) {
+        if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
+            trace->completion(host().now_ns(), completion);
         }
     }
 

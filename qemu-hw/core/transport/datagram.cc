@@ -82,7 +82,7 @@ bool Datagram::fetch(QueuePair& qp) {
         return false;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next, .packets = 1};
-    services_.trace_send(qp, place);
+    services_.trace_send(qp, request, place);
     const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
     if (wqe) {
         request.wqe = *wqe;
@@ -177,7 +177,8 @@ Sent Datagram::send_front(QueuePair& qp) {
             services_.scheduler().add_copied(multicast_in(qp.port(), *view) * wqe.data.length);
         }
     };
-    const Outlet to{.port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate};
+    const Outlet to{
+        .port = port, .static_rate = std::get<DatagramOp>(wqe.op).av.static_rate, .qpn = qp.qpn};
     return send_packet(to, out, wqe.data.length, fill, copy_to_members, qp.type == QpType::kSmi);
 }
 

@@ -33,7 +33,8 @@ inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, 
             .sl = headers.lrh.sl.value(),
             .vl15 = vl15,
             .bytes = static_cast<uint32_t>(bytes),
-            .static_rate = to.static_rate};
+            .static_rate = to.static_rate,
+            .qpn = to.qpn};
 }
 
 // Writes one packet to its room and sends it. `fill` writes the payload into its place and returns

@@ -108,7 +108,6 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
         return nullptr;
     }
     SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
-    services.trace_send(qp, place);
     const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
     if (wqe) {
         request.wqe = *wqe;
@@ -126,6 +125,7 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
         placed.ssn = placed.wqe.is_local() ? qp.req.ssn : ++qp.req.ssn;
         qp.req.next = placed.psn_end();
     }
+    services.trace_send(qp, placed, place);
     return &placed;
 }
 

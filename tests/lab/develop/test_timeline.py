@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Time lines: entries and completions become tracks, slices and arrows of Chrome's JSON trace format."""
+"""Time lines: entries of a trace become tracks, slices and arrows of Chrome's JSON trace format."""
 
 import itertools
 import json
@@ -7,33 +7,55 @@ import json
 from lab.develop import timeline, trace_words
 
 WRITE = "0201010000000000" + "00" * 24          # RDMA_WRITE, one SGE
+READ = "0401010000000000" + "00" * 24
 RECEIVE = "01000000" + "00" * 28
+ACK, WRITE_FIRST, WRITE_LAST, SEND_FIRST, SEND_LAST, SEND_ONLY, READ_REQUEST = (
+    0x11, 0x06, 0x08, 0x00, 0x02, 0x04, 0x0c)
 
 
-def wqe(ns, counter, qpn=0x41, kind="send-wqe"):
-    return {"time_ns": ns, "kind": kind, "qpn": qpn, "counter": counter,
-            "bytes": WRITE if kind == "send-wqe" else RECEIVE}
+def entries(*of):
+    """With the sequence numbers from 0."""
+    return [{"sequence": sequence, **entry} for sequence, entry in enumerate(of)]
 
 
-def packet(ns, way="out", text="LRH"):
-    return {"time_ns": ns, "kind": f"packet-{way}", "port": 1, "length": 300, "text": text}
+def wqe(ns, counter, psn, packets, qpn=0x41, data=WRITE):
+    return {"time_ns": ns, "kind": "send-wqe", "qpn": qpn, "counter": counter, "psn": psn, "packets": packets,
+            "bytes": data}
 
 
-def command(ns, **more):
-    return {"time_ns": ns, "kind": "command", "opcode": 0x40, "id": 7, "object": 0, "status": 0, "result": 3, **more}
+def sent(ns, psn, opcode, qpn=0x41):
+    return {"time_ns": ns, "kind": "packet-out", "port": 1, "length": 300, "qpn": qpn, "opcode": opcode, "psn": psn,
+            "dest_qpn": 0x50, "text": f"psn {psn}"}
 
 
-def cqe(ns, counter, opcode="RDMA_WRITE", qpn=0x41, status="IBV_WC_SUCCESS"):
-    return timeline.Cqe(cqn=3, time_ns=ns, qpn=qpn, counter=counter, opcode=opcode, bytes=0, status=status)
+def arrived(ns, psn, opcode, qpn=0x41):
+    return {"time_ns": ns, "kind": "packet-in", "port": 1, "length": 30, "opcode": opcode, "psn": psn, "dest_qpn": qpn,
+            "text": f"in {psn}"}
+
+
+def done(ns, counter, packet=None, cqn=3, queue="send", status=0):
+    return {"time_ns": ns, "kind": f"{queue}-done", "qpn": 0x41, "counter": counter, "status": status,
+            **({} if cqn is None else {"cqn": cqn}), **({} if packet is None else {"packet": packet})}
+
+
+def command(begin, end, **more):
+    return {"time_ns": end, "kind": "command", "fetched_ns": begin, "opcode": 0x40, "id": 7, "object": 0, "status": 0,
+            "result": 3, **more}
+
+
+# Two WRITEs that overlap, the first one of two packets; one ACK completes both.
+TWO_WRITES = entries(
+    wqe(1000, 8, 0xffffff, 2), sent(1100, 0xffffff, WRITE_FIRST), sent(1200, 0, WRITE_LAST),
+    wqe(1300, 9, 1, 1), sent(1400, 1, WRITE_LAST), arrived(9000, 1, ACK), done(9100, 8, 5), done(9200, 9, 5))
 
 
 class Drawn:
-    """A time line, read again from its JSON, after checks that hold for each. looks: entries and CQEs of each."""
+    """A time line, read again from its JSON, after checks that hold for each."""
 
-    def __init__(self, *looks):
+    def __init__(self, found):
         line = timeline.Timeline("vm1", trace_words.Words())
-        for entries, cqes in looks:
-            line.add(entries, cqes)
+        for entry in found:
+            line.add(entry)
         self.document = json.loads(json.dumps(line.document()))
         self.events = self.document["traceEvents"]
         self.names = {(event["name"], event["pid"], event["tid"]): event["args"]["name"]
@@ -49,11 +71,6 @@ class Drawn:
     def rows(self):
         return [self.row(event) for event in self.slices]
 
-    def work(self):
-        """Duration in us, counter and status of the slices of WQEs."""
-        return [(event["dur"], event["args"]["WQE"], event["args"].get("status")) for event in self.slices
-                if event["name"] in ("RDMA_WRITE", "RECEIVE")]
-
     def check_slices(self):
         by_row = {}
         for event in self.slices:
@@ -64,12 +81,12 @@ class Drawn:
                 assert one["ts"] + one["dur"] < other["ts"]     # so that an arrow's point is in one of them
 
     def check_arrows(self):
-        """Each has both ends, leads on in time, and is tied to slices that begin there."""
+        """Each has both ends, goes on in time, and is tied to a slice at each of its points."""
         for points in self.arrows().values():
-            assert [event["ph"] for event in points] == ["s", "f"]
-            assert points[0]["ts"] < points[1]["ts"]
-            for point in points:
-                assert self.at(point)["ts"] == point["ts"]
+            assert [event["ph"] for event in points] == ["s", *["t"] * (len(points) - 2), "f"]
+            assert points == sorted(points, key=lambda event: event["ts"])
+            for event in points:
+                assert self.at(event)["ts"] == event["ts"]
 
     def at(self, point):
         return next(event for event in self.slices if (event["pid"], event["tid"]) == (point["pid"], point["tid"])
@@ -78,91 +95,97 @@ class Drawn:
     def arrows(self):
         found = {}
         for event in self.events:
-            if event["ph"] in "sf":
+            if event["ph"] in "stf":
                 found.setdefault(event["id"], []).append(event)
         return found
 
-    def ends(self):
-        """The WQEs' counters at the ends of the arrows."""
-        return [[self.at(point)["args"]["WQE"] for point in points] for points in self.arrows().values()]
+    def paths(self):
+        """The names of what each arrow leads through."""
+        return [[self.at(point)["name"] for point in points] for points in self.arrows().values()]
 
 
-def test_commands_have_names_and_answers():
-    drawn = Drawn(([command(1_000_500), command(1_004_000, status=3, rule="6.13.2", result=0x060d02,
-                                                reason="log_depth 31 at byte 24, at most 22")], []))
-    assert [(event["ts"], event["name"]) for event in drawn.slices] == [
-        (1000.5, "CREATE_CQ"), (1004.0, "CREATE_CQ refused")]
+def test_a_command_lasts_from_its_fetch_to_its_completion():
+    drawn = Drawn(entries(command(1_000_500, 1_003_500), command(1_004_000, 1_005_000, status=3, rule="6.13.2",
+                                                                  reason="log_depth 31 at byte 24, at most 22")))
+    assert [(event["ts"], event["dur"], event["name"]) for event in drawn.slices] == [
+        (1000.5, 3.0, "CREATE_CQ"), (1004.0, 1.0, "CREATE_CQ refused")]
     assert drawn.rows() == [("vm1 commands", "commands")] * 2
     assert drawn.slices[0]["args"] == {"id": 7, "object": 0, "answer": "OK, 0x3"}
-    assert drawn.slices[1]["args"]["answer"] == (
-        "log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2) -> BAD_PARAM")
+    assert drawn.slices[1]["args"]["answer"] == "BAD_PARAM: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
 
 
-def test_wqes_last_until_their_cqes_and_arrows_lead_there():
-    drawn = Drawn(([wqe(1000, 8), wqe(1300, 9), packet(1400), packet(1500, "in")], [cqe(9100, 8), cqe(9200, 9)]))
-    assert drawn.work() == [(8.1, 8, "IBV_WC_SUCCESS"), (7.9, 9, "IBV_WC_SUCCESS")]
-    assert drawn.ends() == [[8, 8], [9, 9]]
-    assert sorted(set(drawn.rows())) == [("vm1 CQ 3", "CQEs"), ("vm1 QP 0x41", "send"), ("vm1 QP 0x41", "send 2"),
-                                         ("vm1 port 1", "in"), ("vm1 port 1", "out")]
+def test_arrows_lead_from_wqes_through_their_packets_to_their_cqes():
+    drawn = Drawn(TWO_WRITES)
+    assert drawn.paths() == [["RDMA_WRITE", "psn 16777215", "psn 0", "in 1", "SUCCESS"],
+                             ["RDMA_WRITE", "psn 1", "in 1", "SUCCESS"]]
+    writes = [event for event in drawn.slices if event["name"] == "RDMA_WRITE"]
+    assert [(event["ts"], event["dur"], event["args"]["status"]) for event in writes] == [
+        (1.0, 8.1, "SUCCESS"), (1.3, 7.9, "SUCCESS")]
 
 
-def test_rows_are_used_again():
-    drawn = Drawn(([wqe(1000, 8), wqe(3000, 9)], [cqe(2000, 8), cqe(4000, 9)]))
-    assert {row for row in drawn.rows() if row[0] == "vm1 QP 0x41"} == {("vm1 QP 0x41", "send")}
+def test_wqes_that_overlap_lie_in_two_rows():
+    rows = Drawn(TWO_WRITES).rows()
+    assert sorted(set(rows)) == [("vm1 CQ 3", "CQEs"), ("vm1 QP 0x41", "send"), ("vm1 QP 0x41", "send 2"),
+                                 ("vm1 port 1", "in"), ("vm1 port 1", "out")]
 
 
-def test_a_cqe_that_is_seen_twice_counts_once():
-    drawn = Drawn(([wqe(1000, 8)], []), ([packet(5000)], [cqe(2000, 8)]), ([packet(9000)], [cqe(2000, 8)]))
-    assert drawn.work() == [(1.0, 8, "IBV_WC_SUCCESS")]
-    assert len(drawn.arrows()) == 1
-    assert drawn.rows().count(("vm1 CQ 3", "CQEs")) == 1
+def test_a_packet_of_another_qp_or_another_psn_is_on_no_path():
+    drawn = Drawn(entries(wqe(1000, 8, 10, 2), sent(1100, 10, WRITE_FIRST, qpn=0x42), sent(1200, 12, WRITE_FIRST),
+                          sent(1250, 10, ACK), arrived(1300, 10, ACK), arrived(1350, 10, SEND_ONLY), done(1400, 8)))
+    assert drawn.paths() == [["RDMA_WRITE", "SUCCESS"]]
 
 
-def test_sends_without_a_cqe_end_with_a_later_one_of_their_queue():
-    drawn = Drawn(([wqe(1000, 0xffffffff), wqe(1100, 0), wqe(1200, 1), wqe(1300, 0, qpn=0x42)], [cqe(3000, 0)]))
-    assert drawn.work() == [(2.0, 0xffffffff, "not seen; complete at WQE 0"), (1.9, 0, "IBV_WC_SUCCESS"),
-                            (1.8, 1, None), (1.7, 0, None)]
+def test_responses_of_a_read_are_on_its_path():
+    drawn = Drawn(entries(wqe(1000, 0, 20, 2, data=READ), sent(1100, 20, READ_REQUEST), arrived(2000, 20, 0x0d),
+                          arrived(2100, 21, 0x0f), done(2200, 0, 3)))
+    assert drawn.paths() == [["RDMA_READ", "psn 20", "in 20", "in 21", "SUCCESS"]]
 
 
-def test_receives_complete_by_themselves():
-    drawn = Drawn(([wqe(1000, 8, kind="recv-wqe"), wqe(1100, 9, kind="recv-wqe"), wqe(1200, 9)],
-                   [cqe(3000, 9, "RECV_RDMA_WITH_IMM", status="IBV_WC_LOC_LEN_ERR")]))
-    assert drawn.ends() == [[9, 9]]
-    assert sorted(drawn.work()) == [(1.8, 9, None), (1.9, 9, "IBV_WC_LOC_LEN_ERR"), (2.0, 8, None)]
+def test_a_receive_begins_with_the_packet_that_caused_it():
+    receive = {"time_ns": 1010, "kind": "recv-wqe", "qpn": 0x41, "counter": 2, "bytes": RECEIVE, "packet": 0}
+    drawn = Drawn(entries(arrived(1000, 5, SEND_FIRST), receive, arrived(2000, 6, SEND_LAST),
+                          done(2010, 2, 2, queue="recv"), arrived(3000, 7, SEND_ONLY)))
+    assert drawn.paths() == [["in 5", "RECEIVE", "in 6", "SUCCESS"]]
+    one = entries(arrived(1000, 5, SEND_ONLY), receive, done(1020, 2, 0, queue="recv"))
+    assert Drawn(one).paths() == [["in 5", "RECEIVE", "SUCCESS"]]
 
 
-def test_a_counter_that_comes_again_is_another_wqe():
-    drawn = Drawn(([wqe(1000, 0), wqe(7000, 0)], [cqe(2000, 0), cqe(8000, 0)]))
-    assert drawn.work() == [(1.0, 0, "IBV_WC_SUCCESS")] * 2
-    drawn = Drawn(([wqe(1000, 0), wqe(7000, 0)], [cqe(8000, 0)]))
-    assert drawn.work() == [(6.0, 0, "not seen"), (1.0, 0, "IBV_WC_SUCCESS")]
+def test_an_unsignalled_success_ends_with_its_ack():
+    drawn = Drawn(entries(wqe(1000, 8, 1, 1), sent(1100, 1, WRITE_LAST), arrived(2000, 1, ACK), done(2100, 8, 2, None)))
+    assert drawn.paths() == [["RDMA_WRITE", "psn 1", "in 1"]]
+    assert ("vm1 CQ 3", "CQEs") not in drawn.rows()
 
 
-def test_the_cqe_of_a_wqe_from_before_the_recording_is_shown_alone():
-    drawn = Drawn(([], [cqe(9000, 8, status="IBV_WC_WR_FLUSH_ERR")]))
-    assert [(drawn.row(event), event["name"]) for event in drawn.slices] == [
-        (("vm1 CQ 3", "CQEs"), "IBV_WC_WR_FLUSH_ERR")]
+def test_what_has_no_end_lasts_to_the_end_of_the_recording():
+    drawn = Drawn(entries(wqe(1000, 8, 1, 1), sent(5000, 1, WRITE_LAST)))
+    assert drawn.slices[0]["dur"] == 4.0
+    assert "status" not in drawn.slices[0]["args"]
+
+
+def test_a_wqe_that_never_completed_ends_where_its_counter_comes_again():
+    drawn = Drawn(entries(wqe(1000, 0, 1, 1), wqe(7000, 0, 9, 1), done(8000, 0)))
+    assert [(event["dur"], event["args"].get("end")) for event in drawn.slices if event["name"] == "RDMA_WRITE"] == [
+        (6.0, "it did not complete"), (1.0, None)]
+
+
+def test_lost_entries_end_what_was_open():
+    drawn = Drawn([*entries(wqe(1000, 8, 1, 1), sent(2000, 1, WRITE_LAST)), 40, {"sequence": 42, **done(9000, 8, 1)}])
+    assert drawn.document["otherData"] == {"node": "vm1", "entries": 3, "overwritten": 40}
+    assert drawn.slices[1]["args"]["end"] == "its end was not recorded"
+    assert drawn.paths() == [["RDMA_WRITE", "psn 1"]]
+
+
+def test_the_end_of_a_wqe_from_before_the_recording_is_shown_alone():
+    drawn = Drawn(entries(done(9000, 8, status=5)))
+    assert [(drawn.row(event), event["name"]) for event in drawn.slices] == [(("vm1 CQ 3", "CQEs"), "WR_FLUSH_ERR")]
     assert not drawn.arrows()
 
 
-def test_lost_entries_are_counted():
-    drawn = Drawn(([packet(1000), 40, packet(2000)], []))
-    assert drawn.document["otherData"] == {"node": "vm1", "entries": 2, "overwritten": 40}
-
-
 def test_a_recording_of_nothing_is_a_file_without_events():
-    assert Drawn(([], [])).document["traceEvents"] == []
+    assert Drawn([]).document["traceEvents"] == []
 
 
 def test_moments_at_the_same_time_lie_in_two_rows():
-    drawn = Drawn(([packet(1000), packet(1000), packet(1400)], []))
+    drawn = Drawn(entries(sent(1000, 1, WRITE_FIRST), sent(1000, 2, WRITE_LAST), sent(1400, 3, WRITE_LAST)))
     assert [(event["dur"], drawn.row(event)[1]) for event in drawn.slices] == [
         (0.001, "out"), (0.399, "out 2"), (0.001, "out")]
-
-
-def test_completions_have_the_number_of_their_cq_and_may_have_more_members():
-    objects = {"cqs": {"entries": [{"cqn": 3, "cqes": []}, {"cqn": 5, "cqes": [
-        {"time_ns": 7, "qpn": 65, "counter": 1, "opcode": "RECV", "bytes": 64, "status": "IBV_WC_SUCCESS",
-         "vector": 2}]}]}}
-    assert list(timeline.completions(objects)) == [
-        timeline.Cqe(cqn=5, time_ns=7, qpn=65, counter=1, opcode="RECV", bytes=64, status="IBV_WC_SUCCESS")]

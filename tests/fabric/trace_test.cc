@@ -1,0 +1,155 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The trace of two connected HCAs: what joins a work request, its packets and its completion.
+#include <algorithm>
+#include <catch2/catch_test_macros.hpp>
+#include <nlohmann/json.hpp>
+#include <vector>
+
+#include "rc_end.h"
+
+using namespace pib;
+using namespace pib::test;
+using nlohmann::json;
+
+namespace {
+
+hca::Config traced() {
+    hca::Config config;
+    config.trace_entries = 1024;
+    return config;
+}
+
+constexpr uint32_t kFirstPsn = 100;
+constexpr uint32_t kBytes = 8192;
+
+// Two guests whose HCAs record, and a connection between them.
+struct Connection {
+    Subnet subnet{2, default_link_mode(), Subnet::kSmallRing, traced()};
+    MiniSm sm{subnet, subnet.guest(0)};
+    RcEnds ends{subnet.guest(0), subnet.guest(1), kBytes};
+    RcEnd& a = ends.a;
+    RcEnd& b = ends.b;
+
+    Connection() {
+        sm.sweep();
+        hca::test::RcPath path;
+        path.sq_psn = path.rq_psn = kFirstPsn;
+        path.path_mtu = 3;  // 1024 bytes
+        path.timeout = 0;
+        ends.connect(sm, path);
+    }
+    // From a, to b.
+    void rdma(pib_hca_wqe_opcode opcode, uint32_t bytes, bool signalled = true) {
+        hca::test::SendWr request = remote_request(opcode, a.mr, b.mr, bytes);
+        request.flags = signalled ? request.flags : 0;
+        a.guest.driver.post_send(a.qp, request);
+    }
+    void send(uint32_t bytes) {
+        hca::test::SendWr request;
+        request.sges = {hca::test::MiniDriver::sge(a.mr, 0, bytes)};
+        a.guest.driver.post_send(a.qp, request);
+    }
+    // At b.
+    void receive(uint32_t bytes) {
+        const pib_hca_sge sge = hca::test::MiniDriver::sge(b.mr, 0, bytes);
+        b.guest.driver.post_recv(b.qp, {&sge, 1});
+    }
+};
+
+// The entries of this kind at one end: of its QP, or packets to it.
+std::vector<json> entries(const RcEnd& end, std::string_view kind) {
+    std::vector<json> found;
+    for (const json& entry : json::parse(end.guest.device->trace())) {
+        const char* const key = kind == "packet-in" ? "dest_qpn" : "qpn";
+        if (entry.at("kind") == kind && entry.value(key, 0u) == end.qp.qpn) {
+            found.push_back(entry);
+        }
+    }
+    return found;
+}
+
+// The values of one member.
+std::vector<uint64_t> values(const std::vector<json>& entries, const char* member) {
+    std::vector<uint64_t> found;
+    for (const json& entry : entries) {
+        found.push_back(entry.value(member, UINT64_MAX));
+    }
+    return found;
+}
+
+}  // namespace
+
+TEST_CASE("trace: a WRITE has its PSNs, its packets the sender, its end the ACK") {
+    Connection c;
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 3000);
+    c.subnet.settle();
+    const auto wqes = entries(c.a, "send-wqe");
+    REQUIRE(wqes.size() == 1);
+    CHECK(wqes[0].at("psn") == kFirstPsn);
+    CHECK(wqes[0].at("packets") == 3);
+    CHECK(values(entries(c.a, "packet-out"), "psn") == std::vector<uint64_t>{100, 101, 102});
+    const auto acks = entries(c.a, "packet-in");
+    REQUIRE(acks.size() == 1);
+    const auto ends = entries(c.a, "send-done");
+    REQUIRE(ends.size() == 1);
+    CHECK(ends[0].at("counter") == 0);
+    CHECK(ends[0].at("cqn") == c.a.cq.cqn);
+    CHECK(ends[0].at("status") == 0);
+    CHECK(ends[0].at("packet") == acks[0].at("sequence"));
+    // The other end: an answer has its sender too, and a WRITE has no completion.
+    CHECK(values(entries(c.b, "packet-out"), "opcode") ==
+          std::vector<uint64_t>{ib::opcode::kAcknowledge});
+    CHECK(entries(c.b, "recv-done").empty());
+}
+
+TEST_CASE("trace: a receive WQE and its end name the packets that caused them") {
+    Connection c;
+    c.receive(kBytes);
+    c.send(2000);
+    c.subnet.settle();
+    const auto packets = values(entries(c.b, "packet-in"), "sequence");
+    REQUIRE(packets.size() == 2);
+    CHECK(values(entries(c.b, "recv-wqe"), "packet") == std::vector{packets[0]});
+    const auto ends = entries(c.b, "recv-done");
+    CHECK(values(ends, "packet") == std::vector{packets[1]});
+    CHECK(values(ends, "cqn") == std::vector<uint64_t>{c.b.cq.cqn});
+    // The sender's WQE was posted by the driver: no packet is its cause.
+    CHECK(values(entries(c.a, "send-wqe"), "packet") == std::vector{UINT64_MAX});
+}
+
+TEST_CASE("trace: a READ has the PSNs of its responses; an unsignalled success has no CQ") {
+    Connection c;
+    c.rdma(PIB_HCA_WQE_RDMA_READ, 2048, false);
+    c.subnet.settle();
+    CHECK(values(entries(c.a, "send-wqe"), "packets") == std::vector<uint64_t>{2});
+    CHECK(values(entries(c.a, "packet-in"), "psn") == std::vector<uint64_t>{100, 101});
+    const auto ends = entries(c.a, "send-done");
+    REQUIRE(ends.size() == 1);
+    CHECK_FALSE(ends[0].contains("cqn"));
+}
+
+TEST_CASE("trace: errors have their status, and a flush no packet") {
+    Connection c;
+    c.receive(8);
+    c.send(2000);
+    c.send(8);
+    c.subnet.settle();
+    CHECK(values(entries(c.a, "send-done"), "status") ==
+          std::vector<uint64_t>{PIB_HCA_WC_REM_INV_REQ_ERR, PIB_HCA_WC_WR_FLUSH_ERR});
+    CHECK(values(entries(c.b, "recv-done"), "status") ==
+          std::vector<uint64_t>{PIB_HCA_WC_LOC_LEN_ERR});
+}
+
+TEST_CASE("trace: a command begins before it ends") {
+    Connection c;
+    const json trace = json::parse(c.a.guest.device->trace());
+    const auto commands = std::ranges::count_if(
+        trace, [](const json& entry) { return entry.at("kind") == "command"; });
+    CHECK(commands > 5);
+    for (const json& entry : trace) {
+        if (entry.at("kind") == "command") {
+            CHECK(entry.at("fetched_ns") <= entry.at("time_ns"));
+            CHECK(entry.at("fetched_ns") != 0);
+        }
+    }
+}

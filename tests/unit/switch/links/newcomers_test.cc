@@ -8,10 +8,13 @@
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <memory>
 #include <vector>
 
 #include "free_port.h"
+#include "links/connection.h"
 #include "socket_hca.h"
+#include "test_fabric.h"
 
 namespace pib::test {
 namespace {
@@ -34,7 +37,45 @@ UniqueFd connect_as(uid_t user, const std::string& path) {
     return fd ? std::move(*fd) : UniqueFd();
 }
 
+struct Host final : fabric::ConnectionHost {
+    fabric::Poller epoll;
+    fabric::Poller& poller() override { return epoll; }
+    [[nodiscard]] bool shares_memory() const override { return false; }
+    void schedule(fabric::Connection&) override {}
+    void make_busy(fabric::Connection&) override {}
+    bool may_handshake() override { return true; }
+    void close(fabric::Connection&) override {}
+    void note(const std::string&, bool) override {}
+};
+
+// A connection that has come at this time and says nothing.
+std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::uint64_t at_ns) {
+    int ends[2] = {-1, -1};
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
+    const UniqueFd peer(ends[1]);
+    return std::make_unique<fabric::Connection>(
+        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw),
+        fabric::Connection::Socket{.fd = UniqueFd(ends[0]), .tls = nullptr}, at_ns);
+}
+
 }  // namespace
+
+TEST_CASE("newcomers: a connection without HELLO is overdue after 10 s") {
+    constexpr std::uint64_t kSecond = 1'000'000'000;
+    Host host;
+    fabric::Switch sw(TestFabric::default_config());
+    fabric::Newcomers newcomers;
+    CHECK(newcomers.next_deadline() == UINT64_MAX);
+    const auto first = silent(host, sw, 5 * kSecond), second = silent(host, sw, 6 * kSecond);
+    newcomers.add(*first);
+    newcomers.add(*second);
+    CHECK(newcomers.next_deadline() == 15 * kSecond);
+    CHECK(newcomers.overdue(15 * kSecond - 1) == nullptr);
+    CHECK(newcomers.overdue(15 * kSecond) == first.get());
+    newcomers.remove(*first);
+    CHECK(newcomers.overdue(15 * kSecond) == nullptr);
+    CHECK(newcomers.overdue(16 * kSecond) == second.get());
+}
 
 TEST_CASE("newcomers: silent connections of one origin take no place of another origin") {
     if (!have_program()) {

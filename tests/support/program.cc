@@ -56,10 +56,8 @@ std::string text_of(std::FILE* file) {
     return text;
 }
 
-}  // namespace
-
-bool eventually(const std::function<bool()>& done) {
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(60);
+bool within(std::chrono::milliseconds limit, const std::function<bool()>& done) {
+    const auto end = std::chrono::steady_clock::now() + limit;
     while (std::chrono::steady_clock::now() < end) {
         if (done()) {
             return true;
@@ -69,11 +67,18 @@ bool eventually(const std::function<bool()>& done) {
     return false;
 }
 
+}  // namespace
+
+bool eventually(const std::function<bool()>& done) {
+    return within(kOnlyAHangTakesIt, done);
+}
+
 bool have_program() {
     return ::getenv("PIB_SWITCH") != nullptr;
 }
 
-Ended run_program(std::vector<std::string> words, const std::string& input) {
+Ended run_program(std::vector<std::string> words, const std::string& input,
+                  std::chrono::milliseconds limit) {
     const File in = temporary_file(), out = temporary_file(), err = temporary_file();
     REQUIRE(std::fwrite(input.data(), 1, input.size(), in.get()) == input.size());
     std::rewind(in.get());
@@ -87,7 +92,10 @@ Ended run_program(std::vector<std::string> words, const std::string& input) {
         become(argv, 0);
     }
     int status = 0;
-    REQUIRE(::waitpid(child, &status, 0) == child);
+    if (!within(limit, [&] { return ::waitpid(child, &status, WNOHANG) == child; })) {
+        ::kill(child, SIGKILL);
+        ::waitpid(child, &status, 0);
+    }
     return {.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1,
             .out = text_of(out.get()),
             .err = text_of(err.get())};

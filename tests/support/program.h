@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
+#include <chrono>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -15,18 +16,21 @@ namespace pib::test {
 
 using nlohmann::json;
 
-// Polls until `done`; false after a time so long that only a hang takes it.
+inline constexpr std::chrono::milliseconds kOnlyAHangTakesIt = std::chrono::minutes(1);
+
+// Polls until `done`; false after that time.
 bool eventually(const std::function<bool()>& done);
 
 bool have_program();
 
-// A run of the program that has ended by itself.
+// A run of the program that has ended, by itself or at the limit.
 struct Ended {
     int status = -1;  // exit status; -1: it was killed
     std::string out;
     std::string err;
 };
-Ended run_program(std::vector<std::string> words, const std::string& input = {});
+Ended run_program(std::vector<std::string> words, const std::string& input = {},
+                  std::chrono::milliseconds limit = kOnlyAHangTakesIt);
 
 // The program with its sockets in a directory of its own.
 class Program {

@@ -79,4 +79,12 @@ TEST_CASE("options: --help goes to stdout, and the status is 0") {
     CHECK(ended.err.empty());
 }
 
+TEST_CASE("options: a command line that serves ends at the limit, and not the test") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    const Ended ended = run_program({"--listen", "tcp:0"}, {}, std::chrono::milliseconds(500));
+    CHECK(ended.status == -1);
+}
+
 }  // namespace pib::test

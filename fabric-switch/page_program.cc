@@ -13,6 +13,8 @@
 #include <cstring>
 #include <filesystem>
 
+#include "base/address.h"
+
 namespace pib::fabric {
 namespace {
 
@@ -21,6 +23,12 @@ using Failure = std::unexpected<std::string>;
 bool is_program(const std::filesystem::path& path) {
     std::error_code error;
     return std::filesystem::is_regular_file(path, error) && ::access(path.c_str(), X_OK) == 0;
+}
+
+bool is_port(const std::string& text) {
+    std::uint16_t number = 0;
+    const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    return error == std::errc() && rest == text.data() + text.size();
 }
 
 // Beside pib-switch where both are installed; in a checkout above the build directory.
@@ -72,27 +80,18 @@ std::expected<std::vector<std::string>, std::string> page_options(const std::str
     if (!text.empty() && text.find_first_not_of("0123456789") == std::string::npos) {
         return page_options("127.0.0.1:" + text);
     }
-    const bool bracketed = text.starts_with('[');
-    const std::size_t end = bracketed ? text.find(']') : text.find(':');
-    if (bracketed && end == std::string::npos) {
-        return Failure("--http " + text + ": the address has no closing bracket");
-    }
-    const std::string address = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
-    std::string port = end == std::string::npos ? "" : text.substr(end + (bracketed ? 1 : 0));
-    if (address.empty() || (!port.empty() && port.front() != ':')) {
+    const auto place = HostPort::parse(text);
+    if (!place || place->host.empty()) {
         return Failure("--http " + text +
-                       ": expected ADDRESS, ADDRESS:PORT or PORT, as 127.0.0.1:8470");
+                       ": expected ADDRESS, ADDRESS:PORT or PORT, as 127.0.0.1:8470 or [::1]:8470");
     }
-    if (port.empty()) {
-        return std::vector<std::string>{"--address", address};
+    if (!place->port) {
+        return std::vector<std::string>{"--address", place->host};
     }
-    port.erase(0, 1);
-    std::uint16_t number = 0;
-    const auto [rest, error] = std::from_chars(port.data(), port.data() + port.size(), number);
-    if (error != std::errc() || rest != port.data() + port.size()) {
-        return Failure("--http " + text + ": the port is 0 to 65535, in brackets an IPv6 address");
+    if (!is_port(*place->port)) {
+        return Failure("--http " + text + ": the port is 0 to 65535");
     }
-    return std::vector<std::string>{"--address", address, "--port", port};
+    return std::vector<std::string>{"--address", place->host, "--port", *place->port};
 }
 
 std::expected<void, std::string> start_page(const std::string& http, const std::string& control) {

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -171,6 +172,24 @@ std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
 
 }  // namespace
 
+std::optional<HostPort> HostPort::parse(std::string_view text) {
+    const bool bracketed = text.starts_with('[');
+    const std::size_t end = bracketed ? text.find(']') : text.find(':');
+    if (bracketed && end == std::string_view::npos) {
+        return std::nullopt;
+    }
+    const auto host = bracketed ? text.substr(1, end - 1) : text.substr(0, end);
+    const auto rest = text.substr(std::min(end + (bracketed ? 1 : 0), text.size()));
+    if (rest.empty()) {
+        return HostPort{std::string(host), std::nullopt};
+    }
+    const auto port = rest.substr(1);
+    if (rest.front() != ':' || port.find(':') != std::string_view::npos) {
+        return std::nullopt;
+    }
+    return HostPort{std::string(host), std::string(port)};
+}
+
 std::expected<Address, std::string> Address::parse(std::string_view text) {
     constexpr std::string_view kUnixPrefix = "unix:", kTcpPrefix = "tcp:", kTlsPrefix = "tls:";
     if (text.starts_with(kUnixPrefix) && text.size() > kUnixPrefix.size()) {
@@ -178,17 +197,12 @@ std::expected<Address, std::string> Address::parse(std::string_view text) {
     }
     if (text.starts_with(kTcpPrefix) || text.starts_with(kTlsPrefix)) {
         const Kind kind = text.starts_with(kTlsPrefix) ? Kind::kTls : Kind::kTcp;
-        const auto rest = text.substr(kTcpPrefix.size());
-        const auto colon = rest.rfind(':');
-        if (colon == std::string_view::npos && !rest.empty()) {
-            return Address{kind, {}, {}, std::string(rest)};
+        const auto place = HostPort::parse(text.substr(kTcpPrefix.size()));
+        if (place && place->port && !place->port->empty()) {
+            return Address{kind, {}, place->host, *place->port};
         }
-        if (colon != std::string_view::npos && colon + 1 < rest.size()) {
-            auto host = rest.substr(0, colon);
-            if (host.starts_with('[') && host.ends_with(']')) {
-                host = host.substr(1, host.size() - 2);
-            }
-            return Address{kind, {}, std::string(host), std::string(rest.substr(colon + 1))};
+        if (place && !place->port && !place->host.empty()) {
+            return Address{kind, {}, {}, place->host};
         }
     }
     return std::unexpected(

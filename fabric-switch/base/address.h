@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 
 #include <expected>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,15 @@
 #include "base/unique_fd.h"
 
 namespace pib::fabric {
+
+// HOST:PORT or HOST, where an IPv6 address is in brackets.
+struct HostPort {
+    std::string host;
+    std::optional<std::string> port;
+
+    // nullopt: a bracket is not closed, or more than the port is behind the host.
+    [[nodiscard]] static std::optional<HostPort> parse(std::string_view text);
+};
 
 struct Address {
     enum class Kind { kUnix, kTcp, kTls };

@@ -429,7 +429,7 @@ def test_a_switch_starts_its_own_page(tmp_path):
 
 
 @pytest.mark.parametrize("http_option, said", [
-    (("--http", "127.0.0.1:70000"), "the port is 0 to 65535"), (("--http", "[::1"), "no closing bracket"),
+    (("--http", "127.0.0.1:70000"), "the port is 0 to 65535"), (("--http", "[::1"), "expected ADDRESS"),
     (("--http", ":80"), "expected ADDRESS"), (("--http", "[::1]80"), "expected ADDRESS")])
 def test_a_wrong_address_of_the_page_is_refused(tmp_path, http_option, said):
     running = switch_process.Switch(tmp_path, http_option)

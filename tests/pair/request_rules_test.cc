@@ -5,6 +5,7 @@
 #include <set>
 #include <string>
 
+#include "base/rule_number.h"
 #include "key_requests.h"
 #include "memory/key_check.h"
 #include "pair.h"
@@ -247,11 +248,6 @@ constexpr Case kCases[] = {
     {Rule::kPeerResponse, "the peer's response does not match the request", forge_response},
 };
 
-std::string manual_text(Rule rule) {
-    return " (manual " + std::to_string(section_of(rule)) + "." +
-           std::to_string(subsection_of(rule)) + " rule " + std::to_string(number_of(rule)) + ")";
-}
-
 }  // namespace
 
 TEST_CASE("a work request that breaks a rule has the rule, and its field, as the reason") {
@@ -266,7 +262,7 @@ TEST_CASE("a work request that breaks a rule has the rule, and its field, as the
         const std::string who =
             (r.hca == &r.pair.a ? "send WQE 0 of QP " : "receive WQE 0 of QP ") +
             std::to_string(r.qp->qpn);
-        const std::string reason = one.text + manual_text(one.rule);
+        const std::string reason = one.text + citation(one.rule);
         CHECK(text_of(*refusal) == who + " refused: " + reason);
         CHECK(r.hca->host.last_guest_error == "pib-hca: " + text_of(*refusal));
         CHECK(r.hca->journal.json(0).find("\"reason\":\"" + reason + "\"") != std::string::npos);

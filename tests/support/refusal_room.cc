@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <string>
 
-#include "rules/rule_table.h"
+#include "base/rule_number.h"
 
 namespace pib::hca::test {
 
@@ -26,11 +26,6 @@ std::string without_id(const std::string& line) {
         return line;
     }
     return line.substr(who.size(), at - who.size()) + line.substr(after);
-}
-
-std::string manual_text(Rule rule) {
-    return " (manual " + std::to_string(section_of(rule)) + "." +
-           std::to_string(subsection_of(rule)) + " rule " + std::to_string(number_of(rule)) + ")";
 }
 
 }  // namespace
@@ -64,22 +59,17 @@ Config strict_config(Strictness strictness) {
     return config;
 }
 
-std::string number_text(Rule rule) {
-    return std::to_string(section_of(rule)) + "." + std::to_string(subsection_of(rule)) + "." +
-           std::to_string(number_of(rule));
-}
-
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases) {
     std::set<std::string> named;
     for (const RefusalCase& one : cases) {
-        CAPTURE(number_text(one.rule), one.text);
+        CAPTURE(dotted_number(one.rule), one.text);
         RefusalRoom room(one.config());
         const CommandOutcome outcome = one.provoke(room);
         CHECK(outcome.status == static_cast<uint8_t>(status_of(one.rule)));
         const std::string& line = room.host.last_guest_error;
-        CHECK(without_id(line) == one.text + manual_text(one.rule));
+        CHECK(without_id(line) == one.text + citation(one.rule));
         const std::string rule = last_rule(*room.device);
-        CHECK(rule == number_text(one.rule) + line.substr(line.find(' ')));
+        CHECK(rule == dotted_number(one.rule) + line.substr(line.find(' ')));
         named.insert(rule.substr(0, rule.find(' ')));
     }
     return named;
@@ -88,13 +78,13 @@ std::set<std::string> check_refusals(std::span<const RefusalCase> cases) {
 std::set<std::string> check_accesses(std::span<const AccessCase> cases) {
     std::set<std::string> named;
     for (const AccessCase& one : cases) {
-        CAPTURE(number_text(one.rule), one.text);
+        CAPTURE(dotted_number(one.rule), one.text);
         RefusalRoom room(refusal_config());
         const unsigned before = room.host.guest_errors;
         one.provoke(room);
         CHECK(room.host.guest_errors > before);
         const std::string rule = last_rule(*room.device);
-        CHECK(rule == number_text(one.rule) + " " + one.text + manual_text(one.rule));
+        CHECK(rule == dotted_number(one.rule) + " " + one.text + citation(one.rule));
         named.insert(rule.substr(0, rule.find(' ')));
     }
     return named;
@@ -103,13 +93,13 @@ std::set<std::string> check_accesses(std::span<const AccessCase> cases) {
 std::set<std::string> check_misuses(std::span<const MisuseCase> cases) {
     std::set<std::string> named;
     for (const MisuseCase& one : cases) {
-        CAPTURE(number_text(one.rule), one.text);
+        CAPTURE(dotted_number(one.rule), one.text);
         RefusalRoom room(strict_config());
         CHECK(last_rule(*room.device).empty());
         one.provoke(room);
         const std::string rule = last_rule(*room.device);
-        CHECK(rule.starts_with(number_text(one.rule) + " "));
-        CHECK(rule.ends_with(one.text + manual_text(one.rule)));
+        CHECK(rule.starts_with(dotted_number(one.rule) + " "));
+        CHECK(rule.ends_with(one.text + citation(one.rule)));
         REQUIRE(room.host.warnings.size() >= 2);
         const std::string& line = room.host.warnings[room.host.warnings.size() - 2];
         CHECK("pib-hca:" + rule.substr(rule.find(' ')) == line);

@@ -157,8 +157,6 @@ std::span<const RefusalCase> queue_refusals();
 std::span<const RefusalCase> qp_refusals();
 std::span<const MisuseCase> misuses();  // strict_rules_test.cc
 
-// "6.13.2"
-std::string number_text(Rule rule);
 // Provokes each refusal on a new device; checks the status, the line that is printed, and that the
 // property `objects` has the same. Returns the rules that devices have named.
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases);

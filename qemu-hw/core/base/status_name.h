@@ -3,8 +3,8 @@
 #pragma once
 
 #include <array>
-#include <cstddef>
 
+#include "base/name_table.h"
 #include "base/status.h"
 
 namespace pib::hca {
@@ -36,9 +36,7 @@ inline constexpr std::array<const char*, 22> kStatusNames = {
 };
 
 constexpr const char* status_name(WcStatus status) {
-    const auto number = static_cast<size_t>(status);
-    const char* name = number < kStatusNames.size() ? kStatusNames[number] : nullptr;
-    return name != nullptr ? name : "?";
+    return name_at(kStatusNames, status);
 }
 
 }  // namespace pib::hca

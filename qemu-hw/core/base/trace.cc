@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "base/json.h"
+#include "base/rule_number.h"
 #include "ib/wire/dump.h"
 #include "ib/wire/packet.h"
 
@@ -142,9 +143,7 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
         return;
     }
     // A refused command's result is the number of the rule that it breaks.
-    const uint32_t rule = entry.number;
-    out.member("rule", std::to_string(rule >> 16) + "." + std::to_string(rule >> 8 & 0xff) + "." +
-                           std::to_string(rule & 0xff));
+    out.member("rule", dotted_number(static_cast<Rule>(entry.number)));
     out.member("reason", std::string(reason.begin(), reason.end()));
 }
 

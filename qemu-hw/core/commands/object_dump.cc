@@ -5,6 +5,7 @@
 #include <array>
 
 #include "base/json.h"
+#include "base/name_table.h"
 #include "base/status_name.h"
 #include "port/hca_port.h"
 #include "qp/qp.h"
@@ -25,11 +26,6 @@ constexpr std::array<const char*, 12> kCompletions = {
     "SEND",    "RDMA_WRITE", "RDMA_READ", "CMP_SWAP",     "FETCH_ADD",       "LOCAL_INV",
     "BIND_MW", "REG_MR",     "FLUSH",     "ATOMIC_WRITE", "MASKED_CMP_SWAP", "MASKED_FETCH_ADD"};
 constexpr uint32_t kDumpedRequests = 8;  // a QP's window may have more
-
-template <size_t N>
-const char* name_of(const std::array<const char*, N>& names, size_t value) {
-    return value < N ? names[value] : "?";
-}
 
 // A list of objects that stops at kDumpedObjects.
 class List {
@@ -75,7 +71,7 @@ void dump_window(JsonWriter& out, const SendWindow& window) {
         const SendRequest& request = window.at(n);
         out.begin_object();
         out.member("counter", request.counter);
-        out.member("opcode", name_of(kRequests, static_cast<size_t>(request.wqe.opcode)));
+        out.member("opcode", name_at(kRequests, request.wqe.opcode));
         out.member("bytes", request.wqe.data.length);
         out.member("psn", request.psn_first.value());
         out.member("packets", request.packets);
@@ -86,10 +82,9 @@ void dump_window(JsonWriter& out, const SendWindow& window) {
 }
 
 const char* completion_name(CompletionOpcode opcode) {
-    return opcode == CompletionOpcode::kRecv ? "RECV"
-           : opcode == CompletionOpcode::kRecvRdmaWithImm
-               ? "RECV_RDMA_WITH_IMM"
-               : name_of(kCompletions, static_cast<size_t>(opcode));
+    return opcode == CompletionOpcode::kRecv              ? "RECV"
+           : opcode == CompletionOpcode::kRecvRdmaWithImm ? "RECV_RDMA_WITH_IMM"
+                                                          : name_at(kCompletions, opcode);
 }
 
 void dump_completions(JsonWriter& out, const PastCompletions& past) {
@@ -155,7 +150,7 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
     out.member("max_rd_atomic", qp.attr.max_rd_atomic);
     out.member("max_dest_rd_atomic", qp.attr.max_dest_rd_atomic);
     out.hex("access", qp.attr.access_flags);
-    out.member("path_mig_state", name_of(kMigration, static_cast<size_t>(qp.attr.path_mig_state)));
+    out.member("path_mig_state", name_at(kMigration, qp.attr.path_mig_state));
     dump_path(out, "path", qp.attr.av, qp.attr.port, qp.attr.pkey_index);
     dump_path(out, "alt_path", qp.attr.alt_av, qp.attr.alt_port, qp.attr.alt_pkey_index);
     dump_requester(out, qp);
@@ -167,8 +162,8 @@ void dump_qp(JsonWriter& out, const QueuePair& qp) {
     static constexpr std::array<const char*, 11> kTypes = {
         "SMI", "GSI", "RC", "UC", "UD", "?", "?", "?", "?", "XRC_INI", "XRC_TGT"};
     out.member("qpn", qp.qpn);
-    out.member("type", name_of(kTypes, static_cast<size_t>(qp.type)));
-    out.member("state", name_of(kStates, static_cast<size_t>(qp.state)));
+    out.member("type", name_at(kTypes, qp.type));
+    out.member("state", name_at(kStates, qp.state));
     out.member("pd", qp.pd);
     out.member("send_cq", qp.send_cq);
     out.member("recv_cq", qp.recv_cq);
@@ -206,7 +201,7 @@ void dump_cqs(JsonWriter& out, CqTable& cqs) {
             out.member("depth", 1u << cq.log_depth);
             out.member("producer", cq.producer);
             out.member("consumer", cq.consumer);
-            out.member("armed", name_of(kArms, static_cast<size_t>(cq.arm)));
+            out.member("armed", name_at(kArms, cq.arm));
             out.member("error", cq.error);
             out.member("users", cq.users);
             dump_completions(out, cq.past);

@@ -8,6 +8,7 @@
 #include <iterator>
 
 #include "base/json.h"
+#include "base/rule_number.h"
 #include "pib_hca_hw.h"
 #include "rules/rule_table.h"
 
@@ -121,14 +122,6 @@ std::string subject_text(const Refusal& refusal, const RuleText& rule) {
            std::to_string(refusal.id);
 }
 
-std::string section_text(Rule rule) {
-    return std::to_string(section_of(rule)) + "." + std::to_string(subsection_of(rule));
-}
-
-std::string manual_text(Rule rule) {
-    return " (manual " + section_text(rule) + " rule " + std::to_string(number_of(rule)) + ")";
-}
-
 Refusal refusal_of(const FailedRequest& request) {
     return {.what = request.send ? "send WQE" : "receive WQE",
             .kind = Refusal::Kind::kRequest,
@@ -156,7 +149,7 @@ std::string reason_of(const Refusal& refusal) {
 std::string text_of(const Refusal& refusal) {
     const Rule rule = refusal.verdict.rule;
     const char* const verb = refusal.kind == Refusal::Kind::kMisuse ? " misused: " : " refused: ";
-    return subject_text(refusal, *find_rule(rule)) + verb + reason_of(refusal) + manual_text(rule);
+    return subject_text(refusal, *find_rule(rule)) + verb + reason_of(refusal) + citation(rule);
 }
 
 void Refusals::print(const Refusal& refusal) {
@@ -189,7 +182,7 @@ void Refusals::refused(const FailedRequest& request) noexcept {
 }
 
 std::string Refusals::words(const FailedRequest& request) const {
-    return reason_of(refusal_of(request)) + manual_text(request.broken.rule);
+    return reason_of(refusal_of(request)) + citation(request.broken.rule);
 }
 
 void Refusals::ignored_load(unsigned bar, uint64_t offset) {
@@ -228,7 +221,7 @@ void Refusals::write(JsonWriter& out) const {
             out.member("qpn", refusal.object);
             out.member("counter", refusal.counter);
         }
-        out.member("rule", section_text(rule) + "." + std::to_string(number_of(rule)));
+        out.member("rule", dotted_number(rule));
         out.member("text", text_of(refusal));
         if (accesses_ != nullptr) {
             out.member("accesses", refusal.accesses.text());

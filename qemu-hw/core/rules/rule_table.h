@@ -42,15 +42,4 @@ std::span<const RuleText> rule_texts();
 // nullptr: kNone.
 const RuleText* find_rule(Rule rule);
 
-// The parts of a rule's number in the manual.
-constexpr unsigned section_of(Rule rule) {
-    return static_cast<uint32_t>(rule) >> 16 & 0xff;
-}
-constexpr unsigned subsection_of(Rule rule) {
-    return static_cast<uint32_t>(rule) >> 8 & 0xff;
-}
-constexpr unsigned number_of(Rule rule) {
-    return static_cast<uint32_t>(rule) & 0xff;
-}
-
 }  // namespace pib::hca

@@ -4,6 +4,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "base/rule_number.h"
 #include "refusal_room.h"
 #include "rules/rule_table.h"
 
@@ -31,7 +32,7 @@ TEST_CASE("each rule is named by the refusal or misuse that breaks it") {
     std::set<std::string> rules;
     for (const RuleText& rule : rule_texts()) {
         if (section_of(rule.rule) != kWorkRequests) {
-            rules.insert(number_text(rule.rule));
+            rules.insert(dotted_number(rule.rule));
         }
     }
     CHECK(named == rules);

@@ -3,6 +3,7 @@
 
 Each has a mark in its environment that names its lab, by which it is found if that lab's record is lost."""
 
+import contextlib
 import dataclasses
 import fcntl
 import os
@@ -104,9 +105,9 @@ def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: 
 def _await_mark(process: Process) -> None:
     """Waits until the mark of a new process can be read. Popen() returns when the child has given up this process's
     memory; execve() writes the child's environment after that."""
-    end = time.monotonic() + MARK_S
-    while process.alive() and not _mark(pathlib.Path(f"/proc/{process.pid}")) and time.monotonic() < end:
-        time.sleep(0.001)
+    with contextlib.suppress(waiting.TooLate):
+        waiting.poll("a process's mark", lambda: _mark(pathlib.Path(f"/proc/{process.pid}")) or not process.alive(),
+                     MARK_S, every_s=0.001)
 
 
 def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log: pathlib.Path,

@@ -3,6 +3,7 @@
 
 import dataclasses
 import subprocess
+from collections.abc import Callable
 
 from lab import ui
 from lab.fabric import subnet
@@ -26,25 +27,27 @@ def wait_listen(server: Guest, program: str) -> None:
         raise ui.LabError(f"{program} does not listen in {server.name}")
 
 
-def clock_failed(errors: str) -> bool:
-    """Whether perftest could not tell the speed of its processor: on a busy host it is interrupted while it compares
-    cycles with microseconds. The figures of such a run are 0."""
-    return "Correlation coefficient" in errors
+def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
+    """The output of a perftest program's first run whose clock worked. run() returns output and errors of one.
+
+    On a busy host perftest is interrupted while it compares cycles with microseconds. It then cannot tell the speed of
+    its processor, and its figures are 0."""
+    for _ in range(TRIES):
+        out, errors = run()
+        if "Correlation coefficient" not in errors:
+            return out
+    raise ui.LabError(f"{program} could not measure its processor's speed in {TRIES} runs: the host is too busy. "
+                      "Try again when it is idle.")
 
 
 def perftest(client: Guest, server: Guest, program: str, options: list[str],
              client_port: subnet.Port, server_port: subnet.Port) -> str:
     """Runs a perftest program between two guests, again if its clock failed; returns the client's output."""
-    for _ in range(TRIES):
-        done = _perftest(client, server, program, options, client_port, server_port)
-        if not clock_failed(done.stderr.decode()):
-            return done.stdout.decode()
-    raise ui.LabError(f"{program} could not measure its processor's speed in {TRIES} runs: the host is too busy. "
-                      "Try again when it is idle.")
+    return with_clock(program, lambda: _perftest(client, server, program, options, client_port, server_port))
 
 
 def _perftest(client: Guest, server: Guest, program: str, options: list[str],
-              client_port: subnet.Port, server_port: subnet.Port) -> subprocess.CompletedProcess[bytes]:
+              client_port: subnet.Port, server_port: subnet.Port) -> tuple[str, str]:
     def command(port: subnet.Port) -> list[str]:
         return ["timeout", str(LIMIT_S), program, "-F", "-d", port.device, "-i", str(port.number),
                 *options]
@@ -62,7 +65,7 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
         raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
                           f"{done.stdout.decode()}{done.stderr.decode()}\n"
                           f"server:\n{text.decode()}")
-    return done
+    return done.stdout.decode(), done.stderr.decode()
 
 
 def columns(text: str, size: int) -> list[float]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Methods of each C++ class, and the source files that define them, as universal-ctags finds them."""
+"""Methods of each C++ class or enumeration, and the source files that define them, as universal-ctags finds them."""
 
 import collections
 import dataclasses
@@ -9,13 +9,14 @@ import subprocess
 
 CTAGS = "ctags"
 ARGUMENTS = ("--options=NONE", "--languages=C++", "--langmap=C++:.h.cc", "--output-format=json", "--fields=+Sne",
-             "--kinds-C++=fpcs", "-f", "-")
+             "--kinds-C++=fgpcs", "-f", "-")
 
 
 @dataclasses.dataclass
 class Class:
     name: str                   # with its namespaces
-    path: str                   # file with the declaration
+    path: str                   # file with the definition
+    others: set[str] = dataclasses.field(default_factory=set)       # further files that define the name
     methods: set[str] = dataclasses.field(default_factory=set)
     sources: set[str] = dataclasses.field(default_factory=set)
 
@@ -34,9 +35,10 @@ def read(root: pathlib.Path, files: list[pathlib.Path]) -> dict[str, Class]:
     tags = [tag for tag in map(json.loads, listed.splitlines()) if tag["_type"] == "tag"]
     classes = {}
     for tag in tags:
-        if tag["kind"] in ("class", "struct"):
+        if tag["kind"] in ("class", "struct", "enum"):
             name = "::".join(filter(None, (tag.get("scope"), tag["name"])))
-            classes.setdefault(name, Class(name, tag["path"]))
+            found = classes.setdefault(name, Class(name, tag["path"]))
+            found.others |= {tag["path"]} - {found.path}
     out_of_line: dict[str, set[str]] = collections.defaultdict(set)
     for tag in tags:
         if not _is_method(tag, classes):

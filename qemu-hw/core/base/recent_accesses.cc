@@ -10,7 +10,7 @@ namespace pib::hca {
 namespace {
 
 // Most registers take 4 bytes; other widths are told.
-std::string text_of(const Access& access) {
+std::string text_of(const MmioAccess& access) {
     std::array<char, 80> text;
     const int length =
         std::snprintf(text.data(), text.size(), "BAR%u+%#llx %s %#llx", access.bar,

@@ -9,13 +9,13 @@
 
 namespace pib::hca {
 
-struct Access {
+struct MmioAccess {
     uint64_t value = 0;
     uint64_t offset = 0;
     uint8_t bar = 0;
     uint8_t size = 0;
     bool store = false;
-    friend bool operator==(const Access&, const Access&) = default;
+    friend bool operator==(const MmioAccess&, const MmioAccess&) = default;
 };
 
 class RecentAccesses {
@@ -23,7 +23,7 @@ class RecentAccesses {
     static constexpr size_t kKept = 6;
 
     // Loads that read the same again, as a poll of a register does, are one.
-    void add(const Access& access) {
+    void add(const MmioAccess& access) {
         if (count_ != 0 && !access.store && access == last()) {
             return;
         }
@@ -33,9 +33,9 @@ class RecentAccesses {
     std::string text() const;
 
   private:
-    const Access& last() const { return ring_[(count_ - 1) % kKept]; }
+    const MmioAccess& last() const { return ring_[(count_ - 1) % kKept]; }
 
-    std::array<Access, kKept> ring_{};
+    std::array<MmioAccess, kKept> ring_{};
     uint64_t count_ = 0;
 };
 

@@ -180,7 +180,7 @@ bool Mpt::read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> 
     }
     Target target;
     return to.size() == range.length && resolve(keys_, user, range, target) &&
-           Access{host_, target, range, miss_}.read(to);
+           MemoryAccess{host_, target, range, miss_}.read(to);
 }
 
 bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from) {
@@ -190,7 +190,7 @@ bool Mpt::write(const KeyUser& user, const KeyedRange& range, std::span<const ui
     }
     Target target;
     return from.size() == range.length && resolve(keys_, user, range, target) &&
-           Access{host_, target, range, miss_}.write(from);
+           MemoryAccess{host_, target, range, miss_}.write(from);
 }
 
 bool Mpt::locate(const KeyUser& user, const KeyedRange& range, SgList& out) const {
@@ -212,7 +212,7 @@ bool Mpt::cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expe
     miss_.reset();
     Target target;
     return range.length == 8 && resolve(keys_, user, range, target) &&
-           Access{host_, target, range, miss_}.cmpxchg64(expected, desired);
+           MemoryAccess{host_, target, range, miss_}.cmpxchg64(expected, desired);
 }
 
 }  // namespace pib::hca

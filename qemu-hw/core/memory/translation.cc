@@ -10,7 +10,7 @@ namespace pib::hca {
 namespace {
 
 // Bus address of a byte of an on-demand region; records an absent page in `miss`.
-std::optional<uint64_t> demand(const Access& access, uint64_t done, bool for_write) {
+std::optional<uint64_t> demand(const MemoryAccess& access, uint64_t done, bool for_write) {
     const MemoryRegion& region = *access.target.region;
     const uint64_t offset = access.target.offset + done;
     const auto bus_addr = region.on_demand()->walk(access.host, offset, for_write);
@@ -25,7 +25,7 @@ std::optional<uint64_t> demand(const Access& access, uint64_t done, bool for_wri
 
 // Calls piece(bus address, position, bytes) for each page of the range, until a call returns false.
 template <typename Piece>
-bool for_each_page(const Access& access, bool for_write, Piece&& piece) {
+bool for_each_page(const MemoryAccess& access, bool for_write, Piece&& piece) {
     constexpr uint64_t kPage = uint64_t{1} << kMinLogPageSize;
     uint64_t done = 0;
     while (done < access.range.length) {
@@ -42,7 +42,7 @@ bool for_each_page(const Access& access, bool for_write, Piece&& piece) {
 
 }  // namespace
 
-bool Access::read(std::span<uint8_t> to) {
+bool MemoryAccess::read(std::span<uint8_t> to) {
     if (target.region == nullptr) {
         return host.dma_read(target.offset, to);
     }
@@ -54,7 +54,7 @@ bool Access::read(std::span<uint8_t> to) {
     });
 }
 
-bool Access::write(std::span<const uint8_t> from) {
+bool MemoryAccess::write(std::span<const uint8_t> from) {
     if (target.region == nullptr) {
         return host.dma_write(target.offset, from);
     }
@@ -66,7 +66,7 @@ bool Access::write(std::span<const uint8_t> from) {
     });
 }
 
-bool Access::cmpxchg64(uint64_t& expected, uint64_t desired) {
+bool MemoryAccess::cmpxchg64(uint64_t& expected, uint64_t desired) {
     uint64_t bus_addr = target.offset;
     if (target.region != nullptr && target.region->on_demand() != nullptr) {
         const auto demanded = demand(*this, 0, true);

@@ -12,7 +12,7 @@
 namespace pib::hca {
 
 // False: not RAM, or an absent page, which is recorded in `miss`; a prefix may have been copied.
-struct Access {
+struct MemoryAccess {
     Host& host;
     const Target& target;
     const KeyedRange& range;

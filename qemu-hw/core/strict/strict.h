@@ -43,7 +43,7 @@ class Strict {
     }
 
     // ---- registers and reset
-    void accessed(const Access& access) { accesses_.add(access); }
+    void accessed(const MmioAccess& access) { accesses_.add(access); }
     void status_read(uint64_t status) { ready_seen_ = ready_seen_ || status == 0; }
     void reset();
     void enabled();

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from lab import ui
+from lab import errors, ui
 from lab.fabric import cluster, control, evidence
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
@@ -148,6 +148,5 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
     seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
-    with contextlib.suppress(OSError):
-        sys.stdout.close()          # a reader that has gone would be reported at exit
+    errors.end_output()             # else a reader that has gone would be reported at exit
     return 1 if seen.lost else 0

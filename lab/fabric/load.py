@@ -132,15 +132,21 @@ def _qps(objects: list[Json]) -> dict[tuple[int, int], Json]:
             for qp in one.get("qps", {}).get("entries", [])}
 
 
+def _sent(qp: Json) -> int:
+    """Number of completed send requests. The queue's consumer is behind those that the device has copied, of which some
+    wait in the window for their answers."""
+    return qp["sq"]["consumer"] - qp.get("requester", {}).get("in_window", 0)
+
+
 def _qp_load(guest: str, old: Json, new: Json, seconds: float) -> QpLoad:
     def moved(mask: int, *keys: str) -> float:
         before, after = (one[keys[0]][keys[1]] if keys[0] in one else 0 for one in (old, new))
         return (after - before & mask) / seconds
     packets = (moved(PSN_MASK, "requester", "una") + moved(PSN_MASK, "responder", "expected_psn"))
     retries = f"{new['requester']['retries_left']}/{new['retry_cnt']}" if "requester" in new else ""
-    return QpLoad(guest, new["qpn"], new["type"], new["state"], moved(COUNTER_MASK, "sq", "consumer"),
-                  moved(COUNTER_MASK, "rq", "consumer"), packets,
-                  new["sq"]["producer"] - new["sq"]["consumer"] & COUNTER_MASK, retries)
+    return QpLoad(guest, new["qpn"], new["type"], new["state"],
+                  (_sent(new) - _sent(old) & COUNTER_MASK) / seconds, moved(COUNTER_MASK, "rq", "consumer"), packets,
+                  new["sq"]["producer"] - _sent(new) & COUNTER_MASK, retries)
 
 
 def _guest_load(name: str, before: Sample, after: Sample, seconds: float) -> GuestLoad:

@@ -166,7 +166,7 @@ def _lanes(fabric: Fabric, rows: Rows, before: dict[str, Lanes]) -> dict[str, La
 def _shares(old: dict[int, int], new: dict[int, int]) -> dict[int, float]:
     if old == new:
         return {}
-    if len(new) == 1:
+    if len(new) == 1 and old.keys() <= new.keys():
         return dict.fromkeys(new, 1.0)
     moved = {lane: _grown(old.get(lane, 0), octets) for lane, octets in new.items()}
     total = sum(moved.values())

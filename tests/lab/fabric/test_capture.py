@@ -3,13 +3,16 @@
 
 import io
 import json
+import os
 import socket
 import struct
+import subprocess
+import sys
 import threading
 
 import pytest
 
-from lab import process, ui
+from lab import paths, process, ui
 from lab.fabric import capture, switch_process
 
 PATIENCE_S = 60
@@ -111,6 +114,29 @@ def test_a_reader_that_ends_ends_the_capture(tmp_path):
     thread, _ = served(tmp_path / "s", b'{"ok":true}\n' + SECTION + PACKET)
     assert capture.relay(tmp_path / "s", [], Gone(), None).lost == 0
     thread.join()
+
+
+@pytest.mark.parametrize("most, read", [("1", True), ("None", False)])
+def test_the_command_ends_without_an_error(tmp_path, most, read):
+    """After a number of packets, or because its reader has gone."""
+    thread, _ = served(tmp_path / "s", b'{"ok":true}\n' + SECTION + PACKET)
+    program = (
+        "import pathlib, sys, types; from lab import __main__ as pib; from lab.fabric import capture\n"
+        "process = types.SimpleNamespace(control=pathlib.Path(sys.argv[1]))\n"
+        "lab = types.SimpleNamespace(nodes=list, running_switches=lambda: [process])\n"
+        f"pib._command = lambda: capture.capture(lab, '', None, {most})\n"
+        "sys.exit(pib.main())")
+    there, here = os.pipe()
+    if not read:
+        os.close(there)
+    done = subprocess.run([sys.executable, "-B", "-c", program, tmp_path / "s"], cwd=paths.ROOT, stdout=here, text=True,
+                          stderr=subprocess.PIPE, timeout=PATIENCE_S, check=False)
+    os.close(here)
+    if read:
+        os.close(there)
+    thread.join()
+    assert "pib:" not in done.stderr and "packets captured, none lost" in done.stderr, done.stderr
+    assert done.returncode == 0
 
 
 def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):

@@ -57,6 +57,15 @@ def test_loads_are_differences_by_time(samples):
     assert (seen.qps[0].requests, seen.qps[0].packets, seen.qps[0].waiting) == (1, 18, 0)
 
 
+def test_requests_without_an_answer_wait_although_the_device_has_copied_them(samples):
+    before, after = samples
+    for sample, copied, in_window in ((before, 4, 4), (after, 6, 3)):
+        qp = sample.hcas["vm1"][0]["qps"]["entries"][0]
+        qp["sq"]["consumer"], qp["requester"]["in_window"] = copied, in_window
+    seen = load.load(before, after).qps[0]
+    assert (seen.requests, seen.waiting) == (1.5, 3)
+
+
 def test_counters_that_were_reset_and_new_objects_do_no_harm(samples):
     before, after = samples
     after.links[("leaf1", 2)][1]["PortRcvData"] = 30

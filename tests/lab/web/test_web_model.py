@@ -163,6 +163,18 @@ def test_two_moments_compared_in_any_order(tree):
     assert history.compare(102.0, 102.5)["links"] == {}
 
 
+def test_a_vl_that_has_sent_nothing_has_no_share(tree):
+    """The only VL with data, when another one has none any more because its counters were reset."""
+    made, link, history = three_moments(tree)
+    port = next(end for end in (("leaf1", 5), tree.net.nodes["leaf1"].peers[5])
+                if simulated_fabric.guid(tree.net.nodes[end[0]]) == link.a)
+    for at, lanes in ((105.0, {"PortXmitDataVL0": 100, "PortXmitDataVL1": 50}), (106.0, {"PortXmitDataVL0": 100})):
+        tree.counters[port].clear()
+        tree.counters[port].update({"PortXmitData": int(at), **lanes})
+        history.add(at, made, reading(tree).traffic)
+    assert history.loads()[link.id][3] == {}
+
+
 def test_a_reset_counter_counts_from_zero(tree):
     _, link, history = three_moments(tree)
     tree.counters.clear()

@@ -8,8 +8,8 @@ from typing import Any
 from lab import ui
 from lab.fabric import capture, control, why
 from lab.fabric.evidence import NS, Json
-from lab.web import model, routing, sequence
-from lab.web.routes import Routes, Tables
+from lab.web import connections, model, routing, sequence
+from lab.web.routes import Routes
 from lab.web.watch import Watcher
 
 MOST_ROWS = 512                 # limit of a list of objects in an answer
@@ -84,7 +84,14 @@ class Answers:
                            "vls": self._ask(switch, "vls", port=port)}
         with self.watcher.lock:
             curves = self.watcher.history.curves(link.id)
-        return {"link": dataclasses.asdict(link), "ends": found, "curves": curves}
+        return {"link": dataclasses.asdict(link), "ends": found, "curves": curves, "connections": self._over(link)}
+
+    def _over(self, link: model.Link) -> list[Json]:
+        """The connections whose packets pass a link now."""
+        with self.watcher.lock:
+            routes, guests = Routes(self.watcher.fabric, self.watcher.routing.now()), self.watcher.guests
+        return [{"node": one.node, "name": one.guest, "qpn": one.qpn, "to": one.peer(routes)}
+                for one in connections.over(link.id, routes, guests)[:MOST_ROWS]]
 
     def set_link(self, request: Json) -> Json:
         """Pulls the cable, puts it back at both ends, or retrains the link."""
@@ -143,7 +150,7 @@ class Answers:
 
     def _routes(self) -> Routes:
         fabric = self.watcher.fabric
-        tables: Tables = {}
+        tables: dict[str, dict[int, int]] = {}
         switches = [node for node in fabric.nodes.values() if node.kind == "switch"]
         for process, path in enumerate(self.watcher.controls):
             with control.Control(path) as asked:
@@ -155,8 +162,8 @@ class Answers:
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         qp = _qp_of(objects, number)
-        if not qp:
-            raise Refused(f"{node.name} has no QP {number:#x} any more")
+        if not qp:              # its program has ended, maybe because the QP failed
+            return {"qp": None}
         found: Json = {"qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
         if "path" not in qp:
             return found

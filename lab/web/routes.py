@@ -4,12 +4,19 @@ evenly they use the links."""
 
 import collections
 import dataclasses
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Protocol
 
 from lab.web.model import Fabric, Link, Node
 
-Tables = dict[str, dict[int, int]]      # port by LID, by the switch's GUID
+
+class Table(Protocol):
+    """The port by LID."""
+
+    def get(self, lid: int, /) -> int | None: ...
+
+
+Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b
 MOST_PAIRS = 400                        # as many are listed
 
@@ -37,7 +44,8 @@ class Routes:
 
     def _step(self, here: str, dlid: int) -> tuple[Hop, str] | None:
         """The link from a switch towards a LID, and the node behind it."""
-        port = self.tables.get(here, {}).get(dlid)
+        table = self.tables.get(here)
+        port = table.get(dlid) if table else None
         link = self._at.get((here, port)) if port else None
         if not link or link.state == "Down":
             return None

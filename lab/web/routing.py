@@ -28,6 +28,17 @@ def packed(table: dict[int, int]) -> bytes:
     return bytes(found)
 
 
+class Ports:
+    """A packed table, without a copy of it."""
+
+    def __init__(self, table: bytes):
+        self._table = table
+
+    def get(self, lid: int) -> int | None:
+        port = self._table[lid] if lid < len(self._table) else NO_PORT
+        return None if port == NO_PORT else port
+
+
 def unpacked(table: bytes) -> dict[int, int]:
     return {lid: port for lid, port in enumerate(table) if port != NO_PORT}
 
@@ -61,6 +72,10 @@ class RoutingLog:
                          key=lambda changes: changes[0].at)
             self._octets -= len(oldest.popleft().table)
             self.forgotten = max(self.forgotten, oldest[0].at)
+
+    def now(self) -> dict[str, Ports]:
+        """The current tables."""
+        return {switch: Ports(changes[-1].table) for switch, changes in self._changes.items()}
 
     def at(self, moment: float) -> dict[str, bytes]:
         """The tables of a moment; for an earlier one than is known, the oldest that are."""

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.fabric.evidence import NS, Json
+from lab.web.connections import Change
 from lab.web.model import Fabric, Node
 from lab.web.sm_log import Decision
 
@@ -21,8 +22,8 @@ WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pu
 
 @dataclasses.dataclass
 class Event:
-    """kind: up, down, fault, trap, state, sm, node, completion, event or refused. link, node: ids, "" for none.
-    guest, slot: an HCA. about: for ./pib why."""
+    """kind: up, down, fault, trap, state, sm, node, completion, event, refused, cut or mended. link, node: ids, "" for
+    none. guest, slot: an HCA. about: for ./pib why."""
     number: int
     at: float
     kind: str
@@ -127,6 +128,22 @@ class Timeline:
             if old and old.state != link.state and link.state != "Down":
                 self._add(now, "state", f"{after.link_name(link)} is {link.state}", link=name,
                           about=after.end_name(link.a, link.a_port))
+
+    def connections(self, kind: str, changes: Sequence[Change]) -> None:
+        """kind: cut or mended."""
+        for change in changes:
+            one = change.connection
+            if one:
+                self._add(change.at, kind, change.text, guest=one.guest, slot=one.slot, qpn=one.qpn,
+                          about=f"{one.guest}:{one.qpn:#x}")
+            else:
+                self._add(change.at, kind, change.text)
+
+    def downs(self, after: int, since: float) -> list[tuple[str, float]]:
+        """Links that went down, and when, of events with a higher number and no earlier time."""
+        newer = itertools.takewhile(lambda event: event.number > after, reversed(self.events))
+        return [(event.link, event.at) for event in newer
+                if event.kind == "down" and event.link and event.at >= since]
 
     def rerouted(self, fabric: Fabric, moved: dict[str, int], now: float) -> None:
         """One event for the forwarding tables that the subnet manager has changed. moved: number of LIDs by switch."""

@@ -14,14 +14,17 @@ from lab.fabric import control, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
 from lab.web import model, publish, sm_log
+from lab.web.connections import Cuts
 from lab.web.history import History
 from lab.web.readings import Readings
+from lab.web.routes import Routes, Tables
 from lab.web.routing import RoutingLog
 from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
 GUESTS_S = 2.0
 REST = 20                       # a reading's processor time is at most one part of so many, and its rest the others
+SLACK_S = 1.0                   # error of the times of switches' changes on a busy host
 MOST_JOURNALS = 16              # switches' journals that are read at a time
 
 
@@ -40,6 +43,8 @@ class Watcher:
         self._connections: list[control.Control] = []      # one for each of the controls
         self._readings: Readings | None = None
         self._ports: dict[int, HcaPort] = {}
+        self._cuts = Cuts()
+        self._read_at = time.time()
         self._noted: dict[str, int] = {}    # by switch, its number of changes when its journal and tables were read
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -113,8 +118,10 @@ class Watcher:
         self._set_trouble("")
         if differs:
             self._send_fabric(before)
+        tables = self.routing.now()
         self._read_journals(before, reading.changes, now)
         with self.lock:
+            self._follow_connections(before, tables, last, now)
             self._send_events(last)
             loads = self.history.loads()
         self.hub.send("loads", {"at": now, "loads": loads})
@@ -165,6 +172,16 @@ class Watcher:
                     moved[node.id] = number
         with self.lock:
             self.timeline.rerouted(self.fabric, moved, now)
+
+    def _follow_connections(self, before: model.Fabric, tables: Tables, last: int, now: float) -> None:
+        """before, tables: the links and forwarding tables until this reading. last: number of the last event then."""
+        downs = self.timeline.downs(last, self._read_at - SLACK_S)
+        self._read_at = now
+        if downs:
+            self.timeline.connections("cut", self._cuts.note(downs, Routes(before, tables), self.guests))
+        if self._cuts:
+            after = Routes(self.fabric, self.routing.now())
+            self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
 
     # -- sending ------------------------------------------------------------------
 

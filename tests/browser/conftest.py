@@ -21,6 +21,8 @@ import simulated_fabric                                 # pylint: disable=wrong-
 EXAMPLES = paths.ROOT / "examples" / "topologies"
 SCREENSHOTS = paths.RUN / "screenshots"
 PATIENCE_S = 120
+MOST_TABS = 150                 # more than the page has controls
+TAB = "\ue004"
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1440,900", "--disable-dev-shm-usage",
              "--force-color-profile=srgb", "--no-first-run", "--disable-background-networking")
 
@@ -104,6 +106,16 @@ class Tab:
     def keys(self, *keys: str) -> None:
         from selenium.webdriver import ActionChains     # pylint: disable=import-outside-toplevel
         ActionChains(self.driver).send_keys(*keys).perform()
+
+    def reach(self, selector: str, text: str = "") -> None:
+        """Presses Tab until the focus is at an element with this text."""
+        wait(lambda: self.js("document.querySelector(arguments[0]) !== null", selector), selector)
+        for _ in range(MOST_TABS):
+            if self.js("document.activeElement.matches(arguments[0]) && (!arguments[1] "
+                       "|| document.activeElement.innerText.trim() === arguments[1])", selector, text):
+                return
+            self.keys(TAB)
+        raise AssertionError(f"{MOST_TABS} times Tab do not lead to {selector} {text}")
 
     def heading(self, text: str) -> None:
         self.wait_text("#pane h2", text)

@@ -191,6 +191,10 @@ def test_a_switch_shows_ports_and_tables(tab, tree):
     tab.click(tab.node("leaf3"))
     tab.heading("Switch leaf3")
     tab.wait_text("#pane", f"Unicast forwarding (LFT), {len(tree.fabric.tables['leaf3'])} entries")
+    assert "Multicast forwarding (MFT), 1 groups" in tab.text("#pane") and "0xc001" in tab.text("#pane")
+    tree.fabric.groups[0xC002] = [2, 5]         # a change in the fabric is shown without a click
+    tab.wait_text("#pane", "Multicast forwarding (MFT), 2 groups")
+    assert "0xc002\t2, 5" in tab.text("#pane")
     assert tab.text("#pane").count("Active") == 6
     assert tab.text("#pane").count("VL 0: 256, VL 1: 256") == tab.text("#pane").count("VL 0 × 4, VL 1 × 2") == 6
     tab.click("#pane table button.go", "5")
@@ -242,6 +246,42 @@ def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
     assert tab.js("document.querySelectorAll('svg.sequence path.refused').length") == 1
     assert "NAK, PSN sequence error  0x7" in tab.js("document.querySelector('svg.sequence').textContent")
     tab.js("document.querySelector('svg.sequence').scrollIntoView()")
+
+
+def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+    tab.click("#pane button.go", "0x41")
+    tab.heading("QP 0x41 of vm0")
+    hop = tab.wait("[...pib.store.path.there.keys()][1]")
+    switch, port = tab.js("(({a, a_port}) => [pib.store.nodes.get(a).name, a_port])(pib.store.links.get(arguments[0]))",
+                          hop)
+    tab.keys(ESCAPE)
+    tab.click_link(f"{switch}[{port}]")
+    tab.wait_text("#pane", "0x42\tvm0\tvm1")
+    assert "Connections over this link: " in tab.text("#pane")
+    tab.click("#pane button", "Pull the cable")
+    tab.wait_text("#pane .state", "Down, cable pulled")
+    tab.keys(ESCAPE)
+    tab.wait_text("#pane", "vm0 QP 0x41 is cut off from vm1")
+    tab.screenshot("test_a_cut_connection")
+    cut = tab.js("[...document.querySelectorAll('#pane button.go')].find(({innerText}) => "
+                 "innerText.startsWith('vm0 QP 0x41 is cut off')).innerText")
+    assert f"{switch}[{port}]" in cut
+    tab.click("#pane button.go", cut)
+    tab.heading("QP 0x41 of vm0")
+    tab.wait_text("#pane", "The way ends at")
+
+
+def test_what_happened_to_a_qp_is_told_after_its_end(tab, tree):
+    objects = tree.source.found["vm0"]["hcas"][0]["objects"]
+    objects["qps"]["entries"] = [qp for qp in objects["qps"]["entries"] if qp["qpn"] != 0x41]
+    tab.click("#pane button.go", "vm0 QP 0x41: RETRY_EXC_ERR")
+    tab.heading("QP 0x41 of vm0")
+    tab.wait_text("#pane", "vm0 has no QP with this number any more")
+    assert "vm0 QP 0x41: RETRY_EXC_ERR" in tab.text("#pane ol.events")
+    tab.click("#pane button", "Why did this happen?")
+    tab.heading("What went wrong with vm0:0x41")
 
 
 def test_a_failed_request_is_in_the_time_line_and_leads_to_its_qp(tab):
@@ -338,6 +378,81 @@ def test_the_map_by_keyboard(tab):
     tab.keys(ESCAPE)
     tab.heading("Overview")
     assert tab.js("document.querySelectorAll('.node[tabindex=\"0\"]').length") == 1
+
+
+def found(tab, text: str, heading: str) -> None:
+    tab.keys("/")
+    tab.keys(text)
+    tab.wait("document.querySelectorAll('#results [role=option]').length > 0")
+    tab.keys(ENTER)
+    tab.heading(heading)
+
+
+def test_a_link_by_keyboard(tab, tree):
+    found(tab, "leaf4[6]", "Link leaf4[6]")
+    tab.reach("#pane button", "Pull the cable")
+    tab.keys(ENTER)
+    tab.wait_text("#pane .state", "Down, cable pulled")
+    assert tab.js("document.activeElement.innerText") == "Put the cable back"
+    tab.keys(ENTER)
+    tab.wait_text("#pane .state", "Active")
+    assert not tree.fabric.pulled and tab.js("document.activeElement.innerText") == "Pull the cable"
+    tab.reach("form.faults input[name=drop]")
+    tab.js("document.activeElement.select()")
+    tab.keys("0.5", ENTER)
+    tab.wait_text("#done", "The faults are set")
+    assert tree.fabric.faults["leaf4", 6, "in"] == {"drop": 0.5}
+    tab.reach("form.faults button", "Clear faults")
+    tab.keys(ENTER)
+    tab.wait_text("#done", "No fault is injected")
+    tab.reach("#pane button", "Routes through this link")
+    tab.keys(ENTER)
+    tab.wait_text("#pane", "by the forwarding tables")
+    assert tab.js("document.getElementById('pane').contains(document.activeElement)")
+    tab.reach("#pane button.go", "spine2")
+    tab.keys(ENTER)
+    tab.heading("Switch spine2")
+
+
+def test_a_qp_by_keyboard(tab):
+    found(tab, "vm0", "Guest vm0")
+    tab.reach("#pane button.go", "0x41")
+    tab.keys(ENTER)
+    tab.heading("QP 0x41 of vm0")
+    tab.reach("#pane button", "Record packets")
+    tab.keys(ENTER)
+    tab.wait("document.activeElement.innerText === 'Record packets' && "
+             "document.activeElement.getAttribute('aria-pressed') === 'true'")
+    tab.keys(ENTER)
+    tab.reach("#pane button", "Why did this happen?")
+    tab.keys(ENTER)
+    tab.heading("What went wrong with vm0:0x41")
+    tab.reach("#pane button", "The whole fabric")
+    tab.keys(ENTER)
+    tab.heading("What went wrong")
+
+
+def test_time_by_keyboard(tab, tree):
+    tab.reach("#mark")
+    tab.keys(ENTER)
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.reach("#compare")
+    tab.keys(ENTER)
+    tab.heading("compared")
+    tab.wait_text("#pane", "Links whose state differs: 1")
+    tab.reach("#cursor")
+    tab.keys(HOME)
+    tab.wait_text("#summary", "24 of 24 links Active")
+    tab.reach("#live")
+    tab.keys(ENTER)
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.keys(ESCAPE)
+    event = "leaf2[5] – spine1[2]: the cable was pulled"
+    tab.wait_text("#pane", event)
+    tab.reach("#pane button.go", event)
+    tab.keys(ENTER)
+    tab.heading("Link leaf2[5]")
 
 
 def test_every_control_has_a_name_and_a_place_in_the_order(tab):

@@ -42,6 +42,7 @@ class Fabric:
         self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
         self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
         self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times
+        self.groups = {0xC001: [1, 2, 3]}           # ports by MLID; all switches have the same
         self.reroutes: collections.Counter[str] = collections.Counter()
         self.requests: list[dict[str, Any]] = []
         self._moved = time.monotonic()
@@ -165,7 +166,7 @@ class Fabric:
         return {"top": max(table), "entries": [[lid, port] for lid, port in sorted(table.items())]}
 
     def mft(self, _request) -> dict[str, Any]:
-        return {"entries": [[0xC001, [1, 2, 3]]]}
+        return {"entries": [[mlid, ports] for mlid, ports in self.groups.items()]}
 
     def journal(self, request) -> dict[str, Any]:
         now = time.monotonic()

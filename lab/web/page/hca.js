@@ -88,13 +88,14 @@ function target(store, one) {
 
 export const qp = {
   load: async (store) => {
-    const {id, qpn} = store.chosen;
-    const [data, recorded] = await Promise.all([ask("qp", {node: id, qpn}),
-      store.chosen.chart ? ask("sequence", {node: id, qpn}) : null]);
-    if (recorded?.messages.length || !store.chosen.recorded) {
-      store.chosen.recorded = recorded;         // a recording without packets leaves the one before
+    const {chosen} = store;
+    const {id, qpn} = chosen;
+    const data = await ask("qp", {node: id, qpn});
+    const recorded = data.qp && chosen.chart ? await ask("sequence", {node: id, qpn}) : null;
+    if (recorded?.messages.length || !chosen.recorded) {
+      chosen.recorded = recorded;               // a recording without packets leaves the one before
     }
-    if (store.chosen?.kind === "qp" && store.chosen.qpn === qpn) {
+    if (data.qp && store.chosen === chosen) {
       const way = (hops) => JSON.stringify(hops);
       if (way([...store.path.there]) !== way(data.there) || way([...store.path.back]) !== way(data.back)) {
         store.setPath(data.there, data.back);
@@ -106,6 +107,9 @@ export const qp = {
   show: (store, data, pane) => {
     const node = store.nodes.get(store.chosen.id);
     const one = data.qp;
+    if (!one) {
+      return gone(store, node, pane);
+    }
     return [
       make("h2", {}, `QP ${hex(one.qpn)} of ${node.name}`),
       make("p", {class: "about"}, qpState(one), ` ${one.type}, port ${one.port}, send CQ ${hex(one.send_cq)}, `
@@ -121,11 +125,23 @@ export const qp = {
       ...requests([{name: `${node.name} ${hex(one.qpn)}`, qp: one, cqes: data.cqes},
                    {name: `${data.peer?.name} ${hex(one.dest_qpn ?? 0)}`, qp: data.peer?.qp, cqes: data.peer?.cqes}]),
       ...(one.path ? ways(store, data, pane) : []),
-      make("h3", {}, "Events"),
-      eventList(store, store.events.filter((event) => event.qpn === one.qpn && store.nodeOf(event) === node.id), pane),
-      whyButton(store, `${node.guest}:${hex(one.qpn)}`)].filter(Boolean);
+      ...past(store, node, pane)].filter(Boolean);
   },
 };
+
+/** A QP that has ended with its program: what happened to it is known. */
+function gone(store, node, pane) {
+  return [make("h2", {}, `QP ${hex(store.chosen.qpn)} of ${node.name}`),
+    make("p", {}, pane.to("node", node.id, node.name), " has no QP with this number any more."),
+    ...past(store, node, pane)];
+}
+
+function past(store, node, pane) {
+  const {qpn} = store.chosen;
+  return [make("h3", {}, "Events"),
+    eventList(store, store.events.filter((event) => event.qpn === qpn && store.nodeOf(event) === node.id), pane),
+    whyButton(store, `${node.guest}:${hex(qpn)}`)];
+}
 
 function requester(one) {
   const {una, next, in_window: inWindow, sent_end: end} = one.requester;

@@ -3,7 +3,7 @@
 
 import {ask, change} from "./api.js";
 import {curve} from "./curves.js";
-import {count, make, octets, table} from "./format.js";
+import {count, hex, make, octets, table} from "./format.js";
 import {state} from "./label.js";
 import {lanesOfPort} from "./lanes.js";
 
@@ -20,7 +20,7 @@ export const link = {
     return {...data, pairs};
   },
 
-  show: (store, {link: found, ends, curves, pairs}, pane) => {
+  show: (store, {link: found, ends, curves, connections, pairs}, pane) => {
     const now = {...found, ...store.condition(found)};
     const perSecond = (value) => `${count(value)}/s`;
     const [out, back] = [store.nodes.get(found.a).name, store.nodes.get(found.b).name];
@@ -33,6 +33,7 @@ export const link = {
       make("p", {}, pane.to("node", found.a, store.nodes.get(found.a).name), " and ",
         pane.to("node", found.b, store.nodes.get(found.b).name)),
       controls(found),
+      ...users(connections, pane),
       make("h3", {}, "Counters over time, by sender"),
       one("Data", [[out, "out"], [back, "in"]], octets),
       one("Packets", [[out, "packets_out"], [back, "packets_in"]], perSecond),
@@ -45,6 +46,14 @@ export const link = {
       ...routes(store, found, pairs, pane)].filter(Boolean);
   },
 };
+
+/** The connections whose packets pass the link. */
+function users(connections, pane) {
+  return [make("h3", {}, `Connections over this link: ${connections.length}`),
+    connections.length ? table(["QP", "of", "to"], connections.map((one) => [
+      pane.to("qp", one.node, hex(one.qpn), {qpn: one.qpn}), one.name, one.to]))
+      : make("p", {class: "note"}, "No connected QP of this lab's guests sends over it.")];
+}
 
 /** A listener that does the work and shows its outcome. */
 function said(work) {
@@ -63,7 +72,7 @@ function said(work) {
 
 function controls(found) {
   const set = (wanted, text) => make("button", {
-    type: "button", "data-key": wanted, class: wanted === "up" ? "main" : null,
+    type: "button", "data-key": wanted === "retrain" ? wanted : "cable", class: wanted === "up" ? "main" : null,
     onclick: said(async () => {
       await change("link", {link: found.id, end: "a", state: wanted});
       return DONE[wanted];

@@ -89,14 +89,16 @@ export class Pane {
     this.restore(focus);
   }
 
-  /** Buttons with data-key keep the focus when the pane is made anew. */
+  /** Buttons with data-key keep the focus when the pane is made anew. Without the button, the pane itself takes it: the
+   * Tab key then goes on from there. null: the focus is elsewhere. */
   focusKey() {
     return this.element.contains(document.activeElement) ? document.activeElement.dataset.key ?? "" : null;
   }
 
   restore(key) {
-    if (key) {
-      this.element.querySelector(`[data-key="${CSS.escape(key)}"]`)?.focus({preventScroll: true});
+    if (key !== null) {
+      const button = key ? this.element.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
+      (button ?? this.element).focus({preventScroll: true});
     }
   }
 

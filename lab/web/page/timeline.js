@@ -14,9 +14,11 @@ const KINDS = {
   state: ["k-sm", "M-1.5 -5 H1.5 V5 H-1.5 Z", 13], node: ["k-node", "M0 -4 A4 4 0 1 0 .1 -4 Z", 13],
   completion: ["k-qp", "M-5 -2 H-2 V-5 H2 V-2 H5 V2 H2 V5 H-2 V2 H-5 Z", 6],
   event: ["k-qp", "M-4 -4 H4 V4 H-4 Z", 6], refused: ["k-qp", "M-5 -5 H-3 L5 3 V5 H3 L-5 -3 Z", 6],
+  cut: ["k-qp", "M-6 -2 H-1 V2 H-6 Z M1 -2 H6 V2 H1 Z", 13], mended: ["k-qp", "M-6 -2 H6 V2 H-6 Z", 13],
 };
-const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault on purpose"], ["sm", "subnet manager"],
-                ["completion", "failed request"], ["event", "event of an HCA"],
+const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["sm", "subnet manager"],
+                ["cut", "connection cut"], ["mended", "way again"],
+                ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];
 
 export class Timeline {

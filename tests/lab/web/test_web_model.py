@@ -9,7 +9,7 @@ import simulated_fabric
 from lab import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
-from lab.web import history as history_module, model, routing, traffic
+from lab.web import connections, history as history_module, model, routing, traffic
 from lab.web.history import COLUMNS, History
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
@@ -325,6 +325,43 @@ def test_the_way_between_two_ports_of_a_host_leaves_the_host():
     way = routes.way(host.id, near.b_port, 77)
     assert way.complete and way.hops[0] == (near.id, False) and way.hops[-1] == (far.id, True)
     assert routes.way(host.id, far.b_port, 77).hops == []
+
+
+def guests_of(tree, qps: int, state: str = "RTS") -> dict:
+    made = [{**simulated_fabric.qp(number, tree.lids["node16"], number), "state": state} for number in range(qps)]
+    return {"vm0": simulated_fabric.guest(tree.net, tree, "node1", made), "vm1": None}
+
+
+def test_connections_are_cut_once_and_forgotten_when_they_fail(tree):
+    made, routes = routes_of(tree)
+    last = routes.way(by_name(made)["vm0"].id, 1, tree.lids["node16"]).hops[-1][0]
+    cuts, guests = connections.Cuts(), guests_of(tree, 2)
+    other = link_between(made, "leaf2", "node5").id
+    assert cuts.note([(other, 9.0)], routes, guests) == [] and not cuts
+    told = cuts.note([(last, 10.5), (last, 10.0)], routes, guests)
+    name = made.link_name(made.links[last])
+    assert [(one.at, one.text) for one in told] == [
+        (10.0, f"vm0 QP {number:#x} is cut off from vm1: its packets passed {name}") for number in (0, 1)]
+    assert cuts.note([(last, 11.0)], routes, guests) == []
+    made.links[last].state = "Down"
+    assert cuts.mended(Routes(made, routes.tables), guests, 12.0) == [] and cuts
+    made.links[last].state = "Active"
+    told = cuts.mended(Routes(made, routes.tables), guests_of(tree, 1), 12.5)
+    assert [one.text.partition(", over")[0] for one in told] == ["vm0 QP 0x0 has a way to vm1 again, after 2.5 s"]
+    assert not cuts                         # the other QP has gone
+    cuts.note([(last, 13.0)], routes, guests)
+    assert cuts.mended(routes, guests_of(tree, 2, "ERR"), 14.0) == [] and not cuts
+
+
+def test_many_cut_connections_are_some_events(tree):
+    made, routes = routes_of(tree)
+    first = routes.way(by_name(made)["vm0"].id, 1, tree.lids["node16"]).hops[0][0]
+    told = connections.Cuts().note([(first, 10.0)], routes, guests_of(tree, connections.MOST_TOLD + 3))
+    assert len(told) == connections.MOST_TOLD + 1
+    assert (told[-1].text, told[-1].connection) == ("3 more connections are cut", None)
+    line = Timeline()
+    line.connections("cut", told)
+    assert line.as_json()[-1]["text"] == "3 more connections are cut" and line.as_json()[1]["qpn"] == 1
 
 
 def test_a_way_ends_where_the_tables_end_or_a_link_is_down(tree):

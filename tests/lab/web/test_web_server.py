@@ -308,7 +308,36 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     for qpn, cqes in ((0x41, found["cqes"]), (0x51, found["peer"]["cqes"])):
         assert [(one["qpn"], one["counter"], one["age"], one["status"]) for one in cqes] == [
             (qpn, 13, 2.0, "IBV_WC_SUCCESS"), (qpn, 13, 2.0, "IBV_WC_RETRY_EXC_ERR")]
-    assert page.refusal(f"qp?node={node_of(web, 'vm0')}&qpn=7") == 400
+    assert page.ask("qp", node=node_of(web, "vm0"), qpn=7) == {"qp": None}
+    assert page.refusal(f"qp?node={node_of(web, 'node5')}&qpn=7") == 400
+
+
+def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
+    fabric = web.watcher.source.process.fabric
+    vm0, lid = node_of(web, "vm0"), fabric.lids["node16"]
+    link, out = page.ask("qp", node=vm0, qpn=0x41)["there"][1]
+    assert {"node": vm0, "name": "vm0", "qpn": 0x41, "to": "vm1"} in page.ask("link", link=link)["connections"]
+    assert page.ask("link", link=link_of(web, "node5[1]"))["connections"] == []
+    with Stream(web.url) as stream:
+        page.change("link", {"link": link, "end": "a", "state": "down"})
+        told = stream.until("events", lambda events: any(one["kind"] == "cut" for one in events))
+        cut = next(one for one in told if one["qpn"] == 0x41)
+        name = web.watcher.fabric.link_name(web.watcher.fabric.links[link])
+        assert cut["text"] == f"vm0 QP 0x41 is cut off from vm1: its packets passed {name}"
+        assert (cut["guest"], cut["slot"], cut["about"]) == ("vm0", 0, "vm0:0x41")
+        assert not page.ask("qp", node=vm0, qpn=0x41)["complete"]
+        before = fabric.tables["leaf1"][lid]
+        fabric.tables["leaf1"][lid] = next(port for port in (5, 6) if port != before)
+        fabric.reroutes["leaf1"] += 1
+        told = stream.until("events", lambda events: any(one["kind"] == "mended" for one in events))
+        assert "vm0 QP 0x41 has a way to vm1 again, after " in next(
+            one["text"] for one in told if one["kind"] == "mended")
+    other = page.ask("qp", node=vm0, qpn=0x41)["there"][1]
+    assert other[0] != link
+    page.change("link", {"link": link, "state": "up"})
+    fabric.tables["leaf1"][lid] = before
+    fabric.reroutes["leaf1"] += 1
+    wait(lambda: [link, out] in page.ask("qp", node=vm0, qpn=0x41)["there"])
 
 
 def test_packets_of_a_qp_are_recorded(web, page):

@@ -9,10 +9,15 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "guest"))
 # pylint: disable=wrong-import-position
+from lab import environment
 from labs import booted, new_kernel_messages
 from rdma import complaints, sh
 
 ADDRESSES = {"vm0": "10.79.0.1", "vm1": "10.79.0.2"}
+
+
+def pytest_configure():
+    environment.settle()
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ import os
 import pytest
 
 import labs
-from lab import up
+from lab import environment, up
 from rdma import complaints
 
 DEFAULT_NODES = 2
@@ -35,6 +35,7 @@ def pytest_addoption(parser):
 
 
 def pytest_configure(config):
+    environment.settle()
     config.addinivalue_line("markers", "nightly: takes long or resembles others; runs with --nightly")
 
 

@@ -8,11 +8,15 @@ import pathlib
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import paths, up
+from lab import environment, paths, up
 from lab.fabric import cluster, switch_process
 from lab.guests import guest_kernel, initramfs, kvm, vm
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+
+def pytest_configure():
+    environment.settle()
 
 
 @pytest.fixture

@@ -113,6 +113,18 @@ def test_every_command_has_sbin_and_a_usual_umask():
     assert "/usr/sbin" in path.split(":") and umask == "0o22"
 
 
+@pytest.mark.parametrize("folder", ["debug", "guest", "lab", "packages"])
+def test_tests_have_sbin_without_pib(folder):
+    """A developer runs pytest by hand, with the PATH that Debian gives a user."""
+    file = next((paths.ROOT / "tests" / folder).glob("test_*.py"))
+    code = ("import os, pytest, sys; pytest.main(['-qq', '--collect-only', '-p', 'no:cacheprovider', sys.argv[1]]); "
+            "print(os.environ['PATH'], oct(os.umask(0)))")
+    done = subprocess.run([sys.executable, "-B", "-c", code, file], capture_output=True, text=True, check=True,
+                          umask=0o077, cwd=paths.ROOT, env={"PATH": "/usr/bin:/bin", "PYTHONPATH": str(paths.ROOT)})
+    path, umask = done.stdout.split()[-2:]
+    assert "/usr/sbin" in path.split(":") and umask == "0o22", done.stdout
+
+
 @pytest.mark.parametrize("variables, expected", [
     ({"XDG_CACHE_HOME": "/c", "HOME": "/h"}, "/c/pib-hca"),
     ({"XDG_CACHE_HOME": "c", "HOME": "/h"}, "/h/.cache/pib-hca"),

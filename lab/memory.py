@@ -2,12 +2,14 @@
 """Checks whether the host has enough memory for a command."""
 
 import pathlib
+import re
 
 from lab import ui
 
 MEMINFO = pathlib.Path("/proc/meminfo")
 CONTROL_GROUP = pathlib.Path("/proc/self/cgroup")
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
+CACHED = re.compile(r"^(?:in)?active_file (\d+)$", re.MULTILINE)    # in memory.stat
 
 
 def _number(path: pathlib.Path) -> int | None:
@@ -16,6 +18,14 @@ def _number(path: pathlib.Path) -> int | None:
         return int(path.read_text())
     except (OSError, ValueError):
         return None
+
+
+def _cached(group: pathlib.Path) -> int:
+    """Bytes of files that the kernel keeps as long as nobody needs the memory. A group's use contains them."""
+    try:
+        return sum(map(int, CACHED.findall((group / "memory.stat").read_text())))
+    except OSError:
+        return 0
 
 
 def _group_mib() -> int | None:
@@ -28,7 +38,7 @@ def _group_mib() -> int | None:
     for group in [CONTROL_GROUPS / name, *(CONTROL_GROUPS / name).parents]:
         most, used = _number(group / "memory.max"), _number(group / "memory.current")
         if most is not None and used is not None:
-            left.append((most - used) >> 20)
+            left.append((most - used + _cached(group)) >> 20)
     return min(left, default=None)
 
 

@@ -30,6 +30,13 @@ def test_the_least_memory_of_host_and_control_groups_counts(host):
     assert memory.available_mib() == 1000
 
 
+def test_files_that_the_kernel_keeps_are_no_use_of_memory(host):
+    """After the installation of packages they fill what a container may have."""
+    (host / "memory.stat").write_text(f"anon {40 << 20}\nfile {60 << 20}\nshmem {10 << 20}\ninactive_anon 0\n"
+                                      f"inactive_file {30 << 20}\nactive_file {20 << 20}\n")
+    assert memory.available_mib() == 850
+
+
 def test_guests_that_cannot_fit_are_refused_before_they_start():
     with pytest.raises(ui.LabError, match="32 guests: at least 801 MiB .* 800 MiB are free. Take fewer"):
         memory.check("32 guests", 801, 4000, "Take fewer")

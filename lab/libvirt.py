@@ -3,20 +3,19 @@
 
 import argparse
 import dataclasses
-import os
 import pathlib
 import xml.etree.ElementTree as xml
 
 from lab import status, ui
 from lab.fabric import cluster
-from lab.guests import libvirt_xml, own_image, vm
+from lab.guests import kvm, libvirt_xml, own_image, vm
 
 
 def _type(lab: cluster.Cluster) -> str:
     """The type of the lab's guests; without a lab, KVM if the user may use it."""
     if lab.state:
         return libvirt_xml.TYPES[lab.state.accel]
-    return "kvm" if os.access("/dev/kvm", os.R_OK | os.W_OK) else "qemu"
+    return "kvm" if kvm.usable() else "qemu"
 
 
 @dataclasses.dataclass(frozen=True)

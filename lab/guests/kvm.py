@@ -16,6 +16,7 @@ from lab import paths, ui
 from lab.guests import initramfs, vm
 
 VARIABLE = "PIB_ACCEL"
+DEVICE = pathlib.Path("/dev/kvm")
 ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
 FAILURE_COUNTS_S = 3600
@@ -71,15 +72,31 @@ def forget() -> None:
     memory().unlink(missing_ok=True)
 
 
+def usable() -> bool:
+    return os.access(DEVICE, os.R_OK | os.W_OK)
+
+
 def failure() -> str:
     """Why guests are emulated although KVM is there, by the last probe; "": no reason is known."""
-    if os.environ.get(VARIABLE) or not memory().exists():
+    if os.environ.get(VARIABLE):
+        return ""
+    if not usable() and DEVICE.exists():
+        return (f"KVM is there, but this user may not open {DEVICE}. Join the group that may, and log in again:  sudo "
+                f"usermod --append --groups {_group()} $(id -un)")
+    if not memory().exists():
         return ""
     known = _known(memory(), _now())
     if not known or not known["failure"]:
         return ""
     return (f"KVM is there but fails: {known['failure'].rstrip('.')}. It is tried again after an hour, or by:  "
             "./pib kvm --again")
+
+
+def _group() -> str:
+    try:
+        return DEVICE.group()
+    except (OSError, KeyError):     # a container may not know the host's group
+        return "kvm"
 
 
 def checked(chosen: str) -> str:
@@ -93,7 +110,9 @@ def accelerator(image: pathlib.Path) -> str:
     """"kvm" if a guest has run with it, else "tcg" with a message why."""
     if chosen := os.environ.get(VARIABLE):
         return checked(chosen)
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not usable():
+        if reason := failure():
+            ui.say(f"emulation (TCG): {reason}")
         return "tcg"
     now = _now()
     known = _known(memory(), now)

@@ -76,6 +76,19 @@ def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):
     assert "busy" not in capsys.readouterr().out
 
 
+def test_a_user_who_may_not_open_the_device_is_told(tmp_path, monkeypatch, capsys):
+    device = tmp_path / "kvm"
+    device.touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv(kvm.VARIABLE, raising=False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(kvm, "DEVICE", device)
+    assert kvm.accelerator(tmp_path) == "tcg"
+    assert f"may not open {device}" in (said := capsys.readouterr().err) and f"--groups {device.group()} " in said
+    device.unlink()
+    assert kvm.accelerator(tmp_path) == "tcg" and not capsys.readouterr().err
+
+
 def test_a_cache_of_an_older_version_is_ignored(qemu, tmp_path):
     qemu(GOOD)
     (tmp_path / "pib-hca" / "kvm.json").write_text('{"accel": "tcg"}')

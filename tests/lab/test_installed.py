@@ -83,6 +83,15 @@ def test_the_switchs_service_is_hardened():
     assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout + done.stderr
 
 
+def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():
+    script = (paths.ROOT / "debian" / "pib-hca-dkms.dkms").read_text().replace("[0]", "_0")
+    said = subprocess.run(["sh", "-euc", f"kernel_source_dir=/src\n{script}\necho $BUILD_EXCLUSIVE_CONFIG"], check=True,
+                          capture_output=True, text=True).stdout
+    refused = re.findall(r"^#ifndef (CONFIG_\w+)\n#error", (paths.ROOT / "guest-driver" / "pib_hca.h").read_text(),
+                         re.MULTILINE)
+    assert refused and set(said.split()) == {*refused, "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_USER_ACCESS"}
+
+
 def test_the_packages_have_the_version_of_the_source():
     version = re.search(r"version: '([^']+)'", (paths.ROOT / "meson.build").read_text())[1]
     assert (paths.ROOT / "debian" / "changelog").read_text().startswith(f"pib-hca ({version}) ")

@@ -83,6 +83,17 @@ def test_the_switchs_service_is_hardened():
     assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout + done.stderr
 
 
+def test_a_purge_removes_the_group_with_its_other_members(tmp_path):
+    """Programs of ours take the place of those that change the system. userdel has left the group."""
+    called = tmp_path / "called"
+    for name, script in (("rm", ""), ("userdel", ""), ("getent", ""), ("groupdel", f'echo "$@" >{called}')):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    subprocess.run(["/bin/sh", paths.ROOT / "debian" / "pib-switch.postrm", "purge"], check=True,
+                   env={"PATH": str(tmp_path)})
+    assert called.read_text() == "pib-switch\n"
+
+
 def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():
     script = (paths.ROOT / "debian" / "pib-hca-dkms.dkms").read_text().replace("[0]", "_0")
     said = subprocess.run(["sh", "-euc", f"kernel_source_dir=/src\n{script}\necho $BUILD_EXCLUSIVE_CONFIG"], check=True,

@@ -30,6 +30,7 @@ FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_nam
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 BUILD_GIB, CHECKOUT_GIB = 1, 0.1
 TEMPORARY_GIB = 0.1
+GUESTS_PROCESSOR = "x86_64"
 REFUSED = re.compile(r"[\s:]")  # by QEMU's configure in its path
 BUILD_MIB = 1500                # memory of the largest compilation
 
@@ -71,6 +72,15 @@ def cache_name() -> list[str]:
         return []
     return [f"{paths.cache()}: QEMU's configure takes no path with a blank or a colon. XDG_CACHE_HOME names another "
             "place"]
+
+
+def processor() -> list[str]:
+    """Checks for a processor on which Debian's compiler for the guests runs."""
+    found = os.uname().machine
+    if found == GUESTS_PROCESSOR:
+        return []
+    return [f"this processor is {found}, and guests are made on {GUESTS_PROCESSOR} alone. A container can be of that, "
+            "too: build it and run it with  --platform linux/amd64"]
 
 
 def memory() -> list[str]:
@@ -121,7 +131,8 @@ def _forbidden() -> str:
 
 def check(new_image: bool, new_build: bool) -> None:
     """Checks before packages are installed. One error contains all findings."""
-    _none([*space(new_image, new_build), *cache_name(), *(memory() if new_build else []), *user_namespaces()])
+    _none([*processor(), *space(new_image, new_build), *cache_name(), *(memory() if new_build else []),
+           *user_namespaces()])
 
 
 def check_programs() -> None:

@@ -57,6 +57,13 @@ def test_a_cache_that_qemu_cannot_be_configured_in_is_refused(plenty, monkeypatc
         preflight.check(new_image=True, new_build=True)
 
 
+def test_another_processor_is_refused_at_once(plenty, monkeypatch):
+    machine = collections.namedtuple("machine", "machine")
+    monkeypatch.setattr(os, "uname", lambda: machine("aarch64"))
+    with pytest.raises(ui.LabError, match="this processor is aarch64.*--platform linux/amd64"):
+        preflight.check(new_image=False, new_build=False)
+
+
 def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
     file = tmp_path / "subuid"
     file.write_text("someone:100000:65536\n")

@@ -19,8 +19,7 @@ MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 def machine() -> None:
     """Checks the machine and installs missing packages. An installed lab has its packages and programs already."""
-    if not paths.INSTALLED:
-        deps.name_container()
+    deps.name_container()
     preflight.check(not image.directory().is_dir(), not paths.INSTALLED and not host_build.configured())
     if not paths.INSTALLED:
         deps.install()
@@ -52,6 +51,7 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
     afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
     have booted stay, to be looked at."""
+    deps.name_container()
     if not wanted.hosts:
         _check_memory([wanted.size_of(number) for number in range(len(lab.nodes()), wanted.count)])
     base, artefacts = _prepare_image(wanted.image_file) if wanted.image_file else prepare(wanted.driver)

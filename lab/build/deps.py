@@ -2,6 +2,7 @@
 """Installs the packages of packages.txt that the machine lacks."""
 
 import dataclasses
+import functools
 import os
 import pathlib
 import shlex
@@ -9,7 +10,7 @@ import shutil
 import subprocess
 import sys
 
-from lab import ui
+from lab import paths, ui
 from lab.build import debian, preflight
 
 LIST = pathlib.Path(__file__).with_name("packages.txt")
@@ -150,9 +151,11 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
+@functools.cache                # says it once
 def name_container() -> None:
-    """On systems other than Debian 12 and 13, first names the container as the way out."""
-    if debian.codename() not in RELEASES:
+    """On systems other than Debian 12 and 13, first names the container as the way out. An installed lab has come with
+    Debian's packages."""
+    if not paths.INSTALLED and debian.codename() not in RELEASES:
         ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {CONTAINER}")
 
 

@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from lab import paths, ui, up
+from lab import memory, paths, ui, up
 from lab.build import debian, deps, preflight
+from lab.fabric.wanted import Wanted
 
 GERMAN_POLICY = """#!/bin/sh
 if [ "$LC_ALL" = C ] && [ -z "$LANGUAGE" ]; then word=Candidate; else word=Installationskandidat; fi
@@ -35,9 +36,11 @@ def system(tmp_path, monkeypatch):
     """Takes the place of /etc/os-release."""
     file = tmp_path / "os-release"
     monkeypatch.setattr(debian, "OS_RELEASE", file)
-    debian._os_release.cache_clear()
+    for known in (debian._os_release, deps.name_container):
+        known.cache_clear()
     yield file
-    debian._os_release.cache_clear()
+    for known in (debian._os_release, deps.name_container):
+        known.cache_clear()
 
 
 def test_a_package_list_is_parsed():
@@ -191,6 +194,23 @@ def test_another_system_gets_the_hint_to_the_container(system, capsys, monkeypat
     first = capsys.readouterr().err.splitlines()[0]
     assert "this is Fedora Linux 42, not Debian 12 or 13" in first and "podman run --rm -it pib-hca" in first
     assert (paths.ROOT / "packaging" / "Containerfile").is_file()
+
+
+def test_the_hint_is_the_first_line_of_up(system, lab, capsys, monkeypatch):
+    system.write_text('PRETTY_NAME="Fedora Linux 42"\n')
+
+    def scarce(*_words):
+        ui.say("memory may become scarce")
+
+    def prepare(_driver):
+        up.deps.name_container()
+        raise ui.LabError("no programs")
+    monkeypatch.setattr(memory, "check", scarce)
+    monkeypatch.setattr(up, "prepare", prepare)
+    with pytest.raises(ui.LabError, match="no programs"):
+        up.boot(lab, Wanted(2))
+    said = capsys.readouterr().err.splitlines()
+    assert "not Debian 12 or 13" in said[0] and "scarce" in said[1] and len(said) == 2
 
 
 def test_debian_gets_no_hint_to_the_container(system, capsys):

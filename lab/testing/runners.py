@@ -19,8 +19,9 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
-# No header and no percentage of pytest's: they would be those of one lane. The lab prints its own progress.
-PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "--no-header", "-p", "no:cacheprovider",
+# No header and no percentage of pytest's: they would be those of one lane. The lab prints its own progress. At the end
+# pytest names what it has skipped, and why (-r).
+PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header", "-p", "no:cacheprovider",
           "-p", events.__name__, "-o", "console_output_style=classic", f"--rootdir={paths.ROOT}")
 
 

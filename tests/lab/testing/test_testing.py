@@ -4,6 +4,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -175,6 +176,17 @@ def test_fails_one():
     assert count == Count(2, 1)
     assert len(History(history.file).seconds) == 3
     assert "test_meets[one-two] PASSED" in capfd.readouterr().out
+
+
+def test_skipped_tests_of_pytest_are_named_with_their_reasons(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    (tmp_path / "test_it.py").write_text("import pytest\n@pytest.mark.skipif(True, reason='wants libvirtd')\n"
+                                         "def test_domain(): pass\ndef test_other(): assert False\n")
+    assert runners.pytest(Progress(["x"], History(tmp_path / "seconds")), str(tmp_path), name="x") == Count(0, 1)
+    said = capfd.readouterr().out
+    assert re.search(r"^SKIPPED \[1\] .*: wants libvirtd$", said, re.MULTILINE), said
+    assert re.search(r"^FAILED .*test_other", said, re.MULTILINE), said
 
 
 RUN_NESTED = """

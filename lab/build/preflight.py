@@ -50,10 +50,15 @@ def programs() -> list[str]:
             "/usr/bin in PATH"]
 
 
-def _gib_free(path: pathlib.Path) -> float:
+def _nearest(path: pathlib.Path) -> pathlib.Path:
+    """The directory, or the one in which it will be made."""
     while not path.exists():
         path = path.parent
-    return shutil.disk_usage(path).free / 2**30
+    return path
+
+
+def _gib_free(path: pathlib.Path) -> float:
+    return shutil.disk_usage(_nearest(path)).free / 2**30
 
 
 def space(new_image: bool, new_build: bool) -> list[str]:
@@ -64,6 +69,14 @@ def space(new_image: bool, new_build: bool) -> list[str]:
               (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"))
     return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
             for path, least, other in wanted if _gib_free(path) < least]
+
+
+def noexec() -> list[str]:
+    """The guests' compiler and QEMU's configure run in the cache."""
+    if not os.statvfs(_nearest(paths.cache())).f_flag & os.ST_NOEXEC:
+        return []
+    return [f"{paths.cache()}: programs there cannot run, because the file system is mounted noexec. XDG_CACHE_HOME "
+            "names another place"]
 
 
 def cache_name() -> list[str]:
@@ -131,7 +144,7 @@ def _forbidden() -> str:
 
 def check(new_image: bool, new_build: bool) -> None:
     """Checks before packages are installed. One error contains all findings."""
-    _none([*processor(), *space(new_image, new_build), *cache_name(), *(memory() if new_build else []),
+    _none([*processor(), *space(new_image, new_build), *noexec(), *cache_name(), *(memory() if new_build else []),
            *user_namespaces()])
 
 

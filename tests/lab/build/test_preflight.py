@@ -41,6 +41,14 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
 
 
+def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
+    flags = collections.namedtuple("flags", "f_flag")
+    monkeypatch.setattr(os, "statvfs", lambda path: flags(os.ST_NOEXEC if path == tmp_path else 0))
+    with pytest.raises(ui.LabError, match="there/pib-hca: programs there cannot run.*XDG_CACHE_HOME"):
+        preflight.check(new_image=False, new_build=False)
+
+
 @pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])
 def test_memory_is_that_of_the_control_group(monkeypatch, free, faults):
     monkeypatch.setattr(preflight, "available_mib", lambda: free)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib deps on systems that have never seen this project, as root and as an ordinary user with sudo."""
+"""On systems that have never seen this project, as root and as an ordinary user with sudo, ./pib deps brings all that
+./pib up and the tests call."""
 
 import concurrent.futures
 import os
@@ -19,6 +20,7 @@ SCRIPT = f"""
 ./pib deps
 PYTHONPATH=. /usr/bin/python3 -B -c 'from lab import environment; environment.settle()
 from lab.build import preflight; {CHECKS}'
+PYTHONPATH=.:tests/lab /usr/bin/python3 -B -c 'import called; called.check()'
 qemu-system-x86_64 --version
 meson --version
 sudo apt-get -q autoclean >/dev/null

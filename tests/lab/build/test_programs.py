@@ -4,7 +4,6 @@
 A machine of a developer has more packages than a clean one. These tests judge by the packages from which a program here
 comes, so that they need no clean machine."""
 
-import ast
 import functools
 import importlib.util
 import os
@@ -12,32 +11,15 @@ import pathlib
 import re
 import shutil
 import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
 
+import called
 import clean_tree
-from lab import environment, paths
 from lab.build import debian, deps
 
-PATH = ":".join(name for name in environment.SYSTEM if "local" not in name)
 STATUS = pathlib.Path("/") / debian.STATUS
-# Calls whose argument is a program, or a list that begins with one.
-CALLS = re.compile(r"(subprocess\.(run|Popen|check_output)|ui\.run|child\.Program|process\.start|"
-                   r"groups\.RUNNING\.start|shutil\.which|(debian\.)?output)$")
-WORDS = re.compile(r"\b(which|output)$")
-COMMAND = re.compile(r"argv$|command$")
-PROGRAM = re.compile(r"[a-z][\w.+-]*$")
-# Folders whose commands and tests bring packages of their own.
-MORE = {"lab/develop": deps.DEBUGGER_LIST, "tests/debug": deps.DEBUGGER_LIST, "tests/browser": deps.BROWSER_LIST,
-        "tests/packages": deps.CONTAINER_LIST}
-# Programs and modules without which the caller says what is missing, or does less.
-OPTIONAL = {"ccache", "sudo", "sshd", "virsh", "libvirtd", "libvirt"}
-# A file of the lab that only developers need, or that names the package of a missing program, has it from the tests'.
-DEVELOPMENT = re.compile(r"lab/(testing|arm|bench)/|lab/build/(checkpatch|sparse|kernel_tree)\.py|lab/wireshark/")
-# Python modules of guests, and of debuggers.
-INSIDE = {"pyverbs", "gdb", "drgn", "perf_trace_context"}
 
 pytestmark = pytest.mark.skipif(not STATUS.exists(), reason="no packages of Debian here")
 
@@ -103,84 +85,29 @@ def _is_owned(file: str, owned: frozenset[str]) -> bool:
     return any(name.removeprefix("/usr") in owned for name in (file, os.path.realpath(file)))
 
 
-# -- sources ------------------------------------------------------------------
-
-def _head(node: ast.AST, constants: dict[str, str]) -> str:
-    """The program that a list, or a word, names."""
-    if isinstance(node, (ast.List, ast.Tuple)):
-        node = next((one for one in node.elts if not isinstance(one, ast.Starred)), node)
-    if isinstance(node, ast.Name):
-        return constants.get(node.id, "")
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _commands(tree: ast.AST) -> Iterator[ast.AST]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and CALLS.match(ast.unparse(node.func)):
-            yield from (one for one in node.args if isinstance(one, (ast.List, ast.Tuple)))
-            if WORDS.search(ast.unparse(node.func)):
-                yield node.args[0]
-        if isinstance(node, ast.Assign) and COMMAND.search(ast.unparse(node.targets[0])):
-            yield node.value
-        if isinstance(node, ast.FunctionDef) and COMMAND.search(node.name):
-            yield from (one.value for one in ast.walk(node) if isinstance(one, ast.Return) and one.value)
-
-
-def programs(text: str) -> set[str]:
-    """Names of programs in a Python file's calls."""
-    tree = ast.parse(text)
-    constants = {node.targets[0].id: node.value.value for node in ast.walk(tree)
-                 if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name)
-                 and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)}
-    return {name for node in _commands(tree) if PROGRAM.match(name := _head(node, constants))}
-
-
-def modules(text: str) -> set[str]:
-    """Names of modules that a Python file imports, without Python's own."""
-    found = set()
-    for node in ast.walk(ast.parse(text)):
-        if isinstance(node, ast.Import):
-            found |= {name.name.split(".")[0] for name in node.names}
-        if isinstance(node, ast.ImportFrom) and node.module:
-            found.add(node.module.split(".")[0])
-    return found - set(sys.stdlib_module_names)
-
-
-def _files() -> dict[str, pathlib.Path]:
-    found = [path for folder in ("lab", "tests") for path in (paths.ROOT / folder).rglob("*.py")]
-    return {str(path.relative_to(paths.ROOT)): path for path in found}
-
-
-def _lists(name: str) -> tuple[pathlib.Path, ...]:
-    """Lists of the packages that are there when a file's commands run."""
-    more = [file for folder, file in MORE.items() if name.startswith(f"{folder}/")]
-    tests = name.startswith("tests/") or DEVELOPMENT.match(name)
-    return (deps.LIST, *([deps.TEST_LIST] if tests else []), *more)
-
-
-def _found(wanted) -> list[tuple[str, str]]:
-    """Names that files have, by the function `wanted`, with the file's."""
-    return sorted((name, file) for file, path in _files().items() for name in wanted(path.read_text()) - OPTIONAL)
-
-
 # -- tests --------------------------------------------------------------------
 
 def test_programs_come_from_packages_of_the_lists():
-    called = _found(programs)
-    assert {"make", "mke2fs", "qemu-img", "dot", "perl", "tshark", "clang-format-19"} <= {name for name, _ in called}
-    foreign = [f"{file}: {name}" for name, file in called
-               if (place := shutil.which(name, path=PATH)) and not _is_owned(place, _owned(*_lists(file)))]
-    assert foreign == []
+    found = called.names(called.programs)
+    assert {"make", "mke2fs", "qemu-img", "dot", "perl", "tshark", "clang-format-19"} <= {name for name, _ in found}
+    foreign = [f"{file}: {name}" for name, file in found
+               if (place := shutil.which(name, path=called.PATH)) and not _is_owned(place, _owned(*called.lists(file)))]
+    assert foreign == [], "write their packages into lab/build/packages.txt or test-packages.txt"
 
 
 def test_modules_come_from_packages_of_the_lists():
-    files = _files()
-    own = {part for file in files for part in pathlib.Path(file).with_suffix("").parts}
-    imported = [(name, file) for name, file in _found(modules) if name not in own | INSIDE]
+    imported = called.foreign_modules()
     assert {"pytest", "prometheus_client", "yaml"} <= {name for name, _ in imported}
     origins = [(f"{file}: {name}", spec.origin, file) for name, file in imported
                if (spec := importlib.util.find_spec(name)) and spec.origin.startswith("/usr/lib/python3/")]
-    assert [what for what, origin, file in origins if not _is_owned(origin, _owned(*_lists(file)))] == []
+    assert [what for what, origin, file in origins if not _is_owned(origin, _owned(*called.lists(file)))] == []
+
+
+def test_a_machine_that_lacks_a_program_is_noticed(monkeypatch, tmp_path):
+    """As a clean tree would be, if its packages did not bring one."""
+    with pytest.raises(SystemExit, match=r"lab/fabric/map\.py: dot"):
+        monkeypatch.setattr(called, "PATH", str(tmp_path))
+        called.check()
 
 
 def test_calls_are_found_in_a_source():
@@ -196,8 +123,8 @@ other(["flex"])
 def qemu_argv():
     return ["qemu-img", "--version"]
 """
-    assert programs(text) == {"mmdebstrap", "mke2fs", "meson", "dot", "qemu-img"}
-    assert modules(text) == {"yaml", "lab"}
+    assert called.programs(text) == {"mmdebstrap", "mke2fs", "meson", "dot", "qemu-img"}
+    assert called.modules(text) == {"yaml", "lab"}
 
 
 def test_packages_bring_what_they_depend_on():

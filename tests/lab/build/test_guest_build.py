@@ -76,8 +76,11 @@ def test_options_of_the_trees_are_in_the_images_name(monkeypatch):
     assert image.directory() != before
 
 
-def test_disk_build_tree_and_source_come_from_the_same_package_lists(monkeypatch, tmp_path):
-    fetched, used = [], []
+@pytest.fixture(name="archive")
+def archive_with_headers(monkeypatch):
+    """Stand-ins for the steps that make an image of kernel 6.12, from an archive with the headers of this kernel. They
+    note the package lists that were fetched, and those that were used."""
+    fetched, used, headers = [], [], ["6.12"]
 
     def fetch(made):
         fetched.append(debian.Archive(made / "apt", []))
@@ -90,15 +93,27 @@ def test_disk_build_tree_and_source_come_from_the_same_package_lists(monkeypatch
 
     def make_tree(tree, _wanted, lists):
         used.append(lists)
-        (tree / "usr" / "src" / "linux-headers-6.12").mkdir(parents=True)
+        (tree / "usr" / "src" / f"linux-headers-{headers[0]}").mkdir(parents=True)
         (tree / debian.STATUS).parent.mkdir(parents=True)
         (tree / debian.STATUS).write_text(STATUS.format("56.1-1"))
     monkeypatch.setattr(image, "package_lists", fetch)
     monkeypatch.setattr(image, "_make_disk", make_disk)
     monkeypatch.setattr(image, "bootstrap_builder", make_tree)
     monkeypatch.setattr(rdma_core, "ensure", lambda _tree, lists: used.append(lists))
+    return fetched, used, headers
+
+
+def test_disk_build_tree_and_source_come_from_the_same_package_lists(archive, tmp_path):
+    fetched, used, _ = archive
     image.make(tmp_path)
     assert len(fetched) == 1 and used == fetched * 3 and image.identity(tmp_path)
+
+
+def test_an_archive_with_headers_of_another_kernel_is_reported(archive, tmp_path):
+    """As for some hours after each update of the kernel."""
+    archive[2][0] = "6.13"
+    with pytest.raises(guest_build.ui.LabError, match="no headers of kernel 6.12, .* Wait some hours"):
+        image.make(tmp_path)
 
 
 def test_a_guests_files_are_readable_whatever_the_checkouts_modes(monkeypatch, tmp_path):

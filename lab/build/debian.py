@@ -16,6 +16,7 @@ from lab import ui
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
 STATUS = "var/lib/dpkg/status"  # the packages of a tree
+PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
 # Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 
@@ -70,6 +71,11 @@ def suites() -> list[Suite]:
 def mirror(label: str = "Debian") -> str:
     """URI of this machine's archive for the label "Debian" or "Debian-Security"; "" if unknown."""
     return next((suite.uri for suite in suites() if suite.label == label and NETWORK.match(suite.uri)), "")
+
+
+def proxies() -> list[str]:
+    """The settings of this machine's apt for proxies, which mmdebstrap does not read."""
+    return PROXY.findall(output("apt-config", "dump"))
 
 
 def base_release(release: str) -> str:

@@ -106,7 +106,8 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=update",
             f"--setup-hook=cp {shlex.quote(str(lists.lists))}/*_* \"$1/var/lib/apt/lists/\"",
             '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
-            "--dpkgopt=force-unsafe-io", *options, f"--include={','.join(wanted)}", debian_release, tree,
+            *(f"--aptopt={setting}" for setting in debian.proxies()), "--dpkgopt=force-unsafe-io", *options,
+            f"--include={','.join(wanted)}", debian_release, tree,
             *lists.sources]
     ui.run(title, [*user_namespace.as_owner(), *argv], log)
 

@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from lab import paths, ui
+from lab.build import debian
 from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
 
 
@@ -23,6 +24,27 @@ def test_an_option_that_the_kernel_drops_is_an_error():
     wanted = "# why\nCONFIG_A=y\nCONFIG_B=\"x\"\n"
     assert debug_kernel.missing(wanted, "CONFIG_B=\"x\"\n# CONFIG_A is not set\n") == ["CONFIG_A=y"]
     assert not debug_kernel.missing(wanted, "CONFIG_A=y\nCONFIG_B=\"x\"\nCONFIG_C=y\n")
+
+
+def test_a_new_tree_comes_through_the_proxy_of_this_machines_apt(monkeypatch, tmp_path):
+    """Debian's installer writes one into /etc/apt/apt.conf; mmdebstrap reads that of the new tree only."""
+    (tmp_path / "apt-config").write_text("""#!/bin/sh
+cat <<'EOF'
+Acquire "";
+Acquire::http "";
+Acquire::http::Proxy "http://proxy:3128/";
+Acquire::http::proxy::mirror.lan "DIRECT";
+Acquire::https::Proxy "";
+Acquire::Languages "none";
+EOF
+""")
+    (tmp_path / "apt-config").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    ran = []
+    monkeypatch.setattr(ui, "run", lambda _title, argv, _log: ran.extend(argv))
+    image.bootstrap("making a tree", ["a"], tmp_path / "tree", [], "trixie", debian.Archive(tmp_path / "apt", []))
+    assert [word for word in ran if "::proxy" in str(word).lower()] == [
+        '--aptopt=Acquire::http::Proxy "http://proxy:3128/"', '--aptopt=Acquire::http::proxy::mirror.lan "DIRECT"']
 
 
 def test_an_unknown_guest_release_is_refused(monkeypatch):

@@ -83,15 +83,17 @@ def test_the_switchs_service_is_hardened():
     assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout + done.stderr
 
 
-def test_a_purge_removes_the_group_with_its_other_members(tmp_path):
+def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_hook(tmp_path):
     """Programs of ours take the place of those that change the system. userdel has left the group."""
     called = tmp_path / "called"
-    for name, script in (("rm", ""), ("userdel", ""), ("getent", ""), ("groupdel", f'echo "$@" >{called}')):
-        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+    for name in ("rm", "userdel", "getent", "groupdel"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{called}\n')
         (tmp_path / name).chmod(0o755)
     subprocess.run(["/bin/sh", paths.ROOT / "debian" / "pib-switch.postrm", "purge"], check=True,
                    env={"PATH": str(tmp_path)})
-    assert called.read_text() == "pib-switch\n"
+    said = called.read_text()
+    notes = re.search(r"^users=(\S+)$", (paths.ROOT / "packaging" / "libvirt" / "pib-switch").read_text(), re.MULTILINE)
+    assert said.endswith("\ngroupdel pib-switch\n") and f" {notes[1]} " in said.splitlines()[0], said
 
 
 def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "control/control_switch.h"
+#include "control/control_fields.h"
 #include "ib/wire/packet.h"
 
 namespace pib::fabric {

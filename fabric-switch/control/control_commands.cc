@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "control/control_fields.h"
 #include "control/control_switch.h"
 #include "control/control_verbs.h"
 #include "control/port_reference.h"
@@ -123,13 +124,22 @@ json for_a_switch(Fabric& fabric, json request) {
     return answer;
 }
 
+// The fields of several commands.
+constexpr RequestField kCommonFields[] = {
+    kCommandField,
+    {"switch", FieldType::kText, "an id, a description or a GUID as text"},
+};
+constexpr RequestField kRunFields[] = {
+    {"line", FieldType::kText, "a verb of ibsim and its arguments as text", true}};
+
 struct Command {
     const char* name;
     json (*run)(Fabric& fabric, const json& request);
+    std::span<const RequestField> fields = {};
 };
 constexpr Command kCommands[] = {
     {"nodes", nodes},
-    {"run", verb_command},
+    {"run", verb_command, kRunFields},
 };
 
 // ---- faults of the command line
@@ -203,20 +213,19 @@ json run_control_command(Fabric& fabric, const json& request) {
     if (!request.is_object()) {
         return control_failure("a request is one JSON object a line");
     }
-    try {
-        const auto name = request.at("command").get<std::string>();
-        if (is_switch_command(name)) {
-            return for_a_switch(fabric, request);
-        }
-        for (const Command& command : kCommands) {
-            if (name == command.name) {
-                return command.run(fabric, request);
-            }
-        }
-        return control_failure("no such command: " + name);
-    } catch (const json::exception& e) {
-        return control_failure(e.what());
+    if (const auto checked = check_fields(request, kCommonFields); !checked) {
+        return control_failure(checked.error());
     }
+    const auto name = request.at("command").get<std::string>();
+    if (is_switch_command(name)) {
+        return for_a_switch(fabric, request);
+    }
+    const auto* command = std::ranges::find(kCommands, name, &Command::name);
+    if (command == std::end(kCommands)) {
+        return control_failure("no such command: " + name);
+    }
+    const auto checked = check_fields(request, command->fields);
+    return checked ? command->run(fabric, request) : control_failure(checked.error());
 }
 
 std::string run_control_line(Fabric& fabric, std::string_view line) {

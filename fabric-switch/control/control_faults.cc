@@ -5,11 +5,13 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "control/control_switch.h"
+#include "control/control_fields.h"
 
 namespace pib::fabric {
 namespace {
@@ -17,6 +19,7 @@ namespace {
 using nlohmann::json;
 
 constexpr double kNsPerUs = 1000.0;
+constexpr unsigned kMaxReorderDepth = 65'536;
 
 struct Probability {
     const char* name;
@@ -27,64 +30,78 @@ constexpr Probability kProbabilities[] = {{"drop", &FaultSpec::drop},
                                           {"reorder", &FaultSpec::reorder},
                                           {"corrupt", &FaultSpec::corrupt}};
 
-std::expected<double, std::string> probability(const json& value, const std::string& name) {
-    const double number = value.get<double>();
-    if (!(number >= 0.0 && number <= 1.0)) {
-        return std::unexpected(name + " is a probability, 0 to 1");
-    }
-    return number;
+// Setters of members. False: `value` is not what the member needs.
+template <double FaultSpec::* kMember>
+bool set_probability(FaultSpec& spec, const json& value) {
+    const double number = value.is_number() ? value.get<double>() : -1;
+    spec.*kMember = number;
+    return number >= 0.0 && number <= 1.0;
 }
 
-std::expected<std::uint64_t, std::string> microseconds(const json& value, const std::string& name) {
+template <std::uint64_t FaultSpec::* kMember>
+bool set_time(FaultSpec& spec, const json& value) {
     constexpr double kMaxUs = 60e6;
-    const double number = value.get<double>();
-    if (!(number >= 0.0 && number <= kMaxUs)) {
-        return std::unexpected(name + " is 0 to 60,000,000 microseconds");
-    }
-    return static_cast<std::uint64_t>(std::llround(number * kNsPerUs));
+    const double number = value.is_number() ? value.get<double>() : -1;
+    const bool good = number >= 0.0 && number <= kMaxUs;
+    spec.*kMember = good ? static_cast<std::uint64_t>(std::llround(number * kNsPerUs)) : 0;
+    return good;
 }
 
-std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::string& name,
-                                                  const json& value) {
-    for (const Probability& row : kProbabilities) {
-        if (name == row.name) {
-            const auto p = probability(value, name);
-            if (!p) {
-                return std::unexpected(p.error());
-            }
-            spec.*row.member = *p;
-            return {};
-        }
-    }
-    if (name == "delay_us" || name == "jitter_us") {
-        const auto ns = microseconds(value, name);
-        if (!ns) {
-            return std::unexpected(ns.error());
-        }
-        (name == "delay_us" ? spec.delay_ns : spec.jitter_ns) = *ns;
-    } else if (name == "seed") {
-        if (!value.is_number_integer() || value < 0) {
-            return std::unexpected("seed is a whole number, not negative");
-        }
-        spec.seed = value.get<std::uint64_t>();
-    } else if (name == "reorder_depth") {
-        spec.reorder_depth = control_number(value);
-    } else if (name == "vl15") {
-        spec.vl15 = value.get<bool>();
-    } else if (name == "mads_only") {
-        spec.mads_only = value.get<bool>();
-    } else if (name == "attribute") {
-        if (control_number(value) > UINT16_MAX) {
-            return std::unexpected("attribute is 0 to 65535");
-        }
-        spec.attribute = static_cast<std::uint16_t>(control_number(value));
-    } else if (name == "opcode") {
-        if (control_number(value) > UINT8_MAX) {
-            return std::unexpected("opcode is 0 to 255");
-        }
-        spec.opcode = static_cast<std::uint8_t>(control_number(value));
-    } else {
+template <bool FaultSpec::* kMember>
+bool set_flag(FaultSpec& spec, const json& value) {
+    spec.*kMember = value == true;
+    return value.is_boolean();
+}
+
+template <auto kMember, typename Number>
+bool set_number(FaultSpec& spec, const json& value) {
+    const unsigned number = control_number(value);
+    spec.*kMember = static_cast<Number>(number);
+    return number <= std::numeric_limits<Number>::max();
+}
+
+bool set_depth(FaultSpec& spec, const json& value) {
+    spec.reorder_depth = control_number(value);
+    return spec.reorder_depth >= 1 && spec.reorder_depth <= kMaxReorderDepth;
+}
+
+bool set_seed(FaultSpec& spec, const json& value) {
+    const bool good = value.is_number_integer() && value >= 0;
+    spec.seed = good ? value.get<std::uint64_t>() : 0;
+    return good;
+}
+
+struct Member {
+    const char* name;
+    bool (*set)(FaultSpec& spec, const json& value);
+    const char* expected;
+};
+constexpr const char* kProbability = "a probability, 0 to 1";
+constexpr const char* kMicroseconds = "0 to 60,000,000 microseconds";
+constexpr const char* kFlag = "true or false";
+constexpr Member kMembers[] = {
+    {"drop", set_probability<&FaultSpec::drop>, kProbability},
+    {"duplicate", set_probability<&FaultSpec::duplicate>, kProbability},
+    {"reorder", set_probability<&FaultSpec::reorder>, kProbability},
+    {"corrupt", set_probability<&FaultSpec::corrupt>, kProbability},
+    {"reorder_depth", set_depth, "1 to 65536 packets"},
+    {"delay_us", set_time<&FaultSpec::delay_ns>, kMicroseconds},
+    {"jitter_us", set_time<&FaultSpec::jitter_ns>, kMicroseconds},
+    {"seed", set_seed, "a whole number, not negative"},
+    {"vl15", set_flag<&FaultSpec::vl15>, kFlag},
+    {"mads_only", set_flag<&FaultSpec::mads_only>, kFlag},
+    {"attribute", set_number<&FaultSpec::attribute, std::uint16_t>, "0 to 65535"},
+    {"opcode", set_number<&FaultSpec::opcode, std::uint8_t>, "0 to 255"},
+};
+
+std::expected<void, std::string> set_member(FaultSpec& spec, const std::string& name,
+                                            const json& value) {
+    const auto* member = std::ranges::find(kMembers, name, &Member::name);
+    if (member == std::end(kMembers)) {
         return std::unexpected("no such fault: " + name);
+    }
+    if (!member->set(spec, value)) {
+        return std::unexpected(name + " is " + member->expected);
     }
     return {};
 }
@@ -94,10 +111,10 @@ std::expected<void, std::string> set_fault_member(FaultSpec& spec, const std::st
 std::expected<FaultSpec, std::string> fault_spec_from(const json& members) {
     FaultSpec spec;
     if (!members.is_object()) {
-        return std::unexpected("faults are an object");
+        return std::unexpected("set is an object with faults");
     }
     for (const auto& [name, value] : members.items()) {
-        if (const auto set = set_fault_member(spec, name, value); !set) {
+        if (const auto set = set_member(spec, name, value); !set) {
             return std::unexpected(set.error());
         }
     }
@@ -109,7 +126,7 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
     const bool in = direction == "in" || direction == "both";
     const bool out = direction == "out" || direction == "both";
     if (!in && !out) {
-        return std::unexpected("direction is in, out or both");
+        return std::unexpected(std::string("direction is ") + kFaultDirections);
     }
     if (in) {
         port.ingress_faults().set(spec);

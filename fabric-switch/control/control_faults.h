@@ -15,6 +15,8 @@ namespace pib::fabric {
 // for a user.
 [[nodiscard]] std::expected<FaultSpec, std::string> fault_spec_from(const nlohmann::json& members);
 
+inline constexpr const char* kFaultDirections = "in, out or both";
+
 // Sets the faults of a port: "both", "in" (from the neighbour to the switch) or "out".
 [[nodiscard]] std::expected<void, std::string> set_faults(SwitchPort& port,
                                                           const std::string& direction,

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "control/control_faults.h"
+#include "control/control_fields.h"
 #include "control/control_traffic.h"
 #include "links/copier.h"
 
@@ -403,6 +404,8 @@ void plug(Switch& sw, std::uint8_t number, bool plugged) {
     cable.plug(plugged);
 }
 
+constexpr const char* kLinkStates = "up, down or retrain";
+
 json link_command(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
@@ -415,7 +418,7 @@ json link_command(Switch& sw, const json& request) {
         sw.journal().add(sw.now_ns(), port->number(), LinkChange::kRetrained);
         port->attributes_changed(ib::PortEvent::kDownRequest);
     } else {
-        return control_failure("link state is up, down or retrain");
+        return control_failure(std::string("state is ") + kLinkStates);
     }
     return {{"ok", true}, {"port", port_status(sw, port->number())}};
 }
@@ -461,14 +464,30 @@ json journal(Switch& sw, const json&) {
     return {{"ok", true}, {"lost", sw.journal().lost()}, {"entries", entries}};
 }
 
+constexpr const char* kPortExpected = "a number, or ID[NUMBER] as text";
+constexpr RequestField kCounterFields[] = {{"port", FieldType::kPort, kPortExpected},
+                                           {"clear", FieldType::kFlag, "true or false"}};
+constexpr RequestField kVlFields[] = {{"port", FieldType::kPort, kPortExpected, true}};
+constexpr RequestField kLinkFields[] = {{"port", FieldType::kPort, kPortExpected, true},
+                                        {"state", FieldType::kText, kLinkStates, true}};
+constexpr RequestField kFaultFields[] = {{"port", FieldType::kPort, kPortExpected, true},
+                                         {"direction", FieldType::kText, kFaultDirections}};
+
 struct Command {
     const char* name;
     json (*run)(Switch& sw, const json& request);
+    std::span<const RequestField> fields = {};
 };
 constexpr Command kSwitchCommands[] = {
-    {"status", status},   {"counters", counters}, {"lft", lft},
-    {"mft", mft},         {"link", link_command}, {"fault", fault},
-    {"journal", journal}, {"vls", vls},           {"traffic", traffic},
+    {"status", status},
+    {"counters", counters, kCounterFields},
+    {"lft", lft},
+    {"mft", mft},
+    {"link", link_command, kLinkFields},
+    {"fault", fault, kFaultFields},
+    {"journal", journal},
+    {"vls", vls, kVlFields},
+    {"traffic", traffic},
 };
 
 }  // namespace
@@ -483,28 +502,22 @@ json control_failure(const std::string& text) {
     return {{"ok", false}, {"error", text}};
 }
 
-unsigned control_number(const json& value) {
-    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
-    return number >= 0 && number < UINT32_MAX ? static_cast<unsigned>(number) : UINT32_MAX;
-}
-
 bool is_switch_command(const std::string& name) {
     return std::ranges::any_of(kSwitchCommands,
                                [&](const Command& command) { return name == command.name; });
 }
 
 json run_switch_command(Switch& sw, const json& request) {
-    try {
-        const auto name = request.at("command").get<std::string>();
-        for (const Command& command : kSwitchCommands) {
-            if (name == command.name) {
-                return command.run(sw, request);
-            }
-        }
-        return control_failure("no such command: " + name);
-    } catch (const json::exception& e) {
-        return control_failure(e.what());
+    if (const auto checked = check_fields(request, {&kCommandField, 1}); !checked) {
+        return control_failure(checked.error());
     }
+    const auto name = request.at("command").get<std::string>();
+    const auto* command = std::ranges::find(kSwitchCommands, name, &Command::name);
+    if (command == std::end(kSwitchCommands)) {
+        return control_failure("no such command: " + name);
+    }
+    const auto checked = check_fields(request, command->fields);
+    return checked ? command->run(sw, request) : control_failure(checked.error());
 }
 
 }  // namespace pib::fabric

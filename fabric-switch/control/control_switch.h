@@ -17,8 +17,6 @@ namespace pib::fabric {
 // request gets an answer.
 [[nodiscard]] nlohmann::json run_switch_command(Switch& sw, const nlohmann::json& request);
 
-// A whole number of 32 bits, else UINT32_MAX; the caller checks its range.
-[[nodiscard]] unsigned control_number(const nlohmann::json& value);
 // {"ok": false, "error": text}
 [[nodiscard]] nlohmann::json control_failure(const std::string& text);
 // Counters by the names of "ctl counters".

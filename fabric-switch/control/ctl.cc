@@ -27,7 +27,8 @@ std::expected<json, std::string> ask(const std::string& path, const json& reques
     if (!fd) {
         return std::unexpected(fd.error());
     }
-    const std::string line = request.dump() + "\n";
+    // Words of the command line may not be UTF-8.
+    const std::string line = request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     if (::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(line.size())) {
         return std::unexpected(path + ": the switch does not listen");
@@ -46,6 +47,15 @@ std::expected<json, std::string> ask(const std::string& path, const json& reques
         return std::unexpected(path + ": not the answer of a switch");
     }
     return parsed;
+}
+
+bool accepted(const json& answer) {
+    return answer.value("ok", json()) == true;
+}
+
+std::string refusal_of(const json& answer) {
+    const json error = answer.value("error", json());
+    return error.is_string() ? error.get<std::string>() : "refused";
 }
 
 void print_status(const json& answer) {
@@ -218,9 +228,9 @@ int run_lines(const CtlOptions& options, std::istream& lines) {
     for (std::string line; std::getline(lines, line);) {
         ++number;
         const auto answer = ask(options.control, {{"command", "run"}, {"line", line}});
-        if (!answer || !answer->value("ok", false)) {
+        if (!answer || !accepted(*answer)) {
             fmt::print(stderr, "pib-switch ctl: {}:{}: {}\n", options.script, number,
-                       answer ? answer->value("error", "refused") : answer.error());
+                       answer ? refusal_of(*answer) : answer.error());
             return 1;
         }
     }
@@ -251,19 +261,20 @@ int run_ctl(const CtlOptions& options) {
         fmt::print(stderr, "pib-switch ctl: {}\n", answer.error());
         return 1;
     }
-    const bool ok = answer->value("ok", false);
+    const bool ok = accepted(*answer);
     if (options.as_json) {
         fmt::print("{}\n", answer->dump());
         return ok ? 0 : 1;
     }
     if (!ok) {
-        fmt::print(stderr, "pib-switch ctl: {}\n", answer->value("error", "refused"));
+        fmt::print(stderr, "pib-switch ctl: {}\n", refusal_of(*answer));
         return 1;
     }
     try {
         print_for_people(options.command, *answer);
-    } catch (const json::exception& e) {
-        fmt::print(stderr, "pib-switch ctl: an answer of another version: {}\n", e.what());
+    } catch (const json::exception&) {
+        fmt::print(stderr,
+                   "pib-switch ctl: the switch has another version: use its own pib-switch\n");
         return 1;
     }
     return 0;

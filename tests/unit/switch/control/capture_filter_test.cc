@@ -77,11 +77,28 @@ TEST_CASE("capture filter: a rule does not take a malformed packet") {
 }
 
 TEST_CASE("capture filter: malformed rules are refused") {
-    for (const char* text :
-         {"7", "{}", "[7]", "[{}]", R"([{"lid":1}])", R"([{"slid":65536}])", R"([{"dlid":-1}])",
-          R"([{"qp":16777216}])", R"([{"qp":"0x40"}])", R"([{"source_qp":1.5}])"}) {
+    constexpr const char* kList = "rules are a list of at most 256";
+    constexpr const char* kRule = "a rule is an object with slid, dlid, qp or source_qp";
+    const std::pair<const char*, const char*> refused[] = {
+        {"7", kList},
+        {"{}", kList},
+        {"null", kList},
+        {"[7]", kRule},
+        {"[{}]", kRule},
+        {R"([{"lid":1}])", "no such member of a rule: lid"},
+        {R"([{"slid":65536}])", "slid is 0 to 65535"},
+        {R"([{"slid":null}])", "slid is 0 to 65535"},
+        {R"([{"dlid":-1}])", "dlid is 0 to 65535"},
+        {R"([{"dlid":true}])", "dlid is 0 to 65535"},
+        {R"([{"qp":16777216}])", "qp is 0 to 16777215"},
+        {R"([{"qp":"0x40"}])", "qp is 0 to 16777215"},
+        {R"([{"source_qp":1.5}])", "source_qp is 0 to 16777215"},
+    };
+    for (const auto& [text, expected] : refused) {
         INFO(text);
-        CHECK_FALSE(CaptureFilter::from(json::parse(text)));
+        const auto found = CaptureFilter::from(json::parse(text));
+        REQUIRE_FALSE(found);
+        CHECK(found.error() == expected);
     }
     json many = json::array();
     for (std::size_t i = 0; i <= CaptureFilter::kMostRules; ++i) {

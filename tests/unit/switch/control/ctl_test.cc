@@ -189,8 +189,11 @@ TEST_CASE("ctl: answers that no switch gives are errors") {
     CHECK(error("[]\n") == ": not the answer of a switch\n");
     CHECK(error("junk\n") == ": not the answer of a switch\n");
     CHECK(error("{}\n") == "pib-switch ctl: refused\n");
-    CHECK_THAT(error("{\"ok\":true}\n"),
-               StartsWith("pib-switch ctl: an answer of another version: "));
+    CHECK(error("{\"ok\":1,\"error\":7}\n") == "pib-switch ctl: refused\n");
+    for (const char* answer : {"{\"ok\":true}\n", "{\"ok\":true,\"switch\":7}\n"}) {
+        CHECK(error(answer) ==
+              "pib-switch ctl: the switch has another version: use its own pib-switch\n");
+    }
 }
 
 TEST_CASE("ctl: tables of a subnet are printed, a line for each entry") {
@@ -233,6 +236,7 @@ TEST_CASE("ctl: each option is a member of the request") {
                      "out", "--opcode", "much"}) ==
           json::parse(R"({"command":"fault","port":2,"direction":"out",)"
                       R"("set":{"drop":0.5,"reorder_depth":4,"vl15":true,"opcode":"much"}})"));
+    CHECK(requested({"--switch", "\xFF", "status"}).at("switch") == "\uFFFD");
     CHECK(requested({"fault", "2", "--clear"}).at("set") == json::object());
     CHECK_FALSE(requested({"fault", "2"}).contains("set"));
 }

@@ -165,7 +165,7 @@ TEST_CASE("burst: a single packet is parsed once, at the first access to its hea
     CHECK_FALSE(burst.is_middle());
     packet[Lrh::kSize] = 0xff;  // no opcode
     Burst other(parse_lrh(packet, Crcs::kElided).value(), packet);
-    CHECK_FALSE(other.check());
+    CHECK(other.check().error() == ParseError::kReservedOpcode);
 }
 
 TEST_CASE("burst: all packets have the burst's VL") {
@@ -182,27 +182,38 @@ TEST_CASE("burst: all packets have the burst's VL") {
 TEST_CASE("burst: packets that are no burst are refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
     const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
+    constexpr auto kTruncated = ParseError::kTruncated, kLength = ParseError::kPacketLength,
+                   kOpcode = ParseError::kReservedOpcode, kPayload = ParseError::kPayload;
+    constexpr std::size_t kFirstBth = kBurstFirst + Lrh::kSize + Grh::kSize;
     struct Change {
         std::size_t at;
         std::uint8_t value;
+        ParseError error;
     };
     const auto change = GENERATE_COPY(
-        Change{0, 1}, Change{1, 1}, Change{1, 5}, Change{2, 8}, Change{3, 1}, Change{7, 1},
-        Change{kBurstFirst, 0x31}, Change{kBurstFirst, 0x40}, Change{kBurstFirst + 5, 0xff},
-        Change{kBurstFirst + 7, 0x23}, Change{kBurstLast + 3, 0x12}, Change{kBurstLast + 5, 0xff},
-        Change{kBurstLast + 16, 1}, Change{last_bth, op::kRdmaWriteOnly},
-        Change{last_bth, op::kSendLast}, Change{last_bth, op::kUc | op::kRdmaWriteLast},
-        Change{last_bth + 2, 0x7f}, Change{last_bth + 7, 0x35}, Change{last_bth + 11, 0x7f},
-        Change{kBurstFirst + Lrh::kSize + Grh::kSize, op::kSendFirst},  // without the RETH
-        Change{kBurstFirst + Lrh::kSize, 0x61}, Change{kBurstLast + Lrh::kSize + 7, 1},
-        Change{kBurstLast + Lrh::kSize + 39, 9}, Change{kBurstFirst + 48 + 8, 0x80},
-        Change{kBurstFirst + 48 + 1, 0xc0}, Change{2, 0x20}, Change{kBurstFirst + 4, 0},
-        Change{kBurstLast + 4, 0x80}, Change{last_bth, op::kRdmaWriteMiddle},
-        Change{last_bth + 1, 0x80}, Change{last_bth + 8, 0x81}, Change{kBurstFirst + 48 + 1, 0x50});
+        Change{0, 1, kLength}, Change{1, 1, kLength}, Change{1, 5, kLength}, Change{2, 8, kLength},
+        Change{2, 0x20, kLength}, Change{3, 1, kLength}, Change{7, 1, kLength},
+        Change{kBurstFirst, 0x31, ParseError::kLinkVersion}, Change{kBurstFirst, 0x40, kOpcode},
+        Change{kBurstFirst + 4, 0, kLength}, Change{kBurstFirst + 5, 0xff, kLength},
+        Change{kBurstFirst + 7, 0x23, kOpcode}, Change{kBurstFirst + Lrh::kSize, 0x61, kOpcode},
+        Change{kFirstBth, op::kSendFirst, kPayload},  // without the RETH
+        Change{kFirstBth + 1, 0xc0, kOpcode}, Change{kFirstBth + 1, 0x50, kPayload},
+        Change{kFirstBth + 8, 0x80, kOpcode}, Change{kBurstLast + 3, 0x12, kOpcode},
+        Change{kBurstLast + 4, 0x80, kOpcode}, Change{kBurstLast + 5, 0xff, kLength},
+        Change{kBurstLast + 16, 1, kOpcode}, Change{kBurstLast + Lrh::kSize + 7, 1, kOpcode},
+        Change{kBurstLast + Lrh::kSize + 39, 9, kOpcode},
+        Change{last_bth, op::kRdmaWriteOnly, kTruncated}, Change{last_bth, op::kSendLast, kOpcode},
+        Change{last_bth, op::kUc | op::kRdmaWriteLast, kOpcode},
+        Change{last_bth, op::kRdmaWriteMiddle, kOpcode}, Change{last_bth + 1, 0x80, kOpcode},
+        Change{last_bth + 2, 0x7f, kOpcode}, Change{last_bth + 7, 0x35, kOpcode},
+        Change{last_bth + 8, 0x81, kOpcode}, Change{last_bth + 11, 0x7f, kOpcode});
+    CAPTURE(change.at, change.value);
     Bytes body = good.body;
     REQUIRE(body[change.at] != change.value);
     body[change.at] = change.value;
-    CHECK_FALSE(parse(body));
+    const auto parsed = parse(body);
+    REQUIRE_FALSE(parsed);
+    CHECK(parsed.error() == change.error);
 }
 
 TEST_CASE("burst: an MTU below 256, other XRCETHs, a second start and a padded MIDDLE packet") {
@@ -214,7 +225,7 @@ TEST_CASE("burst: an MTU below 256, other XRCETHs, a second start and a padded M
     Bytes xrc = make(kShapes[6], 2, 1024, 12, false).body;
     REQUIRE(parse(xrc));
     xrc[kBurstLast + Lrh::kSize + Bth::kSize + 3] ^= 1;
-    CHECK_FALSE(parse(xrc));
+    CHECK(parse(xrc).error() == ParseError::kReservedOpcode);
 
     for (const std::uint8_t opcode : {op::kSendFirst, op::kSendOnly}) {
         Bytes begins_again = make(kShapes[0], 2, 1024, 1024, false).body;
@@ -255,23 +266,34 @@ TEST_CASE("burst: it starts with FIRST or MIDDLE of a connected service") {
 TEST_CASE("burst: a body of a wrong length is refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
     const std::span<const std::uint8_t> whole(good.body);
-    CHECK_FALSE(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 11));
+    CHECK(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 11).error() ==
+          ParseError::kPacketLength);
     CHECK(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 12));
-    for (const std::size_t bytes : {kBurstPayload, kBurstPayload + 3 * 1024, good.body.size() - 4,
-                                    good.body.size() + 4, kBurstPayload + 5 * 1024}) {
+    const std::pair<std::size_t, ParseError> wrong[] = {
+        {kBurstPayload, ParseError::kPacketLength},
+        {kBurstPayload + 3 * 1024, ParseError::kPacketLength},
+        {good.body.size() - 4, ParseError::kPayload},
+        {good.body.size() + 4, ParseError::kTruncated},
+        {kBurstPayload + 5 * 1024, ParseError::kPacketLength},
+    };
+    for (const auto& [bytes, error] : wrong) {
         Bytes body = good.body;
         body.resize(bytes);
-        CHECK_FALSE(parse(body));
+        CAPTURE(bytes);
+        CHECK(parse(body).error() == error);
     }
     const auto first = headers_of(op::kSendFirst, 0, false, false);
     const auto last = headers_of(op::kSendLast, 1, true, false);
-    CHECK_FALSE(BurstBuilder::size(first, last, 17, 4096, 17 * 4096));
+    const std::pair<std::uint32_t, std::size_t> counts[] = {
+        {17, 17 * 4096}, {2, 4096}, {2, 2 * 4096 + 1}, {0, 4096}};
+    for (const auto& [packets, payload] : counts) {
+        CAPTURE(packets, payload);
+        CHECK(BurstBuilder::size(first, last, packets, 4096, payload).error() ==
+              BuildError::kPayload);
+    }
     CHECK(BurstBuilder::size(first, last, 1, 4096, 4096)->packets == 1);
-    CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 4096));
-    CHECK_FALSE(BurstBuilder::size(first, last, 2, 4096, 2 * 4096 + 1));
-    CHECK_FALSE(BurstBuilder::size(first, last, 0, 4096, 4096));
-    CHECK_FALSE(
-        BurstBuilder::size(headers_of(op::kSendOnly, 0, false, false), last, 2, 4096, 5000));
+    const auto only = headers_of(op::kSendOnly, 0, false, false);
+    CHECK(BurstBuilder::size(only, last, 2, 4096, 5000).error() == BuildError::kReservedOpcode);
     constexpr std::uint8_t kReserved = 0x1F;
     const auto reserved = headers_of(kReserved, 0, false, false);
     CHECK(BurstBuilder::size(reserved, reserved, 1, 4096, 4).error() ==

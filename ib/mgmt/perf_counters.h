@@ -10,6 +10,8 @@
 #include <span>
 
 #include "ib/mgmt/counter_set.h"
+#include "ib/mgmt/lazy.h"
+#include "ib/mgmt/nonzero_counters.h"
 #include "ib/wire/headers.h"
 #include "ib/wire/mad.h"
 #include "ib/wire/perf_mad.h"
@@ -22,7 +24,7 @@ enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 struct PortCounters {
     CounterSet total;
     // Value of each total at the attribute's last clearing; a Get subtracts it.
-    std::array<Lazy<CounterSet>, 2> base;
+    std::array<Lazy<NonzeroCounters>, 2> base;
 
     bool operator==(const PortCounters&) const = default;
 
@@ -39,8 +41,8 @@ struct PortCounters {
         return total[counter] - (*base[static_cast<std::size_t>(view)])[counter];
     }
     void write(Counter counter, CounterView view, std::uint64_t written) {
-        if (const std::uint64_t change = value(counter, view) - written; change != 0) {
-            base[static_cast<std::size_t>(view)].make().add(counter, change);
+        if (value(counter, view) != written) {
+            base[static_cast<std::size_t>(view)].make().set(counter, total[counter] - written);
         }
     }
 };

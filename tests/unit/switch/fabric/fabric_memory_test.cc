@@ -53,6 +53,7 @@ constexpr FatTree kTree{.pods = 2, .leaves = 18, .hosts = 18, .middles = 18, .up
 constexpr unsigned kNodes = kTree.all_hosts() + kTree.all_switches();
 constexpr std::uint16_t kLastLid = 13'284;
 constexpr std::size_t kMostBytesOfNode = 14 * 1024;
+constexpr std::size_t kMostBytesOfClearedPort = 200;
 
 void fill_tables(FabricSweep& sweep, const FabricSweep::Path& path) {
     std::array<std::uint8_t, ib::kSmpDataSize> block;
@@ -66,9 +67,31 @@ void fill_tables(FabricSweep& sweep, const FabricSweep::Path& path) {
     sweep.ask(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, path, block);
 }
 
+// Returns the number of ports.
+unsigned clear_counters(const fabric::Fabric& fabric, ib::CounterView view) {
+    unsigned ports = 0;
+    const auto clear = [&](ib::PortCounters& of) {
+        ++ports;
+        for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+            of.write(static_cast<ib::Counter>(i), view, 0);
+        }
+    };
+    for (const fabric::Fabric::Node& node : fabric.nodes()) {
+        for (unsigned port = 1; port <= node.links.size(); ++port) {
+            if (node.sw != nullptr) {
+                clear(node.sw->counters(port));
+            } else if (node.phantom != nullptr) {
+                clear(node.phantom->counters(port));
+            }
+        }
+    }
+    return ports;
+}
+
 }  // namespace
 
-TEST_CASE("a fabric with filled tables needs less than 14 KiB for a node") {
+TEST_CASE(
+    "a fabric with filled tables needs less than 14 KiB a node, and 200 bytes a cleared port") {
     const std::string text = kTree.text();
     const std::size_t before = g_in_use;
     TopologyNet net(text.c_str());
@@ -89,6 +112,10 @@ TEST_CASE("a fabric with filled tables needs less than 14 KiB for a node") {
     CAPTURE(bytes);
     CHECK(bytes <= kMostBytesOfNode);
     CHECK(bytes > kLastLid * kTree.all_switches() / kNodes);  // the LFTs alone
+    const std::size_t counting = g_in_use;
+    const unsigned ports = clear_counters(*net.fabric, ib::CounterView::kExtended);
+    CAPTURE(ports, (g_in_use - counting) / kNodes);
+    CHECK((g_in_use - counting) / ports <= kMostBytesOfClearedPort);
 }
 
 }  // namespace pib::test

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A value for each counter of a port, most of them 0: stores only the others.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "ib/mgmt/counter_set.h"
+
+namespace pib::ib {
+
+class NonzeroCounters {
+  public:
+    [[nodiscard]] std::uint64_t operator[](Counter counter) const {
+        const auto index = static_cast<std::size_t>(counter);
+        return has(index) ? values_[place(index)] : 0;
+    }
+    void set(Counter counter, std::uint64_t value);
+
+    bool operator==(const NonzeroCounters&) const = default;
+
+  private:
+    static constexpr std::size_t kBits = 64;
+
+    [[nodiscard]] bool has(std::size_t index) const {
+        return (stored_[index / kBits] >> index % kBits & 1) != 0;
+    }
+    // Where values_ has the value of this counter, or would have it.
+    [[nodiscard]] std::size_t place(std::size_t index) const;
+
+    std::array<std::uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // a bit for each
+    std::vector<std::uint64_t> values_;  // in the order of the counters
+};
+
+}  // namespace pib::ib

@@ -20,7 +20,7 @@ RELEASES = ("bookworm-backports", "trixie-backports", "testing")
 LOG = STAGE = "kernels"
 REVISION = "1"                  # part of the cache key: version of the code that makes a tree
 KERNEL = r"linux-headers-\d+\.\d+\.\d\S*-amd64"
-GENERIC = re.compile(r"linux-headers-(\d+\.\d+)\.\d[\d.+a-z]*(-\d+)?-amd64")
+GENERIC = re.compile(r"linux-headers-\d+\.\d+\.\d[\d.+a-z]*(-\d+)?-amd64")
 FLAVOURS = ("amd64", "cloud-amd64", "rt-amd64")
 # kernel-doc, which W=1 runs, needs Perl or Python; pahole makes BTF data.
 TOOLS = ("perl", "dwarves")
@@ -43,14 +43,9 @@ def _numbers(name: str) -> list[int]:
 
 
 def header_packages(names: list[str], newest: list[str]) -> list[str]:
-    """Chooses the header packages to test with: the oldest and newest kernel of each series, and in every flavour those
-    that the metapackages depend on."""
-    series: dict[str, list[str]] = {}
-    for name in sorted(names, key=_numbers):
-        if found := GENERIC.fullmatch(name):
-            series.setdefault(found.group(1), []).append(name)
-    ends = {name for kernels_of in series.values() for name in (kernels_of[0], kernels_of[-1])}
-    return sorted(ends | set(newest))
+    """Chooses the header packages to test with: all kernels, as updates within a series bring changes of newer series;
+    and in every flavour those that the metapackages depend on."""
+    return sorted({*filter(GENERIC.fullmatch, names), *newest})
 
 
 def _archive(directory: pathlib.Path, release: str) -> debian.Archive:

@@ -20,6 +20,14 @@ namespace {
 constexpr size_t kMaxSteps = 400;
 constexpr size_t kMaxInput = 272;
 
+bool creates(uint16_t opcode) {
+    return opcode == PIB_HCA_CMD_ALLOC_UAR || opcode == PIB_HCA_CMD_ALLOC_PD ||
+           opcode == PIB_HCA_CMD_CREATE_MR || opcode == PIB_HCA_CMD_ALLOC_MW ||
+           opcode == PIB_HCA_CMD_CREATE_EQ || opcode == PIB_HCA_CMD_CREATE_CQ ||
+           opcode == PIB_HCA_CMD_CREATE_QP || opcode == PIB_HCA_CMD_ALLOC_XRCD ||
+           opcode == PIB_HCA_CMD_CREATE_SRQ;
+}
+
 class Program {
   public:
     explicit Program(std::span<const uint8_t> bytes) : in_(bytes), memory_(bench_.host, 1 << 17) {
@@ -193,14 +201,6 @@ class Program {
         if (outcome.ok() && creates(opcode)) {
             created_.push_back(outcome.result);
         }
-    }
-
-    static bool creates(uint16_t opcode) {
-        return opcode == PIB_HCA_CMD_ALLOC_UAR || opcode == PIB_HCA_CMD_ALLOC_PD ||
-               opcode == PIB_HCA_CMD_CREATE_MR || opcode == PIB_HCA_CMD_ALLOC_MW ||
-               opcode == PIB_HCA_CMD_CREATE_EQ || opcode == PIB_HCA_CMD_CREATE_CQ ||
-               opcode == PIB_HCA_CMD_CREATE_QP || opcode == PIB_HCA_CMD_ALLOC_XRCD ||
-               opcode == PIB_HCA_CMD_CREATE_SRQ;
     }
 
     template <typename T>

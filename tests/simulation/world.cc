@@ -28,6 +28,14 @@ void check_retries(test::Subnet& subnet, const Setup& setup) {
     }
 }
 
+Owner own(test::Subnet& subnet, unsigned guest) {
+    test::Guest& its = subnet.guest(guest);
+    return {.guest = &its,
+            .index = guest,
+            .pd = its.driver.alloc_pd(),
+            .eqn = its.driver.create_eq(2).eqn};
+}
+
 }  // namespace
 
 Totals& Totals::operator+=(const Totals& other) {
@@ -47,7 +55,7 @@ World::World(const Setup& setup)
       was_reset_(setup.guests) {
     sm_.sweep();
     for (unsigned i = 0; i < setup.guests; ++i) {
-        owners_.push_back(own(i));
+        owners_.push_back(own(subnet_, i));
     }
     for (unsigned i = 0; i < setup.connections; ++i) {
         const unsigned a = i % setup.guests;
@@ -56,14 +64,6 @@ World::World(const Setup& setup)
                                                             "connection " + std::to_string(i)));
         reconnect(*connections_.back(), static_cast<uint32_t>(setup.seed) + i * 0x9e3779b9u);
     }
-}
-
-Owner World::own(unsigned guest) {
-    test::Guest& its = subnet_.guest(guest);
-    return {.guest = &its,
-            .index = guest,
-            .pd = its.driver.alloc_pd(),
-            .eqn = its.driver.create_eq(2).eqn};
 }
 
 uint32_t World::pd_of(const test::Guest& guest) const {
@@ -194,7 +194,7 @@ void World::reset(unsigned guest) {
     test::Guest& its = subnet_.guest(guest);
     its.device->reset(false);
     its.start();
-    owners_[guest] = own(guest);
+    owners_[guest] = own(subnet_, guest);
     for (const auto& connection : connections_) {
         if (connection->is_at(guest)) {
             connection->restore(owners_[guest]);

@@ -60,7 +60,6 @@ class World {
     Totals totals;
 
   private:
-    Owner own(unsigned guest);
     void count_packet_faults();
     void read_events(const Owner& owner);
     void resume();

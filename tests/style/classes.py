@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Methods of each C++ class or enumeration, and the source files that define them, as universal-ctags finds them."""
 
-import collections
 import dataclasses
 import json
 import pathlib
+import re
 import subprocess
 
 CTAGS = "ctags"
 ARGUMENTS = ("--options=NONE", "--languages=C++", "--langmap=C++:.h.cc", "--output-format=json", "--fields=+Sne",
              "--kinds-C++=fgpcs", "-f", "-")
+# The compiler writes these, where the class declares them or in a source file.
+COMPILERS_OWN = re.compile(r"= *(default|delete);")
 
 
 @dataclasses.dataclass
@@ -22,11 +24,13 @@ class Class:
 
 
 def _is_method(tag: dict, classes: dict) -> bool:
-    """Constructors, destructors, operators and lambdas do not count."""
-    scope = tag.get("scope", "")
-    return (tag["kind"] in ("function", "prototype") and scope in classes
-            and tag["name"].lstrip("~") != scope.split("::")[-1]
-            and not tag["name"].startswith(("operator", "__anon")))
+    """Constructors, destructors and operators count; lambdas do not."""
+    return (tag["kind"] in ("function", "prototype") and tag.get("scope", "") in classes
+            and not tag["name"].startswith("__anon"))
+
+
+def _method(tag: dict) -> str:
+    return tag["name"] + "".join(tag.get("signature", "").split())
 
 
 def read(root: pathlib.Path, files: list[pathlib.Path]) -> dict[str, Class]:
@@ -39,15 +43,14 @@ def read(root: pathlib.Path, files: list[pathlib.Path]) -> dict[str, Class]:
             name = "::".join(filter(None, (tag.get("scope"), tag["name"])))
             found = classes.setdefault(name, Class(name, tag["path"]))
             found.others |= {tag["path"]} - {found.path}
-    out_of_line: dict[str, set[str]] = collections.defaultdict(set)
-    for tag in tags:
-        if not _is_method(tag, classes):
-            continue
+    methods = [tag for tag in tags if _is_method(tag, classes)]
+    for tag in methods:
         found = classes[tag["scope"]]
         if tag["path"] == found.path:
-            found.methods.add(tag["name"] + "".join(tag.get("signature", "").split()))
+            found.methods.add(_method(tag))
         else:
-            out_of_line[found.name].add(tag["path"])
-    for name, sources in out_of_line.items():
-        classes[name].sources |= sources
+            found.sources.add(tag["path"])
+    for tag in methods:
+        if COMPILERS_OWN.search(tag["pattern"]):
+            classes[tag["scope"]].methods.discard(_method(tag))
     return classes

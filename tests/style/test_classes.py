@@ -14,6 +14,13 @@ import tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_METHODS = 25
 MOST_SOURCES = 2
+# Classes above the limit and their methods: a number shrinks with its class, and goes when the class fits.
+ABOVE = {
+    "pib::fabric::Connection": 27, "pib::fabric::Fabric": 26, "pib::fabric::FabricServer": 26,
+    "pib::fabric::Switch": 26, "pib::fabric::SwitchEndpoint": 28, "pib::fabric::SwitchPort": 26,
+    "pib::hca::CqTable": 26, "pib::hca::Egress": 26, "pib::hca::Engine": 26, "pib::hca::Mpt": 26,
+    "pib::ib::PacketView": 26, "pib::link::LinkEndpoint": 28,
+}
 TEST_SOURCE = re.compile(r"tests/.*\.cc$")
 FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
 
@@ -45,10 +52,11 @@ class Classes(unittest.TestCase):
         self.assertTrue(shutil.which(classes.CTAGS), "install universal-ctags, or run ./pib deps")
 
     def test_no_class_is_too_large(self):
-        found = {name: (len(one.methods), len(one.sources)) for name, one in of_tree().items()}
+        found = of_tree()
         self.assertGreater(len(found), 300)
-        self.assertEqual({name: size for name, size in found.items()
-                          if size[0] > MOST_METHODS or size[1] > MOST_SOURCES}, {})
+        self.assertEqual({name: len(one.methods) for name, one in found.items() if len(one.methods) > MOST_METHODS},
+                         ABOVE)
+        self.assertEqual({name: one.sources for name, one in found.items() if len(one.sources) > MOST_SOURCES}, {})
 
     def test_one_file_defines_a_name(self):
         self.assertEqual(defined_twice(of_tree()), {})
@@ -64,10 +72,12 @@ class Classes(unittest.TestCase):
         found = of_text(
             a_h="namespace n {\nclass A {\n  public:\n    A();\n    ~A();\n    int f() const;\n"
                 "    int f(int x) { return x; }\n    bool operator==(const A&) const;\n"
+                "    bool operator<(const A&) const = default;\n    A(const A&) = delete;\n"
                 "  private:\n    void g();\n    int h_;\n};\n}\n",
-            a_cc='#include "a.h"\nnamespace n {\nint A::f() const { return 1; }\n}\n',
+            a_cc='#include "a.h"\nnamespace n {\nint A::f() const { return 1; }\nA::~A() = default;\n}\n',
             b_cc='#include "a.h"\nnamespace n {\nvoid A::g() {\n    [] { return 2; }();\n}\n}\n')["n::A"]
-        self.assertEqual((len(found.methods), found.sources), (3, {"a.cc", "b.cc"}))
+        self.assertEqual(found.methods, {"A()", "f()const", "f(intx)", "operator ==(constA&)const", "g()"})
+        self.assertEqual(found.sources, {"a.cc", "b.cc"})
 
 
 if __name__ == "__main__":

@@ -52,6 +52,28 @@ def test_loads_move_on_the_links(tab, tree):
     wait(lambda: tab.js(picture) != first, "another picture")
 
 
+def test_the_busiest_links_of_a_large_tree_move(driver, shown):
+    """The others have their loads in the picture that does not move."""
+    large = shown("fat-tree-648")
+    tab = Tab(driver, large.server.url)
+    tab.click("#unfold")
+    tab.wait("document.querySelectorAll('.node').length === 738")
+    switches = list(large.fabric.net.switches())
+    large.fabric.rates = {(switch.name, port): 1e9 for switch in switches for port in switch.peers}
+    busiest = (switches[0].name, min(switches[0].peers))
+    large.fabric.rates[busiest] = 9e9
+    tab.wait("pib.stage.painter.moved?.length === 200")
+    link = tab.link(f"{busiest[0]}[{busiest[1]}]")
+    tab.wait(f"pib.stage.painter.moved.some(({{edge}}) => edge.links[0].id === {link!r})")
+    assert tab.js("pib.stage.painter.looks.filter(({now}) => now.there + now.back > 0).length") > 1000
+    picture = "document.getElementById('links').toDataURL()"
+    first = tab.js(picture)
+    wait(lambda: tab.js(picture) != first, "another picture")
+    tab.screenshot("test_a_large_tree_with_loads")
+    assert tab.complaints() == []
+    driver.get("about:blank")
+
+
 def test_a_large_tree_is_folded_and_opens(driver, shown):
     large = shown("fat-tree-648")
     tab = Tab(driver, large.server.url)

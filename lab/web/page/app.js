@@ -36,7 +36,7 @@ function legend() {
   const rows = [
     [line({stroke: colour("wire")}), "Active, no load"],
     [line({stroke: laneColour(0), "stroke-dasharray": "7 9", "stroke-width": 5}),
-     "load, moving with the packets; wider: more. The colour is that of the VL"],
+     "load, moving with the packets on the busiest links; wider: more. The colour is that of the VL"],
     [line({stroke: colour("warn"), "stroke-dasharray": "8 4"}), "Armed or Initialize"],
     [line({stroke: colour("bad"), "stroke-dasharray": "2 5"}, draw("path", {d: "M20 2l8 8M20 10l8-8", fill: "none",
       stroke: colour("bad"), "stroke-width": 2})), "Down"],

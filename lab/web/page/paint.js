@@ -8,6 +8,7 @@ import {laneColour} from "./format.js";
 const DASH = [7, 9];
 const WIDEST = 7;               // of a load, in a small fabric
 const MOST_NUMBERS = 24;         // more numbers of links would hide them
+const MOST_MOVING = 200;        // links in view whose load moves, the busiest; more are slow without a GPU
 const SPEED = 36;               // pixels a second of a link with full load, in addition to the least speed
 const PATTERNS = {Active: [], Armed: [8, 4], Initialize: [4, 4], Down: [2, 5], "not there": [1, 9]};
 
@@ -20,13 +21,15 @@ function colours() {
 export class Painter {
   constructor(canvas, store) {
     this.canvas = canvas;
+    this.still = document.createElement("canvas");      // a picture of all that does not move
+    this.stale = true;          // the picture is to be drawn anew
     this.store = store;
     this.view = {x: 0, y: 0, scale: 1};
     this.edges = [];
     this.marked = new Map();    // relative use of links by routes, by link: the routing balance
     this.loops = new Set();     // links of credit loops
     this.hover = null;
-    this.still = matchMedia("(prefers-reduced-motion: reduce)");
+    this.calm = matchMedia("(prefers-reduced-motion: reduce)");
     this.waiting = false;
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
@@ -50,36 +53,69 @@ export class Painter {
             faint: path.there.size > 0 && !has(path.there) && !has(path.back)};
   }
 
+  /** Call after a change of the view. */
   redraw() {
+    this.stale = true;
+    this.request();
+  }
+
+  request() {
     if (!this.waiting) {
       this.waiting = true;
       requestAnimationFrame((time) => {
         this.waiting = false;
         this.draw(time / 1000);
-        if (this.moving && !this.still.matches && this.store.moment === null && !document.hidden) {
-          this.redraw();
+        if (this.moving && !this.calm.matches && this.store.moment === null && !document.hidden) {
+          this.request();
         }
       });
     }
   }
 
   draw(time) {
-    const {canvas, view} = this;
+    const {canvas, still} = this;
     const dense = devicePixelRatio || 1;
-    const [width, height] = [canvas.clientWidth, canvas.clientHeight];
-    if (canvas.width !== Math.round(width * dense) || canvas.height !== Math.round(height * dense)) {
-      [canvas.width, canvas.height] = [Math.round(width * dense), Math.round(height * dense)];
+    const [width, height] = [Math.round(canvas.clientWidth * dense), Math.round(canvas.clientHeight * dense)];
+    if (canvas.width !== width || canvas.height !== height) {
+      [canvas.width, canvas.height, still.width, still.height] = [width, height, width, height];
+      this.stale = true;
+    }
+    if (this.stale) {
+      this.stale = false;
+      this.drawStill(dense);
     }
     const pen = canvas.getContext("2d");
-    pen.setTransform(dense, 0, 0, dense, 0, 0);
+    pen.setTransform(1, 0, 0, 1, 0, 0);
     pen.clearRect(0, 0, width, height);
+    if (width && height) {
+      pen.drawImage(still, 0, 0);
+    }
+    this.place(pen, dense);
+    this.moved.forEach((look) => this.flow(pen, look, time));
+    this.signed.forEach((look) => this.signs(pen, look));
+  }
+
+  drawStill(dense) {
+    const {still, canvas, view} = this;
+    const pen = still.getContext("2d");
+    pen.setTransform(1, 0, 0, 1, 0, 0);
+    pen.clearRect(0, 0, still.width, still.height);
+    this.place(pen, dense);
+    this.thin = Math.max(1, 0.7 / view.scale);
+    const shown = this.looks?.filter(({edge}) => this.inside(edge, canvas.clientWidth, canvas.clientHeight)) ?? [];
+    shown.forEach((look) => this.wire(pen, look));
+    const share = ({now}) => Math.max(now.there, now.back) / (now.capacity || 1);
+    const loaded = shown.filter(({now}) => now.there + now.back > 0).sort((one, other) => share(other) - share(one));
+    loaded.slice(MOST_MOVING).forEach((look) => this.flow(pen, look, null));
+    this.moved = loaded.slice(0, MOST_MOVING);
+    this.signed = shown.filter(({edge, now, onPath}) => onPath || edge.links.length > 1 || now.faults
+      || now.state === "Down");
+  }
+
+  place(pen, dense) {
+    const {view} = this;
     pen.setTransform(dense * view.scale, 0, 0, dense * view.scale, dense * view.x, dense * view.y);
     pen.lineCap = "butt";
-    this.thin = Math.max(1, 0.7 / view.scale);
-    const shown = this.looks?.filter(({edge}) => this.inside(edge, width, height)) ?? [];
-    shown.forEach((look) => this.wire(pen, look));
-    shown.forEach((look) => this.flow(pen, look, time));
-    shown.forEach((look) => this.signs(pen, look));
   }
 
   inside({points}, width, height) {
@@ -127,6 +163,7 @@ export class Painter {
     pen.globalAlpha = 1;
   }
 
+  /** time: null for a load that does not move. */
   flow(pen, {edge, now, faint}, time) {
     if (this.marked.size) {
       return;
@@ -138,8 +175,8 @@ export class Painter {
       const share = now.capacity ? Math.min(1, rate / now.capacity) : 0;
       const size = this.thin * (1.5 + (this.widest - 1.5) * Math.sqrt(share));
       pen.lineWidth = size;
-      pen.setLineDash(DASH.map((part) => part * this.thin));
-      const moved = this.still.matches || this.store.moment !== null ? 0 : time * (12 + SPEED * Math.sqrt(share));
+      pen.setLineDash(time === null ? [] : DASH.map((part) => part * this.thin));
+      const moved = this.calm.matches || this.store.moment !== null ? 0 : time * (12 + SPEED * Math.sqrt(share));
       pen.lineDashOffset = -way * (moved % ((DASH[0] + DASH[1]) * 100)) * this.thin;
       this.stroke(pen, edge, ways.length > 1 ? -way * (size / 2 + 0.8 * this.thin) : 0);
     }

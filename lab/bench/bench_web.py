@@ -17,6 +17,9 @@ from lab.bench import bench_host, bench_load
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load, Sample
 from lab.bench.bench_steps import Step
+from lab.fabric import control
+from lab.web import model
+from lab.web.readings import Readings
 
 NO_PAGE = "pib, no page"
 OCTETS = 4096
@@ -27,6 +30,10 @@ WRITES = Kind("web_writes", "WRITE of 4 KiB beside a page of 648 hosts", "per s"
 WORK = Kind("web_work", "WRITE of 4 KiB beside a page: processor time of the switch", "us", LESS)
 COST = Kind("web_cost", "WRITEs that a page of 648 hosts costs", "%", LESS)
 UPDATES = Kind("web_updates", "new figures of links that a page of 648 hosts gets", "per s", MORE)
+SHARE = Kind("web_share", "1,000 new figures of links a second: processor time of the switch", "%", LESS)
+READER = Kind("web_reader", "1,000 new figures of links a second: processor time of their reader", "%", LESS)
+READINGS, LOAD_S = 50, 2
+PER_S = 1000
 
 
 class Page:
@@ -102,6 +109,19 @@ def add(results: Results, alone: Window, watched: Window) -> None:
     results.figure(COST).add(bench_host.DEVICE, 100 * (1 - watched.writes / alone.writes))
 
 
+def readings(load: Load, results: Results) -> None:
+    """The processor time of readings, as `./pib web` makes them. It hardly depends on other work on the machine."""
+    with control.Control(load.switch.control) as asked:
+        fabric = Readings([asked])
+        links = len(model.fabric_of(fabric.take({})[0]).links)
+        before, own = bench_host.usage([load.process])[1], time.process_time()
+        for _ in range(READINGS):
+            fabric.take({})
+        own, work = time.process_time() - own, bench_host.usage([load.process])[1] - before
+    for kind, seconds in ((SHARE, work), (READER, own)):
+        results.figure(kind).add(bench_host.DEVICE, 100 * PER_S * seconds / (READINGS * links))
+
+
 def _pair(load: Load, results: Results, page_first: bool) -> None:
     watched = _watched(load, results) if page_first else None
     alone = window(load)
@@ -112,6 +132,10 @@ def _measure(results: Results) -> None:
     directory = paths.RUN / "bench" / "web"
     directory.mkdir(parents=True, exist_ok=True)
     file, routes = bench_load.large_fabric(directory)
+    with Load(directory, OCTETS, file=file) as load:
+        load.begin(LOAD_S, routes)              # for counters that are not 0
+        load.end()
+        readings(load, results)
     with Load(directory, OCTETS, file=file) as load:
         load.begin(routes=routes)
         load.sample()

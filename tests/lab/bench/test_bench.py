@@ -2,10 +2,12 @@
 """Evaluation of measurements by ./pib bench."""
 
 import json
+import types
 import xml.etree.ElementTree
 
 import pytest
 
+import simulated_fabric
 from lab import paths, ui
 from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_messages,
                        bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
@@ -244,6 +246,21 @@ def test_the_large_fabric_has_places_for_the_senders(tmp_path):
     net = topology.load(file)
     assert net.nodes["vm0"].peers[1][0] == net.nodes["vm1"].peers[1][0]
     assert len(routes.read_text().splitlines()) == len(net.wiring())
+
+
+def test_the_work_of_readings_is_a_share_of_a_processor(results, tmp_path, monkeypatch):
+    """A fabric of 24 links, and a switch process that works 1.2 s for all readings: 1 ms for each new figure."""
+    fabric = simulated_fabric.Fabric(topology.load(paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"))
+    process = simulated_fabric.Process(tmp_path / "control", fabric)
+    times = iter((5.0, 6.2))
+    monkeypatch.setattr(bench_host, "usage", lambda _processes: (0, next(times)))
+    load = types.SimpleNamespace(switch=types.SimpleNamespace(control=process.path), process=None)
+    bench_web.readings(load, results)
+    process.end()
+    assert results.figure(bench_web.SHARE).median("pib") == pytest.approx(100)
+    assert 0 < results.figure(bench_web.READER).median("pib") < 1000
+    asked = [request["command"] for request in fabric.requests]
+    assert asked.count("traffic") == 6 * (bench_web.READINGS + 1)
 
 
 def test_the_cost_of_a_page_is_the_difference_of_two_windows(results):

@@ -17,6 +17,7 @@ struct Case {
     const char* what;
     void (*spoil)(std::vector<uint8_t>& wqe);
     uint8_t status;
+    VendorError detail;
 };
 
 using Wqe = std::vector<uint8_t>&;
@@ -26,47 +27,54 @@ void put32(Wqe wqe, size_t offset, uint32_t value) {
 }
 
 const Case kMalformed[] = {
-    Case{"opcode 63", [](Wqe w) { w[0] = 63; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"opcode 255", [](Wqe w) { w[0] = 0xff; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"unknown flag", [](Wqe w) { w[1] |= 0x80; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"reserved byte", [](Wqe w) { w[3] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"reserved word", [](Wqe w) { w[15] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"33 SGEs", [](Wqe w) { w[2] = 33; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"SGEs beyond the WQE", [](Wqe w) { w[2] = 16; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+    Case{"opcode 63", [](Wqe w) { w[0] = 63; }, PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kOpcode},
+    Case{"opcode 255", [](Wqe w) { w[0] = 0xff; }, PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kOpcode},
+    Case{"unknown flag", [](Wqe w) { w[1] |= 0x80; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kReserved},
+    Case{"reserved byte", [](Wqe w) { w[3] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kReserved},
+    Case{"reserved word", [](Wqe w) { w[15] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kReserved},
+    Case{"33 SGEs", [](Wqe w) { w[2] = 33; }, PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kSgeCount},
+    Case{"SGEs beyond the WQE", [](Wqe w) { w[2] = 16; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kSgeCount},
     Case{"inline beyond max_inline",
          [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 193); },
-         PIB_HCA_WC_LOC_LEN_ERR},
+         PIB_HCA_WC_LOC_LEN_ERR, VendorError::kInline},
     Case{"inline of 4 GiB",
          [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0, put32(w, 8, 0xffffffff); },
-         PIB_HCA_WC_LOC_LEN_ERR},
-    Case{"inline with SGEs", [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE; }, PIB_HCA_WC_LOC_QP_OP_ERR},
-    Case{"inline length without the flag", [](Wqe w) { w[8] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR},
+         PIB_HCA_WC_LOC_LEN_ERR, VendorError::kInline},
+    Case{"inline with SGEs", [](Wqe w) { w[1] |= PIB_HCA_WQE_INLINE; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kInline},
+    Case{"inline length without the flag", [](Wqe w) { w[8] = 1; }, PIB_HCA_WC_LOC_QP_OP_ERR,
+         VendorError::kReserved},
     Case{"more than 2^31 bytes", [](Wqe w) { put32(w, 16 + 8, 0x80000001); },
-         PIB_HCA_WC_LOC_LEN_ERR},
+         PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength},
     Case{"2^32 bytes in two SGEs",
          [](Wqe w) {
              std::copy_n(w.begin() + 16, 16, w.begin() + 32);
              w[2] = 2, put32(w, 16 + 8, 0x80000000), put32(w, 32 + 8, 0x80000000);
          },
-         PIB_HCA_WC_LOC_LEN_ERR},
-    Case{"wrong L_Key", [](Wqe w) { w[16 + 12] ^= 1; }, PIB_HCA_WC_LOC_PROT_ERR},
+         PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength},
+    Case{"wrong L_Key", [](Wqe w) { w[16 + 12] ^= 1; }, PIB_HCA_WC_LOC_PROT_ERR,
+         VendorError::kLocalKey},
     Case{"inline READ",
          [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_READ, w[1] |= PIB_HCA_WQE_INLINE, w[2] = 0; },
-         PIB_HCA_WC_LOC_QP_OP_ERR},
+         PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kInline},
     Case{"reserved word of RDMA", [](Wqe w) { w[0] = PIB_HCA_WQE_RDMA_WRITE, w[28] = 1; },
-         PIB_HCA_WC_LOC_QP_OP_ERR},
+         PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kReserved},
     Case{"atomic without 8 bytes",
          [](Wqe w) {
              std::fill(w.begin() + 16, w.end(), uint8_t{0});
              w[0] = PIB_HCA_WQE_FETCH_ADD, w[2] = 0;
          },
-         PIB_HCA_WC_LOC_LEN_ERR},
+         PIB_HCA_WC_LOC_LEN_ERR, VendorError::kLength},
     Case{"atomic with masks",
          [](Wqe w) {
              w[0] = PIB_HCA_WQE_FETCH_ADD;
              w[48] = 1;
          },
-         PIB_HCA_WC_LOC_QP_OP_ERR}};
+         PIB_HCA_WC_LOC_QP_OP_ERR, VendorError::kReserved}};
 
 }  // namespace
 
@@ -93,7 +101,8 @@ TEST_CASE("a malformed RC WQE fails, earlier ones succeed, later ones are flushe
     REQUIRE(cqes.size() == 2);
     CHECK(cqes[0].wqe_counter == 1);
     CHECK(cqes[0].status == c.status);
-    CHECK(cqes[0].vendor_error != 0);
+    CHECK(cqes[0].vendor_error == static_cast<uint8_t>(c.detail));
+    CHECK(cqes[1].vendor_error == 0);
     CHECK(cqes[1].wqe_counter == 2);
     CHECK(cqes[1].status == PIB_HCA_WC_WR_FLUSH_ERR);
     CHECK(pair.a.state(qa) == PIB_HCA_QPS_ERR);

@@ -160,7 +160,7 @@ TEST_CASE("an ACK while the RNR timer runs lets the next request go on") {
     pair.a.post(qa, {});
     pair.a.post(qa, {.opcode = PIB_HCA_WQE_SEND_WITH_IMM, .imm = 7});
     pair.settle();
-    REQUIRE(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) != 0);
+    REQUIRE(pair.b.counter(PIB_HCA_COUNTER_RNR_NAK_SENT) == 1);
     pair.b.post_recv(qb, {});
     pair.b.post_recv(qb, {});
     Pair::give(pair.b, ib::Burst(ib::PacketView::parse(copy, ib::Crcs::kElided).value()));
@@ -235,7 +235,7 @@ TEST_CASE("a NAK repeats a lost request without a timeout") {
     CHECK(pair.now() == start);
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK(pair.a.counter(PIB_HCA_COUNTER_PACKET_SEQ_ERR) == 1);
-    CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) >= 1);
+    CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) == 5);
 }
 
 TEST_CASE("a lost READ response is an implied NAK, and only the rest is requested again") {

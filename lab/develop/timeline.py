@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
-Its tracks: the command queue, each QP, each CQ, each direction of a link. Arrows lead from a WQE to its packets and its
-CQE. The format wants slices of one track to nest, so what overlaps lies in several rows."""
+Its tracks: the command queue, each QP, each CQ, each direction of a link, registers, accesses to memory, interrupts.
+Arrows lead from the doorbell to a WQE, its packets, its CQE and the interrupt. The format wants slices of one track to
+nest, so what overlaps lies in several rows."""
 
 import bisect
 import dataclasses
@@ -22,6 +23,7 @@ ACKNOWLEDGE = 0x11
 ATOMIC_ACKNOWLEDGE = 0x12
 TAKES_RECEIVE_WQE = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x09, 0x0b, 0x16, 0x17}    # SEND, WRITE's last with immediate
 PSNS = 1 << 24
+COMPLETION_EVENT = 0            # PIB_HCA_EVENT_COMPLETION
 
 Event = dict[str, Any]
 
@@ -115,6 +117,8 @@ class Timeline:
         self._tracks: dict[tuple[str, str], list[Slice]] = {}
         self._packets: dict[int, Slice] = {}                    # by sequence
         self._open: dict[tuple[str, int, int], Work] = {}       # by kind of queue, QPN, counter
+        self._doorbells: dict[int, Slice] = {}                  # the last one of a QP
+        self._completed: dict[int, Work] = {}                   # by CQN, until the interrupt
         self._paths: list[list[Slice]] = []
         self._end_ns = 0
 
@@ -126,14 +130,11 @@ class Timeline:
             return
         self.count += 1
         self._end_ns = max(self._end_ns, found["time_ns"])
-        if found["kind"] == "command":
-            self._command(found)
-        elif found["kind"].startswith("packet"):
-            self._packet(found)
-        elif found["kind"].endswith("-wqe"):
-            self._begin(found)
-        else:
-            self._done(found)
+        takes = {"command": self._command, "packet-out": self._packet, "packet-in": self._packet,
+                 "send-wqe": self._begin, "recv-wqe": self._begin, "send-done": self._done, "recv-done": self._done,
+                 "load": self._access, "store": self._access, "dma-read": self._dma, "dma-write": self._dma,
+                 "interrupt": self._interrupt}
+        takes[found["kind"]](found)
 
     def _gap(self, entries: int) -> None:
         """The ends of what is open may be among the lost entries."""
@@ -142,6 +143,8 @@ class Timeline:
             self._stop(work, "its end was not recorded")
         self._open.clear()
         self._packets.clear()
+        self._doorbells.clear()
+        self._completed.clear()
 
     def _stop(self, work: Work, why: str) -> None:
         work.shown.end_ns = self._end_ns
@@ -166,7 +169,8 @@ class Timeline:
         name = self._words.operation(entry) if queue == "send" else "RECEIVE"
         shown = self._show(Slice(f"{self._node} QP {entry['qpn']:#x}", queue, entry["time_ns"], None, name,
                                  {"WQE": entry["counter"], "data": self._words.data(entry)}))
-        cause = self._packets.get(entry.get("packet", -1)) if queue == "recv" else None
+        cause = (self._packets.get(entry.get("packet", -1)) if queue == "recv" else
+                 self._doorbells.get(entry["qpn"]))
         path = [shown] if cause is None else [cause, shown]
         key = (queue, entry["qpn"], entry["counter"])
         if key in self._open:               # The QP was reset, or it is another one with the same number.
@@ -187,6 +191,27 @@ class Timeline:
                                {"QP": f"{entry['qpn']:#x}", "queue": queue, "WQE": entry["counter"]})
             if work is not None:
                 work.leads_to(cqe)
+                self._completed[entry["cqn"]] = work
+
+    def _access(self, entry: Entry) -> None:
+        where, name = self._words.register(entry)
+        store = entry["kind"] == "store"
+        shown = self._moment("registers", where, entry, f"{name} {'=' if store else 'is'} {entry['value']}",
+                             {"offset": f"{entry['offset']:#x}", "bytes": entry["size"]})
+        rung = self._words.rung(entry) if store else None
+        if rung is not None:
+            self._doorbells[rung] = shown
+
+    def _dma(self, entry: Entry) -> None:
+        way = entry["kind"].partition("-")[2]
+        self._moment("DMA", entry["purpose"], entry, "failed" if entry.get("failed") else way,
+                     {"address": entry["address"], "bytes": entry["length"]})
+
+    def _interrupt(self, entry: Entry) -> None:
+        shown = self._moment("interrupts", f"vector {entry['vector']}", entry, self._words.cause(entry), {})
+        work = self._completed.pop(entry["number"], None) if entry.get("event") == COMPLETION_EVENT else None
+        if work is not None:
+            work.leads_to(shown)
 
     def _packet(self, entry: Entry) -> None:
         way = entry["kind"].partition("-")[2]

@@ -20,7 +20,10 @@ from lab.guests import vm
 INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
-         "packets": ("packet-out", "packet-in")}
+         "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
+         "interrupts": ("interrupt",)}
+# Kinds that the device records if this property is on.
+OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
 
 
 @dataclasses.dataclass
@@ -43,16 +46,21 @@ class Reader:
                 yield entry
 
 
-def _records(monitor, slot: int) -> bool:
+def _is_on(monitor, name: str) -> bool:
     # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
-    return vm.monitor_command(monitor, "qom-get", path=f"/machine/peripheral/hca{slot}", property=ENTRIES) != 0
+    return bool(vm.monitor_command(monitor, "qom-get", path="/machine/peripheral/hca0", property=name))
 
 
-def _monitor(lab: cluster.Cluster, name: str) -> Any:
+def _monitor(lab: cluster.Cluster, name: str, kinds: list[str]) -> Any:
+    """The guest's monitor. kinds: those that the user has named."""
     lab.node(name)
     monitor = lab.monitor(name)
-    if not _records(monitor, 0):
-        raise ui.LabError(f"{name} records no trace. Boot guests that do:  ./pib up --hca-options {ENTRIES}=65536")
+    needed = [OPTIONAL[kind] for kind in kinds if kind in OPTIONAL]
+    missing = [option for option in [ENTRIES, *needed] if not _is_on(monitor, option)]
+    if missing:
+        options = ",".join([f"{ENTRIES}=65536", *(f"{option}=on" for option in needed)])
+        what = "no trace" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
+        raise ui.LabError(f"{name} records {what}. Boot guests that do:  ./pib up --hca-options {options}")
     return monitor
 
 
@@ -88,9 +96,10 @@ def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, seconds:
 
 def _trace(options) -> int:
     words = Words()
-    chosen = [kind for kind in KINDS if getattr(options, kind)] or list(KINDS)
+    named = [kind for kind in KINDS if getattr(options, kind)]
+    chosen = named or list(KINDS)
     reader = Reader(frozenset(entry for kind in chosen for entry in KINDS[kind]), words, options.qp)
-    monitor = _monitor(cluster.Cluster(), options.node)
+    monitor = _monitor(cluster.Cluster(), options.node, named)
     seconds = 0 if options.once else options.seconds
     if options.output:
         _write(options.output, options.node, monitor, reader, seconds)
@@ -105,7 +114,7 @@ def add_commands(add) -> None:
                   "of refusals, WQEs and their completions, packets; Ctrl-C ends that")
     command.add_argument("node", metavar="NODE")
     for kind in KINDS:
-        command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all)")
+        command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all that the device records)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
                          help="only WQEs and packets of this QP, as 0x41, and commands that name it")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",

@@ -10,19 +10,25 @@ from lab.build import kernel_module
 
 NS = 1_000_000_000
 NS_PER_US = 1000
-NAME = re.compile(r"^\tPIB_HCA_(CMD_STATUS|CMD|WQE|WC)_(\w+) = (0x[0-9a-f]{2}|\d+),", re.MULTILINE)
-HEADERS = ("pib_hca_cmd.h", "pib_hca_hw.h")
+NAME = re.compile(r"^(?:\tPIB_HCA_(CMD_STATUS|CMD|WQE|WC|EVENT)_(\w+) = (0x[0-9a-f]{2}|\d+),"
+                  r"|#define PIB_HCA_(REG|UAR)_(\w+) (0x[0-9a-f]+)\b)", re.MULTILINE)
+HEADERS = ("pib_hca_cmd.h", "pib_hca_hw.h", "pib_hca_regs.h")
+UAR_BAR = 2                     # PIB_HCA_BAR_UAR
+UAR_BYTES = 4096                # PIB_HCA_UAR_PAGE_SIZE
+SEND_DOORBELL = "SEND"          # PIB_HCA_UAR_SEND
 INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
 
 Entry = dict[str, Any]
 
 
 def names() -> dict[str, dict[int, str]]:
-    """Names by number: of commands (CMD), their statuses (CMD_STATUS), operations (WQE), completions' statuses (WC)."""
-    found: dict[str, dict[int, str]] = {"CMD": {}, "CMD_STATUS": {}, "WQE": {}, "WC": {}}
+    """Names by number: of commands (CMD), their statuses (CMD_STATUS), operations (WQE), completions' statuses (WC),
+    events (EVENT), registers (REG), doorbells (UAR)."""
+    found: dict[str, dict[int, str]] = {kind: {} for kind in ("CMD", "CMD_STATUS", "WQE", "WC", "EVENT", "REG", "UAR")}
     for header in HEADERS:
         text = (paths.ROOT / kernel_module.COMMON / header).read_text()
-        for kind, name, number in NAME.findall(text):
+        for match in NAME.finditer(text):
+            kind, name, number = (group for group in match.groups() if group is not None)
             found[kind][int(number, 0)] = name
     return found
 
@@ -59,7 +65,40 @@ class Words:
         """Whether an entry is of this QP: its WQEs, their ends, its packets, commands that name it."""
         if entry["kind"] == "command":
             return "QP" in self.name("CMD", entry["opcode"]) and qpn in (entry["object"], entry["result"])
+        if entry["kind"] == "store":
+            return self.rung(entry) == qpn
         return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
+
+    def register(self, entry: Entry) -> tuple[str, str]:
+        """Where an accessed register is, and its name."""
+        if entry["bar"] != UAR_BAR:
+            return f"BAR{entry['bar']}", self.name("REG", entry["offset"])
+        uar, offset = divmod(entry["offset"], UAR_BYTES)
+        return f"UAR {uar}", self.name("UAR", offset)
+
+    def rung(self, entry: Entry) -> int | None:
+        """The QP whose send doorbell a store is."""
+        where, name = self.register(entry)
+        return int(entry["value"], 16) if where.startswith("UAR") and name == SEND_DOORBELL else None
+
+    def cause(self, entry: Entry) -> str:
+        """That of an interrupt."""
+        if "eqn" not in entry:
+            return "the register TEST_IRQ"
+        return f"{self.name('EVENT', entry['event'])} {entry['number']} in EQ {entry['eqn']}"
+
+    def _access(self, entry: Entry) -> str:
+        where, name = self.register(entry)
+        return f"{where} {name} {'=' if entry['kind'] == 'store' else 'is'} {entry['value']}"
+
+    @staticmethod
+    def _dma(entry: Entry) -> str:
+        failed = ", which failed" if entry.get("failed") else ""
+        way = entry["kind"].partition("-")[2]
+        return f"DMA {way} of {entry['length']} bytes at {entry['address']} ({entry['purpose']}){failed}"
+
+    def _interrupt(self, entry: Entry) -> str:
+        return f"interrupt {entry['vector']}: {self.cause(entry)}"
 
     def _command(self, entry: Entry) -> str:
         of = f" of {entry['object']}" if entry["object"] else ""
@@ -85,6 +124,7 @@ class Words:
     def line(self, entry: Entry) -> str:
         told: dict[str, Callable[[Entry], str]] = {
             "command": self._command, "send-wqe": self._send, "recv-wqe": self._receive,
-            "send-done": self._done, "recv-done": self._done}
+            "send-done": self._done, "recv-done": self._done, "load": self._access, "store": self._access,
+            "dma-read": self._dma, "dma-write": self._dma, "interrupt": self._interrupt}
         seconds, left = divmod(entry["time_ns"], NS)
         return ui.printable(f"{seconds}.{left // NS_PER_US:06}  {told.get(entry['kind'], self._packet)(entry)}")

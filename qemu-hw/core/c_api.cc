@@ -98,6 +98,8 @@ Config from_c(const PibHcaConfig& in) {
     config.bursts = in.bursts;
     config.peer_copy = in.peer_copy;
     config.trace_entries = in.trace_entries;
+    config.trace_kinds = {
+        .registers = in.trace_registers, .dma = in.trace_dma, .interrupts = in.trace_interrupts};
     config.shadow_doorbells = in.shadow_doorbells;
     config.device_memory_pages = in.device_memory_pages;
     config.knobs = {.inject = in.inject,

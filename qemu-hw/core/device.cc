@@ -18,7 +18,9 @@ std::expected<std::unique_ptr<Device>, std::string> Device::create(const Config&
     return std::unique_ptr<Device>(new Device(config, host));
 }
 
-Device::Device(const Config& config, Host& host) : engine_(config, host) {}
+Device::Device(const Config& config, Host& host)
+    : notes_(config.knobs.strict != Strictness::kOff || config.trace_kinds.registers),
+      engine_(config, host) {}
 
 uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     uint64_t value = 0;
@@ -28,7 +30,7 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     if (!known) {
         engine_.objects().refusals.ignored_load(bar, offset);
     }
-    if (engine_.objects().counters.strict != nullptr) [[unlikely]] {
+    if (notes_) [[unlikely]] {
         engine_.enter([&] { note(false, bar, offset, value, size); });  // may stop the device
     }
     return value;
@@ -49,15 +51,23 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
 }
 
 void Device::note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
-    Strict* const strict = engine_.objects().counters.strict;
-    if (strict == nullptr) [[likely]] {
+    if (!notes_) [[likely]] {
         return;
     }
-    strict->accessed({.value = value,
-                      .offset = offset,
-                      .bar = static_cast<uint8_t>(bar),
-                      .size = static_cast<uint8_t>(size),
-                      .store = store});
+    const MmioAccess access{.value = value,
+                            .offset = offset,
+                            .bar = static_cast<uint8_t>(bar),
+                            .size = static_cast<uint8_t>(size),
+                            .store = store};
+    const Counters& counters = engine_.objects().counters;
+    if (counters.trace != nullptr) {
+        counters.trace->access(engine_.objects().host.now_ns(), access);
+    }
+    Strict* const strict = counters.strict;
+    if (strict == nullptr) {
+        return;
+    }
+    strict->accessed(access);
     if (!store && bar == PIB_HCA_BAR_REGS && offset == PIB_HCA_REG_STATUS) {
         strict->status_read(value);
     }

@@ -60,9 +60,10 @@ class Device {
 
   private:
     Device(const Config& config, Host& host);
-    // An access, for a device that checks its driver.
+    // An access, for a device that checks its driver or records accesses.
     void note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
+    const bool notes_;
     Engine engine_;
     DeviceRegisters registers_{engine_};
     UarPages uars_{engine_.objects()};

@@ -44,6 +44,8 @@ std::string config_fault(const Config& config) {
         {(config.link_speed_ext & ~kAllSpeedsExt) == 0,
          "the extended link speed must be a combination of FDR (1), EDR (2), HDR (4) and NDR (8)"},
         {config.trace_entries <= Trace::kMaxEntries, "the trace must have at most 65536 entries"},
+        {config.trace_entries != 0 || !config.trace_kinds.any(),
+         "a trace of registers, DMA or interrupts must have entries: trace-entries=1 to 65536"},
         {config.mtu_cap >= 1 && config.mtu_cap <= 5, "the MTU must be 1 (256) to 5 (4096)"},
         {config.vl_cap >= 1 && config.vl_cap <= 5,
          "the VL capability must be 1 (VL0) to 5 (VL0-14)"},

@@ -44,7 +44,12 @@ class DeviceHealth final : public EqTable::Events {
             counters_.journal->raised(host_.now_ns(), event);
         }
     }
-    void interrupt_raised() override { counters_.add(HcaCounter::kInterrupts, Counters::kNoPort); }
+    void interrupt_raised(const RaisedInterrupt& interrupt) override {
+        counters_.add(HcaCounter::kInterrupts, Counters::kNoPort);
+        if (counters_.trace != nullptr) [[unlikely]] {
+            counters_.trace->interrupt(host_.now_ns(), interrupt);
+        }
+    }
 
   private:
     Host& host_;

@@ -115,7 +115,7 @@ void Bar0::test_irq(uint64_t value) {
         return;
     }
     host().raise_msix(static_cast<unsigned>(value));
-    engine.health().interrupt_raised();
+    engine.health().interrupt_raised({.vector = static_cast<unsigned>(value)});
 }
 
 }  // namespace

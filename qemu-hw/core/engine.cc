@@ -15,20 +15,22 @@ constexpr uint64_t kCopyPollNs = 1'000'000;
 
 Engine::Engine(const Config& config, Host& host)
     : config_(config),
-      host_(host),
-      trace_(config.trace_entries),
-      strict_(Strict::create(host, config.knobs.strict)),
+      trace_(config.trace_entries, config.trace_kinds),
+      traced_host_(config.trace_kinds.dma ? std::make_unique<TracedHost>(host, trace_) : nullptr),
+      host_(traced_host_ ? static_cast<Host&>(*traced_host_) : host),
+      strict_(Strict::create(host_, config.knobs.strict)),
       counters_(fresh_counters()),
-      health_(host, counters_),
-      eqs_(host, health_, Limits::kEqs, config.vector_count, strict_.get()),
-      cqs_(host, eqs_, Limits::kCqs, strict_.get()),
-      srqs_(host, eqs_, cqs_, Limits::kSrqs, strict_.get()),
-      mpt_(host, Limits::kMrs, Limits::kMrPages),
-      peer_copy_(config.peer_copy ? std::make_unique<PeerCopy>(host, mpt_) : nullptr),
-      ports_(config_, host, eqs_, counters_, peer_copy_.get()),
-      transport_({host, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), peer_copy_.get()}),
-      objects_{config_, host, counters_, eqs_,       cqs_,
-               srqs_,   mpt_, ports_,    transport_, peer_copy_.get()},
+      health_(host_, counters_),
+      eqs_(host_, health_, Limits::kEqs, config.vector_count, strict_.get()),
+      cqs_(host_, eqs_, Limits::kCqs, strict_.get()),
+      srqs_(host_, eqs_, cqs_, Limits::kSrqs, strict_.get()),
+      mpt_(host_, Limits::kMrs, Limits::kMrPages),
+      peer_copy_(config.peer_copy && !traced_host_ ? std::make_unique<PeerCopy>(host_, mpt_)
+                                                   : nullptr),
+      ports_(config_, host_, eqs_, counters_, peer_copy_.get()),
+      transport_({host_, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), peer_copy_.get()}),
+      objects_{config_, host_, counters_, eqs_,       cqs_,
+               srqs_,   mpt_,  ports_,    transport_, peer_copy_.get()},
       commands_(objects_) {
     ports_.set_client(transport_);
     journal_.report_to(objects_.refusals);

@@ -11,6 +11,7 @@
 #include "base/counters.h"
 #include "base/host.h"
 #include "base/trace.h"
+#include "base/traced_host.h"
 #include "commands/command_queue.h"
 #include "device_health.h"
 #include "memory/mpt.h"
@@ -91,8 +92,9 @@ class Engine {
     void settle();
 
     const Config config_;
-    Host& host_;
     Trace trace_;
+    std::unique_ptr<TracedHost> traced_host_;  // nullptr: the trace has no accesses to memory
+    Host& host_;
     Journal journal_;
     std::unique_ptr<Strict> strict_;
     Counters counters_;

@@ -67,6 +67,9 @@ typedef struct PibHcaConfig {
     uint8_t mtu_cap;
     uint8_t vl_cap;
     uint32_t trace_entries;
+    bool trace_registers;
+    bool trace_dma;
+    bool trace_interrupts;
     uint32_t device_memory_pages;
     bool shadow_doorbells;
     bool bursts;

@@ -64,6 +64,9 @@ typedef struct PibHcaProps {
     uint32_t mtu;
     uint32_t vls;
     uint32_t trace_entries;
+    bool trace_registers;
+    bool trace_dma;
+    bool trace_interrupts;
     uint64_t device_memory;
     char *qpn_reuse;
     char *strict;

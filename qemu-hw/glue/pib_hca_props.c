@@ -195,6 +195,9 @@ static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
         return false;
     }
     config->trace_entries = hca->prop.trace_entries;
+    config->trace_registers = hca->prop.trace_registers;
+    config->trace_dma = hca->prop.trace_dma;
+    config->trace_interrupts = hca->prop.trace_interrupts;
     config->inject = hca->prop.inject;
     config->poison_wc = hca->prop.poison_wc;
     config->shuffle_srq = hca->prop.shuffle_srq;
@@ -336,6 +339,9 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_SIZE("device-memory", PibHca, prop.device_memory,
                      DEVICE_MEMORY_DEFAULT),
     DEFINE_PROP_UINT32("trace-entries", PibHca, prop.trace_entries, 0),
+    DEFINE_PROP_BOOL("trace-registers", PibHca, prop.trace_registers, false),
+    DEFINE_PROP_BOOL("trace-dma", PibHca, prop.trace_dma, false),
+    DEFINE_PROP_BOOL("trace-interrupts", PibHca, prop.trace_interrupts, false),
     DEFINE_PROP_BOOL("inject", PibHca, prop.inject, false),
     DEFINE_PROP_BOOL("poison-wc", PibHca, prop.poison_wc, false),
     DEFINE_PROP_BOOL("shuffle-srq", PibHca, prop.shuffle_srq, false),
@@ -378,6 +384,10 @@ static const struct {
                       "1G, whole pages of 4K"},
     {"trace-entries", "packets, WQEs and commands that the property trace "
                       "shows, 0 to 65536"},
+    {"trace-registers", "the trace has accesses to registers and doorbells"},
+    {"trace-dma", "the trace has accesses to guest memory, which are slower "
+                  "then"},
+    {"trace-interrupts", "the trace has interrupts"},
     {"inject", "the guest's kernel may raise events that have not happened "
                "(debugfs: inject)"},
     {"poison-wc", "undefined fields of completions have unexpected values"},

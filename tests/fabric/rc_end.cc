@@ -17,7 +17,8 @@ constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_
 RcEnd::RcEnd(Guest& its_guest, uint64_t bytes) : guest(its_guest) {
     MiniDriver& driver = guest.driver;
     mr = driver.create_mr(guest.pd, bytes, kAccess);
-    cq = driver.create_cq(driver.create_eq(3).eqn, 8);
+    eq = driver.create_eq(3);
+    cq = driver.create_cq(eq.eqn, 8);
     hca::test::QpShape shape;
     shape.pd = guest.pd;
     shape.send_cq = shape.recv_cq = cq.cqn;

@@ -9,10 +9,11 @@
 
 namespace pib::test {
 
-// One guest's QP, with a CQ and a memory region for this QP alone.
+// One guest's QP, with an EQ, a CQ and a memory region for this QP alone.
 struct RcEnd {
     Guest& guest;
     hca::test::MiniMr mr;
+    hca::test::MiniEq eq;
     hca::test::MiniCq cq;
     hca::test::MiniQp qp;
 

@@ -13,9 +13,11 @@ using nlohmann::json;
 
 namespace {
 
-hca::Config traced() {
+hca::Config traced(const hca::TraceKinds& kinds, hca::Strictness strict = hca::Strictness::kOff) {
     hca::Config config;
-    config.trace_entries = 1024;
+    config.knobs.strict = strict;
+    config.trace_entries = 4096;
+    config.trace_kinds = kinds;
     return config;
 }
 
@@ -24,13 +26,15 @@ constexpr uint32_t kBytes = 8192;
 
 // Two guests whose HCAs record, and a connection between them.
 struct Connection {
-    Subnet subnet{2, default_link_mode(), Subnet::kSmallRing, traced()};
+    Subnet subnet;
     MiniSm sm{subnet, subnet.guest(0)};
     RcEnds ends{subnet.guest(0), subnet.guest(1), kBytes};
     RcEnd& a = ends.a;
     RcEnd& b = ends.b;
 
-    Connection() {
+    explicit Connection(const hca::TraceKinds& kinds = {},
+                        hca::Strictness strict = hca::Strictness::kOff)
+        : subnet(2, default_link_mode(), Subnet::kSmallRing, traced(kinds, strict)) {
         sm.sweep();
         hca::test::RcPath path;
         path.sq_psn = path.rq_psn = kFirstPsn;
@@ -152,4 +156,103 @@ TEST_CASE("trace: a command begins before it ends") {
             CHECK(entry.at("fetched_ns") != 0);
         }
     }
+}
+
+namespace {
+
+std::vector<json> of_kind(const RcEnd& end, std::string_view kind) {
+    std::vector<json> found;
+    for (const json& entry : json::parse(end.guest.device->trace())) {
+        if (entry.at("kind") == kind) {
+            found.push_back(entry);
+        }
+    }
+    return found;
+}
+
+bool has(const std::vector<json>& entries, const json& members) {
+    return std::ranges::any_of(entries, [&](const json& entry) {
+        return std::ranges::all_of(members.items(), [&](const auto& member) {
+            return entry.value(member.key(), json()) == member.value();
+        });
+    });
+}
+
+}  // namespace
+
+TEST_CASE("trace: registers, DMA and interrupts are left out unless they are chosen") {
+    Connection c;
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 64);
+    c.subnet.settle();
+    for (const char* kind : {"load", "store", "dma-read", "dma-write", "interrupt"}) {
+        CHECK(of_kind(c.a, kind).empty());
+    }
+}
+
+TEST_CASE("trace: accesses to registers and doorbells have their values") {
+    Connection c({.registers = true});
+    (void)c.a.guest.driver.read32(PIB_HCA_REG_STATUS);
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 64);
+    const json doorbell = {{"bar", PIB_HCA_BAR_UAR}, {"offset", PIB_HCA_UAR_SEND}, {"size", 4}};
+    CHECK(has(of_kind(c.a, "store"), doorbell));
+    CHECK(std::stoul(of_kind(c.a, "store").back().at("value").get<std::string>(), nullptr, 16) ==
+          c.a.qp.qpn);
+    CHECK(has(of_kind(c.a, "load"),
+              {{"bar", PIB_HCA_BAR_REGS}, {"offset", PIB_HCA_REG_STATUS}, {"value", "0x1"}}));
+    CHECK(of_kind(c.a, "dma-read").empty());
+}
+
+TEST_CASE("trace: interrupts have the event that caused them") {
+    Connection c({.interrupts = true});
+    c.a.guest.driver.arm(c.a.eq);
+    c.a.guest.driver.arm(c.a.cq);
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 64);
+    c.subnet.settle();
+    CHECK(has(of_kind(c.a, "interrupt"), {{"vector", 3},
+                                          {"eqn", c.a.eq.eqn},
+                                          {"event", PIB_HCA_EVENT_COMPLETION},
+                                          {"number", c.a.cq.cqn}}));
+    c.a.guest.driver.write32(PIB_HCA_REG_TEST_IRQ, 2);
+    const auto interrupts = of_kind(c.a, "interrupt");
+    CHECK(interrupts.back().at("vector") == 2);
+    CHECK_FALSE(interrupts.back().contains("eqn"));
+}
+
+TEST_CASE("trace: accesses to memory have their purposes, and move the same bytes") {
+    Connection c({.dma = true});
+    const std::vector<uint8_t> data(3000, 0x5a);
+    c.a.mr.memory.write(0, data);
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 3000);
+    c.subnet.settle();
+    std::vector<uint8_t> arrived(data.size());
+    c.b.mr.memory.read(0, arrived);
+    CHECK(arrived == data);
+    const auto reads = of_kind(c.a, "dma-read");
+    CHECK(has(reads, {{"purpose", "payload"}, {"length", 1024}}));
+    CHECK(has(reads, {{"purpose", "QP"}}));
+    CHECK(has(reads, {{"purpose", "command"}, {"length", sizeof(pib_hca_cmd)}}));
+    const auto writes = of_kind(c.a, "dma-write");
+    CHECK(has(writes, {{"purpose", "CQ"}}));
+    CHECK(has(writes, {{"purpose", "EQ"}}));
+    CHECK(has(of_kind(c.b, "dma-write"), {{"purpose", "payload"}, {"length", 1024}}));
+    CHECK_FALSE(has(writes, {{"failed", true}}));
+    c.a.guest.host.bus_master = false;
+    c.rdma(PIB_HCA_WQE_RDMA_WRITE, 64);
+    CHECK(has(of_kind(c.a, "dma-read"), {{"purpose", "QP"}, {"failed", true}}));
+}
+
+// They must not have the host's pointers, which buffers would remember.
+TEST_CASE("trace: the checks of a strict device access memory as the device does") {
+    const json owner = {{"purpose", "CQ"}, {"length", 1}};
+    const Connection strict({.dma = true}, hca::Strictness::kOn);
+    CHECK(has(of_kind(strict.a, "dma-read"), owner));
+    const Connection careless({.dma = true});
+    CHECK_FALSE(has(of_kind(careless.a, "dma-read"), owner));
+}
+
+TEST_CASE("trace: a kind without entries is refused") {
+    hca::Config config = traced({.dma = true});
+    config.trace_entries = 0;
+    hca::test::FakeHost host;
+    CHECK_FALSE(hca::Device::create(config, host).has_value());
 }

@@ -66,7 +66,7 @@ class Bench final : private hca::EqTable::Events {
 
   private:
     void eq_fatal(std::uint32_t) override { require(false, "there is no event queue"); }
-    void interrupt_raised() override {}
+    void interrupt_raised(const hca::RaisedInterrupt&) override {}
 
     hca::HcaPort& port() { return *ports_.find(1); }
     ib::PortAttrs& attrs() { return ports_.sma().port(1); }

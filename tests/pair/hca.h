@@ -97,7 +97,7 @@ class AsyncEvents : private EqTable::Events {
 
   private:
     void eq_fatal(uint32_t) override {}
-    void interrupt_raised() override {}
+    void interrupt_raised(const RaisedInterrupt&) override {}
 
     const FakeHost* host_ = nullptr;
     uint64_t ring_ = 0;

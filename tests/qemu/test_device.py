@@ -46,9 +46,9 @@ def nop(hca, index):
 def test_help_documents_every_property():
     text = run_qemu("-device", "pib-hca,help").stdout
     for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
-                 "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "objects", "trace",
-                 "inject", "poison-wc", "shuffle-srq", "warnings", "qpn-reuse", "strict", "doorbells",
-                 "peer-copy"):
+                 "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "trace-registers",
+                 "trace-dma", "trace-interrupts", "objects", "trace", "inject", "poison-wc", "shuffle-srq", "warnings",
+                 "qpn-reuse", "strict", "doorbells", "peer-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 
@@ -64,6 +64,7 @@ def test_help_documents_every_property():
     ("strict=maybe", "strict=maybe: expected one of off, on, fatal"),
     ("doorbells=loud", "doorbells=loud: expected one of auto, inline, eventfd"),
     ("trace-entries=65537", "trace-entries=65537: expected 0 to 65536"),
+    ("trace-dma=on", "must have entries: trace-entries=1 to 65536"),
     ("fabric=nowhere", "expected unix:PATH or tcp:HOST:PORT"),
     ("fabric=tcp:192.0.2.1:9", "give tls-creds=ID, or permit it with plain-tcp=on"),
     ("fabric=tcp:127.evil.example:9", "give tls-creds=ID"),

@@ -58,6 +58,22 @@ def test_trace_of_packets_wqes_and_commands(tmp_path):
         writes = [entry["kind"] for entry in trace if "write" in entry.get("text", "").lower()]
         assert writes == ["packet-out", "packet-in"]
         assert [entry["sequence"] for entry in trace] == list(range(len(trace)))
+        assert not {"load", "store", "dma-read", "dma-write", "interrupt"} & set(kinds)
+
+
+def test_trace_of_registers_memory_and_interrupts(tmp_path):
+    kinds = ",trace-entries=4096,trace-registers=on,trace-dma=on,trace-interrupts=on"
+    with switch(tmp_path), Qtest("-device", connected(tmp_path) + kinds) as qtest:
+        loop = move_data(qtest)
+        assert eventually(loop.statuses)
+        loop.hca.write(0, driver.REG_TEST_IRQ, 0)
+        trace = get(qtest, "trace")
+        rung = [entry for entry in trace if entry["kind"] == "store" and entry["bar"] == 2]
+        assert loop.qpn in [int(entry["value"], 16) for entry in rung]
+        moved = {(entry["kind"], entry["purpose"]) for entry in trace if entry["kind"].startswith("dma")}
+        assert {("dma-read", "command"), ("dma-read", "QP"), ("dma-read", "payload"), ("dma-write", "payload"),
+                ("dma-write", "CQ")} <= moved
+        assert [entry["vector"] for entry in trace if entry["kind"] == "interrupt"][-1] == 0
 
 
 def test_nobody_waits_where_nobody_else_works():

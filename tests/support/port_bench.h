@@ -134,7 +134,7 @@ class PortBench : private EqTable::Events {
 
   private:
     void eq_fatal(uint32_t) override { FAIL("event queue failed"); }
-    void interrupt_raised() override {}
+    void interrupt_raised(const RaisedInterrupt&) override {}
 
     uint64_t eq_addr_ = 0;
     uint32_t eq_consumer_ = 0;

@@ -21,6 +21,14 @@ enum class Strictness : uint8_t {
     kFatal,  // and stops
 };
 
+// Kinds of entries that a trace has only if it is told so: they are many.
+struct TraceKinds {
+    bool registers = false;   // accesses to registers and doorbells
+    bool dma = false;         // accesses to guest memory
+    bool interrupts = false;  // MSI-X messages
+    bool any() const { return registers || dma || interrupts; }
+};
+
 // Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off
 // by default.
 struct TestKnobs {
@@ -48,6 +56,7 @@ struct Config {
     bool bursts = true;                  // several packets in one frame, if the switch agrees
     bool peer_copy = false;              // peer copy, if the switch agrees
     uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none
+    TraceKinds trace_kinds;
     TestKnobs knobs;
 };
 

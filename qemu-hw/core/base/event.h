@@ -37,4 +37,12 @@ inline constexpr uint32_t kClientReregister = 1u << 5;
 inline constexpr uint32_t kGidChange = 1u << 6;
 }  // namespace port_event
 
+// An interrupt, and the last event of its EQ. eqn 0: no EQ asked for it, but the driver (TEST_IRQ).
+struct RaisedInterrupt {
+    unsigned vector = 0;
+    uint32_t eqn = 0;
+    Event type = Event::kCompletion;
+    uint32_t number = 0;
+};
+
 }  // namespace pib::hca

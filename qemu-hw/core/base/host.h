@@ -26,6 +26,18 @@ enum class VectorState : uint8_t {
     kDisabled,  // MSI-X is disabled: it is lost
 };
 
+// Purpose of an access to guest memory.
+enum class DmaPurpose : uint8_t {
+    kOther,
+    kCommand,   // the command queue, and structures of commands
+    kPageList,  // tables that describe memory
+    kQp,        // a QP's queues and their header
+    kSrq,
+    kCq,
+    kEq,
+    kPayload,
+};
+
 // None of these functions calls the device.
 class Host {
   public:
@@ -39,6 +51,9 @@ class Host {
     // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic with respect
     // to the guest's processors. False: not RAM. Otherwise `expected` becomes the old value.
     virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
+
+    // The next access is for this, if the host wants to know. Not called for accesses by ram().
+    virtual void dma_for(DmaPurpose /*purpose*/) {}
 
     // Host address of `length` bytes of guest RAM, for loads, and for stores that the caller
     // reports by ram_written(). Valid while ram_generation() stays the same. nullptr if the bytes

@@ -96,6 +96,64 @@ void Trace::command(uint64_t now_ns, const TracedCommand& command) {
     keep(entry, {reinterpret_cast<const uint8_t*>(command.reason.data()), command.reason.size()});
 }
 
+void Trace::access(uint64_t now_ns, const MmioAccess& access) {
+    if (!enabled() || !kinds_.registers) {
+        return;
+    }
+    Entry& entry = next(access.store ? Kind::kStore : Kind::kLoad, now_ns, access.bar, 0);
+    entry.address = access.offset;
+    entry.value = access.value;
+    entry.length = access.size;
+}
+
+void Trace::dma(uint64_t now_ns, const TracedDma& dma) {
+    if (!enabled() || !kinds_.dma) {
+        return;
+    }
+    const Kind kind = dma.write ? Kind::kDmaWrite : Kind::kDmaRead;
+    Entry& entry = next(kind, now_ns, static_cast<uint32_t>(dma.purpose), 0);
+    entry.address = dma.bus_addr;
+    entry.length = dma.length;
+    entry.status = dma.failed ? 1 : 0;
+}
+
+void Trace::interrupt(uint64_t now_ns, const RaisedInterrupt& interrupt) {
+    if (!enabled() || !kinds_.interrupts) {
+        return;
+    }
+    Entry& entry = next(Kind::kInterrupt, now_ns, interrupt.vector, interrupt.number);
+    entry.cqn = interrupt.eqn;
+    entry.opcode = static_cast<uint16_t>(interrupt.type);
+}
+
+void Trace::print_access(JsonWriter& out, const Entry& entry) {
+    out.member("bar", entry.object);
+    out.member("offset", entry.address);
+    out.member("size", entry.length);
+    out.hex("value", entry.value);
+}
+
+void Trace::print_dma(JsonWriter& out, const Entry& entry) {
+    static constexpr std::array<const char*, 8> kPurposes = {
+        "other", "command", "page list", "QP", "SRQ", "CQ", "EQ", "payload"};
+    out.hex("address", entry.address);
+    out.member("length", entry.length);
+    out.member("purpose", kPurposes[entry.object]);
+    if (entry.status != 0) {
+        out.member("failed", true);
+    }
+}
+
+// Without an EQ it is the driver's own, by TEST_IRQ.
+void Trace::print_interrupt(JsonWriter& out, const Entry& entry) {
+    out.member("vector", entry.object);
+    if (entry.cqn != 0) {
+        out.member("eqn", entry.cqn);
+        out.member("event", entry.opcode);
+        out.member("number", entry.number);
+    }
+}
+
 void Trace::print_packet(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes) {
     out.member("port", entry.object);
     out.member("length", entry.length);
@@ -148,8 +206,9 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
 }
 
 void Trace::print(JsonWriter& out, const Entry& entry) {
-    static constexpr std::array<const char*, 7> kNames = {
-        "packet-out", "packet-in", "send-wqe", "recv-wqe", "send-done", "recv-done", "command"};
+    static constexpr std::array<const char*, 12> kNames = {
+        "packet-out", "packet-in", "send-wqe", "recv-wqe", "send-done", "recv-done",
+        "command",    "load",      "store",    "dma-read", "dma-write", "interrupt"};
     const std::span<const uint8_t> bytes =
         std::span(entry.bytes).first(std::min<size_t>(entry.length, kKept));
     out.begin_object();
@@ -163,6 +222,17 @@ void Trace::print(JsonWriter& out, const Entry& entry) {
             break;
         case Kind::kCommand:
             print_command(out, entry, bytes);
+            break;
+        case Kind::kLoad:
+        case Kind::kStore:
+            print_access(out, entry);
+            break;
+        case Kind::kDmaRead:
+        case Kind::kDmaWrite:
+            print_dma(out, entry);
+            break;
+        case Kind::kInterrupt:
+            print_interrupt(out, entry);
             break;
         default:
             print_work(out, entry, bytes);

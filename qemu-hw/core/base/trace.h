@@ -9,6 +9,11 @@
 #include <string>
 #include <vector>
 
+#include "base/config.h"
+#include "base/event.h"
+#include "base/host.h"
+#include "base/recent_accesses.h"
+
 namespace pib::hca {
 
 class JsonWriter;
@@ -42,12 +47,21 @@ struct TracedCompletion {
     bool is_send = true;
 };
 
+struct TracedDma {
+    uint64_t bus_addr = 0;
+    uint32_t length = 0;
+    bool write = false;
+    bool failed = false;
+    DmaPurpose purpose = DmaPurpose::kOther;
+};
+
 class Trace {
   public:
     static constexpr uint32_t kMaxEntries = 65536;
 
     // `entries` is at most kMaxEntries; 0 traces nothing.
-    explicit Trace(uint32_t entries) : ring_(entries) {}
+    explicit Trace(uint32_t entries, const TraceKinds& kinds = {})
+        : ring_(entries), kinds_(kinds) {}
 
     bool enabled() const { return !ring_.empty(); }
 
@@ -61,6 +75,10 @@ class Trace {
     void recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
     void completion(uint64_t now_ns, const TracedCompletion& completion);
     void command(uint64_t now_ns, const TracedCommand& command);
+    // These record nothing unless the kind was chosen.
+    void access(uint64_t now_ns, const MmioAccess& access);
+    void dma(uint64_t now_ns, const TracedDma& dma);
+    void interrupt(uint64_t now_ns, const RaisedInterrupt& interrupt);
 
     // A JSON array, oldest first.
     std::string json() const;
@@ -74,6 +92,11 @@ class Trace {
         kSendDone,
         kRecvDone,
         kCommand,
+        kLoad,
+        kStore,
+        kDmaRead,
+        kDmaWrite,
+        kInterrupt,
     };
     static constexpr uint64_t kNone = UINT64_MAX;
     // All headers of a packet and the header of a MAD in it; all of most WQEs; most reasons.
@@ -93,6 +116,8 @@ class Trace {
         uint32_t psn = 0;      // send WQE
         uint32_t packets = 0;  // send WQE
         uint32_t cqn = 0;      // completion
+        uint64_t address = 0;  // on the bus, or offset in the BAR
+        uint64_t value = 0;    // register
         uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes{};
     };
@@ -105,7 +130,12 @@ class Trace {
     static void print_work(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
     static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason);
 
+    static void print_access(JsonWriter& out, const Entry& entry);
+    static void print_dma(JsonWriter& out, const Entry& entry);
+    static void print_interrupt(JsonWriter& out, const Entry& entry);
+
     std::vector<Entry> ring_;
+    TraceKinds kinds_;
     uint64_t count_ = 0;
     uint64_t handled_ = kNone;  // sequence of the packet that the device is handling
 };

@@ -19,6 +19,7 @@ constexpr uint64_t kRingAlignment = 4096;
 bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
     for (uint64_t offset = 0; offset < bytes; offset += kRingAlignment) {
         uint64_t expected = 0;
+        host.dma_for(DmaPurpose::kCommand);
         if (!host.dma_cmpxchg64(base + offset, expected, 0)) {
             return false;
         }
@@ -54,6 +55,7 @@ Verdict check_tail(Host& host, const pib_hca_cmd& cmd, const CommandSpec& spec) 
     for (uint32_t at = spec.in_length; at < cmd.in_length;) {
         const size_t count = std::min<size_t>(cmd.in_length - at, bytes.size());
         const auto part = std::span(bytes).first(count);
+        host.dma_for(DmaPurpose::kCommand);
         if (!host.dma_read(cmd.in_addr + at, part)) {
             return refuse(Rule::kInputMemory, cmd.in_addr, cmd.in_length);
         }
@@ -176,6 +178,7 @@ uint32_t CommandQueue::run(bool stopped) {
 
 bool CommandQueue::fetch(pib_hca_cmd& cmd) {
     const uint32_t slot = consumed_ & ((1u << rings_.log_depth) - 1);
+    host_.dma_for(DmaPurpose::kCommand);
     return host_.dma_read(rings_.base + slot * sizeof cmd,
                           {reinterpret_cast<uint8_t*>(&cmd), sizeof cmd});
 }
@@ -201,6 +204,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     // Cuts the output to the size that a driver of an earlier interface version has.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
+    host_.dma_for(DmaPurpose::kCommand);
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, room);
     }
@@ -209,6 +213,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     }
     CommandReply reply = spec->run(objects_, in);
     const uint32_t written = std::min(room, reply.out_length);
+    host_.dma_for(DmaPurpose::kCommand);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, written);
     }
@@ -217,6 +222,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
 
 Verdict CommandQueue::read_input(const pib_hca_cmd& cmd, const CommandSpec& spec,
                                  CommandInput& in) {
+    host_.dma_for(DmaPurpose::kCommand);
     if (spec.in_length != 0 &&
         !host_.dma_read(cmd.in_addr, std::span(in.bytes).first(spec.in_length))) {
         return refuse(Rule::kInputMemory, cmd.in_addr, spec.in_length);
@@ -273,10 +279,12 @@ bool CommandQueue::write_completion(const Executed& executed) {
     constexpr size_t kBody = offsetof(pib_hca_cmd_cpl, owner);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cpl), sizeof cpl);
     host_.dma_barrier();  // write the output structure before its completion
+    host_.dma_for(DmaPurpose::kCommand);
     if (!host_.dma_write(addr, bytes.first(kBody))) {
         return false;
     }
     host_.dma_barrier();
+    host_.dma_for(DmaPurpose::kCommand);
     if (!host_.dma_write(addr + kBody, bytes.subspan(kBody))) {
         return false;
     }

@@ -172,13 +172,15 @@ CmdResult<GuestBuffer> GuestBuffer::load(Host& host, const PageList& pages, uint
 }
 
 CmdResult<GuestBuffer> GuestBuffer::load_queue(Host& host, const PageList& pages, uint64_t bytes,
-                                               uint32_t max_pages, uint64_t& pages_left) {
+                                               uint32_t max_pages, uint64_t& pages_left,
+                                               DmaPurpose purpose) {
     if (max_pages > pages_left) {
         return std::unexpected(refuse(Rule::kAllQueuePages, 0, pages_left));
     }
     auto buffer = load(host, pages, bytes, max_pages, Proof::kWritable);
     if (buffer) {
         pages_left -= buffer->listed_pages();
+        buffer->serve(purpose);
     }
     return buffer;
 }
@@ -193,6 +195,7 @@ Verdict GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     const uint64_t missing = page_count_ - list_.size();
     const uint64_t used = std::min<uint64_t>((missing + per_entry - 1) / per_entry, kTableEntries);
     std::array<uint64_t, kTableEntries> entries;
+    host.dma_for(DmaPurpose::kPageList);
     if (!host.dma_read(table, {reinterpret_cast<uint8_t*>(entries.data()), used * 8})) {
         return refuse(Rule::kTableMemory, 0, table);
     }
@@ -262,7 +265,7 @@ bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const
         const uint64_t bus_addr = bus_of(offset);
         if (ram != nullptr) {
             load_ram(ram + (bus_addr - low_), to.first(n));
-        } else if (!host.dma_read(bus_addr, to.first(n))) {
+        } else if (host.dma_for(purpose_); !host.dma_read(bus_addr, to.first(n))) {
             return false;
         }
         to = to.subspan(n);
@@ -282,7 +285,7 @@ bool GuestBuffer::write(Host& host, uint64_t offset, std::span<const uint8_t> fr
         if (ram != nullptr) {
             store_ram(ram + (bus_addr - low_), from.first(n));
             host.ram_written(bus_addr, n);
-        } else if (!host.dma_write(bus_addr, from.first(n))) {
+        } else if (host.dma_for(purpose_); !host.dma_write(bus_addr, from.first(n))) {
             return false;
         }
         from = from.subspan(n);

@@ -35,7 +35,11 @@ class GuestBuffer {
     // The same for the buffer of a queue: writable, and counted against the pages that all queues
     // of a kind may list. NO_RESOURCES: max_pages exceeds what is left.
     static CmdResult<GuestBuffer> load_queue(Host& host, const PageList& pages, uint64_t bytes,
-                                             uint32_t max_pages, uint64_t& pages_left);
+                                             uint32_t max_pages, uint64_t& pages_left,
+                                             DmaPurpose purpose);
+
+    // The host is told this purpose if it makes the accesses itself.
+    void serve(DmaPurpose purpose) { purpose_ = purpose; }
 
     // Copies `offset` bytes from the start of the first page, across pages. False: the range leaves
     // the buffer, or a page is no longer RAM; a prefix may have been copied.
@@ -90,6 +94,7 @@ class GuestBuffer {
     mutable uint64_t generation_ = 0;  // as of ram_; 0: never asked
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = kMinLogPageSize;
+    DmaPurpose purpose_ = DmaPurpose::kPayload;
 };
 
 template <typename Piece>

@@ -16,6 +16,7 @@ static_assert(kLogPage + kLogEntries * kMaxOnDemandLevels < 64);
 std::optional<uint64_t> entry(Host& host, uint64_t table, uint64_t index) {
     uint64_t value = 0;
     std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&value), sizeof value);
+    host.dma_for(DmaPurpose::kPageList);
     if (!host.dma_read(table + index * sizeof value, bytes)) {
         return std::nullopt;
     }

@@ -44,24 +44,28 @@ bool for_each_page(const MemoryAccess& access, bool for_write, Piece&& piece) {
 
 bool MemoryAccess::read(std::span<uint8_t> to) {
     if (target.region == nullptr) {
+        host.dma_for(DmaPurpose::kPayload);
         return host.dma_read(target.offset, to);
     }
     if (const GuestBuffer* pages = target.region->pages()) [[likely]] {
         return pages->read(host, target.offset, to);
     }
     return for_each_page(*this, false, [&](uint64_t bus, uint64_t at, uint64_t n) {
+        host.dma_for(DmaPurpose::kPayload);
         return host.dma_read(bus, to.subspan(at, n));
     });
 }
 
 bool MemoryAccess::write(std::span<const uint8_t> from) {
     if (target.region == nullptr) {
+        host.dma_for(DmaPurpose::kPayload);
         return host.dma_write(target.offset, from);
     }
     if (const GuestBuffer* pages = target.region->pages()) [[likely]] {
         return pages->write(host, target.offset, from);
     }
     return for_each_page(*this, true, [&](uint64_t bus, uint64_t at, uint64_t n) {
+        host.dma_for(DmaPurpose::kPayload);
         return host.dma_write(bus, from.subspan(at, n));
     });
 }
@@ -79,6 +83,7 @@ bool MemoryAccess::cmpxchg64(uint64_t& expected, uint64_t desired) {
         return false;
     }
     // An aligned iova may be unaligned in its pages, because the guest chooses page_offset.
+    host.dma_for(DmaPurpose::kPayload);
     return bus_addr % 8 == 0 && host.dma_cmpxchg64(bus_addr, expected, desired);
 }
 

@@ -161,7 +161,7 @@ CmdResult<GuestBuffer> load_buffer(Host& host, const QpRequest& in, uint64_t& pa
     }
     const uint64_t bytes = buffer_bytes(in);
     const auto max_pages = static_cast<uint32_t>((bytes >> kMinLogPageSize) + 1);
-    return GuestBuffer::load_queue(host, in.pages, bytes, max_pages, pages_left);
+    return GuestBuffer::load_queue(host, in.pages, bytes, max_pages, pages_left, DmaPurpose::kQp);
 }
 
 }  // namespace

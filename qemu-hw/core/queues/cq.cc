@@ -113,7 +113,8 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
 // Takes the buffer's pages from pages_left_.
 CmdResult<GuestBuffer> CqTable::load(const PageList& pages, unsigned log_depth) {
     const uint64_t bytes = buffer_bytes(log_depth);
-    return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_);
+    return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_,
+                                   DmaPurpose::kCq);
 }
 
 // The counters restart at 0, so a zeroed buffer has no CQEs for any depth.

@@ -111,6 +111,7 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
     }
     EventQueue eq;
     eq.buffer = std::move(*buffer);
+    eq.buffer.serve(DmaPurpose::kEq);
     eq.vector = in.vector;
     eq.log_depth = in.log_depth;
     eq.async = async;
@@ -266,6 +267,8 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
     }
     host_.dma_barrier();
     ++eq.producer;
+    eq.last_type = static_cast<Event>(eqe.type);
+    eq.last_number = eqe.number;
     return true;
 }
 
@@ -288,7 +291,8 @@ void EqTable::fire(EventQueue& eq) {
         strict_->interrupt(eq.eqn, eq.vector);
     }
     host_.raise_msix(eq.vector);
-    events_.interrupt_raised();
+    events_.interrupt_raised(
+        {.vector = eq.vector, .eqn = eq.eqn, .type = eq.last_type, .number = eq.last_number});
 }
 
 void EqTable::inject_fatal() {

@@ -52,6 +52,8 @@ struct EventQueue {
     uint8_t log_depth = 0;
     bool armed = false;
     bool async = false;
+    Event last_type = Event::kCompletion;  // type and object of the last EQE
+    uint32_t last_number = 0;
     uint32_t users = 0;  // CQs
     // CQs whose completion event found the queue full; told when the driver has made room.
     std::set<uint32_t> waiting_cqs;
@@ -67,7 +69,7 @@ class EqTable {
         virtual void eq_fatal(uint32_t cause) = 0;
         // Called for each asynchronous event, even if no queue takes it.
         virtual void event_raised(const RaisedEvent&) {}
-        virtual void interrupt_raised() = 0;
+        virtual void interrupt_raised(const RaisedInterrupt& interrupt) = 0;
     };
 
     EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors,

@@ -189,3 +189,21 @@ def test_moments_at_the_same_time_lie_in_two_rows():
     drawn = Drawn(entries(sent(1000, 1, WRITE_FIRST), sent(1000, 2, WRITE_LAST), sent(1400, 3, WRITE_LAST)))
     assert [(event["dur"], drawn.row(event)[1]) for event in drawn.slices] == [
         (0.001, "out"), (0.399, "out 2"), (0.001, "out")]
+
+
+def test_an_arrow_begins_at_the_doorbell_and_ends_at_the_interrupt():
+    store = {"time_ns": 500, "kind": "store", "bar": 2, "offset": 0x2000, "size": 4, "value": "0x41"}
+    interrupt = {"time_ns": 9500, "kind": "interrupt", "vector": 2, "eqn": 1, "event": 0, "number": 3}
+    drawn = Drawn(entries(store, wqe(1000, 8, 1, 1), sent(1100, 1, WRITE_LAST), arrived(9000, 1, ACK), done(9100, 8, 3),
+                          interrupt, {**interrupt, "time_ns": 9900}, {**interrupt, "time_ns": 9950, "event": 10}))
+    assert drawn.paths() == [["SEND = 0x41", "RDMA_WRITE", "psn 1", "in 1", "SUCCESS", "COMPLETION 3 in EQ 1"]]
+    assert {("vm1 registers", "UAR 2"), ("vm1 interrupts", "vector 2")} <= set(drawn.rows())
+
+
+def test_accesses_have_tracks_by_place_and_purpose():
+    drawn = Drawn(entries({"time_ns": 1000, "kind": "load", "bar": 0, "offset": 8, "size": 4, "value": "0x1"},
+                          {"time_ns": 1100, "kind": "dma-read", "address": "0x1000", "length": 64, "purpose": "CQ"},
+                          {"time_ns": 1200, "kind": "dma-write", "address": "0x2000", "length": 8, "purpose": "payload",
+                           "failed": True}))
+    assert {drawn.row(event): event["name"] for event in drawn.slices} == {
+        ("vm1 registers", "BAR0"): "STATUS is 0x1", ("vm1 DMA", "CQ"): "read", ("vm1 DMA", "payload"): "failed"}

@@ -25,13 +25,21 @@ SENT = {**PACKET, "sequence": 6, "kind": "packet-out", "qpn": 0x42, "dest_qpn": 
 END = {"sequence": 7, "time_ns": 7_000_000_000, "kind": "send-done", "qpn": 0x41, "counter": 9, "status": 5, "cqn": 3}
 UNSIGNALLED = {"sequence": 8, "time_ns": 7_000_000_000, "kind": "recv-done", "qpn": 0x42, "counter": 1, "status": 0}
 MODIFY = {**COMMAND, "sequence": 9, "opcode": 0x51, "object": 0x41, "result": 0}
-ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, MODIFY]
+LOAD = {"sequence": 10, "time_ns": 8_000_000_000, "kind": "load", "bar": 0, "offset": 8, "size": 4, "value": "0x1"}
+RUNG = {**LOAD, "sequence": 11, "kind": "store", "bar": 2, "offset": 0x1000, "value": "0x41"}
+DMA = {"sequence": 12, "time_ns": 8_000_000_000, "kind": "dma-read", "address": "0x1000", "length": 64, "purpose": "QP"}
+FAILED = {**DMA, "sequence": 13, "kind": "dma-write", "purpose": "payload", "failed": True}
+INTERRUPT = {"sequence": 14, "time_ns": 8_000_000_000, "kind": "interrupt", "vector": 2, "eqn": 3, "event": 0,
+             "number": 5}
+TESTED = {"sequence": 15, "time_ns": 8_000_000_000, "kind": "interrupt", "vector": 1}
+ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, MODIFY, LOAD, RUNG, DMA, FAILED,
+       INTERRUPT, TESTED]
 
 
 @pytest.fixture(name="device")
 def a_device(monkeypatch):
     """Its properties, by name."""
-    properties = {trace.ENTRIES: 16, "trace": ALL}
+    properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True)}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
     monkeypatch.setattr(vm, "monitor_command", lambda _monitor, _command, **words: properties[words["property"]])
@@ -56,7 +64,13 @@ def test_entries_are_told_in_words(device, capsys):
         "6.000000  port 2 out, 52 bytes: LRH dlid 2",
         "7.000000  QP 0x41 send WQE 9 -> WR_FLUSH_ERR, CQ 3",
         "7.000000  QP 0x42 receive WQE 1 -> SUCCESS, no CQE",
-        "3.000004  MODIFY_QP of 65 id 7 -> OK, 3 us"]
+        "3.000004  MODIFY_QP of 65 id 7 -> OK, 3 us",
+        "8.000000  BAR0 STATUS is 0x1",
+        "8.000000  UAR 1 SEND = 0x41",
+        "8.000000  DMA read of 64 bytes at 0x1000 (QP)",
+        "8.000000  DMA write of 64 bytes at 0x1000 (payload), which failed",
+        "8.000000  interrupt 2: COMPLETION 5 in EQ 3",
+        "8.000000  interrupt 1: the register TEST_IRQ"]
     device["trace"] = [{**COMMAND, "opcode": 0x7f, "object": 65, "result": 0}]
     assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
 
@@ -64,7 +78,8 @@ def test_entries_are_told_in_words(device, capsys):
 @pytest.mark.parametrize("words, sequences", [
     (["--commands"], [0, 1, 9]), (["--wqes"], [2, 3, 4, 7, 8]), (["--packets"], [5, 6]),
     (["--commands", "--packets"], [0, 1, 5, 6, 9]), (["--wqes", "--qp", "0x41"], [2, 4, 7]),
-    (["--qp", "0x41"], [2, 4, 5, 7, 9]), (["--qp", "66"], [3, 6, 8])])
+    (["--registers"], [10, 11]), (["--dma"], [12, 13]), (["--interrupts"], [14, 15]),
+    (["--qp", "0x41"], [2, 4, 5, 7, 9, 11]), (["--qp", "66"], [3, 6, 8])])
 @pytest.mark.usefixtures("device")
 def test_kinds_and_qps_are_chosen(capsys, words, sequences):
     told = trace_words.Words()
@@ -83,6 +98,13 @@ def test_a_device_without_a_trace_is_named(device, capsys):
     device[trace.ENTRIES] = 0
     with pytest.raises(ui.LabError, match="vm1 records no trace.*--hca-options trace-entries="):
         shown(capsys)
+
+
+def test_a_device_that_does_not_record_a_chosen_kind_is_named(device, capsys):
+    device["trace-dma"] = False
+    assert shown(capsys, "--commands", "--registers")
+    with pytest.raises(ui.LabError, match="vm1 records no dma.*trace-entries=65536,trace-registers=on,trace-dma=on$"):
+        shown(capsys, "--registers", "--dma")
 
 
 def test_a_time_line_is_written_and_named(capsys, device, tmp_path):

@@ -152,7 +152,7 @@ class CopyBench : private EqTable::Events {
         pump();
     }
     void eq_fatal(uint32_t) override { FAIL("event queue failed"); }
-    void interrupt_raised() override {}
+    void interrupt_raised(const RaisedInterrupt&) override {}
 
     EqTable eqs_;
     Mpt mpt_;

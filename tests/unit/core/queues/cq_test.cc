@@ -38,7 +38,7 @@ struct Queue : EqTable::Events {
         cq = create(log_depth);
     }
     void eq_fatal(uint32_t) override { FAIL("an EQ failed"); }
-    void interrupt_raised() override {}
+    void interrupt_raised(const RaisedInterrupt&) override {}
 
     MiniCq create(uint8_t log_depth) {
         MiniCq made;

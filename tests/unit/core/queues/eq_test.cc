@@ -24,7 +24,7 @@ struct Queues : EqTable::Events {
         fatal = cause;
         ++fatals;
     }
-    void interrupt_raised() override { ++interrupts; }
+    void interrupt_raised(const RaisedInterrupt&) override { ++interrupts; }
 
     MiniEq create(uint8_t log_depth = 2, bool async = false, uint32_t vector = 3) {
         MiniEq eq;

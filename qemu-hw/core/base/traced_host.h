@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A host whose guest memory the device accesses one by one, so that the trace has each access.
+#pragma once
+
+#include <utility>
+
+#include "base/host.h"
+#include "base/trace.h"
+
+namespace pib::hca {
+
+class TracedHost final : public Host {
+  public:
+    TracedHost(Host& host, Trace& trace) : host_(host), trace_(trace) {}
+
+    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
+        return record(bus_addr, to.size(), false, host_.dma_read(bus_addr, to));
+    }
+    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
+        return record(bus_addr, from.size(), true, host_.dma_write(bus_addr, from));
+    }
+    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override {
+        return record(bus_addr, sizeof expected, true,
+                      host_.dma_cmpxchg64(bus_addr, expected, desired));
+    }
+    void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
+    // There are no pointers, so none has to be forgotten. No part of the device may have the other
+    // host: buffers remember its pointers.
+    uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
+    void ram_written(uint64_t bus_addr, uint64_t length) override {
+        host_.ram_written(bus_addr, length);
+    }
+    void dma_barrier() override { host_.dma_barrier(); }
+    void raise_msix(unsigned vector) override { host_.raise_msix(vector); }
+    VectorState vector_state(unsigned vector) override { return host_.vector_state(vector); }
+    uint64_t now_ns() override { return host_.now_ns(); }
+    uint64_t real_ns() override { return host_.real_ns(); }
+    void set_timer(uint64_t deadline_ns) override { host_.set_timer(deadline_ns); }
+    void kicks(uint32_t uar, bool wanted) override { host_.kicks(uar, wanted); }
+    void wake() override { host_.wake(); }
+    void link_wake(unsigned port) override { host_.link_wake(port); }
+    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
+        return host_.link_write(port, parts);
+    }
+    void link_close(unsigned port) override { host_.link_close(port); }
+    void link_kick(unsigned port) override { host_.link_kick(port); }
+    void log(LogLevel level, std::string_view text) override { host_.log(level, text); }
+
+  private:
+    bool record(uint64_t bus_addr, size_t length, bool write, bool done) {
+        trace_.dma(host_.now_ns(), {.bus_addr = bus_addr,
+                                    .length = static_cast<uint32_t>(length),
+                                    .write = write,
+                                    .failed = !done,
+                                    .purpose = std::exchange(purpose_, DmaPurpose::kOther)});
+        return done;
+    }
+
+    Host& host_;
+    Trace& trace_;
+    DmaPurpose purpose_ = DmaPurpose::kOther;
+};
+
+}  // namespace pib::hca

@@ -2,8 +2,8 @@
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
 Its tracks: the command queue, each QP, each CQ, each direction of a link, registers, accesses to memory, interrupts.
-Arrows lead from the doorbell to a WQE, its packets, its CQE and the interrupt. The format wants slices of one track to
-nest, so what overlaps lies in several rows."""
+Arrows lead from the doorbell to a WQE, its packets, its CQE and the interrupt. Calls of the driver have a track for
+each task of the guest. The format wants slices of one track to nest, so what overlaps lies in several rows."""
 
 import bisect
 import dataclasses
@@ -11,11 +11,13 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
+from lab.develop.guest_trace import Call
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 
 # An event without a duration, as a packet, is shown up to the next one of its track, at most so long.
 MOMENT_NS = 1000
 COMMANDS = "commands"
+DRIVER = "driver"
 # The opcodes of BTH without the transport.
 OPERATION = 0x1f
 READ_RESPONSES = range(0x0d, 0x11)
@@ -86,9 +88,12 @@ class Layout:
             if row == len(rows):
                 rows.append((0, self._row(one.group, f"{one.track} {row + 1}" if row else one.track)))
             rows[row] = (end, rows[row][1])
-            self._places[one] = rows[row][1]
-            self.events.append({"ph": "X", "name": one.name, "cat": one.track, "ts": one.begin_ns / NS_PER_US,
-                                "dur": (end - one.begin_ns) / NS_PER_US, **rows[row][1], "args": one.args})
+            self._write(one, end, rows[row][1])
+
+    def _write(self, one: Slice, end_ns: int, row: Event) -> None:
+        self._places[one] = row
+        self.events.append({"ph": "X", "name": one.name, "cat": one.track, "ts": one.begin_ns / NS_PER_US,
+                            "dur": (end_ns - one.begin_ns) / NS_PER_US, **row, "args": one.args})
 
     @staticmethod
     def _end(one: Slice, following_ns: int, end_ns: int) -> int:
@@ -97,6 +102,13 @@ class Layout:
         else:
             end = one.end_ns if one.end_ns is not None else end_ns
         return max(end, one.begin_ns + 1)
+
+    def add_nest(self, slices: list[Slice], end_ns: int) -> None:
+        """Slices of one track, each within its caller's, in the order of their begin."""
+        row = self._row(slices[0].group, slices[0].track)
+        for one in slices:
+            end = one.end_ns if one.end_ns is not None else max(end_ns, one.begin_ns + 1)
+            self._write(one, end, row)
 
     def add_arrow(self, number: int, path: list[Slice]) -> None:
         """An arrow through these slices, at the begin of each."""
@@ -120,6 +132,7 @@ class Timeline:
         self._doorbells: dict[int, Slice] = {}                  # the last one of a QP
         self._completed: dict[int, Work] = {}                   # by CQN, until the interrupt
         self._paths: list[list[Slice]] = []
+        self._calls: dict[str, list[Slice]] = {}                # by task
         self._end_ns = 0
 
     # The entries, by kind.
@@ -135,6 +148,14 @@ class Timeline:
                  "load": self._access, "store": self._access, "dma-read": self._dma, "dma-write": self._dma,
                  "interrupt": self._interrupt}
         takes[found["kind"]](found)
+
+    def add_calls(self, calls: list[Call]) -> None:
+        """Those of the guest's driver, in the order of their begin."""
+        for call in calls:
+            self._end_ns = max(self._end_ns, call.end_ns or call.begin_ns)
+            self._calls.setdefault(call.task, []).append(
+                Slice(f"{self._node} {DRIVER}", call.task, call.begin_ns, call.end_ns, call.name, call.args))
+        self.count += len(calls)
 
     def _gap(self, entries: int) -> None:
         """The ends of what is open may be among the lost entries."""
@@ -240,6 +261,8 @@ class Timeline:
 
     def document(self) -> dict[str, Any]:
         layout = Layout()
+        for task in sorted(self._calls):
+            layout.add_nest(self._calls[task], self._end_ns)
         for key in sorted(self._tracks, key=lambda key: (key[0] != f"{self._node} {COMMANDS}", *key)):
             layout.add_track(self._tracks[key], self._end_ns)
         arrows = [path for path in self._paths if len(path) > 1]

@@ -5,6 +5,7 @@ a file.
 The device records it (property trace-entries), and is asked for it again and again."""
 
 import dataclasses
+import functools
 import json
 import pathlib
 import time
@@ -12,10 +13,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab import ui
-from lab.develop import timeline
-from lab.develop.trace_words import Entry, Words
+from lab.develop import guest_trace, timeline
+from lab.develop.trace_words import NS_PER_US, Entry, Words
 from lab.fabric import cluster
 from lab.guests import vm
+from lab.guests.guest import Guest
 
 INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
@@ -81,12 +83,31 @@ def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry |
         look()
 
 
-def _write(path: pathlib.Path, name: str, monitor: Any, reader: Reader, seconds: float) -> None:
+def _record(name: str, monitor: Any, reader: Reader, seconds: float) -> timeline.Timeline:
+    ui.say(f"recording {name}" + ("; Ctrl-C ends that" if seconds == float("inf") else ""))
     recorded = timeline.Timeline(name, reader.words)
+    follow(monitor, reader, seconds, recorded.add)
+    return recorded
+
+
+def _record_calls(guest: Guest, events: list[str], record: Callable[[], timeline.Timeline]) -> timeline.Timeline:
+    """Records what the guest's driver does meanwhile, too."""
+    in_guest = guest_trace.Recording(guest, events)
+    try:
+        recorded = record()
+    finally:
+        calls, clock = in_guest.end()
+    recorded.add_calls(calls)
+    lost = f", {in_guest.overwritten} older ones were overwritten" if in_guest.overwritten else ""
+    ui.say(f"{guest.name}: {len(calls)} calls and events of {in_guest.module}{lost}; their times are right within "
+           f"{-(-clock.uncertainty_ns // NS_PER_US) + 1} us")
+    return recorded
+
+
+def _write(path: pathlib.Path, record: Callable[[], timeline.Timeline]) -> None:
     try:
         with open(path, "w", encoding="utf-8") as out:
-            ui.say(f"recording {name}" + ("; Ctrl-C ends that" if seconds == float("inf") else ""))
-            follow(monitor, reader, seconds, recorded.add)
+            recorded = record()
             json.dump(recorded.document(), out)
     except OSError as error:
         raise ui.LabError(f"cannot write {path}: {error.strerror}. Name a file that can be written") from error
@@ -99,10 +120,16 @@ def _trace(options) -> int:
     named = [kind for kind in KINDS if getattr(options, kind)]
     chosen = named or list(KINDS)
     reader = Reader(frozenset(entry for kind in chosen for entry in KINDS[kind]), words, options.qp)
-    monitor = _monitor(cluster.Cluster(), options.node, named)
+    in_guest = options.calls or bool(options.event)
+    if in_guest and (options.once or not options.output):
+        raise ui.LabError("calls and events of a guest are recorded to a time line: add --output FILE, without --once")
+    lab = cluster.Cluster()
+    monitor = _monitor(lab, options.node, named)
     seconds = 0 if options.once else options.seconds
     if options.output:
-        _write(options.output, options.node, monitor, reader, seconds)
+        record = functools.partial(_record, options.node, monitor, reader, seconds)
+        _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)
+               if in_guest else record)
         return 0
     follow(monitor, reader, seconds, lambda found: print(
         f"({found} entries were overwritten)" if isinstance(found, int) else words.line(found), flush=True))
@@ -119,5 +146,9 @@ def add_commands(add) -> None:
                          help="only WQEs and packets of this QP, as 0x41, and commands that name it")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
                          help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
+    command.add_argument("--calls", action="store_true",
+                         help="have the calls of the guest's driver on the time line, too (ftrace)")
+    command.add_argument("--event", action="append", default=[], metavar="EVENT",
+                         help="as --calls, and this event of the guest's kernel, as irq:* or sched:sched_switch")
     command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after so long")
     command.add_argument("--once", action="store_true", help="take what is recorded, and end")

@@ -8,7 +8,8 @@ import pytest
 
 from lab import paths, ui, up
 from lab.build import kernel_module
-from lab.develop import commands, exchange, report
+from lab.develop import commands, exchange, guest_trace, report, trace_words
+from lab.guests import vm
 from labs import booted
 from rdma import DEVICE, sh, wait_until
 
@@ -19,7 +20,8 @@ BOUND = "readlink /sys/bus/pci/devices/*/driver | grep -c -e /pib_hca$ -e /probe
 
 @pytest.fixture(scope="module", name="bench")
 def guests_without_a_driver():
-    with booted("test-develop", 2, driver=None) as running:
+    with booted("test-develop", 2, "trace-entries=65536,trace-registers=on,trace-interrupts=on",
+                driver=None) as running:
         yield running
 
 
@@ -84,6 +86,25 @@ def test_another_driver_takes_the_place_of_ours(ours, capsys):
     commands.exchange_driver(ours, kernel_module.OURS, ["vm1"])
     assert "probe_only has left the HCA" in capsys.readouterr().out and DEVICE in sh(
         ours.node("vm1"), "ls /sys/class/infiniband")
+
+
+def test_the_drivers_calls_enclose_the_commands_of_the_device(ours):
+    """On the device's clock, to which the guest's times are converted."""
+    vm1, words = ours.node("vm1"), trace_words.Words()
+    recording = guest_trace.Recording(vm1, ["irq:irq_handler_entry"])
+    sh(vm1, f"""python3 -c 'from pyverbs.device import Context; from pyverbs.cq import CQ
+CQ(Context(name="{DEVICE}"), 8)'""")
+    calls, clock = recording.end()
+    assert recording.module == "pib_hca" and clock.uncertainty_ns < 10_000_000
+    assert "irq_handler_entry" in {call.name for call in calls}
+    near = clock.uncertainty_ns + 2000      # the kernel writes microseconds
+    made = [entry for entry in vm.device_property(ours.monitor("vm1"), "trace")
+            if entry["kind"] == "command" and words.name("CMD", entry["opcode"]) == "CREATE_CQ"
+            and entry["fetched_ns"] > calls[0].begin_ns]
+    assert made
+    for entry in made:
+        assert [call for call in calls if call.name == "pib_hca_create_cq"
+                and call.begin_ns - near < entry["fetched_ns"] and entry["time_ns"] < (call.end_ns or 0) + near]
 
 
 def test_a_driver_that_does_not_compile_changes_nothing(ours, tmp_path):

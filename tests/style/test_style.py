@@ -32,7 +32,7 @@ UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 # Tests of single sources, and the folder whose sources they test.
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
-NO_COMMENTS = {".hex"}
+NO_COMMENTS = {".hex", ".json"}
 # Formats that show lines of other files, empty ones with a blank.
 WITH_CONTEXT = {".patch"}
 WITHOUT_COMMENTS = {"debian/changelog", "debian/copyright", "debian/source/format", "packaging/installed.json.in"}

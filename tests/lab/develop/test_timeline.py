@@ -5,6 +5,7 @@ import itertools
 import json
 
 from lab.develop import timeline, trace_words
+from lab.develop.guest_trace import Call
 
 WRITE = "0201010000000000" + "00" * 24          # RDMA_WRITE, one SGE
 READ = "0401010000000000" + "00" * 24
@@ -52,17 +53,31 @@ TWO_WRITES = entries(
 class Drawn:
     """A time line, read again from its JSON, after checks that hold for each."""
 
-    def __init__(self, found):
+    def __init__(self, found, calls=()):
         line = timeline.Timeline("vm1", trace_words.Words())
         for entry in found:
             line.add(entry)
+        line.add_calls(list(calls))
         self.document = json.loads(json.dumps(line.document()))
         self.events = self.document["traceEvents"]
         self.names = {(event["name"], event["pid"], event["tid"]): event["args"]["name"]
                       for event in self.events if event["ph"] == "M" and event["name"].endswith("_name")}
         self.slices = [event for event in self.events if event["ph"] == "X"]
+        self.check_format()
         self.check_slices()
         self.check_arrows()
+
+    def check_format(self):
+        """Each event has the members that the Trace Event Format wants of its phase, and no other phases are used."""
+        wanted = {"M": {"args": dict}, "X": {"ts": float, "dur": float, "cat": str, "args": dict},
+                  **dict.fromkeys("stf", {"ts": float, "cat": str, "id": int})}
+        for event in self.events:
+            for member, kind in {"name": str, "pid": int, "tid": int, **wanted[event["ph"]]}.items():
+                assert isinstance(event[member], kind) and event[member] != "", (member, event)
+            if event["ph"] == "M":
+                name, = event["args"]
+                assert event["name"] in (f"process_{name}", f"thread_{name}")
+        assert self.document["displayTimeUnit"] in ("ms", "ns")
 
     def row(self, event):
         """The names of its group and its track."""
@@ -76,9 +91,23 @@ class Drawn:
         for event in self.slices:
             assert event["dur"] > 0
             by_row.setdefault((event["pid"], event["tid"]), []).append(event)
-        for row in by_row.values():
+        for (pid, _), row in by_row.items():
+            if self.names["process_name", pid, 0] == "vm1 driver":
+                self.check_nesting(row)
+                continue
             for one, other in itertools.pairwise(sorted(row, key=lambda event: event["ts"])):
                 assert one["ts"] + one["dur"] < other["ts"]     # so that an arrow's point is in one of them
+
+    @staticmethod
+    def check_nesting(row):
+        """In whole nanoseconds: each slice lies within the one around it, or after it."""
+        around = []
+        for event in sorted(row, key=lambda event: (event["ts"], -event["dur"])):
+            begin, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
+            while around and around[-1] < begin:
+                around.pop()
+            assert not around or end < around[-1]
+            around.append(end)
 
     def check_arrows(self):
         """Each has both ends, goes on in time, and is tied to a slice at each of its points."""
@@ -207,3 +236,14 @@ def test_accesses_have_tracks_by_place_and_purpose():
                            "failed": True}))
     assert {drawn.row(event): event["name"] for event in drawn.slices} == {
         ("vm1 registers", "BAR0"): "STATUS is 0x1", ("vm1 DMA", "CQ"): "read", ("vm1 DMA", "payload"): "failed"}
+
+
+def test_calls_of_the_driver_lie_within_their_callers():
+    calls = [Call("task-1", 0, 1000, 5000, "caller"), Call("task-1", 1, 1001, 1500, "callee"),
+             Call("task-2", 0, 1200, None, "open"), Call("task-1", 1, 1501, 4999, "callee"),
+             Call("task-2", 1, 1300, 1301, "event", {"cpu": 1})]
+    drawn = Drawn(entries(command(2000, 9000)), calls)
+    assert sorted((drawn.row(event)[1], event["ts"], event["dur"], event["name"]) for event in drawn.slices) == [
+        ("commands", 2.0, 7.0, "CREATE_CQ"), ("task-1", 1.0, 4.0, "caller"), ("task-1", 1.001, 0.499, "callee"),
+        ("task-1", 1.501, 3.498, "callee"), ("task-2", 1.2, 7.8, "open"), ("task-2", 1.3, 0.001, "event")]
+    assert drawn.document["otherData"]["entries"] == 6

@@ -150,7 +150,7 @@ TEST_CASE("requests that RC would refuse are dropped, and the connection continu
         uint32_t qp_access;  // right of the QP
         uint32_t receive;    // bytes of the receive buffer
         uint8_t opcode;
-        uint64_t dropped;  // of the message's three packets
+        uint64_t dropped;  // packets of the three in the message
     };
     constexpr uint32_t kAll = Hca::kAllAccess;
     const Case c =

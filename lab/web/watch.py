@@ -177,11 +177,11 @@ class Watcher:
         """before, tables: the links and forwarding tables until this reading. last: number of the last event then."""
         downs = self.timeline.downs(last, self._read_at - SLACK_S)
         self._read_at = now
-        if downs:
-            self.timeline.connections("cut", self._cuts.note(downs, Routes(before, tables), self.guests))
-        if self._cuts:
+        if self._cuts:                  # by earlier readings: a journal is newer than the links of its own reading
             after = Routes(self.fabric, self.routing.now())
             self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
+        if downs:
+            self.timeline.connections("cut", self._cuts.note(downs, Routes(before, tables), self.guests))
 
     # -- sending ------------------------------------------------------------------
 

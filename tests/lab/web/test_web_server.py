@@ -312,6 +312,30 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     assert page.refusal(f"qp?node={node_of(web, 'node5')}&qpn=7") == 400
 
 
+def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(tmp_path):
+    fabric = simulated_fabric.Fabric(topology.load(FILE), {"node1": "vm0", "node16": "vm1"})
+    running = simulated_fabric.Process(tmp_path / "control", fabric)
+    watcher = watch.Watcher(simulated_fabric.Source(running, {"vm0": simulated_fabric.guest(
+        fabric.net, fabric, "node1", [simulated_fabric.qp(0x41, fabric.lids["node16"], 0x51)])}))
+    watcher.read_guests()
+    watcher.read_fabric()
+    up, journal = fabric.tables["leaf1"][fabric.lids["node16"]], fabric.journal
+
+    def late_journal(request):
+        if not fabric.pulled:
+            fabric.link({"switch": "leaf1", "port": up, "state": "down"})
+        return journal(request)
+
+    fabric.journal = late_journal
+    fabric.note("leaf1", up, "faults", "none")
+    for _ in range(2):
+        watcher.read_fabric()
+        assert [event.kind for event in watcher.timeline.events if event.kind in ("cut", "mended")] == ["cut"]
+    assert "down" in {link.state.lower() for link in watcher.fabric.links.values()}
+    watcher.stop()
+    running.end()
+
+
 def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
     fabric = web.watcher.source.process.fabric
     vm0, lid = node_of(web, "vm0"), fabric.lids["node16"]
@@ -325,7 +349,7 @@ def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
         name = web.watcher.fabric.link_name(web.watcher.fabric.links[link])
         assert cut["text"] == f"vm0 QP 0x41 is cut off from vm1: its packets passed {name}"
         assert (cut["guest"], cut["slot"], cut["about"]) == ("vm0", 0, "vm0:0x41")
-        assert not page.ask("qp", node=vm0, qpn=0x41)["complete"]
+        wait(lambda: not page.ask("qp", node=vm0, qpn=0x41)["complete"])
         before = fabric.tables["leaf1"][lid]
         fabric.tables["leaf1"][lid] = next(port for port in (5, 6) if port != before)
         fabric.reroutes["leaf1"] += 1

@@ -70,9 +70,15 @@ def _bench(options) -> int:
 
 
 def _guest_build(_options) -> int:
+    up.machine()
     for tree in guest_build.build(guest_kernel.image()):
         print(tree)
     return 0
+
+
+def _kvm(options) -> int:
+    up.machine()
+    return status.accelerator(options.again)
 
 
 def _image(_options) -> int:
@@ -118,7 +124,7 @@ def _add_lab(add) -> None:
     command = add("shell", _shell, "open a shell in a guest")
     command.add_argument("node", metavar="NODE")
     add("status", lambda _options: status.status(cluster.Cluster()), "show the running lab and its ports")
-    command = add("kvm", lambda options: status.accelerator(options.again), "show whether guests run with KVM")
+    command = add("kvm", _kvm, "show whether guests run with KVM")
     command.add_argument("--again", action="store_true", help="ignore the result of an earlier trial, and try again")
     command = add("down", lambda options: status.down(options.all), "stop guests and switch")
     command.add_argument("--all", action="store_true", help="also stop the guests of tests and benchmarks")

@@ -15,8 +15,12 @@ DAY_S = 24 * 3600
 
 def _bytes(tree: pathlib.Path) -> int:
     """Disk space of a tree, whose files may be of other users. Files that vanish meanwhile do not count."""
-    done = subprocess.run([*user_namespace.as_owner(), "du", "-s", "--block-size=1", tree], capture_output=True,
-                          text=True, check=False)
+    def measured(prefix: list[str]) -> subprocess.CompletedProcess[str]:
+        return subprocess.run([*prefix, "du", "-s", "--block-size=1", tree], capture_output=True, text=True,
+                              check=False)
+    done = measured([])
+    if done.returncode:         # a directory of another user
+        done = measured(user_namespace.as_owner())
     return int(done.stdout.split()[0]) if done.stdout else 0
 
 

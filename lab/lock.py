@@ -21,10 +21,15 @@ def held(path: pathlib.Path) -> Iterator[None]:
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         _take(file)
-        file.truncate(0)
-        file.write(f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}")
-        file.flush()
+        sign(file)
         yield
+
+
+def sign(file: TextIO) -> None:
+    """Writes this command into the file of a lock that it has."""
+    file.truncate(0)
+    file.write(f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}")
+    file.flush()
 
 
 def _free(file: TextIO) -> bool:

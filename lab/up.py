@@ -2,9 +2,10 @@
 """./pib up: from a fresh machine to a measured subnet."""
 
 import contextlib
+import os
 import pathlib
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
@@ -17,13 +18,16 @@ GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 
-def machine() -> None:
-    """Checks the machine and installs missing packages. An installed lab has its packages and programs already."""
+def machine(*packages: pathlib.Path, guests: bool = True, builds: Iterable[pathlib.Path] = (paths.BUILD,)) -> None:
+    """Checks the machine and installs missing packages. An installed lab has its packages and programs already.
+    packages: lists beside that of deps; guests: whether the command has to do with guests; builds: build directories
+    that it uses."""
     deps.name_container()
-    preflight.check(not image.directory().is_dir(), not paths.INSTALLED and not host_build.configured())
+    preflight.check(guests and not os.path.isdir(image.directory()),
+                    0 if paths.INSTALLED else host_build.missing_gib(builds), guests)
     if not paths.INSTALLED:
-        deps.install()
-    preflight.check_programs()
+        deps.install(*packages)
+    preflight.check_programs(guests)
 
 
 def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.Path, list[pathlib.Path]]:

@@ -6,7 +6,7 @@ import pathlib
 import time
 from typing import Callable, Iterable
 
-from lab import paths, table, ui
+from lab import paths, table, ui, up
 from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
                        bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build
@@ -150,6 +150,7 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)
+    up.machine(guests=with_guests)
     host_build.build(more=bench_host.TARGETS)
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)

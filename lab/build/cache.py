@@ -28,7 +28,9 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
     with contextlib.ExitStack() as files:
         try:
             for path in locks:
-                fcntl.flock(files.enter_context(open(path, "a")), fcntl.LOCK_EX | fcntl.LOCK_NB)
+                file = files.enter_context(open(path, "a", encoding="utf-8"))
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                lock.sign(file)
         except BlockingIOError:
             yield False
         else:

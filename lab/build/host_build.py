@@ -5,6 +5,7 @@ import json
 import pathlib
 import shutil
 import subprocess
+from collections.abc import Iterable
 
 from lab import lock, paths, ui
 from lab.build import qemu_headers
@@ -22,6 +23,9 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
     THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
     COVERAGE: ["-Db_coverage=true", "-Doptimization=0", *LINES_ONLY],
 }
+
+# Free space in GiB that a new build takes.
+SIZES_GIB: dict[pathlib.Path, float] = {paths.BUILD: 1, SANITIZED: 4, THREADS: 1, COVERAGE: 3}
 
 # Precompiled headers save a quarter of a first build. GCC then warns of overruns in the standard library that are not
 # there; builds with sanitizers show the other warnings.
@@ -74,6 +78,11 @@ def _wanted(directory: pathlib.Path) -> list[str]:
 
 def configured(directory: pathlib.Path = paths.BUILD) -> bool:
     return (directory / "build.ninja").exists() and _is_of_this_checkout(directory)
+
+
+def missing_gib(directories: Iterable[pathlib.Path]) -> float:
+    """Free space that the builds need that are not there."""
+    return sum(SIZES_GIB[directory] for directory in directories if not configured(directory))
 
 
 def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None,

@@ -22,27 +22,31 @@ PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x
             "setpriv": "util-linux", "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
             "ssh-keygen": "openssh-client"}
 FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
-SUBORDINATE = (pathlib.Path("/etc/subuid"), pathlib.Path("/etc/subgid"))
+# Files with ids for user namespaces, and the options of usermod that add some.
+SUBORDINATE = {pathlib.Path("/etc/subuid"): "--add-subuids", pathlib.Path("/etc/subgid"): "--add-subgids"}
+FIRST_ID, IDS = 100000, 65536
 # Kernel settings that deny users namespaces: the denying value, and one that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# free space in GiB: for an image while it is made, or the driver's build; for a build directory, or logs; for sockets
+# Free space in GiB: for an image while it is made, or the driver's build; for logs; for sockets. host_build has the
+# sizes of build directories.
 IMAGE_GIB, CACHE_GIB = 5, 0.5
-BUILD_GIB, CHECKOUT_GIB = 1, 0.1
+CHECKOUT_GIB = 0.1
 TEMPORARY_GIB = 0.1
 GUESTS_PROCESSOR = "x86_64"
 REFUSED = re.compile(r"[\s:]")  # by QEMU's configure in its path
 BUILD_MIB = 1500                # memory of the largest compilation
 
 
-def missing_programs() -> list[str]:
+def missing_programs(guests: bool = True) -> list[str]:
     """Missing programs, each with its package."""
-    wanted = PROGRAMS | (FOR_USERS if os.geteuid() else {}) | ({} if paths.INSTALLED else COMPILING)
+    of_guests = PROGRAMS | (FOR_USERS if os.geteuid() else {})
+    wanted = (of_guests if guests else {}) | ({} if paths.INSTALLED else COMPILING)
     return [f"{program} (package {package})" for program, package in wanted.items() if not shutil.which(program)]
 
 
-def programs() -> list[str]:
-    lacking = missing_programs()
+def programs(guests: bool = True) -> list[str]:
+    lacking = missing_programs(guests)
     if not lacking:
         return []
     how = "as root:  apt-get install" if paths.INSTALLED else "./pib deps"
@@ -51,24 +55,42 @@ def programs() -> list[str]:
 
 
 def _nearest(path: pathlib.Path) -> pathlib.Path:
-    """The directory, or the one in which it will be made."""
-    while not path.exists():
-        path = path.parent
-    return path
+    """The directory, or the one in which it will be made. pathlib's own test raises an error below a directory that
+    this user must not enter."""
+    return path if os.path.exists(path) else _nearest(path.parent)
 
 
 def _gib_free(path: pathlib.Path) -> float:
     return shutil.disk_usage(_nearest(path)).free / 2**30
 
 
-def space(new_image: bool, new_build: bool) -> list[str]:
-    """Checks the disk space of the directories that the lab writes to."""
-    wanted = ((paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
-              (paths.RUN, BUILD_GIB if new_build else CHECKOUT_GIB,
-               "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"),
-              (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"))
+def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float, str]]:
+    """The directories that the lab writes to: path, GiB that are needed there, and the way out."""
+    elsewhere = "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"
+    return [(paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
+            (paths.RUN, build_gib or CHECKOUT_GIB, elsewhere),
+            (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place")]
+
+
+def space(new_image: bool, build_gib: float) -> list[str]:
+    """Checks the disk space of the directories that the lab writes to. build_gib: of new build directories."""
     return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
-            for path, least, other in wanted if _gib_free(path) < least]
+            for path, least, other in _places(new_image, build_gib) if _gib_free(path) < least]
+
+
+def rights(new_image: bool) -> list[str]:
+    """Checks whether this user may write to them. A cache that has the image may be read-only."""
+    places = {path: other for path, _, other in _places(new_image, 0)}
+    if not new_image and os.path.isdir(paths.cache()):
+        del places[paths.cache()]
+    if not paths.INSTALLED:
+        places[paths.BUILD] = places[paths.RUN]
+    denied: dict[pathlib.Path, str] = {}
+    for path, other in places.items():
+        above = _nearest(path)
+        if not os.access(above, os.W_OK | os.X_OK):
+            denied.setdefault(above, f"{path}: {_user()} cannot write to {above}. Permit it, or {other}")
+    return list(denied.values())
 
 
 def noexec() -> list[str]:
@@ -111,11 +133,27 @@ def _user() -> str:
         return str(os.getuid())
 
 
-def _subordinate(file: pathlib.Path, user: str) -> bool:
-    """Whether the file gives the user ids for a user namespace."""
+def _lines(file: pathlib.Path) -> list[list[str]]:
+    """Each line's user, first id and number of ids."""
+    return [line.split(":") for line in file.read_text().splitlines()] if file.exists() else []
+
+
+def _unused_ids() -> str:
+    """Ids that no user has. Two users with the same ones could change each other's files."""
+    ends = [int(line[1]) + int(line[2]) for file in SUBORDINATE for line in _lines(file)
+            if len(line) == 3 and line[1].isdigit() and line[2].isdigit()]
+    first = max([FIRST_ID, *ends])
+    return f"{first}-{first + IDS - 1}"
+
+
+def _subordinate_ids(user: str) -> list[str]:
+    """Checks whether the user has ids for a user namespace."""
     names = (user, str(os.getuid()))
-    lines = file.read_text().splitlines() if file.exists() else []
-    return any(line.split(":", 1)[0] in names for line in lines)
+    lacking = [file for file in SUBORDINATE if not any(line[0] in names for line in _lines(file))]
+    if not lacking:
+        return []
+    options = " ".join(f"{SUBORDINATE[file]} {_unused_ids()}" for file in lacking)
+    return [f"{' and '.join(map(str, lacking))}: no line for {user}. Run:  sudo usermod {options} {user}"]
 
 
 def user_namespaces() -> list[str]:
@@ -123,8 +161,7 @@ def user_namespaces() -> list[str]:
     if os.geteuid() == 0:
         return []
     user = _user()
-    problems = [f"{file} has no line for {user}. Run:  sudo usermod --add-subuids 100000-165535 "
-                f"--add-subgids 100000-165535 {user}" for file in SUBORDINATE if not _subordinate(file, user)]
+    problems = _subordinate_ids(user)
     if not problems and shutil.which("unshare") and shutil.which("newuidmap"):
         done = subprocess.run(["unshare", "--map-auto", "--map-root-user", "--mount", "true"], capture_output=True,
                               text=True, check=False)
@@ -142,15 +179,16 @@ def _forbidden() -> str:
     return "Run ./pib as root, or in a virtual machine"
 
 
-def check(new_image: bool, new_build: bool) -> None:
-    """Checks before packages are installed. One error contains all findings."""
-    _none([*processor(), *space(new_image, new_build), *noexec(), *cache_name(), *(memory() if new_build else []),
-           *user_namespaces()])
+def check(new_image: bool, build_gib: float, guests: bool = True) -> None:
+    """Checks before packages are installed. One error contains all findings. build_gib: of new build directories;
+    guests: whether the command has to do with guests."""
+    _none([*(processor() if guests else []), *rights(new_image), *space(new_image, build_gib), *noexec(),
+           *cache_name(), *(memory() if build_gib else []), *(user_namespaces() if guests else [])])
 
 
-def check_programs() -> None:
+def check_programs(guests: bool = True) -> None:
     """Checks for the steps after the packages."""
-    _none([*programs(), *user_namespaces()])
+    _none([*programs(guests), *(user_namespaces() if guests else [])])
 
 
 def _none(problems: list[str]) -> None:

@@ -7,6 +7,7 @@ pytest with booted guests. Tests with the mark `nightly` run only in `./pib test
 import contextlib
 import dataclasses
 import os
+import pathlib
 import re
 from collections.abc import Callable
 
@@ -132,9 +133,12 @@ def debug(run: Run) -> Count:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """stages: of the progress lines, in order."""
+    """stages: of the progress lines, in order. builds: build directories; guests: whether guests, or trees made as
+    their image is, belong to it."""
     run: Callable[[Run], Count]
     stages: tuple[str, ...]
+    builds: tuple[pathlib.Path, ...] = (paths.BUILD,)
+    guests: bool = True
 
 
 def _guests(name: str) -> Part:
@@ -142,18 +146,20 @@ def _guests(name: str) -> Part:
 
 
 PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,
-                           simulate.NEW_SEEDS_STAGE)),
-         "style": Part(lambda run: style.style(run.progress), style.FOLDERS),
-         "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,)),
-         "tsan": Part(tsan, (host_build.THREADS.name,)),
+                           simulate.NEW_SEEDS_STAGE), builds=(paths.BUILD, host_build.SANITIZED), guests=False),
+         "style": Part(lambda run: style.style(run.progress), style.FOLDERS, guests=False),
+         "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,),
+                          guests=False),
+         "tsan": Part(tsan, (host_build.THREADS.name,), builds=(host_build.THREADS,), guests=False),
          "mutants": Part(lambda run: mutants.check(run.progress, run.mutants), (mutants.STAGE,)),
-         "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,)),
+         "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,),
+                          builds=(host_build.COVERAGE,), guests=False),
          **{name: _guests(name) for name in GUESTS},
          "kvm": Part(on_kvm, (_stage("kvm"),)),
          "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
-         BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",)),
+         BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",), guests=False),
          DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED))),
          PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
@@ -172,9 +178,11 @@ def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), patt
         raise ui.LabError(f"{paths.ROOT}: tests find their modules by PYTHONPATH, where a colon separates directories. "
                           "Use a checkout without a colon in its path")
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
-    deps.install(deps.TEST_LIST, *(PACKAGES_OF[part] for part in names if part in PACKAGES_OF))
-    paths.RUN.mkdir(exist_ok=True)
     parts = [PARTS[part] for part in names]
+    up.machine(deps.TEST_LIST, *(PACKAGES_OF[part] for part in names if part in PACKAGES_OF),
+               guests=pattern is None and any(part.guests for part in parts),
+               builds={directory for part in parts for directory in part.builds})
+    paths.RUN.mkdir(exist_ok=True)
     progress = Progress([stage for part in parts for stage in part.stages], whole=_whole(pattern))
     run = Run(progress, nightly=name == ALL, simulation=simulation, mutants=pattern)
     count = sum((part.run(run) for part in parts), Count())

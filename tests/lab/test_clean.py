@@ -42,6 +42,17 @@ def test_entries_are_shown_with_size_and_last_use(entry, capsys):
     assert names() == ["old", "new"]
 
 
+def test_a_user_without_subordinate_ids_can_clean(entry, monkeypatch, tmp_path, capsys):
+    tool = tmp_path / "unshare"
+    tool.write_text("#!/bin/sh\nexit 1\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    entry("old", 9)
+    assert clean.clean([], None, False) == 0 and "0.3 MB" in capsys.readouterr().out
+    assert clean.clean(["old"], None, False) == 0 and names() == []
+
+
 def test_the_age_of_an_entry_begins_at_its_last_use(entry):
     entry("a", 9)
     cache.entry("a", lambda _out: pytest.fail("made again"))

@@ -146,6 +146,7 @@ def test_a_run_that_ends_early_is_kept(monkeypatch, tmp_path, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "_measure", measure)
+    monkeypatch.setattr(bench.up, "machine", lambda **_wanted: None)
     monkeypatch.setattr(bench.host_build, "build", lambda **_more: None)
     assert bench.bench(1, tmp_path, False, None) == 1
     kept, = tmp_path.glob("*.json")

@@ -41,6 +41,16 @@ def test_an_entry_is_made_once(place):
     cache.entry("a", lambda _out: pytest.fail("made again"))
 
 
+def test_a_lock_is_of_the_command_that_sweeps(place):
+    """Not of the one that was killed and has left the rubbish."""
+    (place / "locks").mkdir(parents=True)
+    (place / "a.part").mkdir()
+    cache.lock_of("a").write_text("process 1, ./pib long ago")
+    cache.sweep()
+    assert not (place / "a.part").exists()
+    assert cache.lock_of("a").read_text().startswith(f"process {os.getpid()}, ./pib")
+
+
 def test_an_entry_that_fails_leaves_nothing(place):
     def fail(out: pathlib.Path) -> None:
         write(out)

@@ -188,7 +188,7 @@ def test_the_output_of_a_missing_program_is_empty(monkeypatch):
 def test_another_system_gets_the_hint_to_the_container(system, capsys, monkeypatch):
     system.write_text('PRETTY_NAME="Fedora Linux 42"\n')
     monkeypatch.setattr(preflight, "check", lambda *_: None)
-    monkeypatch.setattr(preflight, "check_programs", lambda: None)
+    monkeypatch.setattr(preflight, "check_programs", lambda _guests: None)
     monkeypatch.setattr(deps, "install", lambda: None)
     up.machine()
     first = capsys.readouterr().err.splitlines()[0]

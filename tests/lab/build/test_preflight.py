@@ -16,12 +16,12 @@ from lab.build import preflight
 @pytest.fixture
 def plenty(monkeypatch):
     """A machine on which nothing is missing."""
-    for check in ("space", "memory", "user_namespaces", "programs"):
+    for check in ("rights", "space", "memory", "user_namespaces", "programs"):
         monkeypatch.setattr(preflight, check, lambda *_: [])
 
 
 def test_a_good_machine_passes(plenty):
-    preflight.check(new_image=True, new_build=True)
+    preflight.check(new_image=True, build_gib=1)
     preflight.check_programs()
 
 
@@ -29,15 +29,15 @@ def test_all_faults_are_reported_at_once(plenty, monkeypatch):
     monkeypatch.setattr(preflight, "space", lambda *_: ["too little space"])
     monkeypatch.setattr(preflight, "user_namespaces", lambda: ["no namespaces"])
     with pytest.raises(ui.LabError, match="(?s)too little space.*no namespaces"):
-        preflight.check(new_image=True, new_build=True)
+        preflight.check(new_image=True, build_gib=1)
 
 
 def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 2**30 if path == tmp_path else 2**40))
-    assert preflight.space(new_image=False, new_build=True) == []
-    problem, = preflight.space(new_image=True, new_build=True)
+    assert preflight.space(new_image=False, build_gib=1) == []
+    problem, = preflight.space(new_image=True, build_gib=1)
     assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
 
 
@@ -46,7 +46,49 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
     flags = collections.namedtuple("flags", "f_flag")
     monkeypatch.setattr(os, "statvfs", lambda path: flags(os.ST_NOEXEC if path == tmp_path else 0))
     with pytest.raises(ui.LabError, match="there/pib-hca: programs there cannot run.*XDG_CACHE_HOME"):
-        preflight.check(new_image=False, new_build=False)
+        preflight.check(new_image=False, build_gib=0)
+
+
+@pytest.fixture(name="denied")
+def directories_that_deny_writing(monkeypatch):
+    """Tests may run as root, whom no mode denies anything."""
+    found = set()
+    monkeypatch.setattr(os, "access", lambda path, _mode: path not in found)
+    return found
+
+
+def test_a_cache_that_cannot_be_made_is_reported(monkeypatch, tmp_path, denied):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
+    assert preflight.rights(new_image=False) == []
+    denied.add(tmp_path)
+    problem, = preflight.rights(new_image=False)
+    assert f"cannot write to {tmp_path}. " in problem and "XDG_CACHE_HOME names another place" in problem
+
+
+def test_a_cache_that_has_the_image_may_be_read_only(monkeypatch, tmp_path, denied):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    (tmp_path / "pib-hca").mkdir()
+    denied.add(tmp_path / "pib-hca")
+    assert preflight.rights(new_image=False) == []
+    assert len(preflight.rights(new_image=True)) == 1
+
+
+def test_a_checkout_that_cannot_be_written_is_reported_once(monkeypatch, tmp_path, denied):
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
+    denied.add(tmp_path)
+    problem, = preflight.rights(new_image=False)
+    assert problem.startswith(f"{tmp_path}/.lab: ") and problem.endswith("or use a checkout elsewhere")
+    (tmp_path / ".lab").mkdir()
+    problem, = preflight.rights(new_image=False)
+    assert problem.startswith(f"{tmp_path}/build: ")
+
+
+@pytest.mark.skipif(os.getuid() == 0, reason="root may enter every directory")
+def test_a_home_that_must_not_be_entered_is_reported(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
+    (tmp_path / "home").mkdir(mode=0)
+    assert any("XDG_CACHE_HOME" in problem for problem in preflight.rights(new_image=True))
 
 
 @pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])
@@ -59,46 +101,50 @@ def test_memory_is_that_of_the_control_group(monkeypatch, free, faults):
 def test_a_cache_that_qemu_cannot_be_configured_in_is_refused(plenty, monkeypatch, name, refused):
     monkeypatch.setenv("XDG_CACHE_HOME", f"/var/{name}")
     if not refused:
-        preflight.check(new_image=True, new_build=True)
+        preflight.check(new_image=True, build_gib=1)
         return
     with pytest.raises(ui.LabError, match=f"/var/{name}/pib-hca: QEMU's configure.*XDG_CACHE_HOME"):
-        preflight.check(new_image=True, new_build=True)
+        preflight.check(new_image=True, build_gib=1)
 
 
 def test_another_processor_is_refused_at_once(plenty, monkeypatch):
     machine = collections.namedtuple("machine", "machine")
     monkeypatch.setattr(os, "uname", lambda: machine("aarch64"))
     with pytest.raises(ui.LabError, match="this processor is aarch64.*--platform linux/amd64"):
-        preflight.check(new_image=False, new_build=False)
+        preflight.check(new_image=False, build_gib=0)
+    preflight.check(new_image=False, build_gib=0, guests=False)
 
 
 def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
     file = tmp_path / "subuid"
     file.write_text("someone:100000:65536\n")
-    monkeypatch.setattr(preflight, "SUBORDINATE", (file, tmp_path / "none"))
+    monkeypatch.setattr(preflight, "SUBORDINATE", {file: "--add-subuids", tmp_path / "none": "--add-subgids"})
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(preflight.getpass, "getuser", lambda: "someone")
     problem, = preflight.user_namespaces()
-    assert problem.startswith(f"{tmp_path}/none has no line for someone. Run:  sudo usermod --add-subuids")
+    assert problem == (f"{tmp_path}/none: no line for someone. Run:  sudo usermod --add-subgids 165536-231071 "
+                       "someone")
     monkeypatch.setattr(preflight.getpass, "getuser", lambda: "else")
-    assert len(preflight.user_namespaces()) == 2
+    problem, = preflight.user_namespaces()
+    assert problem.endswith("no line for else. Run:  sudo usermod --add-subuids 165536-231071 --add-subgids "
+                            "165536-231071 else")
 
 
 @pytest.mark.parametrize("error", [KeyError, OSError])
 def test_a_user_without_a_name_is_called_by_his_number(monkeypatch, tmp_path, error):
     def unknown():
         raise error
-    monkeypatch.setattr(preflight, "SUBORDINATE", (tmp_path / "none",))
+    monkeypatch.setattr(preflight, "SUBORDINATE", {tmp_path / "none": "--add-subuids"})
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     monkeypatch.setattr(preflight.getpass, "getuser", unknown)
     problem, = preflight.user_namespaces()
-    assert problem.startswith(f"{tmp_path}/none has no line for 1000. ")
+    assert problem.startswith(f"{tmp_path}/none: no line for 1000. Run:  sudo usermod --add-subuids 100000-165535 ")
 
 
 def test_root_needs_no_subordinate_ids(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
-    monkeypatch.setattr(preflight, "SUBORDINATE", ())
+    monkeypatch.setattr(preflight, "SUBORDINATE", {})
     assert preflight.user_namespaces() == []
 
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The order of the unit tests: the build with sanitizers runs beside the tests that do not need it."""
 
+import dataclasses
 import threading
 
 import pytest
 
-from lab import memory, paths, ui
+from lab import memory, paths, ui, up
 from lab.build import deps, host_build
 from lab.guests import vm
 from lab.testing import parts, runners, simulate
@@ -86,8 +87,25 @@ def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
                                          ("unit", []), (parts.ALL, list(parts.PACKAGES_OF.values()))])
 def test_a_part_installs_the_packages_that_it_alone_needs(monkeypatch, tmp_path, name, lists):
     installed = []
-    monkeypatch.setattr(deps, "install", lambda *more: installed.extend(more))
+    monkeypatch.setattr(up, "machine", lambda *more, **_: installed.extend(more))
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.setattr(parts, "PARTS", {part: parts.Part(lambda _run: Count(passed=1), ()) for part in parts.PARTS})
     assert parts.test(name) == 0
     assert installed[0] == deps.TEST_LIST and sorted(installed[1:]) == sorted(lists)
+
+
+@pytest.mark.parametrize("name, pattern, guests, builds", [
+    (None, None, True, {paths.BUILD, host_build.SANITIZED}), ("unit", None, False, {paths.BUILD, host_build.SANITIZED}),
+    ("coverage", None, False, {host_build.COVERAGE}), ("lockdep", None, True, {paths.BUILD}),
+    ("mutants", None, True, {paths.BUILD}), ("mutants", "link-", False, {paths.BUILD}),
+    (parts.ALL, None, True, {paths.BUILD, *host_build.OPTIONS})])
+def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, name, pattern, guests, builds):
+    def machine(*_lists, **wanted):
+        assert wanted == {"guests": guests, "builds": builds}
+        raise ui.LabError("this machine cannot do it yet")
+    monkeypatch.setattr(parts, "PARTS", {part: dataclasses.replace(found, run=lambda _run: Count(passed=1))
+                                         for part, found in parts.PARTS.items()})
+    monkeypatch.setattr(up, "machine", machine)
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    with pytest.raises(ui.LabError, match="cannot do it yet"):
+        parts.test(name, pattern=pattern)

@@ -21,6 +21,11 @@ from lab.wireshark import install, names as wireshark_names, ports as wireshark_
 MOST_PORT = 65535
 
 
+def _help(options) -> int:
+    parser().parse_args([*([options.about] if options.about else []), "--help"])
+    return 0
+
+
 def _build(_options) -> int:
     up.prepare()
     return 0
@@ -377,6 +382,8 @@ def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
         return command
 
     _add_lab(add)
+    command = add("help", _help, "show all commands, or the options of one")
+    command.add_argument("about", nargs="?", metavar="COMMAND", help="as ./pib COMMAND --help")
     develop.add_commands(add)
     debug_commands.add_commands(add)
     trace.add_commands(add)
@@ -396,7 +403,7 @@ def installed_parser() -> argparse.ArgumentParser:
 def _command() -> int | str | None:
     try:
         complete.offer(top := parser())
-        options = top.parse_args()
+        options = top.parse_args(sys.argv[1:] or ["help"])
         return options.function(options)
     except SystemExit as end:       # after --help, or an error that argparse has printed
         return end.code

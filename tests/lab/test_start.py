@@ -60,6 +60,13 @@ def test_the_starter_passes_arguments(checkout):
     assert said == "['a', 'b c'] __main__\n"
 
 
+def test_help_is_found_without_knowing_the_option(checkout):
+    for words, line in (((), "usage: pib "), (("help",), "usage: pib "), (("help", "up"), "usage: pib up ")):
+        done = pib(checkout, *words)
+        assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith(line)
+    assert pib(checkout, "help", "nothing").returncode == 2
+
+
 @pytest.mark.parametrize("python", [None, "#!/bin/sh\nexit 1\n"])
 def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, python):
     """Neither Python 3.11 nor apt is there."""

@@ -97,6 +97,40 @@ def fault_case_faults(text: str) -> list[str]:
     return faults
 
 
+# Sections of the threat model that consist of promises: each a sentence, and its tests.
+PROMISED = ("Rules at every boundary", "Peer copy", "Access to the fabric")
+
+
+def promises(text: str) -> list[tuple[str, str]]:
+    """The words of each promise, and the list of its tests."""
+    found = []
+    for title in PROMISED:
+        body = text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]
+        for words in re.split(r"^\* ", body, flags=re.MULTILINE):
+            sentence, _, tests = " ".join(words.split("\n")).partition("  * ")
+            if sentence.strip():
+                found.append((" ".join(sentence.split()), " ".join(tests.split())))
+    return found
+
+
+def is_fuzz_target(file: str) -> bool:
+    return file.startswith("fuzz/") and (ROOT / "tests" / file).is_file()
+
+
+def promise_faults(text: str) -> list[str]:
+    """Promises that are no sentence or have no test, and tests that do not exist; one line each."""
+    faults = []
+    for sentence, tests in promises(text):
+        if not sentence.endswith(".") or ". " in sentence:
+            faults.append(f"not one sentence: {sentence}")
+        named = NAMED.findall(tests)
+        if not named:
+            faults.append(f"no test: {sentence}")
+        faults += [f"no such test: {file} {title}" for file, titles in named if titles or not is_fuzz_target(file)
+                   for title in re.findall(r'"([^"]+)"', titles) or ["?"] if not is_test(file, title)]
+    return faults
+
+
 # Folders whose README has a line for each source file.
 LISTED = ("ib", "qemu-hw/core", "fabric-switch")
 FILE = re.compile(r"`([\w.]+)`")
@@ -185,6 +219,25 @@ class FaultCases(unittest.TestCase):
         for tests in ("", "`core/nothing.cc` \"x\"", f"{existing} \"x\"", existing):
             self.assertNotEqual(fault_case_faults(case.format(tests)), [], tests)
         self.assertNotEqual(fault_case_faults("### T99: Something\n"), [])
+
+
+class ThreatModel(unittest.TestCase):
+    def test_every_promise_has_its_tests(self):
+        text = (ROOT / "docs" / "threat-model.md").read_text()
+        self.assertGreater(len(promises(text)), 50)
+        self.assertEqual(promise_faults(text), [])
+
+    def test_faults_are_noticed(self):
+        text = "".join(f"\n## {title}\n{{}}" for title in PROMISED) + "\n## Limits\n"
+        test = "`unit/core/device_registers_test.cc` \"registers identify the device\""
+        good = f"* It holds,\n  so far.\n  * {test}\n  * `fuzz/cmd_fuzz.cc`, `fuzz/wqe_fuzz.cc`\n"
+        self.assertEqual(len(promises(text.format(good, good, good))), 3)
+        self.assertEqual(promise_faults(text.format(good, good, good)), [])
+        for bad in ("It holds.\n", "* It holds.\n", f"* It holds. So it does.\n  * {test}\n",
+                    f"* It holds\n  * {test}\n", f"* It holds.\n  * {test}, \"no such title\"\n",
+                    "* It holds.\n  * `fuzz/nothing_fuzz.cc`\n",
+                    "* It holds.\n  * `unit/core/device_registers_test.cc`\n"):
+            self.assertEqual(len(promise_faults(text.format(good, bad, good))), 1, bad)
 
 
 class Coverage(unittest.TestCase):

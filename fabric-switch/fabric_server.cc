@@ -58,6 +58,15 @@ void dial_one(Dialer& dialer, ConnectionHost& host,
     }
 }
 
+// Without a free descriptor the listening socket would stay readable forever, so one spare
+// descriptor is kept to accept a connection and close it.
+void shed(int listening_fd, UniqueFd& spare) {
+    spare.reset();
+    const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
+    spdlog::warn("out of file descriptors: a connection was turned away");
+    spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+}
+
 }  // namespace
 
 // ---- what polls
@@ -185,7 +194,7 @@ bool FabricServer::accept_one(const Listener& listener) {
     UniqueFd fd(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
-            shed(listener.fd());
+            shed(listener.fd(), spare_fd_);
             return true;
         }
         return errno == ECONNABORTED || errno == EINTR;
@@ -207,15 +216,6 @@ bool FabricServer::accept_one(const Listener& listener) {
     connections_.push_back(std::move(connection));
     newcomers_.add(*connections_.back());
     return true;
-}
-
-// Without a free descriptor the listening socket would stay readable forever, so one spare
-// descriptor is kept to accept a connection and close it.
-void FabricServer::shed(int listening_fd) {
-    spare_fd_.reset();
-    const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
-    spdlog::warn("out of file descriptors: a connection was turned away");
-    spare_fd_ = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 void FabricServer::close(Connection& connection) {

@@ -62,7 +62,6 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] bool may_handshake() override;
     void accept_from(const Listener& listener);
     [[nodiscard]] bool accept_one(const Listener& listener);
-    void shed(int listening_fd);
     void serve_busy();
     void flush();
     void drop_silent_connections();

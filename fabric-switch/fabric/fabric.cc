@@ -184,7 +184,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     }
     sw.set_neighbour(port.peer_port, hello, peer.name);
     sw.port(port.peer_port).set_captured(true);
-    Place place = sw.place(port.peer_port);
+    Place place = place_at(sw, port.peer_port);
     place.name = sw.config().description + " " + place.name;
     return place;
 }

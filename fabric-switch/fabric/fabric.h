@@ -17,7 +17,7 @@
 
 namespace pib::fabric {
 
-class Fabric final : public Admission, private OriginSink {
+class Fabric final : public Admission {
   public:
     using PortId = fabric::PortId;
     using Node = FabricNodes::Node;
@@ -81,15 +81,20 @@ class Fabric final : public Admission, private OriginSink {
                                                            const Peer& peer) override;
 
   private:
+    // Packets between the nodes of a process occupy no receive buffer.
+    struct NoOrigins final : OriginSink {
+        void release_origin(const Origin&) override {}
+    };
+
     Fabric(Topology topology, const SwitchConfig& defaults);
     void build();
     [[nodiscard]] std::expected<Place, link::Refuse> admit_adapter(const link::Hello& hello,
                                                                    const Peer& peer);
-    void release_origin(const Origin&) override {}
 
     SwitchConfig defaults_;
     TimerQueue timers_;
-    PacketPool pool_{*this};
+    NoOrigins no_origins_;
+    PacketPool pool_{no_origins_};
     PacketTaps taps_;
     FabricNodes nodes_;
     Trunks trunks_{nodes_};

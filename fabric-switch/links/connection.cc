@@ -76,6 +76,29 @@ bool would_block() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
+// Adds the message's descriptors to `received`, if MEMORY may come and carries no more. False: they
+// are more, or come at a wrong time; then none of them is kept.
+bool take_descriptors(msghdr& message, bool takes_memory, std::vector<UniqueFd>& received) {
+    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+         header = CMSG_NXTHDR(&message, header)) {
+        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
+            continue;
+        }
+        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
+             at += sizeof(int)) {
+            int fd = -1;
+            std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
+            received.emplace_back(fd);
+        }
+    }
+    const bool fine = (message.msg_flags & MSG_CTRUNC) == 0 && received.size() <= kMaxDescriptors &&
+                      (received.empty() || takes_memory);
+    if (!fine) {
+        received.clear();
+    }
+    return fine;
+}
+
 }  // namespace
 
 Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket,
@@ -219,21 +242,16 @@ void Connection::out_of_memory() {
 
 bool Connection::serve() {
     try {
-        return serve_ring();
+        if (const auto more = link.receive(kRingBytesPerTurn); !more) {
+            lost(more.error());
+            return false;
+        }
+        link.copy(kCopyBytesPerTurn);
+        return true;
     } catch (const std::bad_alloc&) {
         out_of_memory();
         return false;
     }
-}
-
-bool Connection::serve_ring() {
-    const auto more = link.receive(kRingBytesPerTurn);
-    if (!more) {
-        lost(more.error());
-        return false;
-    }
-    link.copy(kCopyBytesPerTurn);
-    return true;
 }
 
 void Connection::close_fds() {
@@ -260,7 +278,7 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
     if (n < 0 && would_block()) {
         return 0;
     }
-    if (n > 0 && !take_descriptors(message)) {
+    if (n > 0 && !take_descriptors(message, link.takes_memory(), received_)) {
         lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
         return std::nullopt;
     }
@@ -287,29 +305,6 @@ void Connection::read() {
             return;  // all there was
         }
     }
-}
-
-// False: more descriptors than MEMORY may carry, or at a wrong time. Then none of them is kept.
-bool Connection::take_descriptors(msghdr& message) {
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
-             at += sizeof(int)) {
-            int fd = -1;
-            std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
-            received_.emplace_back(fd);
-        }
-    }
-    const bool fine = (message.msg_flags & MSG_CTRUNC) == 0 &&
-                      received_.size() <= kMaxDescriptors &&
-                      (received_.empty() || link.takes_memory());
-    if (!fine) {
-        received_.clear();
-    }
-    return fine;
 }
 
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::link_map(

@@ -81,7 +81,6 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
         const link::Memory& memory) override;
     void link_wake() override;
-    [[nodiscard]] bool take_descriptors(msghdr& message);
     [[nodiscard]] bool finish_connect();
     // Continues the TLS handshake, and begins the link when it ends.
     void continue_handshake();
@@ -89,7 +88,6 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
     [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
     void read();
-    [[nodiscard]] bool serve_ring();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
     void write_output();

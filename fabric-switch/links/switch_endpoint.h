@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
 // belongs to. It takes and returns bytes; its owner has the socket, or joins two ends in memory in
-// tests.
+// tests. The port has the same link as a PortLink.
 #pragma once
 
 #include <cstddef>
@@ -9,12 +9,11 @@
 #include <expected>
 #include <span>
 
-#include "links/link_attachment.h"
-#include "switch/neighbour.h"
+#include "links/port_link.h"
 
 namespace pib::fabric {
 
-class SwitchEndpoint final : public Neighbour {
+class SwitchEndpoint {
   public:
     using Owner = LinkOwner;
     using Outgoing = OutgoingLink;
@@ -23,7 +22,7 @@ class SwitchEndpoint final : public Neighbour {
     SwitchEndpoint(Admission& admission, LinkOwner& owner);
     // The connecting side.
     SwitchEndpoint(OutgoingLink& outgoing, LinkOwner& owner);
-    ~SwitchEndpoint() override { close(); }
+    ~SwitchEndpoint() { close(); }
     SwitchEndpoint(const SwitchEndpoint&) = delete;
     SwitchEndpoint& operator=(const SwitchEndpoint&) = delete;
 
@@ -53,31 +52,14 @@ class SwitchEndpoint final : public Neighbour {
     [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }
     [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
 
-    // Neighbour
-    link::BurstRoom begin(const link::BurstRequest& request) override;
-    void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
-    [[nodiscard]] const CopyCounts* copies() const override {
-        const Copier* copier = attachment_.copier();
-        return copier != nullptr ? &copier->counts() : nullptr;
-    }
-    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
-    [[nodiscard]] std::uint32_t credits(unsigned vl) const override {
-        return endpoint_.sender().credits(vl);
-    }
-    [[nodiscard]] std::uint32_t granted(unsigned vl) const override {
-        return endpoint_.sender().granted_to_peer(vl);
-    }
-    void release(unsigned vl, std::uint32_t blocks) override;
-    void set_parameters(const link::Link& parameters) override;
-    void retrain() override;
-
   private:
+    // The port sends what waits for room or credits.
     void pump();
-    void notify();
 
     LinkOwner& owner_;
+    OutputNotice notice_{endpoint_, owner_};
+    PortLink link_{endpoint_, attachment_, notice_};
     LinkAttachment attachment_;
-    bool notified_ = false;
     link::LinkEndpoint endpoint_;
 };
 

@@ -15,7 +15,7 @@ std::string Trunk::name() const {
 }
 
 Admission::Place Trunk::place() const {
-    Admission::Place place = near_.place(port_);
+    Admission::Place place = place_at(near_, port_);
     place.name = name();
     return place;
 }

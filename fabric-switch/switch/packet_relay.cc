@@ -147,7 +147,7 @@ Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& p
     if ((packets.size().longest() + ib::kIcrcSize) / 4 > out.limits().max_pkt_len) {
         const Outcome outcome = taken_if_unread(packets);
         if (outcome == Outcome::kTaken) {
-            count_discard(out.counters(), Counter::kPortNeighborMtuDiscards,
+            count_discard(counters_[out.number()], Counter::kPortNeighborMtuDiscards,
                           packets.size().packets);
         }
         return outcome;
@@ -167,7 +167,7 @@ bool PacketRelay::pkey_admitted(const Transit& packets, SwitchPort& at, Counter 
         return true;
     }
     if (packets.is_single()) {
-        at.counters().add(counter);
+        counters_[at.number()].add(counter);
         report_pkey_violation(packets.bytes(), at.number());
     }
     return false;

@@ -78,9 +78,9 @@ link::LinkEndpoint::Buffers Switch::link_buffers() const {
     return buffers;
 }
 
-Admission::Place Switch::place(unsigned number) {
-    return {.port = &port(number),
-            .node_guid = config_.node_guid,
+Admission::Place place_at(Switch& sw, unsigned number) {
+    return {.port = &sw.port(number),
+            .node_guid = sw.config().node_guid,
             .number = static_cast<std::uint8_t>(number),
             .name = "port " + std::to_string(number)};
 }
@@ -121,7 +121,7 @@ std::expected<Admission::Place, link::Refuse> Switch::admit(const link::Hello& h
                                           " ports are taken: start pib-switch with --ports"});
     }
     set_neighbour(number, hello, peer.name);
-    return place(number);
+    return place_at(*this, number);
 }
 
 // ---- time

@@ -48,7 +48,6 @@ class Switch final : public Admission, public TimerClient, private PortHost {
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
-    [[nodiscard]] Place place(unsigned number);
     // Reserves this port, which this side connects, so that admit() does not assign it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
@@ -93,5 +92,8 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     PacketTap* tap_ = nullptr;
     LinkJournal journal_;
 };
+
+// The place of a device that connects to this port.
+[[nodiscard]] Admission::Place place_at(Switch& sw, unsigned number);
 
 }  // namespace pib::fabric

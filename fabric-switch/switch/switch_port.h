@@ -23,7 +23,6 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     [[nodiscard]] std::uint8_t number() const { return attrs_.number; }
     [[nodiscard]] ib::PortAttrs& attrs() { return attrs_; }
-    [[nodiscard]] ib::PortCounters& counters() { return counters_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
     // The link to the neighbour and its parameters; can also pull the cable.
     [[nodiscard]] CableEnd& cable() { return cable_; }

@@ -12,9 +12,8 @@
 
 namespace pib::link {
 
-LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting)
+LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
     : events_(events),
-      connecting_(connecting),
       reader_(buffers.input_bytes),
       channel_(buffers.output_bytes),
       credits_(buffers.receive_blocks, channel_),
@@ -22,24 +21,22 @@ LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool conn
       sender_(training_, credits_, channel_),
       delivery_(training_, credits_, events) {}
 
-LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
-    : LinkEndpoint(buffers, events, false) {}
-
 LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, LinkEvents& events)
-    : LinkEndpoint(buffers, events, true) {
+    : LinkEndpoint(buffers, events) {
+    connecting_ = true;
     asked_ = hello.features;
     channel_.send(hello);
 }
 
 // ---- frames in
 
-LinkResult LinkEndpoint::feed(std::span<const std::uint8_t> bytes) {
-    while (!bytes.empty() && !training_.is_closed()) {
-        const auto space = input_space();
+LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes) {
+    while (!bytes.empty() && !endpoint.training().is_closed()) {
+        const auto space = endpoint.input_space();
         const std::size_t take = std::min(space.size(), bytes.size());
         std::memcpy(space.data(), bytes.data(), take);
         bytes = bytes.subspan(take);
-        if (auto fed = feed_input(take); !fed) {
+        if (auto fed = endpoint.feed_input(take); !fed) {
             return fed;
         }
     }
@@ -51,14 +48,14 @@ LinkResult LinkEndpoint::feed_input(std::size_t bytes) {
     while (!training_.is_closed()) {
         const auto frame = reader_.next();
         if (!frame) {
-            close();
+            training_.close();
             return failure(LinkError::kMalformedFrame, to_string(frame.error()));
         }
         if (!*frame) {
             break;
         }
         if (channel_.is_shared() && (*frame)->type != link::FrameType::kMemory) {
-            close();
+            training_.close();
             return failure(LinkError::kUnexpectedFrame, "a frame beside the shared memory");
         }
         if (auto handled = handle(**frame); !handled) {
@@ -91,7 +88,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
         }
     }
     if (channel_.is_broken()) {
-        close();
+        training_.close();
         return failure(LinkError::kMalformedFrame, "impossible position in shared memory");
     }
     return done >= bytes;
@@ -106,7 +103,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
     } else {
         const auto frame = channel_.front();
         if (!frame) {
-            close();
+            training_.close();
             return std::unexpected(frame.error());
         }
         bytes = kHeaderSize + std::max(frame->body.size(), frame->shared.size());
@@ -172,13 +169,13 @@ LinkResult LinkEndpoint::handle(const Frame& frame) {
     const bool in_place = rule.before_open != training_.is_open() && !training_.is_closed() &&
                           (connecting_ ? rule.to_connecting : rule.to_listening);
     if (!in_place) {
-        close();
+        training_.close();
         return failure(LinkError::kUnexpectedFrame,
                        "frame type " + std::to_string(static_cast<unsigned>(frame.type)));
     }
     auto handled = rule.handler(*this, frame);
     if (!handled) {
-        close();
+        training_.close();
     }
     return handled;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One end of a fabric link (docs/fabric-protocol.md), for either side: joins the parts of the link
 // and decides which of them handles a frame. It has no socket and no clock: the caller passes
-// received bytes to feed() and sends the bytes of output(); LinkEvents reports events. If both
-// sides agree on shared memory, frames travel through rings after the handshake, and receive() and
-// FrameChannel::publish() take the place of feed() and output().
+// received bytes to feed_input() and sends the bytes of output(); LinkEvents reports events. If
+// both sides agree on shared memory, frames travel through rings after the handshake, and receive()
+// and FrameChannel::publish() take the place of feed_input() and output().
 //
 // Packets above this class extend from LRH to the end of the padding. This class checks and removes
 // the ICRC and VCRC of received packets and adds them to sent packets on request.
@@ -61,16 +61,14 @@ class LinkEndpoint {
 
     // ---- frames in
 
-    // Handles received bytes, split at any place. After an error close the connection once output()
-    // is written, or as soon as it cannot be; link_down() has been called if the link was up, and
-    // further bytes are ignored.
-    [[nodiscard]] LinkResult feed(std::span<const std::uint8_t> bytes);
-    // The same without a copy: read from the connection into input_space(), then pass the number of
-    // bytes to feed_input(). Delivered packets are views into that space.
+    // Read from the connection into input_space(), at most its size, then pass the number of bytes
+    // to feed_input(), which handles the frames that are complete. Delivered packets are views into
+    // that space. After an error close the connection once output() is written, or as soon as it
+    // cannot be; link_down() has been called if the link was up, and further bytes are ignored.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
     [[nodiscard]] LinkResult feed_input(std::size_t bytes);
     // In shared memory: handles frames until there are none left, or until `bytes` have been read
-    // or copied for offers. True: there may be more. Errors as with feed().
+    // or copied for offers. True: there may be more. Errors as with feed_input().
     [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
 
     // ---- frames out
@@ -86,12 +84,11 @@ class LinkEndpoint {
 
     // ---- the link
 
-    // The link's parameters and state.
+    // The link's parameters and state. The caller closes it when the connection has ended;
+    // afterwards every call fails.
     [[nodiscard]] LinkTraining& training() { return training_; }
     [[nodiscard]] bool is_up() const { return training_.is_up(); }
     [[nodiscard]] const Agreed& agreed() const { return agreed_; }
-    // The connection has ended. Calls link_down() if the link was up; afterwards every call fails.
-    void close() { training_.close(); }
 
     // ---- packets
 
@@ -129,8 +126,6 @@ class LinkEndpoint {
     [[nodiscard]] bool cancel_pull() { return adapter_ && adapter_->cancel(); }
 
   private:
-    LinkEndpoint(const Buffers& buffers, LinkEvents& events, bool connecting);
-
     [[nodiscard]] LinkResult handle(const link::Frame& frame);
     [[nodiscard]] LinkResult agree(const Features& features);
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
@@ -140,7 +135,7 @@ class LinkEndpoint {
     [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
 
     LinkEvents& events_;
-    const bool connecting_;
+    bool connecting_ = false;
     std::uint32_t asked_ = 0;  // features of HELLO, connecting side only
     Agreed agreed_;
     bool memory_passed_ = false;  // MEMORY has been sent or received
@@ -153,5 +148,8 @@ class LinkEndpoint {
     std::unique_ptr<PeerCopyAdapter> adapter_;  // from MEMORY on, one of these exists
     std::unique_ptr<PeerCopySwitch> switch_;
 };
+
+// Copies bytes, which may be split at any place, to input_space() for feed_input().
+[[nodiscard]] LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes);
 
 }  // namespace pib::link

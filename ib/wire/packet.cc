@@ -65,6 +65,24 @@ bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad
     return info.admits_payload(bytes, kMaxPayload);
 }
 
+// The GRH of a packet whose ICRC would begin at `end`.
+std::expected<Grh, ParseError> parse_grh(const PacketBytes& bytes, std::size_t end) {
+    if (std::min(end, bytes.head().size()) < Lrh::kSize + Grh::kSize) {
+        return std::unexpected(ParseError::kTruncated);
+    }
+    const Grh grh = Grh::parse(bytes.head().subspan<Lrh::kSize, Grh::kSize>());
+    if (grh.ip_ver != Grh::kIpVer) {
+        return std::unexpected(ParseError::kIpVersion);
+    }
+    if (grh.nxt_hdr != Grh::kNxtHdrIba) {
+        return std::unexpected(ParseError::kNextHeader);
+    }
+    if (grh.pay_len != end + kIcrcSize - Lrh::kSize - Grh::kSize) {
+        return std::unexpected(ParseError::kGrhPayloadLength);
+    }
+    return grh;
+}
+
 }  // namespace
 
 const char* to_string(ParseError error) {
@@ -126,29 +144,14 @@ std::expected<void, ParseError> PacketView::parse_rest(const Lrh& lrh, Crcs crcs
     }
     crc_offset_ = bytes_.size() - crc_bytes(crcs, false);
     if (lrh.lnh == Lnh::kIbaGlobal) {
-        if (const auto checked = parse_grh(); !checked) {
-            return checked;
+        const auto grh = parse_grh(bytes_, crc_offset_);
+        if (!grh) {
+            return std::unexpected(grh.error());
         }
+        grh_ = *grh;
+        bth_offset_ += Grh::kSize;
     }
     return parse_transport();
-}
-
-std::expected<void, ParseError> PacketView::parse_grh() {
-    if (std::min(crc_offset_, bytes_.head().size()) < Lrh::kSize + Grh::kSize) {
-        return std::unexpected(ParseError::kTruncated);
-    }
-    grh_ = Grh::parse(bytes_.head().subspan<Lrh::kSize, Grh::kSize>());
-    if (grh_->ip_ver != Grh::kIpVer) {
-        return std::unexpected(ParseError::kIpVersion);
-    }
-    if (grh_->nxt_hdr != Grh::kNxtHdrIba) {
-        return std::unexpected(ParseError::kNextHeader);
-    }
-    bth_offset_ = Lrh::kSize + Grh::kSize;
-    if (grh_->pay_len != crc_offset_ + kIcrcSize - bth_offset_) {
-        return std::unexpected(ParseError::kGrhPayloadLength);
-    }
-    return {};
 }
 
 std::expected<void, ParseError> PacketView::parse_transport() {

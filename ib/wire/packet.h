@@ -151,7 +151,6 @@ class PacketView {
                                  .subspan(bth_offset_ + opcode_->offset[index_of(which)])
                                  .template first<Header::kSize>());
     }
-    [[nodiscard]] std::expected<void, ParseError> parse_grh();
     [[nodiscard]] std::expected<void, ParseError> parse_transport();
 
     PacketBytes bytes_;

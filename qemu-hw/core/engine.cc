@@ -178,7 +178,8 @@ void Engine::settle() {
         health_.fail(PIB_HCA_FATAL_RULE);
     }
     halt_if_fatal();
-    if (work_waits() && copying_stopped()) [[unlikely]] {
+    const bool work_waits = withheld_ || commands_.is_held() || transport_.holds_completions();
+    if (work_waits && copying_stopped()) [[unlikely]] {
         go_on();
     }
     withheld_ = !copying_stopped();

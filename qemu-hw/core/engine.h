@@ -83,9 +83,6 @@ class Engine {
                 .strict = strict_.get()};
     }
     void run_commands();
-    bool work_waits() const {
-        return withheld_ || commands_.is_held() || transport_.holds_completions();
-    }
     void go_on();
     void halt_if_fatal();
     void halt();

@@ -166,7 +166,7 @@ void run(std::span<const std::uint8_t> input) {
     FrameReader reader;
     while (!in.empty()) {
         const auto bytes = in.take(chunk);
-        const auto fed = end->feed(bytes);
+        const auto fed = feed(*end, bytes);
         if (!fed) {
             require(!fed.error().text.empty(), "every failure has a text");
             require(!port.up(), "a failed link is down");
@@ -178,7 +178,7 @@ void run(std::span<const std::uint8_t> input) {
             check_output(*end, reader);
         }
     }
-    end->close();
+    end->training().close();
     require(!port.up(), "a closed link is down");
 }
 

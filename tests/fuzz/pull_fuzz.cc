@@ -30,7 +30,7 @@ class Adapter final : private link::LinkEvents {
         end_.consume_output(end_.output().size());
         Bytes bytes;
         append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
-        require(end_.feed(bytes).has_value(), "a WELCOME opens the link");
+        require(feed(end_, bytes).has_value(), "a WELCOME opens the link");
         end_.share_memory(control_.get(), blocks_);
         require(!end_.output().empty(), "MEMORY is to be sent");
         end_.consume_output(end_.output().size());
@@ -76,7 +76,7 @@ class Adapter final : private link::LinkEvents {
     }
     [[nodiscard]] bool open() const { return open_; }
     void finish() {
-        end_.close();
+        end_.training().close();
         require(!up_, "a closed link is down");
     }
 

@@ -335,11 +335,11 @@ TEST_CASE("a peer invalidates a bound window once, and its owner may say so agai
 
 TEST_CASE("a PD with keys is BUSY") {
     Windows w(PIB_HCA_MW_TYPE_2);
-    CHECK(w.b.mpt.keys_of_pd(1) == 2);
+    CHECK(w.b.mpt.keys().keys_of_pd(1) == 2);
     CHECK(w.b.mpt.dealloc_window(w.region.key) == CmdStatus::kBadResource);
     CHECK(w.b.mpt.destroy(w.window) == CmdStatus::kBadResource);
     CHECK(w.b.mpt.dealloc_window(w.window) == CmdStatus::kOk);
-    CHECK(w.b.mpt.keys_of_pd(1) == 1);
+    CHECK(w.b.mpt.keys().keys_of_pd(1) == 1);
     const WindowRequest bad{.pd = 1, .type = 3, .key = 0};
     CHECK(w.b.mpt.alloc_window(bad).error() == CmdStatus::kBadParam);
 }

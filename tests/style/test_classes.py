@@ -14,13 +14,6 @@ import tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_METHODS = 25
 MOST_SOURCES = 2
-# Classes above the limit and their methods: a number shrinks with its class, and goes when the class fits.
-ABOVE = {
-    "pib::fabric::Connection": 27, "pib::fabric::Fabric": 26, "pib::fabric::FabricServer": 26,
-    "pib::fabric::Switch": 26, "pib::fabric::SwitchEndpoint": 28, "pib::fabric::SwitchPort": 26,
-    "pib::hca::CqTable": 26, "pib::hca::Egress": 26, "pib::hca::Engine": 26, "pib::hca::Mpt": 26,
-    "pib::ib::PacketView": 26, "pib::link::LinkEndpoint": 28,
-}
 TEST_SOURCE = re.compile(r"tests/.*\.cc$")
 FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
 
@@ -54,8 +47,7 @@ class Classes(unittest.TestCase):
     def test_no_class_is_too_large(self):
         found = of_tree()
         self.assertGreater(len(found), 300)
-        self.assertEqual({name: len(one.methods) for name, one in found.items() if len(one.methods) > MOST_METHODS},
-                         ABOVE)
+        self.assertEqual({name: len(one.methods) for name, one in found.items() if len(one.methods) > MOST_METHODS}, {})
         self.assertEqual({name: one.sources for name, one in found.items() if len(one.sources) > MOST_SOURCES}, {})
 
     def test_one_file_defines_a_name(self):

@@ -142,7 +142,7 @@ struct LinkPair {
         const std::size_t n = std::min(out.size(), chunk);
         const Bytes bytes(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n));
         from.consume_output(n);
-        if (auto fed = to.feed(bytes); !fed) {
+        if (auto fed = feed(to, bytes); !fed) {
             error = std::string(to_string(fed.error().error)) + ": " + fed.error().text;
         }
         return n != 0;

@@ -152,7 +152,7 @@ struct PeerCopyPair {
     void stream(link::LinkEndpoint& from, link::LinkEndpoint& to) {
         const Bytes bytes(from.output().begin(), from.output().end());
         from.consume_output(bytes.size());
-        if (const auto fed = to.feed(bytes); !fed) {
+        if (const auto fed = feed(to, bytes); !fed) {
             error = fed.error().text;
         }
     }

@@ -161,7 +161,7 @@ void PortBench::pump() {
         const Bytes sent = host.take_link(1);
         if (!sent.empty() && peer) {
             moved = true;
-            if (auto fed = peer->feed(sent); !fed) {
+            if (auto fed = feed(*peer, sent); !fed) {
                 peer_error = fed.error().text;
             }
         }

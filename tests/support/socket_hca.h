@@ -41,7 +41,7 @@ struct SocketHca {
         std::uint8_t buffer[65536];
         const ssize_t n = ::recv(fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
         if (n > 0) {
-            (void)end->feed(std::span(buffer).first(static_cast<std::size_t>(n)));
+            (void)feed(*end, std::span(buffer).first(static_cast<std::size_t>(n)));
         }
         closed = closed || n == 0;
     }

@@ -80,7 +80,7 @@ bool FakeHca::carry() {
         if (const auto fed = sw_link->feed_input(n); !fed) {
             error = fed.error().text;
             const auto goodbye = sw_link->output();
-            (void)endpoint_.feed(goodbye);
+            (void)feed(endpoint_, goodbye);
             disconnect();
         }
     }
@@ -89,7 +89,7 @@ bool FakeHca::carry() {
         const Bytes bytes(out.begin(), out.end());
         sw_link->consume_output(bytes.size());
         moved = true;
-        if (const auto fed = endpoint_.feed(bytes); !fed) {
+        if (const auto fed = feed(endpoint_, bytes); !fed) {
             throw std::runtime_error("the switch sent nonsense: " + fed.error().text);
         }
     }
@@ -98,7 +98,7 @@ bool FakeHca::carry() {
 
 void FakeHca::disconnect() {
     sw_link.reset();
-    endpoint_.close();
+    endpoint_.training().close();
 }
 
 void FakeHca::send_smp(ib::Mad smp) {

@@ -61,7 +61,8 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
         return refuse(Rule::kNoPd, in.object);
     }
     const uint32_t users = qps_with(objects, &QueuePair::pd, in.object) +
-                           objects.srqs.srqs_of_pd(in.object) + objects.mpt.keys_of_pd(in.object);
+                           objects.srqs.srqs_of_pd(in.object) +
+                           objects.mpt.keys().keys_of_pd(in.object);
     if (users != 0) {
         return refuse(Rule::kPdBusy, in.object, users);
     }

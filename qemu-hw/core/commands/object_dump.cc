@@ -269,7 +269,7 @@ struct KeyDump {
 };
 
 void dump_keys(JsonWriter& out, Mpt& mpt) {
-    List list(out, "mrs", mpt.count());
+    List list(out, "mrs", mpt.keys().count());
     mpt.visit([&](uint32_t key, const auto& entry) {
         list.add([&] { KeyDump{.out = out, .key = key}(entry); });
     });

@@ -80,8 +80,8 @@ class Mpt {
         windows_.set_watch(watch);
     }
 
-    uint32_t keys_of_pd(uint32_t pd) const { return keys_.keys_of_pd(pd); }  // for FREE_PD's BUSY
-    uint32_t count() const { return keys_.count(); }
+    // For FREE_PD and the dump of objects, which count keys.
+    const KeyTable& keys() const { return keys_; }
     // f(key without its key byte, region or window), if the key's index is in use.
     template <typename F>
     void look_at(uint32_t key, F&& f) const {

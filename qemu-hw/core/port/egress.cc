@@ -207,17 +207,6 @@ void Egress::stop_waiting(unsigned lane) {
     wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
 }
 
-bool Egress::stop_waiting() {
-    bool any = false;
-    for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
-        if (waiting_[lane].waiting && may_go_on(lane)) {
-            stop_waiting(lane);
-            any = true;
-        }
-    }
-    return any;
-}
-
 // If other packets of the VL have used the credits of a waiting packet, the packet waits for
 // credits, and no longer delays other VLs.
 void Egress::wait_for_credit_alone() {
@@ -230,12 +219,20 @@ void Egress::wait_for_credit_alone() {
 
 bool Egress::resume() {
     // Lanes that delay others resume first.
-    const bool twice = wants_room_ != 0;
-    if (twice) [[unlikely]] {
+    const unsigned rounds = wants_room_ != 0 ? 2 : 1;
+    if (rounds != 1) [[unlikely]] {
         wait_for_credit_alone();
     }
-    const bool ready = stop_waiting();
-    return (twice && stop_waiting()) || ready;
+    bool any = false;
+    for (unsigned i = 0; i < rounds; ++i) {
+        for (unsigned lane = 0; lane < waiting_.size(); ++lane) {
+            if (waiting_[lane].waiting && may_go_on(lane)) {
+                stop_waiting(lane);
+                any = true;
+            }
+        }
+    }
+    return any;
 }
 
 bool Egress::timer(uint64_t now_ns) {

@@ -76,7 +76,6 @@ class Egress {
     void wait_in(unsigned lane, uint32_t bytes);
     bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);
-    bool stop_waiting();
     void wait_for_credit_alone();
 
     PortContext& port_;

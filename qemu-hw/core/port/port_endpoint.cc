@@ -40,7 +40,7 @@ void PortEndpoint::received(std::span<const uint8_t> bytes) {
     if (!endpoint_) {
         return;
     }
-    if (const auto fed = endpoint_->feed(bytes); !fed) {
+    if (const auto fed = feed(*endpoint_, bytes); !fed) {
         fail(fed.error());
     }
 }
@@ -67,7 +67,7 @@ void PortEndpoint::writable() {
 
 void PortEndpoint::closed() {
     if (endpoint_) {
-        endpoint_->close();
+        endpoint_->training().close();
         endpoint_.reset();
         owner_.link_gone();
     }

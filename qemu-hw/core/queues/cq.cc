@@ -67,6 +67,28 @@ pib_hca_cqe encode(const Completion& completion) {
     return cqe;
 }
 
+// Copies the CQEs that software has not polled. Bounded by the depth of both queues.
+Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
+    const uint32_t waiting = from.producer - from.consumer;
+    if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
+        return refuse(Rule::kResizeWaiting, to.log_depth, waiting);
+    }
+    for (uint32_t i = 0; i < waiting; ++i) {
+        pib_hca_cqe cqe;
+        const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
+        const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
+        const bool read = from.buffer.read(host, old_place, bytes);
+        cqe.owner = owner_bit(i, to.log_depth);
+        if (!read || !to.buffer.write(host, cqe_offset(i, to.log_depth), bytes)) {
+            return refuse(Rule::kResizeMemory, root);
+        }
+    }
+    to.consumer = 0;
+    to.producer = waiting;
+    to.solicited_producer = waiting - (from.producer - from.solicited_producer);
+    return CmdStatus::kOk;
+}
+
 // Whether the CQ has a completion beyond `consumer` for which this arm waits.
 bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
     const uint32_t unseen = cq.producer - consumer;
@@ -142,7 +164,7 @@ Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
         check_new_cq(*strict_, cqn, resized);
     }
     const bool readable = read_consumer(*cq);
-    const Verdict verdict = readable ? copy_waiting(*cq, resized, in.pages.root)
+    const Verdict verdict = readable ? copy_waiting(host_, *cq, resized, in.pages.root)
                                      : refuse(Rule::kResizeMemory, in.pages.root);
     const bool ok = verdict == CmdStatus::kOk;
     pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
@@ -153,28 +175,6 @@ Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
         *cq = std::move(resized);
     }
     return verdict;
-}
-
-// Bounded by the depth of both queues.
-Verdict CqTable::copy_waiting(const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
-    const uint32_t waiting = from.producer - from.consumer;
-    if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
-        return refuse(Rule::kResizeWaiting, to.log_depth, waiting);
-    }
-    for (uint32_t i = 0; i < waiting; ++i) {
-        pib_hca_cqe cqe;
-        const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
-        const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
-        const bool read = from.buffer.read(host_, old_place, bytes);
-        cqe.owner = owner_bit(i, to.log_depth);
-        if (!read || !to.buffer.write(host_, cqe_offset(i, to.log_depth), bytes)) {
-            return refuse(Rule::kResizeMemory, root);
-        }
-    }
-    to.consumer = 0;
-    to.producer = waiting;
-    to.solicited_producer = waiting - (from.producer - from.solicited_producer);
-    return CmdStatus::kOk;
 }
 
 Verdict CqTable::destroy(uint32_t cqn) {

@@ -86,7 +86,6 @@ class CqTable {
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, unsigned log_depth);
-    Verdict copy_waiting(const CompletionQueue& from, CompletionQueue& to, uint64_t root);
     bool read_consumer(CompletionQueue& cq);
     bool has_room(CompletionQueue& cq);
     bool write(CompletionQueue& cq, const Completion& completion);

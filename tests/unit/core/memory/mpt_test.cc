@@ -286,9 +286,9 @@ TEST_CASE("keys are distinct, do not count up and never have the privileged inde
     CHECK(seen.size() == 1000);
     CHECK(neighbours < 10);
     CHECK(keys.status(in) == CmdStatus::kNoResources);
-    CHECK(keys.mpt.keys_of_pd(kPd) == 1000);
+    CHECK(keys.mpt.keys().keys_of_pd(kPd) == 1000);
     keys.mpt.clear();
-    CHECK(keys.mpt.keys_of_pd(kPd) == 0);
+    CHECK(keys.mpt.keys().keys_of_pd(kPd) == 0);
     CHECK(keys.status(in) == CmdStatus::kOk);
 }
 
@@ -339,10 +339,10 @@ TEST_CASE("REREG_MR changes the attributes of its mask, and the key") {
         const uint32_t again = *keys.mpt.reregister(key, in);
         CHECK(allowed(again, 8, kIova, PIB_HCA_ACCESS_LOCAL_WRITE));
         CHECK_FALSE(allowed(again, kPd, kIova, 0));
-        CHECK(keys.mpt.keys_of_pd(kPd) == 0);
-        CHECK(keys.mpt.keys_of_pd(8) == 1);
+        CHECK(keys.mpt.keys().keys_of_pd(kPd) == 0);
+        CHECK(keys.mpt.keys().keys_of_pd(8) == 1);
         CHECK(keys.mpt.destroy(again) == CmdStatus::kOk);
-        CHECK(keys.mpt.keys_of_pd(8) == 0);
+        CHECK(keys.mpt.keys().keys_of_pd(8) == 0);
     }
     SECTION("translation") {
         GuestMemory other{keys.host, 4096};

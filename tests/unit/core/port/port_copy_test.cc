@@ -84,7 +84,7 @@ class CopyBench : private EqTable::Events {
         for (unsigned i = 0; i < 8; ++i) {
             ports_.flush();
             const Bytes sent = host.take_link(1);
-            REQUIRE(peer().end->feed(sent));
+            REQUIRE(feed(*peer().end, sent));
             const Bytes back(peer().end->output().begin(), peer().end->output().end());
             peer().end->consume_output(back.size());
             port().link_rx(back);

@@ -64,9 +64,9 @@ struct BurstPair {
         sw.training().set_parameters(make_parameters());
         const Bytes asked(hca.output().begin(), hca.output().end());
         hca.consume_output(asked.size());
-        REQUIRE(sw.feed(asked));
+        REQUIRE(feed(sw, asked));
         const Bytes answer(sw.output().begin(), sw.output().end());
-        return hca.feed(answer);
+        return feed(hca, answer);
     }
     void bring_up() {
         REQUIRE(handshake());

@@ -282,7 +282,7 @@ TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
     CHECK(pair.asked().sequence == 2);
     CHECK(pair.error == "");
     CHECK(pair.hca.pulling());
-    pair.hca.close();
+    pair.hca.training().close();
     CHECK(pair.hca.pulling());
     pair.shown.control().answer = link::pull_answer(2, PullResult::kGone);
     CHECK_FALSE(pair.hca.pulling());
@@ -332,11 +332,11 @@ TEST_CASE("peer copy: a malformed MEMORY, or one out of place, ends the connecti
             reason = "MEMORY: too much";
         }
         SECTION("a second MEMORY") {
-            REQUIRE(pair.sw.feed(frame));
+            REQUIRE(feed(pair.sw, frame));
             reason = "a second MEMORY";
         }
     }
-    const auto fed = pair.sw.feed(frame);
+    const auto fed = feed(pair.sw, frame);
     REQUIRE_FALSE(fed);
     CHECK(fed.error().text == reason);
 }

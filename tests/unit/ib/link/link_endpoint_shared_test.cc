@@ -58,7 +58,7 @@ struct SharedPair {
         for (auto [from, to] : {std::pair(&hca, &sw), std::pair(&sw, &hca)}) {
             const Bytes bytes(from->output().begin(), from->output().end());
             from->consume_output(bytes.size());
-            REQUIRE(to->feed(bytes));
+            REQUIRE(feed(*to, bytes));
         }
         pump();
     }
@@ -336,7 +336,7 @@ TEST_CASE("shared link: a retrain and a closed peer work as over a stream") {
     pair.pump();
     CHECK(pair.hca_events.downs == 1);
     CHECK(pair.hca.is_up());
-    pair.hca.close();
+    pair.hca.training().close();
     CHECK(pair.hca_events.downs == 2);
     CHECK_FALSE(pair.hca.receive(SIZE_MAX).value());
 }
@@ -347,9 +347,9 @@ TEST_CASE("shared link: WELCOME must carry the memory that it announces") {
     pair.hca.training().set_parameters(make_parameters());
     const Bytes hello(pair.hca.output().begin(), pair.hca.output().end());
     pair.hca.consume_output(hello.size());
-    REQUIRE(pair.sw.feed(hello));
+    REQUIRE(feed(pair.sw, hello));
     const Bytes welcome(pair.sw.output().begin(), pair.sw.output().end());
-    const auto fed = pair.hca.feed(welcome);
+    const auto fed = feed(pair.hca, welcome);
     REQUIRE_FALSE(fed);
     CHECK(fed.error().error == link::LinkError::kUnexpectedFrame);
 }
@@ -359,7 +359,7 @@ TEST_CASE("shared link: frames on the stream are refused once memory is shared")
     pair.bring_up();
     Bytes bytes;
     append(bytes, link::Credit{.vl = 0, .epoch = 1, .limit = 1000});
-    CHECK_FALSE(pair.sw.feed(bytes));
+    CHECK_FALSE(feed(pair.sw, bytes));
     CHECK(pair.switch_events.downs == 1);
 }
 
@@ -448,7 +448,7 @@ TEST_CASE("shared link: headers are copied before their checks, also those of lo
         from->training().set_parameters(make_parameters());
         const Bytes bytes(from->output().begin(), from->output().end());
         from->consume_output(bytes.size());
-        REQUIRE(to->feed(bytes));
+        REQUIRE(feed(*to, bytes));
     }
     for (unsigned i = 0; i < 4; ++i) {
         REQUIRE(sw.receive(SIZE_MAX));

@@ -226,7 +226,7 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link stays up")
     pair.switch_events.hold = true;
     const Bytes frame = packet_frame(make_packet(0, 5, 4096));  // 65 blocks
     for (unsigned i = 0; i < 50; ++i) {
-        REQUIRE(pair.sw.feed(frame));
+        REQUIRE(feed(pair.sw, frame));
     }
     CHECK(pair.switch_events.packets.size() == 2);
     CHECK(pair.switch_events.faults == std::vector(48, PacketFault::kOverrun));
@@ -234,9 +234,9 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link stays up")
     pair.pump();
     CHECK(pair.hca.sender().credits(0) == 50 * 65 + 160 - 2 * 65);
     pair.switch_events.release_all();
-    REQUIRE(pair.sw.feed(frame));
+    REQUIRE(feed(pair.sw, frame));
     CHECK(pair.switch_events.packets.size() == 3);
-    REQUIRE(pair.sw.feed(packet_frame(make_packet(9, 5, 4096))));  // a VL that has no buffer
+    REQUIRE(feed(pair.sw, packet_frame(make_packet(9, 5, 4096))));  // a VL that has no buffer
     CHECK(pair.switch_events.faults.size() == 49);
     CHECK(pair.sw.is_up());
 }
@@ -249,7 +249,7 @@ TEST_CASE("link: a peer that neither reads nor respects its credits fills no mem
     pair.switch_events.hold = true;
     const Bytes frame = packet_frame(make_packet(0, 5, 64));  // 2 blocks
     for (unsigned i = 0; i < 200'000; ++i) {
-        REQUIRE(pair.sw.feed(frame));
+        REQUIRE(feed(pair.sw, frame));
     }
     CHECK(pair.switch_events.packets.size() == 80);
     CHECK(pair.switch_events.faults.size() == 200'000 - 80);
@@ -298,7 +298,7 @@ TEST_CASE("link: a HELLO that cannot be read is refused with the reason") {
     SECTION("no GUID") {
         std::fill_n(hello.begin() + 8 + 24, 8, std::uint8_t{0});
     }
-    const auto fed = pair.sw.feed(hello);
+    const auto fed = feed(pair.sw, hello);
     REQUIRE_FALSE(fed);
     CHECK(fed.error().error == link::LinkError::kRefused);
     CHECK(pair.switch_events.hellos.empty());
@@ -336,7 +336,7 @@ TEST_CASE("link: an answer to HELLO that cannot be accepted ends the connection"
         append(welcome, link::Refuse{link::RefuseReason::kNoFreePort, "full"});
         welcome.back() = 7;
     }
-    const auto fed = pair.hca.feed(welcome);
+    const auto fed = feed(pair.hca, welcome);
     REQUIRE_FALSE(fed);
     CHECK(fed.error().error == error);
     CHECK_FALSE(pair.hca.training().is_open());
@@ -347,7 +347,7 @@ TEST_CASE("link: a packet before LINK ends the connection") {
     LinkPair pair;
     pair.carry(pair.hca, pair.sw);
     REQUIRE(pair.switch_events.hellos.size() == 1);
-    const auto fed = pair.sw.feed(packet_frame(make_packet(0, 5, 64)));
+    const auto fed = feed(pair.sw, packet_frame(make_packet(0, 5, 64)));
     REQUIRE_FALSE(fed);
     CHECK(fed.error().text == "PACKET before LINK");
     CHECK(pair.switch_events.packets.empty());
@@ -399,10 +399,10 @@ TEST_CASE("link: each violation of the protocol ends the connection") {
         LinkPair pair;
         pair.bring_up();
         REQUIRE(pair.sw.is_up());
-        CHECK_FALSE(pair.sw.feed(c.bytes));
+        CHECK_FALSE(feed(pair.sw, c.bytes));
         CHECK_FALSE(pair.sw.is_up());
         CHECK(pair.switch_events.downs == 1);
-        CHECK(pair.sw.feed(c.bytes));  // ignored
+        CHECK(feed(pair.sw, c.bytes));  // ignored
     }
 }
 
@@ -410,7 +410,7 @@ TEST_CASE("link: a CREDIT of an older epoch is ignored") {
     LinkPair pair;
     pair.bring_up();
     const std::uint32_t before = pair.sw.sender().credits(0);
-    CHECK(pair.sw.feed(frame(link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
+    CHECK(feed(pair.sw, frame(link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
     CHECK(pair.sw.sender().credits(0) == before);
     CHECK(pair.sw.is_up());
 }

@@ -90,7 +90,7 @@ struct MemoryHca : LinkRecorder {
             received.emplace_back(fds[1]);
         }
         if (n > 0) {
-            REQUIRE(end->feed(std::span(bytes).first(static_cast<std::size_t>(n))));
+            REQUIRE(feed(*end, std::span(bytes).first(static_cast<std::size_t>(n))));
         }
         closed = closed || n == 0;
         if (end->channel().is_shared() && !closed) {

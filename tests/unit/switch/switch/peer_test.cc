@@ -155,7 +155,7 @@ TEST_CASE("peer: a link is refused by its certificate before it has a port") {
     const auto hello = source.output();
     std::ranges::copy(hello, link.input_space().begin());
     CHECK_FALSE(link.feed_input(hello.size()));
-    CHECK_FALSE(source.feed(link.output()));
+    CHECK_FALSE(feed(source, link.output()));
     REQUIRE(recorder.refusals.size() == 1);
     CHECK(recorder.refusals[0].reason == RefuseReason::kNotAllowed);
     CHECK(sw.neighbour(1) == nullptr);

@@ -84,7 +84,7 @@ TEST_CASE("admission: bad HELLOs are refused with a reason") {
         const auto fed = sw_link.feed_input(hello.size());
         REQUIRE_FALSE(fed);
         CHECK(fed.error().error == link::LinkError::kRefused);
-        CHECK_FALSE(source.feed(sw_link.output()));
+        CHECK_FALSE(feed(source, sw_link.output()));
         REQUIRE(recorder.refusals.size() == 1);
         CHECK(recorder.refusals[0].reason == c.reason);
         CHECK_FALSE(recorder.refusals[0].text.empty());

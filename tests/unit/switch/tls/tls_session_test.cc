@@ -64,7 +64,7 @@ struct TlsHca {
         const auto got = tls->read(buffer);
         closed = !sent || !got;
         if (got) {
-            (void)end.feed(std::span(buffer).first(*got));
+            (void)feed(end, std::span(buffer).first(*got));
         }
     }
     bool until(const std::function<bool()>& done) {

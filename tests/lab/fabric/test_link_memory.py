@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The memory that a switch shares with a device, and the memory that it takes: docs/fabric-protocol.md, "Shared memory"
+and "Peer copy". The device is played by the test."""
+
+import array
+import contextlib
+import fcntl
+import mmap
+import os
+import select
+import socket
+import struct
+
+import pytest
+
+from lab import process, waiting
+from lab.fabric import switch_process
+
+PATIENCE_S = 60
+HELLO, WELCOME, MEMORY = 1, 2, 8
+SHARED_MEMORY, BURSTS, PEER_COPY = 1, 2, 4
+RING_BYTES_AT, MAPPED_AT = 65536, 8
+MAPPED, NOT_MAPPED = 1, 2
+HUGE_PAGE = 2 << 20
+
+
+def frame(kind: int, body: bytes) -> bytes:
+    return struct.pack(">BBHI", kind, 0, 0, len(body)) + body
+
+
+class Device:
+    """A device's end of a link: the socket, and the descriptors of WELCOME."""
+
+    def __init__(self, path, guid: int):
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.settimeout(PATIENCE_S)
+        self.socket.connect(str(path))
+        features = SHARED_MEMORY | BURSTS | PEER_COPY
+        self.socket.sendall(frame(HELLO, struct.pack(">4sHHIBBHQQQ64s8x", b"PIBL", 1, 3, features, 1, 1, 0, guid,
+                                                     guid + 1, 0, b"test")))
+        answer, descriptors, _, _ = socket.recv_fds(self.socket, 40, 2)
+        assert answer[0] == WELCOME and len(descriptors) == 2
+        assert struct.unpack(">I", answer[12:16])[0] & PEER_COPY
+        self.memory, self.wakes = descriptors
+
+    def hand_over(self, control: int, block: int, size: int) -> None:
+        body = frame(MEMORY, struct.pack(">H6xQ", 1, size))
+        rights = array.array("i", [control, block])
+        self.socket.sendmsg([body], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+
+    def close(self) -> None:
+        self.socket.close()
+        os.close(self.memory)
+        os.close(self.wakes)
+
+
+@pytest.fixture(name="running", scope="module")
+def switch_process_with_a_log(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("switch")
+    running = switch_process.Switch(directory)
+    started = process.start(running.argv(), directory / "log", directory=directory, name="switch")
+    process.wait_for("pib-switch", running.answers, started, directory / "log", PATIENCE_S)
+    yield running
+    started.stop()
+
+
+@pytest.fixture(name="device")
+def connected_device(running):
+    with contextlib.closing(Device(running.socket, 0x100)) as made:
+        yield made
+
+
+def memfd(size: int, flags: int = 0) -> int:
+    """Memory as a device shares it."""
+    made = os.memfd_create("test", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING | flags)
+    os.ftruncate(made, size)
+    fcntl.fcntl(made, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return made
+
+
+def control_bytes(block: int) -> int:
+    """Size of the control memory for one block: a bit for each page, in whole cache lines."""
+    return 4096 + (1 << 20) + (block // 4096 + 511) // 512 * 64
+
+
+def answer_to(device: Device, block: int, size: int) -> int:
+    """The switch's verdict on memory that is handed over."""
+    control = memfd(control_bytes(size))
+    try:
+        with mmap.mmap(control, 4096) as seen:
+            device.hand_over(control, block, size)
+            return waiting.poll("an answer to MEMORY", lambda: seen[MAPPED_AT], PATIENCE_S)
+    finally:
+        os.close(control)
+
+
+def test_each_link_has_memory_of_its_own(running, device):
+    with contextlib.closing(Device(running.socket, 0x300)) as other:
+        assert os.fstat(device.memory).st_ino != os.fstat(other.memory).st_ino
+        with mmap.mmap(device.memory, 0) as mine, mmap.mmap(other.memory, 0) as theirs:
+            mine[RING_BYTES_AT:RING_BYTES_AT + 4] = b"mine"
+            assert theirs[RING_BYTES_AT:RING_BYTES_AT + 4] == bytes(4)
+        os.write(device.wakes, struct.pack("=Q", 7))
+        assert not select.select([other.wakes], [], [], 0)[0]
+
+
+def test_a_device_cannot_shrink_the_memory_of_its_link(device):
+    size = os.fstat(device.memory).st_size
+    for other_size in (0, RING_BYTES_AT, size - 4096, size + 4096):
+        with pytest.raises(PermissionError):
+            os.ftruncate(device.memory, other_size)
+    with pytest.raises(PermissionError):
+        fcntl.fcntl(device.memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_WRITE)
+
+
+def test_the_switch_does_not_read_the_eventfd_of_its_wake_ups(running, device):
+    """The device could make a read block: the flags of the eventfd are common to both sides."""
+    flags = fcntl.fcntl(device.wakes, fcntl.F_GETFL)
+    fcntl.fcntl(device.wakes, fcntl.F_SETFL, flags & ~os.O_NONBLOCK)
+    rings = 20
+    for number in range(rings):
+        os.write(device.wakes, struct.pack("=Q", 1))
+        # The switch has looked at its descriptors when another device has got its WELCOME.
+        Device(running.socket, 0x1000 + 0x10 * number).close()
+    fcntl.fcntl(device.wakes, fcntl.F_SETFL, flags | os.O_NONBLOCK)
+    assert struct.unpack("=Q", os.read(device.wakes, 8))[0] == rings
+    with pytest.raises(BlockingIOError):
+        os.read(device.wakes, 8)
+
+
+def test_a_full_eventfd_stops_no_other_link(running, device):
+    os.write(device.wakes, struct.pack("=Q", (1 << 64) - 2))
+    Device(running.socket, 0x300).close()
+
+
+def test_memory_of_small_pages_is_mapped(device):
+    block = memfd(HUGE_PAGE)
+    assert answer_to(device, block, HUGE_PAGE) == MAPPED
+    os.close(block)
+
+
+def test_memory_of_huge_pages_is_not_mapped(running, device):
+    """A hole that is punched into it may be impossible to fill again: SIGBUS."""
+    try:
+        block = memfd(HUGE_PAGE, os.MFD_HUGETLB)
+    except OSError:
+        pytest.skip("the kernel has no huge pages of 2 MiB")
+    assert answer_to(device, block, HUGE_PAGE) == NOT_MAPPED
+    os.close(block)
+    assert running.answers()

@@ -16,6 +16,7 @@ from lab.fabric.wiring import HcaPort, hca_ports
 from lab.web import model, publish, sm_log
 from lab.web.connections import Cuts
 from lab.web.history import History
+from lab.web.places import Places
 from lab.web.readings import Readings
 from lab.web.routes import Routes, Tables
 from lab.web.routing import RoutingLog
@@ -43,7 +44,7 @@ class Watcher:
         self._connections: list[control.Control] = []      # one for each of the controls
         self._readings: Readings | None = None
         self._ports: dict[int, HcaPort] = {}
-        self._cuts = Cuts()
+        self._cuts, self._places = Cuts(), Places()
         self._read_at = time.time()
         self._noted: dict[str, int] = {}    # by switch, its number of changes when its journal and tables were read
         self._ending = threading.Event()
@@ -106,11 +107,11 @@ class Watcher:
             self._close()
             self._set_trouble(str(error) if isinstance(error, ui.LabError) else f"the answer has no {error}")
             return
-        now = time.time()
+        now, made = time.time(), model.fabric_of(reading) if differs else self.fabric
+        if differs:
+            self._places.give(made)
         with self.lock:
-            before = self.fabric
-            if differs:
-                self.fabric = model.fabric_of(reading)
+            before, self.fabric = self.fabric, made
             self.history.add(now, self.fabric, reading.traffic)
             last = self.timeline.last()
             if before.nodes and differs:

@@ -97,7 +97,8 @@ def test_a_large_tree_is_folded_and_opens(driver, shown):
     driver.get("about:blank")
 
 
-@pytest.mark.parametrize("name", ["ring-8", "torus-4x4", "dragonfly-72", "single-16", "hypercube-4"])
+@pytest.mark.parametrize("name", ["ring-8", "torus-4x4", "dragonfly-72", "single-16", "hypercube-4",
+                                  "torus-4x4x4"])
 def test_other_topologies_have_a_place_for_each_node(driver, shown, name):
     fabric = shown(name)
     tab = Tab(driver, fabric.server.url)
@@ -105,6 +106,12 @@ def test_other_topologies_have_a_place_for_each_node(driver, shown, name):
     tab.wait(f"document.querySelectorAll('.node').length === {len(fabric.fabric.net.nodes)}")
     places = tab.js("[...pib.stage.items.values()].map(({x, y}) => `${Math.round(x)} ${Math.round(y)}`)")
     assert len(set(places)) == len(places) and not any("NaN" in place for place in places)
+    assert tab.js("""(() => {
+        const items = [...pib.stage.items.values()];
+        return items.filter((one, number) => items.slice(number + 1).some((other) =>
+            Math.abs(one.x - other.x) < (one.width + other.width) / 2
+            && Math.abs(one.y - other.y) < (one.height + other.height) / 2)).map(({name}) => name);
+    })()""") == []
     tab.screenshot(f"test_other_topologies_{name}")
     assert tab.complaints() == []
     driver.get("about:blank")

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Places of nodes. Switches of a tree are in rows by level, the highest on top; pods and hosts are folded until they
-// are opened. Switches of one level that are linked to each other are on a ring or in a grid.
+// are opened. Switches of one level that are linked to each other are on a ring, at places that Graphviz has found, or
+// in a grid.
 
 import {byName} from "./format.js";
 
@@ -8,6 +9,7 @@ export const SWITCH = {width: 104, height: 40};
 export const HOST = {width: 84, height: 28};
 const GAP = 12;
 const ROW = 130;                // distance of two levels
+const NEAR = 100;               // least distance of two switches without levels
 const MOST_STRETCH = 2.6;       // of the distances of rows
 const POD_WIDTH = 150;
 const NARROW = 60;              // least width of a switch
@@ -87,12 +89,13 @@ export function layout(nodes, links, folds, wide, tall) {
     item.height = SWITCH.height;
     item.alone = switches.length === 1;
   }
-  if (flat) {
-    placeFlat(switches, links);
-  } else {
+  const shaped = flat && placeFlat(switches, links);
+  if (!flat) {
     placeTree(switches, top, wide);
   }
-  stretch(switches, wide, tall);
+  if (!shaped) {
+    stretch(switches, wide, tall);
+  }
   shorten(switches);
   placeHosts(items);
   return items;
@@ -230,6 +233,7 @@ function spread(row, left, width, y, staggered = false) {
 
 // -- rings and grids
 
+/** Returns whether the shape is Graphviz'. */
 function placeFlat(switches, links) {
   const row = sorted(switches);
   const cell = Math.max(...row.map(span)) + 30;
@@ -241,13 +245,21 @@ function placeFlat(switches, links) {
       item.x = radius * 1.3 * Math.cos(angle);
       item.y = radius * Math.sin(angle);
     });
-    return;
+    return false;
+  }
+  if (row.every(({node}) => node.x !== null)) {
+    row.forEach((item) => {
+      item.x = item.node.x * cell;
+      item.y = item.node.y * (NEAR + deep);
+    });
+    return true;
   }
   const columns = row.length <= 6 ? row.length : Math.ceil(Math.sqrt(row.length));
   row.forEach((item, number) => {
     item.x = (number % columns) * (cell + 20);
     item.y = Math.floor(number / columns) * (ROW + deep);
   });
+  return false;
 }
 
 function isRing(row, links) {

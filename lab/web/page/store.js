@@ -54,7 +54,7 @@ export class Store extends EventTarget {
   }
 
   takeChanges({nodes, links, sm_lid: smLid}) {
-    const refold = nodes.some((node) => ["pod", "leaf", "level"].some(
+    const refold = nodes.some((node) => ["pod", "leaf", "level", "x", "y"].some(
       (key) => this.nodes.get(node.id)[key] !== node[key]));
     nodes.forEach((node) => Object.assign(this.nodes.get(node.id), node));
     links.forEach((link) => Object.assign(this.links.get(link.id), link));

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Places on the map for the switches of fabrics that are no trees, by Graphviz. The page places trees itself, in rows
+by level."""
+
+import subprocess
+
+from lab.web.model import Fabric
+
+LEAST, MOST_EXACT = 7, 200      # switches; fewer stand in a row, and more are placed by the faster program
+TIMEOUT_S = 60
+# Inches. No two switches overlap. A whole is about as wide as high; in units of this box it is as a window is.
+WIDTH, HEIGHT = 0.8, 1.0
+HEAD = ("graph fabric { overlap=prism; overlap_scaling=-1; "
+        f"node [shape=box, fixedsize=true, width={WIDTH}, height={HEIGHT}];")
+
+Wiring = tuple[tuple[str, ...], frozenset[tuple[str, str]]]     # GUIDs of switches, and pairs of them with links
+Found = dict[str, tuple[float, float]]
+
+
+def wiring(fabric: Fabric) -> Wiring | None:
+    """None: it is a tree, or has few switches."""
+    switches = sorted(guid for guid, node in fabric.nodes.items() if node.kind == "switch")
+    links = frozenset((min(link.a, link.b), max(link.a, link.b)) for link in fabric.links.values()
+                      if fabric.nodes[link.b].kind == "switch" and link.a != link.b)
+    flat = links and all(fabric.nodes[guid].level == 1 for guid in switches)
+    return (tuple(switches), links) if flat and len(switches) >= LEAST else None
+
+
+def _graph(of: Wiring) -> str:
+    """In Graphviz' language. Numbers stand for the switches."""
+    switches, links = of
+    numbers = {guid: number for number, guid in enumerate(switches)}
+    edges = sorted((numbers[one], numbers[other]) for one, other in links)
+    return " ".join([HEAD, *(f"{number};" for number in numbers.values()),
+                     *(f"{one} -- {other};" for one, other in edges), "}\n"])
+
+
+def _places(of: Wiring) -> Found:
+    """In widths and heights of a switch. Without Graphviz there are none, and the page makes a grid."""
+    switches, _links = of
+    program = "neato" if len(switches) <= MOST_EXACT else "sfdp"
+    try:
+        done = subprocess.run([program, "-Tplain"], input=_graph(of), capture_output=True, text=True, check=True,
+                              timeout=TIMEOUT_S)
+    except (OSError, subprocess.SubprocessError):
+        return {}
+    rows = (line.split() for line in done.stdout.splitlines() if line.startswith("node "))
+    return {switches[int(number)]: (float(x) / WIDTH, -float(y) / HEIGHT)
+            for _node, number, x, y in (row[:4] for row in rows)}
+
+
+class Places:
+    """Keeps the places while the wiring stays."""
+
+    def __init__(self) -> None:
+        self._of: Wiring | None = None
+        self._found: Found = {}
+
+    def give(self, fabric: Fabric) -> None:
+        """Sets x and y of the switches."""
+        of = wiring(fabric)
+        if of != self._of:
+            self._of, self._found = of, _places(of) if of else {}
+        for guid, (x, y) in self._found.items():
+            fabric.nodes[guid].x, fabric.nodes[guid].y = x, y

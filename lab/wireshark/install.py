@@ -58,12 +58,15 @@ def install(control: pathlib.Path | None) -> str:
     place.program.write_text(script(place.names, control))
     place.program.chmod(0o755)
     shutil.copyfile(pathlib.Path(__file__).with_name(PLUGIN), place.plugin)
-    return (f"{place.program}: lists the running fabric's ports in Wireshark and tshark:  tshark -D\n"
+    own = "" if names.made_here(place.names) else (
+        f"{place.names}: is your own file and stays. For the running fabric's names give it another name, and name "
+        "it in the preference pib.names\n")
+    return (f"{own}{place.program}: lists the running fabric's ports in Wireshark and tshark:  tshark -D\n"
             f"{place.plugin}: shows names, checksums and credits. Start Wireshark again to load it")
 
 
 def remove() -> str:
     place = here()
-    for path in (place.program, place.plugin, place.names):
+    for path in (place.program, place.plugin, *([place.names] if names.made_here(place.names) else [])):
         path.unlink(missing_ok=True)
     return "removed from Wireshark's folders"

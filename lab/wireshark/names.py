@@ -37,25 +37,37 @@ def text(found: ports.Found) -> str:
     return HEAD + "".join(f"{line}\n" for line in dict.fromkeys(lines))
 
 
+def made_here(path: pathlib.Path) -> bool:
+    """Whether the file is not there, or not a user's own."""
+    with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
+        begin = file.readline()
+        return not begin or begin == HEAD.encode().splitlines(keepends=True)[0]
+    return True
+
+
 def write(path: pathlib.Path, content: str) -> None:
-    """A reader finds either the old file or the new one."""
-    if path.exists() and path.read_text() == content:
+    """A reader finds either the old file or the new one. A user's own file stays."""
+    if not made_here(path) or (path.exists() and path.read_bytes() == content.encode()):
         return
-    with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
-        new.write(content)
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
+        new.write(content.encode())
     pathlib.Path(new.name).replace(path)
 
 
 @contextlib.contextmanager
 def kept_fresh(path: pathlib.Path, make: Callable[[], str]) -> Iterator[None]:
-    """Writes the names at once and, while they change, again. A fabric that does not answer keeps its old names."""
+    """Writes the names at once and, while they change, again. A fabric that does not answer keeps its old names; and
+    packets can be captured without names."""
     ending = threading.Event()
+
+    def once() -> None:
+        with contextlib.suppress(ui.LabError, OSError):
+            write(path, make())
 
     def repeat() -> None:
         while not ending.wait(INTERVAL_S):
-            with contextlib.suppress(ui.LabError, OSError):
-                write(path, make())
-    write(path, make())
+            once()
+    once()
     thread = threading.Thread(target=repeat, daemon=True)
     thread.start()
     try:

@@ -118,15 +118,31 @@ def test_the_names_file_has_lids_and_both_ends_of_connections(shown):
 
 
 def test_a_changed_fabric_has_its_names_written_again(tmp_path):
-    contents = iter(["old\n", "new\n"] + ["new\n"] * 1000)
+    old, new = (f"{names.HEAD}lid {lid} vm0[1]\n" for lid in (1, 2))
+    contents = iter([old, new] + [new] * 1000)
     file = tmp_path / "names"
     with names.kept_fresh(file, lambda: next(contents)):
-        assert file.read_text() in ("old\n", "new\n")
+        assert file.read_text() in (old, new)
         end = time.monotonic() + PATIENCE_S
-        while file.read_text() != "new\n":
+        while file.read_text() != new:
             assert time.monotonic() < end
             time.sleep(0.05)
     assert [path.name for path in tmp_path.iterdir()] == ["names"]
+
+
+def test_a_users_own_names_file_stays(shown, tmp_path):
+    file = tmp_path / "names"
+    file.write_bytes(b"# M\xfcller's names\nlid 1 left\n")
+    names.write(file, names.text(shown.found()))
+    assert file.read_bytes() == b"# M\xfcller's names\nlid 1 left\n" and not names.made_here(file)
+    file.write_text("")
+    names.write(file, names.text(shown.found()))
+    assert names.made_here(file) and "vm0" in file.read_text()
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_a_capture(tmp_path):
+    with names.kept_fresh(tmp_path / "nothing" / "names", lambda: names.HEAD):
+        pass
 
 
 # -- the distribution's tshark ----------------------------------------------------------

@@ -8,7 +8,7 @@ from typing import Any
 from lab import ui
 from lab.fabric import capture, control, why
 from lab.fabric.evidence import NS, Json
-from lab.web import connections, model, routing, sequence
+from lab.web import connections, explanations, model, routing, sequence
 from lab.web.routes import Routes
 from lab.web.watch import Watcher
 
@@ -44,7 +44,7 @@ class Answers:
         self.get: dict[str, Callable[[Question], Any]] = {
             "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "sequence": self.sequence,
             "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
-            "rerouted": self.rerouted, "why": self.why}
+            "rerouted": self.rerouted, "why": self.why, "explanation": self.explanation}
         self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}
 
     # -- objects that a request names ---------------------------------------------
@@ -223,6 +223,13 @@ class Answers:
             return {"lines": why.lines(self.watcher.source.evidence(), question.get("about", ""))}
         except ui.LabError as error:
             return {"lines": [], "error": str(error)}
+
+    def explanation(self, question: Question) -> Json:
+        """A section of docs/troubleshooting.md, by its anchor."""
+        found = explanations.find(_text(question, "section"))
+        if not found:
+            raise Refused("docs/troubleshooting.md has no such section")
+        return found
 
 
 def _qp_of(objects: Json, number: int) -> Json | None:

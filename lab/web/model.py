@@ -29,8 +29,8 @@ class Reading:
 @dataclasses.dataclass
 class Node:
     """id: GUID. kind: switch, guest, phantom, or host: a virtual machine that is no guest of this lab. level: number of
-    links to the nearest host. leaf: of a host, the switch under which it is folded. pod: of a tree with pods. x, y: of a
-    switch whose place on the map Graphviz has found."""
+    links to the nearest host. leaf: of a host, the switch under which it is folded. pod: of a tree with pods. x, y: of
+    a switch whose place on the map Graphviz has found."""
     id: str
     name: str
     kind: str

@@ -1,6 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The page of ./pib web in a browser: each test clicks or types, and looks at the page."""
 
+import itertools
+import math
+import struct
+import zlib
+
 import pytest
 
 from conftest import Tab, wait
@@ -47,6 +52,7 @@ def test_loads_move_on_the_links(tab, tree):
     tab.wait("pib.stage.painter.moving")
     tab.wait_text("#pane", "Busiest links")
     tab.wait_text("#pane", "leaf1[2] – node2[1]")
+    tab.wait_text("#pane", "VL 2")              # its colour is not the only sign
     picture = "document.getElementById('links').toDataURL()"
     first = tab.js(picture)
     wait(lambda: tab.js(picture) != first, "another picture")
@@ -319,6 +325,27 @@ def test_a_failed_request_is_in_the_time_line_and_leads_to_its_qp(tab):
     assert tab.js("pib.store.moment !== null")
 
 
+def test_the_words_of_why_lead_to_explanations(tab):
+    tab.click("#why")
+    tab.wait_text("#pane", "vm0 QP 0x41: RETRY_EXC")
+    assert "docs/" not in tab.text("#pane ol.events")
+    tab.click("#pane button.explain")
+    tab.heading("IBV_WC_RETRY_EXC_ERR")
+    tab.wait_text("#pane", "Causes: no answer after retry_cnt retries.")
+    tab.screenshot("test_an_explanation")
+    tab.click("#pane button", "Back")
+    tab.heading("What went wrong")
+
+
+def test_failures_of_a_guest_lead_to_explanations(tab):
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+    tab.click("#pane button.explain", "IBV_WC_RETRY_EXC_ERR")
+    tab.heading("IBV_WC_RETRY_EXC_ERR")
+    tab.click("#pane button", "Back")
+    tab.heading("Guest vm0")
+
+
 # -- time -----------------------------------------------------------------------------------
 
 def test_the_cursor_takes_the_map_back(tab, tree):
@@ -509,3 +536,41 @@ def test_states_differ_without_colours(tab):
             + `${one.querySelector('path')?.getAttribute('d')}`;
     })""")
     assert len(looks) == 5 and len(set(looks)) == 5
+
+
+def colours(picture: bytes) -> list[bytes]:
+    """The rows of a PNG as Chromium writes it: 8 bits, RGB or RGBA."""
+    chunks, at = {}, 8
+    while at < len(picture):
+        length, kind = struct.unpack_from(">I4s", picture, at)
+        chunks[kind] = chunks.get(kind, b"") + picture[at + 8:at + 8 + length]
+        at += length + 12
+    width, height, _depth, colour = struct.unpack_from(">IIBB", chunks[b"IHDR"])
+    step = {2: 3, 6: 4}[colour]
+    data, rows = zlib.decompress(chunks[b"IDAT"]), [bytes(width * step)]
+    for number in range(height):
+        begin = number * (width * step + 1)
+        row, above = bytearray(data[begin + 1:begin + 1 + width * step]), rows[-1]
+        for place, octet in enumerate(row):
+            left, corner = (row[place - step], above[place - step]) if place >= step else (0, 0)
+            up = above[place]
+            paeth = min((left, up, corner), key=lambda one, sum_=left + up - corner: abs(sum_ - one))
+            row[place] = (octet + (0, left, up, (left + up) // 2, paeth)[data[begin]]) & 0xff
+        rows.append(bytes(row))
+    return [bytes(octet for place, octet in enumerate(row) if place % step < 3) for row in rows[1:]]
+
+
+@pytest.mark.parametrize("kind", ["protanopia", "deuteranopia", "tritanopia"])
+def test_lanes_have_colours_that_differ_for_the_colour_blind(tab, tree, kind):
+    tree.fabric.rates.update({("leaf1", 2): 6e9, ("leaf1", 4): 6e9, ("leaf1", 6): 6e9})
+    tab.click("#legend summary")
+    tab.wait("pib.stage.painter.moving")
+    tab.driver.execute_cdp_cmd("Emulation.setEmulatedVisionDeficiency", {"type": kind})
+    try:
+        tab.screenshot(f"test_seen_with_{kind}")
+        legend = tab.driver.find_element("css selector", "#legend svg:has(rect)")
+        row = colours(legend.screenshot_as_png)[6]
+        lanes = [row[3 * x:3 * x + 3] for x in range(2, 48, 6)]
+        assert all(math.dist(one, other) > 40 for one, other in itertools.combinations(lanes, 2)), lanes
+    finally:
+        tab.driver.execute_cdp_cmd("Emulation.setEmulatedVisionDeficiency", {"type": "none"})

@@ -310,7 +310,9 @@ class Source:
         return self.found
 
     def evidence(self) -> Evidence:
-        return evidence.without_guests(self.controls())
+        found = evidence.without_guests(self.controls())
+        found.guests = self.found
+        return found
 
     def command(self, guest: str, words: list[str]) -> list[str]:
         """Guests have this machine's programs."""

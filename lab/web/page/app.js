@@ -41,8 +41,9 @@ function legend() {
     [line({stroke: colour("bad"), "stroke-dasharray": "2 5"}, draw("path", {d: "M20 2l8 8M20 10l8-8", fill: "none",
       stroke: colour("bad"), "stroke-width": 2})), "Down"],
     [line({stroke: colour("wire")}, draw("path", {d: "M24 0l6 11h-12z", fill: colour("mark")})), "faults are injected"],
-    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3].map((lane) => draw("rect", {
-      x: 1 + lane * 12, y: 1, width: 10, height: 10, fill: laneColour(lane)}))), "VL 0, 1, 2, 3"],
+    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3, 4, 5, 6, 7].map((lane) => draw("rect", {
+      x: lane * 6, y: 1, width: 5, height: 10, fill: laneColour(lane)}))),
+     "VL 0 to 7, which the overview and the label of a link name"],
     [make("span", {}, "★"), "subnet manager"]];
   element("legend-lines").append(...rows.flatMap(([sign, text]) => [make("dt", {}, sign), make("dd", {}, text)]));
 }

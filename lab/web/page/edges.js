@@ -102,6 +102,14 @@ export function mainLane(lanes) {
   return Number(Object.entries(lanes).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
 }
 
+/** The VLs of a load, the busiest first. A colour alone would not tell them to everybody. */
+export function lanesInWords(lanes) {
+  const all = Object.values(lanes).reduce((sum, rate) => sum + rate, 0);
+  const parts = Object.entries(lanes).filter(([, rate]) => rate > 0).sort(([, one], [, other]) => other - one);
+  return parts.length < 2 ? parts.map(([lane]) => `VL ${lane}`).join("")
+    : parts.map(([lane, rate]) => `VL ${lane} ${Math.round(100 * rate / all)} %`).join(", ");
+}
+
 /** A point of an edge, from 0 (begin) to 1 (end), and the direction there. */
 export function pointAt({points}, part) {
   const lengths = points.slice(1).map((point, number) => Math.hypot(point.x - points[number].x,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Numbers and times as text, and DOM elements from one call.
 
-const LANE_COLOURS = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b5a800", "#6b6b6b"];
+// They differ for the colour-blind, too.
+const LANE_COLOURS = ["#0072b2", "#e69f00", "#56b4e9", "#c2185b", "#ee6677", "#785ef0", "#1f3b99", "#8c510a"];
 
 /** The colour of a VL. */
 export function laneColour(lane) {

@@ -51,10 +51,16 @@ function objects(store, node, hca, pane) {
     make("h3", {}, "Last failures"),
     hca.failures.length ? table(["time", "QP or object", "failure"], [...hca.failures].reverse().slice(0, 50).map(
       (one) => [clock(one.at), one.kind === "completion" ? pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn})
-        : String(one.number), one.status ?? one.event])) : make("p", {class: "note"}, "None."),
+        : String(one.number), failure(one, pane)])) : make("p", {class: "note"}, "None."),
     hca.failures.length ? whyButton(store, node.guest) : null,
     make("h3", {}, "Counters"),
     table(["counter", "value"], Object.entries(hca.counters))];
+}
+
+/** Several changes of a port have their names in one text. */
+function failure(one, pane) {
+  const names = (one.status ?? one.event).split(/[^A-Z0-9_]+/).filter(Boolean);
+  return make("span", {}, names.flatMap((name) => [pane.explained(name.toLowerCase(), name), " "]));
 }
 
 function whyButton(store, about) {

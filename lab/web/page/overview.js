@@ -3,6 +3,7 @@
 // the balance of the routes.
 
 import {ask} from "./api.js";
+import {lanesInWords} from "./edges.js";
 import {byName, clock, count, draw, make, octets, table} from "./format.js";
 import {eventList, state} from "./label.js";
 
@@ -48,10 +49,12 @@ function busiest(store, pane) {
   if (!loads.length) {
     return [make("p", {class: "note"}, "No link carries traffic.")];
   }
-  return [make("h3", {}, "Busiest links"), table(["link", "there", "back", "load"], loads.map(([id, [out, back]]) => {
+  return [make("h3", {}, "Busiest links"), table(["link", "there", "back", "load", "VL"], loads.map(([id, load]) => {
+    const [out, back, , lanesOut, lanesBack] = load;
     const link = store.links.get(id);
     const share = link.capacity ? Math.max(out, back) / link.capacity : 0;
-    return [pane.to("link", id, store.linkName(link)), octets(out), octets(back), `${(share * 100).toFixed(1)} %`];
+    return [pane.to("link", id, store.linkName(link)), octets(out), octets(back), `${(share * 100).toFixed(1)} %`,
+            lanesInWords(out > back ? lanesOut : lanesBack)];
   }))];
 }
 
@@ -70,16 +73,33 @@ export const bundle = {
 export const why = {
   load: (store) => ask("why", store.chosen.about ? {about: store.chosen.about} : {}),
 
-  show: (store, {lines, error}) => [
+  show: (store, {lines, error}, pane) => [
     make("h2", {}, `What went wrong${store.chosen.about ? ` with ${store.chosen.about}` : ""}`),
     make("p", {class: "about"}, `As ./pib why ${store.chosen.about ?? ""} says it, newest last.`),
     error ? make("p", {class: "error", role: "alert"}, error) : null,
-    lines.length ? make("ol", {class: "events"}, lines.map((line) => make("li", {}, line)))
+    lines.length ? make("ol", {class: "events"}, lines.map((line) => whyLine(line, pane)))
       : error ? null : make("p", {class: "note"},
         "Nothing is wrong: no failure, no link that is down, no fault is recorded."),
-    make("p", {class: "note"}, "The names in brackets are sections of the documentation."),
     store.chosen.about ? make("button", {type: "button", onclick: () => store.choose("why", "", {about: ""})},
       "The whole fabric") : null].filter(Boolean),
+};
+
+/** A line of ./pib why ends with the place of its explanation. */
+function whyLine(line, pane) {
+  const [, text, section] = /^(.*\S)\s+\[[^\]#]*#([^\]]+)\]$/.exec(line) ?? [null, line, null];
+  return make("li", {}, text, section ? [" ", pane.explained(section)] : null);
+}
+
+export const explanation = {
+  load: (store) => ask("explanation", {section: store.chosen.id}),
+
+  show: (store, {title, lines}) => {
+    const {from} = store.chosen;
+    return [make("h2", {}, title), make("ul", {}, lines.map((line) => make("li", {}, line))),
+      make("p", {class: "note"}, "From docs/troubleshooting.md."),
+      make("button", {type: "button", "data-key": "back",
+                      onclick: () => store.choose(from.kind, from.id, from)}, "Back")];
+  },
 };
 
 export const comparison = {

@@ -3,12 +3,12 @@
 // server, again and again while the page is live; show() makes elements of the answer.
 
 import {make} from "./format.js";
-import {balance, bundle, comparison, overview, why} from "./overview.js";
+import {balance, bundle, comparison, explanation, overview, why} from "./overview.js";
 import {link} from "./link.js";
 import {host, qp} from "./hca.js";
 import {fabricSwitch} from "./switch.js";
 
-const VIEWS = {overview, bundle, comparison, why, balance, link, host, switch: fabricSwitch, qp};
+const VIEWS = {overview, bundle, comparison, explanation, why, balance, link, host, switch: fabricSwitch, qp};
 const AGAIN = new Set(["link", "host", "switch", "qp"]);        // views that are loaded again
 const BETWEEN_MS = 1000;
 
@@ -110,6 +110,14 @@ export class Pane {
         this.stage.show(id);
       }
     }}, text);
+  }
+
+  /** A button that explains a status, an event or another section of the documentation. */
+  explained(section, text = "Explain") {
+    const {store} = this;
+    return make("button", {
+      type: "button", class: "go explain", "data-key": `explain ${section}`, "aria-label": `Explain ${section}`,
+      onclick: () => store.choose("explanation", section, {from: store.chosen})}, text);
   }
 
   /** The form of a link stays while the link is shown, as a user may be filling it in. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The map: buttons for nodes above a canvas with links; zoom, drag, fold, choose by pointer or keyboard.
 
-import {condition, distance, edges} from "./edges.js";
+import {condition, distance, edges, lanesInWords} from "./edges.js";
 import {Folds, layout} from "./layout.js";
 import {byName, make, octets} from "./format.js";
 import {Painter} from "./paint.js";
@@ -363,7 +363,9 @@ export class Stage {
     const name = edge.links.length > 1 ? `${edge.links.length} links` : this.store.linkName(link);
     const from = edge.along.get(link.id) ? ["→", "←"] : ["←", "→"];
     return `${name}\n${now.state}${now.pulled ? ", cable pulled" : ""}${now.faults ? ", faults are injected" : ""}`
-      + `  ${edge.links.length > 1 ? "" : link.rate}\n${from[0]} ${octets(now.there)}   ${from[1]} ${octets(now.back)}`;
+      + `  ${edge.links.length > 1 ? "" : link.rate}`
+      + `\n${from[0]} ${octets(now.there)} ${lanesInWords(now.lanesThere)}`
+      + `\n${from[1]} ${octets(now.back)} ${lanesInWords(now.lanesBack)}`;
   }
 
   // -- keyboard

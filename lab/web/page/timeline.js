@@ -16,7 +16,7 @@ const KINDS = {
   event: ["k-qp", "M-4 -4 H4 V4 H-4 Z", 6], refused: ["k-qp", "M-5 -5 H-3 L5 3 V5 H3 L-5 -3 Z", 6],
   cut: ["k-qp", "M-6 -2 H-1 V2 H-6 Z M1 -2 H6 V2 H1 Z", 13], mended: ["k-qp", "M-6 -2 H6 V2 H-6 Z", 13],
 };
-const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["sm", "subnet manager"],
+const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["trap", "link error"], ["state", "port state"], ["sm", "subnet manager"], ["node", "node"],
                 ["cut", "connection cut"], ["mended", "way again"],
                 ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];

@@ -24,8 +24,8 @@ def fabric(name: str) -> model.Fabric:
         for port, (peer, far) in node.peers.items():
             end = simulated_fabric.guid(net.nodes[peer])
             name = f"{simulated_fabric.guid(node)}[{port}]"
-            made.links[name] = model.Link(name, simulated_fabric.guid(node), port, end, far, "Active", "LinkUp", "4X EDR",
-                                          1.0, 4096, 8, True, False, False)
+            made.links[name] = model.Link(name, simulated_fabric.guid(node), port, end, far, "Active", "LinkUp",
+                                          "4X EDR", 1.0, 4096, 8, True, False, False)
     return made
 
 

@@ -2,15 +2,18 @@
 // Socket addresses.
 #include "base/address.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <optional>
@@ -19,6 +22,9 @@ namespace pib::fabric {
 namespace {
 
 constexpr int kBacklog = 512;
+// Most bytes of a dot and a process id, with which a socket's name ends until it listens.
+constexpr std::size_t kSuffix = 8;
+constexpr std::size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 
 std::string system_error(const std::string& what) {
     return what + ": " + std::strerror(errno);
@@ -34,8 +40,8 @@ std::optional<sockaddr_un> unix_address(const std::string& path) {
     return address;
 }
 
-std::string bad_path(const std::string& path) {
-    return "socket path has to have 1 to 107 bytes: " + path;
+std::string bad_path(const std::string& path, std::size_t most = kMostPath) {
+    return "socket path has to have 1 to " + std::to_string(most) + " bytes: " + path;
 }
 
 bool somebody_listens(const sockaddr_un& address) {
@@ -67,11 +73,27 @@ std::expected<void, std::string> give_to_group(const std::string& path, const st
     return {};
 }
 
+// Makes a bound socket listen, and gives it its path. early: its path until then.
+std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& early,
+                                         const std::string& path, const SocketRules& rules) {
+    // The kernel refuses connections before listen().
+    if (const auto given = give_to_group(early, rules.group); !given) {
+        return given;
+    }
+    if (::chmod(early.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0 ||
+        ::renameat2(AT_FDCWD, early.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+        return std::unexpected(system_error(path));
+    }
+    return {};
+}
+
+// A client that waits for the path finds a socket that listens already.
 std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
                                                          const SocketRules& rules) {
-    const auto address = unix_address(path);
-    if (!address) {
-        return std::unexpected(bad_path(path));
+    const std::string early = path + "." + std::to_string(::getpid());
+    const auto address = unix_address(path), early_address = unix_address(early);
+    if (!address || !early_address || path.size() + kSuffix > kMostPath) {
+        return std::unexpected(bad_path(path, kMostPath - kSuffix));
     }
     if (is_socket(path)) {
         if (somebody_listens(*address)) {
@@ -79,18 +101,17 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
         }
         ::unlink(path.c_str());
     }
+    if (is_socket(early)) {
+        ::unlink(early.c_str());
+    }
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-    if (!fd ||
-        ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
+    if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*early_address),
+                      sizeof(*early_address)) != 0) {
         return std::unexpected(system_error(path));
     }
-    // The kernel refuses connections before listen().
-    if (const auto given = give_to_group(path, rules.group); !given) {
-        ::unlink(path.c_str());
-        return std::unexpected(given.error());
-    }
-    if (::chmod(path.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
-        return std::unexpected(system_error(path));
+    if (const auto published = publish(fd, early, path, rules); !published) {
+        ::unlink(early.c_str());
+        return std::unexpected(published.error());
     }
     ListeningSockets sockets;
     sockets.push_back(std::move(fd));

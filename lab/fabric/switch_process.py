@@ -49,7 +49,7 @@ class Switch:
         return self.directory / f"{self.name}.control"
 
     def answers(self) -> bool:
-        """Whether the switch takes connections. Its control socket exists a moment before that."""
+        """Whether the switch takes connections."""
         with socket.socket(socket.AF_UNIX) as probe:
             return probe.connect_ex(str(self.control)) == 0
 

@@ -62,7 +62,7 @@ const std::vector<Refused> kRefused = {
     {{"--listen", "unix:"}, kFails, "not an address (unix:PATH, tls:HOST:PORT, "},
     {{"--listen", "unix:/" + std::string(200, 'x')},
      kFails,
-     "socket path has to have 1 to 107 bytes"},
+     "socket path has to have 1 to 99 bytes"},
     {{"ctl", "status"}, kMissing, "--control is required"},
     {{"ctl", "--control", "/nowhere/control"}, kMissing, "A subcommand is required"},
     {{"cert", "switch", "/nowhere/ca", "leaf"}, kMissing, "--guid is required"},

@@ -3,10 +3,15 @@
 #include "base/address.h"
 
 #include <grp.h>
+#include <sys/inotify.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstdint>
 #include <filesystem>
+#include <fstream>
+#include <set>
 
 namespace pib::test {
 namespace {
@@ -26,6 +31,14 @@ struct Folder {
 std::string error_of(const std::string& text, const SocketRules& rules = {}) {
     const auto sockets = fabric::listen_on(*Address::parse(text), rules);
     return sockets ? "" : sockets.error();
+}
+
+std::set<std::string> names_in(const Folder& folder) {
+    std::set<std::string> names;
+    for (const auto& entry : std::filesystem::directory_iterator(folder.path)) {
+        names.insert(entry.path().filename());
+    }
+    return names;
 }
 
 }  // namespace
@@ -76,6 +89,42 @@ TEST_CASE("address: a socket whose group cannot be set is removed") {
         "unix:" + path, {.mode = 0660, .group = "no group is called that", .plain_tcp = false});
     CHECK(error.find("groupadd") != std::string::npos);
     CHECK_FALSE(std::filesystem::exists(path));
+}
+
+TEST_CASE("address: a path appears when its socket listens") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket";
+    const fabric::UniqueFd watch(::inotify_init1(IN_CLOEXEC));
+    REQUIRE(watch);
+    REQUIRE(::inotify_add_watch(watch.get(), folder.path.c_str(), IN_CREATE | IN_MOVED_TO) >= 0);
+    const auto sockets = fabric::listen_on(*Address::parse("unix:" + path));
+    REQUIRE(sockets);
+    alignas(inotify_event) char events[4096];
+    const ssize_t length = ::read(watch.get(), events, sizeof(events));
+    std::uint32_t seen = 0;
+    for (ssize_t at = 0; at < length;) {
+        const auto* event = reinterpret_cast<const inotify_event*>(events + at);
+        seen |= std::string(event->name) == "socket" ? event->mask : 0;
+        at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+    CHECK(seen == IN_MOVED_TO);
+    CHECK(fabric::connect_unix(path));
+    CHECK(names_in(folder) == std::set<std::string>{"socket"});
+}
+
+TEST_CASE("address: a path is taken over from a dead process alone") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket", text = "unix:" + path;
+    CHECK(error_of(text).empty());
+    const auto sockets = fabric::listen_on(*Address::parse(text));
+    REQUIRE(sockets);
+    CHECK(error_of(text) == "another process listens on " + path);
+    CHECK(fabric::connect_unix(path));
+    const std::string file = folder.path + "/file";
+    std::ofstream(file) << "words";
+    CHECK(error_of("unix:" + file) == file + ": File exists");
+    CHECK(names_in(folder) == std::set<std::string>{"file", "socket"});
+    CHECK(std::filesystem::file_size(file) == 5);
 }
 
 TEST_CASE("address: plain TCP beyond this host needs consent") {

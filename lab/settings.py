@@ -5,24 +5,25 @@ pib.toml is for a team to check in beside its program. Each mistake in it is ref
 """
 
 import argparse
+import contextlib
 import dataclasses
 import os
 import pathlib
 import re
 import tomllib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lab import ui
 from lab.build import kernel_module
 from lab.fabric import wanted
-from lab.guests import extra_packages, guest_kernel, image, vm
+from lab.guests import extra_packages, guest_kernel, hca_properties, image, vm
 from lab.hosts import place
 
 FILE = pathlib.Path("pib.toml")
 MOST_BYTES = 1 << 20
 HCA = "hca"                     # table of the HCAs' properties
-PROPERTY = re.compile(r"[a-z][a-z0-9-]*")
+KEY = r"""["']?([\w-]+)["']?"""  # TOML's keys as this file needs them
 NAME_OF = {int: "a number", bool: "true or false", str: "text", list: "a list of texts", pathlib.Path: "a path"}
 
 
@@ -92,26 +93,38 @@ OF_THIS_HOST = {"split": 1, "image": None, "share": None, "kernel": "debian", "k
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
 
+Where = dict[tuple[str, str], int]      # line of each key, by table and name
+
+
 @dataclasses.dataclass(frozen=True)
 class Project:
     """The checked contents of a file. hca: properties as -device takes them; "" if there are none."""
     file: pathlib.Path
     values: dict[str, Any]
     hca: str = ""
+    where: Where = dataclasses.field(default_factory=dict)
+
+    def place(self, names: Iterable[str]) -> str:
+        """Opens a message about settings with the file and the line of the last of them. "" if none is in the file."""
+        lines = [self.where.get(("", name), 1) for name in names if name in self.values]
+        return f"{self.file}:{max(lines)}: " if lines else ""
 
 
 # -- the file ----------------------------------------------------------------
 
-def _lines(text: str) -> dict[tuple[str, str], int]:
-    """Line of each key, by table and name. The file has been parsed: this only has to find what is there."""
-    found: dict[tuple[str, str], int] = {}
+def _lines(text: str) -> Where:
+    """The file has been parsed: this only has to find what is there. Its tables are [hca], hca = {…} or hca.ports."""
+    found: Where = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
-        if heading := re.match(r"\s*\[\s*([\w-]+)\s*\]", line):
+        if heading := re.match(rf"\s*\[\s*{KEY}\s*\]", line):
             table = heading[1]
             found.setdefault(("", table), number)
-        elif key := re.match(r"""\s*["']?([\w-]+)["']?\s*[=.]""", line):
+        elif key := re.match(rf"\s*{KEY}\s*(?:\.\s*{KEY}\s*)?=\s*(\{{?)", line):
             found.setdefault((table, key[1]), number)
+            inner: list[str] = re.findall(rf"[{{,]\s*{KEY}\s*=", line) if key[3] else [key[2] or ""]
+            for name in inner:
+                found.setdefault((key[1], name), number)
     return found
 
 
@@ -128,7 +141,7 @@ class _Reader:
 
     def __init__(self, file: pathlib.Path):
         self.file = file
-        self._where: dict[tuple[str, str], int] = {}
+        self._where: Where = {}
 
     def _refuse(self, key: tuple[str, str], reason: str) -> ui.LabError:
         return ui.LabError(f"{self.file}:{self._where.get(key, 1)}: {key[1]}: {reason}")
@@ -163,13 +176,11 @@ class _Reader:
         return value
 
     def _property(self, name: str, value: Any) -> str:
-        if not PROPERTY.fullmatch(name):
-            raise self._refuse((HCA, name), "this is no property of -device pib-hca")
-        if isinstance(value, bool):
-            value = "on" if value else "off"
-        if not isinstance(value, (int, str)) or not re.fullmatch(r"[\w.:/-]+", str(value)):
+        if not isinstance(value, (int, str)) or not re.fullmatch(r"[\w.:/-]+", hca_properties.word(value)):
             raise self._refuse((HCA, name), "expected a number, true, false or a word")
-        return f"{name}={value}"
+        if reason := hca_properties.wrong(name, value):
+            raise self._refuse((HCA, name), reason)
+        return f"{name}={hca_properties.word(value)}"
 
     def read(self) -> Project:
         data = self._parsed()
@@ -177,7 +188,7 @@ class _Reader:
         if not isinstance(hca, dict):
             raise self._refuse(("", HCA), f"expected a table of properties: [{HCA}]")
         return Project(self.file, {name: self._value(name, value) for name, value in data.items()},
-                       ",".join(self._property(name, value) for name, value in hca.items()))
+                       ",".join(self._property(name, value) for name, value in hca.items()), self._where)
 
 
 def read(file: pathlib.Path) -> Project:
@@ -221,37 +232,57 @@ def _project(options: argparse.Namespace) -> Project:
     return read(file)
 
 
-def _hosts(values: dict[str, Any]) -> tuple[place.Host, ...]:
-    """Those of connect, which have no place for some other settings."""
-    hosts = place.hosts(values["connect"])
-    if not hosts:
-        return hosts
-    if wrong := [name for name, plain in OF_THIS_HOST.items() if values[name] != plain]:
-        raise ui.LabError(f"guests on other hosts cannot have {wrong[0]}: leave out {wrong[0]} or connect")
-    if values["nodes"] < len(hosts):
-        raise ui.LabError(f"{len(hosts)} hosts want as many guests:  ./pib up -n {len(hosts)}")
-    return hosts
+def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """Names of settings that exclude each other, and the reason; ((), "") if all fit. chosen: those without
+    defaults."""
+    if values["split"] > 1 and not values["topology"]:
+        return ("split",), "split is a number of processes, and wants a topology to split"
+    if values["bare"] and values["driver"]:
+        return ("bare", "driver"), "bare guests have no driver: leave out bare or driver"
+    if chosen.get("kernel") and values["kernel-dir"]:
+        return ("kernel", "kernel-dir"), "guests have one kernel: leave out kernel or kernel-dir"
+    if values["image"] and (useless := [name for name in OF_OUR_IMAGE if chosen.get(name)]):
+        return ("image", useless[0]), ("an image of your own has its own kernel, driver and packages: leave out "
+                                       f"{useless[0]}, and install in the image what guests need")
+    hosts = len(values["connect"])
+    if hosts and (wrong := [name for name, plain in OF_THIS_HOST.items() if values[name] != plain]):
+        return ("connect", wrong[0]), f"guests on other hosts cannot have {wrong[0]}: leave out {wrong[0]} or connect"
+    if values["nodes"] < hosts:
+        return ("connect", "nodes"), f"{hosts} hosts want as many guests:  ./pib up -n {hosts}"
+    return (), ""
+
+
+@contextlib.contextmanager
+def _told_at(place: str) -> Iterator[None]:
+    """Refusals of the block open with this place."""
+    try:
+        yield
+    except ui.LabError as error:
+        raise ui.LabError(f"{place}{error}") from error
+
+
+def _driver(values: dict[str, Any]) -> pathlib.Path | None:
+    return None if values["bare"] else kernel_module.directory(values["driver"])
 
 
 def settle(options: argparse.Namespace) -> wanted.Wanted:
     """The guests that options and file ask for. Kernel and release are chosen for all that this command does."""
-    project = _project(options)
-    chosen = project.values | _given(options)
+    project, given = _project(options), _given(options)
+    chosen = project.values | given
     values = {name: setting.default() for name, setting in SETTINGS.items()} | chosen
-    if values["split"] > 1 and not values["topology"]:
-        raise ui.LabError("split is a number of processes, and wants a topology to split")
-    if values["bare"] and values["driver"]:
-        raise ui.LabError("bare guests have no driver: leave out bare or driver")
-    if chosen.get("kernel") and values["kernel-dir"]:
-        raise ui.LabError("guests have one kernel: leave out kernel or kernel-dir")
-    if values["image"] and (useless := [name for name in OF_OUR_IMAGE if chosen.get(name)]):
-        raise ui.LabError(f"an image of your own has its own kernel, driver and packages: leave out {useless[0]}, and "
-                          "install in the image what guests need")
-    hosts = _hosts(values)
-    if values["kernel-dir"]:
-        guest_kernel.choose_tree(values["kernel-dir"])
-    else:
-        guest_kernel.choose(values["kernel"])
+    names, reason = _conflict(values, chosen)
+
+    def place_of(*names: str) -> str:
+        return project.place(name for name in names if name not in given)
+    if reason:
+        raise ui.LabError(place_of(*names) + reason)
+    with _told_at(place_of("kernel-dir")):
+        if values["kernel-dir"]:
+            guest_kernel.choose_tree(values["kernel-dir"])
+        else:
+            guest_kernel.choose(values["kernel"])
+    with _told_at(place_of("driver")):
+        driver = _driver(values)
     image.choose(values["guest"])
     hca = options.hca_options if options.hca_options is not None else project.hca
     share, own = values["share"], values["image"]
@@ -259,8 +290,8 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
                          vm.Size(values["memory"], values["cpus"], values["iommu"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None,
-                         driver=None if values["bare"] else kernel_module.directory(values["driver"]),
-                         image_file=own.resolve() if own else None, hosts=hosts)
+                         driver=driver, image_file=own.resolve() if own else None,
+                         hosts=place.hosts(values["connect"]))
 
 
 def add_options(command: argparse.ArgumentParser) -> None:

@@ -4,14 +4,19 @@
 import argparse
 import os
 import pathlib
+import re
 import stat
+import sys
 
 import pytest
 
 from checkouts import pib
-from lab import settings, ui
+from lab import paths, settings, ui
 from lab.fabric import topology_kinds
-from lab.guests import guest_kernel, image, vm
+from lab.guests import guest_kernel, hca_properties, image, vm
+
+sys.path.insert(0, str(paths.ROOT / "packaging"))
+import manpage  # noqa: E402  pylint: disable=wrong-import-position
 
 WHOLE = """# the fabric of our tests
 nodes = 4
@@ -129,12 +134,60 @@ def test_options_win_over_the_file():
     ("packages = ['a,b']", "'a,b' is not the name of a package"), ("split = 2", "split is a number of processes"),
     ("hca = 3", "pib.toml:1: hca: expected a table"), ("[hca]\n\nports = [1]", "pib.toml:3: ports: expected a number"),
     ("[hca]\nlink-speed = 'a,b'", "pib.toml:2: link-speed: expected a number"),
-    ("[hca]\n'Ports' = 1", "pib.toml:2: Ports: this is no property"), ("[nodes]\na = 1", "toml:1: nodes: expected a"),
+    ("[hca]\n'Ports' = 1", "pib.toml:2: Ports: -device pib-hca has no such property. Properties: ports, "),
+    ("[nodes]\na = 1", "toml:1: nodes: expected a"),
+    ("[hca]\nmtu = 4096\nlink-sped = 'hdr'", "pib.toml:3: link-sped: -device pib-hca has no such property"),
+    ("[hca]\nlink-speed = 'xdr'", "pib.toml:2: link-speed: xdr: expected one of sdr, ddr, "),
+    ("[hca]\nports = 5", "pib.toml:2: ports: 5: expected 1 to 4"), ("[hca]\nports = true", "ports: on: expected 1"),
+    ("[hca]\ninject = 2", "pib.toml:2: inject: expected true or false"),
+    ("[hca]\nfabric = 'unix:/x'", "pib.toml:2: fabric: the lab sets it for each guest"),
+    ("nodes = 2\nhca = { mtu = 4096, ports = 9 }", "pib.toml:2: ports: 9: expected 1 to 4"),
+    ("nodes = 2\n\nhca.ports = 9", "pib.toml:3: ports: 9: expected 1 to 4"),
+    ("nodes = 2\nsplit = 2", "pib.toml:2: split is a number of processes"),
+    ("nodes = 2\nbare = true\n\ndriver = '.'", "pib.toml:4: bare guests have no driver"),
+    ("kernel = 'debian'\nkernel-dir = '.'", "pib.toml:2: guests have one kernel"),
+    ("nodes = 2\nkernel-dir = '.'", "pib.toml:2: .*no kernel tree that has been built"),
+    ("nodes = 2\nimage = 'pib.toml'\npackages = ['fio']", "pib.toml:3: an image of your own has .*leave out packages"),
+    ("connect = ['qemu:///system']\niommu = true", "pib.toml:2: guests on other hosts cannot have iommu"),
+    ("nodes = 1\nconnect = ['qemu+ssh://a/system', 'qemu+ssh://b/system']", "pib.toml:2: 2 hosts want as many guests"),
     ("nodes.a = 1", "pib.toml:1: nodes: expected a number"), ("x = '" + "x" * (1 << 20), "no project file")])
 def test_a_mistake_in_the_file_is_refused_with_line_and_reason(text, said):
     write(text)
     with pytest.raises(ui.LabError, match=said):
         settled()
+
+
+def test_a_mistake_of_the_command_line_is_not_put_down_to_the_file():
+    write("bare = true\n")
+    with pytest.raises(ui.LabError, match="^pib.toml:1: bare guests have no driver"):
+        settled("--driver", ".")
+    write("nodes = 2\n")
+    with pytest.raises(ui.LabError, match="^split is a number of processes"):
+        settled("--split", "2")
+
+
+def test_properties_are_those_of_the_device():
+    """Names, words and limits in the source of the device."""
+    source = manpage.GLUE.read_text()
+    assert {*hca_properties.NAMES, *hca_properties.OF_THE_LAB} == set(manpage.properties())
+    assert set(hca_properties.SWITCHES) == set(re.findall(r'PROP_BOOL\("([\w-]+)"', source)) - {"plain-tcp"}
+    tables = {name: tuple(re.findall(r'\{"(\w+)"', body)) for name, body in re.findall(
+        r"PibHcaChoice (pib_hca_\w+_choices)\[\] = \{(.*?)\n\};", source, re.DOTALL)}
+    used = dict(re.findall(r'pib_hca_choose(?:_number)?\(\s*(pib_hca_\w+), "([\w-]+)"', source))
+    assert hca_properties.CHOICES == {used[table]: words for table, words in tables.items()}
+    limits = "".join((paths.ROOT / file).read_text() for file in ("qemu-hw/glue/pib_hca_glue.h",
+                                                                  "hw-interface/pib_hca_regs.h"))
+    for name, constant in (("ports", "PIB_HCA_GLUE_PORTS"), ("vectors", "PIB_HCA_MAX_VECTORS")):
+        assert hca_properties.RANGES[name] == (1, int(re.search(rf"#define {constant} (\d+)", limits)[1]))
+    assert f'"trace-entries=%u: expected 0 to {hca_properties.RANGES["trace-entries"][1]}"' in source
+
+
+@pytest.mark.parametrize("text, made", [("strict = true", "strict=on"), ("mtu = 256", "mtu=256"),
+                                        ("link-speed = 'HDR'", "link-speed=HDR"), ("inject = 'on'", "inject=on"),
+                                        ("device-memory = '2M'", "device-memory=2M"), ("poll-us = 0", "poll-us=0")])
+def test_values_of_properties(text, made):
+    write(f"[hca]\n{text}\n")
+    assert settled().hca_options == made
 
 
 @pytest.mark.parametrize("word, option", [("package", "fio"), ("kernel", "debian"), ("guest", "bookworm"),

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The properties of -device pib-hca that a project file sets, with the values that the device accepts. A test holds
+them against the device's source, which an installed lab does not have."""
+
+Value = int | bool | str
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "link-width": ("1x", "4x", "8x", "12x"),
+    "link-speed": ("sdr", "ddr", "qdr", "fdr", "edr", "hdr", "ndr"),
+    "mtu": ("256", "512", "1024", "2048", "4096"),
+    "vls": ("1", "2", "4", "8", "15"),
+    "qpn-reuse": ("round", "lowest", "random"),
+    "strict": ("off", "on", "fatal"),
+    "doorbells": ("auto", "inline", "eventfd"),
+}
+RANGES = {"ports": (1, 4), "vectors": (1, 64), "trace-entries": (0, 65536), "poll-us": (0, 2**32 - 1)}
+SWITCHES = ("trace-registers", "trace-dma", "trace-interrupts", "inject", "poison-wc", "shuffle-srq", "warnings",
+            "shared-memory", "bursts", "peer-copy")
+# The device itself judges their values.
+TEXTS = ("node-description", "device-memory")
+# The lab sets the link and the GUIDs of each guest, whose values differ.
+OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid")
+NAMES = (*RANGES, *CHOICES, *SWITCHES, *TEXTS)
+
+
+def word(value: Value) -> str:
+    """The value as QEMU's command line has it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    return str(value)
+
+
+def wrong(name: str, value: Value) -> str:
+    """Says what is wrong; "" if nothing."""
+    if name in OF_THE_LAB:
+        return "the lab sets it for each guest"
+    if name not in NAMES:
+        return f"-device pib-hca has no such property. Properties: {', '.join(NAMES)}"
+    if name in SWITCHES:
+        return "" if word(value) in ("on", "off") else "expected true or false"
+    if name in CHOICES:
+        return "" if word(value).lower() in CHOICES[name] else f"{word(value)}: expected one of " \
+                                                               f"{', '.join(CHOICES[name])}"
+    if name in RANGES:
+        least, most = RANGES[name]
+        fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
+        return "" if fits else f"{word(value)}: expected {least} to {most}"
+    return ""

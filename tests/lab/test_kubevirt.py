@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The manifests for KubeVirt: names agree, and the hook's script makes the domain of ./pib libvirt-xml."""
+"""The manifests for KubeVirt: their fields are those of the published APIs, names agree, and the hook's script makes
+the domain of ./pib libvirt-xml."""
 
 import json
 import pathlib
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -20,6 +22,52 @@ FABRIC = "tcp:pib-switch:7471"
 DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>default_pib-1</name>
 <devices><emulator>/usr/libexec/qemu-kvm</emulator></devices>{}</domain>"""
 LINE = '<qemu:commandline><qemu:arg value="-before"/><qemu:env name="A" value="b"/></qemu:commandline>'
+
+# Fields of the APIs that the manifests use, by the path of the object that has them: kubevirt.io/v1 and hookSidecars of
+# KubeVirt 1.9, v1 and apps/v1 of Kubernetes. [] stands for the elements of a list.
+META = {"metadata": {"name"}}
+POD = "spec.template.spec"
+APIS = {
+    ("kubevirt.io/v1", "VirtualMachine"): {
+        "": {"metadata", "spec"}, **META, "spec": {"runStrategy", "template"}, "spec.template": {"metadata", "spec"},
+        "spec.template.metadata": {"annotations"}, POD: {"domain", "volumes"},
+        f"{POD}.domain": {"machine", "memory", "devices", "cpu"}, f"{POD}.domain.machine": {"type"},
+        f"{POD}.domain.memory": {"guest"}, f"{POD}.domain.devices": {"disks", "interfaces"},
+        f"{POD}.domain.devices.disks[]": {"name", "disk"}, f"{POD}.domain.devices.disks[].disk": {"bus"},
+        f"{POD}.volumes[]": {"name", "persistentVolumeClaim"},
+        f"{POD}.volumes[].persistentVolumeClaim": {"claimName"}},
+    ("v1", "ConfigMap"): {"": {"metadata", "data"}, **META},
+    ("v1", "Service"): {"": {"metadata", "spec"}, **META, "spec": {"selector", "ports"},
+                        "spec.ports[]": {"name", "port", "targetPort", "protocol"}},
+    ("apps/v1", "Deployment"): {
+        "": {"metadata", "spec"}, **META, "spec": {"replicas", "strategy", "selector", "template"},
+        "spec.strategy": {"type"}, "spec.selector": {"matchLabels"}, "spec.template": {"metadata", "spec"},
+        "spec.template.metadata": {"labels"},
+        POD: {"automountServiceAccountToken", "securityContext", "containers", "volumes"},
+        f"{POD}.securityContext": {"fsGroup"},
+        f"{POD}.containers[]": {"name", "image", "command", "ports", "securityContext", "volumeMounts"},
+        f"{POD}.containers[].ports[]": {"name", "containerPort"},
+        f"{POD}.containers[].securityContext": {"allowPrivilegeEscalation", "readOnlyRootFilesystem", "runAsNonRoot",
+                                                "runAsUser", "capabilities"},
+        f"{POD}.containers[].securityContext.capabilities": {"drop"},
+        f"{POD}.containers[].volumeMounts[]": {"name", "mountPath", "readOnly"},
+        f"{POD}.volumes[]": {"name", "secret", "emptyDir"},
+        f"{POD}.volumes[].secret": {"secretName", "defaultMode"}, f"{POD}.volumes[].emptyDir": set()}}
+SIDECAR = {"": {"args", "image", "configMap", "pvc"}, "configMap": {"name", "key", "hookPath"},
+           "pvc": {"name", "volumePath", "sharedComputePath"}}
+# Objects whose keys are the user's.
+FREE = re.compile(r"\.(annotations|labels|matchLabels|selector|data)$")
+
+
+def unknown(value, fields: dict[str, set[str]], path: str = "") -> list[str]:
+    """Paths of fields that the API does not have."""
+    if isinstance(value, list):
+        return [name for element in value for name in unknown(element, fields, f"{path}[]")]
+    if not isinstance(value, dict) or (FREE.search(f".{path}") and path not in fields):
+        return []
+    known = fields.get(path, set())
+    inner = [name for key, one in value.items() for name in unknown(one, fields, f"{path}.{key}".lstrip("."))]
+    return [f"{path}.{key}" for key in value if key not in known] + inner
 
 
 def manifests(name: str) -> list[dict]:
@@ -48,6 +96,23 @@ def test_the_hook_adds_the_hca_of_a_number(tmp_path, number, line):
             } <= set(words[5].split(","))
     env = {element.get("name"): element.get("value") for element in made.iterfind(f"{QEMU}env")}
     assert env == {"LD_PRELOAD": "/var/run/pib-hca/pib-hca.so"} | ({"A": "b"} if line else {})
+
+
+def test_the_fields_are_those_of_the_apis():
+    for file in sorted(FOLDER.glob("*.yaml")):
+        for manifest in manifests(file.name):
+            fields = APIS[manifest.pop("apiVersion"), manifest.pop("kind")]
+            assert unknown(manifest, fields) == [], file.name
+    annotations = manifests("vm.yaml")[0]["spec"]["template"]["metadata"]["annotations"]
+    for sidecar in json.loads(annotations["hooks.kubevirt.io/hookSidecars"]):
+        assert unknown(sidecar, SIDECAR) == [] and sidecar["args"] == ["--version", "v1alpha2"]
+
+
+def test_an_unknown_field_is_noticed():
+    machine = manifests("vm.yaml")[0]
+    machine["spec"]["template"]["spec"]["domain"]["machine"]["typ"] = "q35"
+    del machine["apiVersion"], machine["kind"]
+    assert unknown(machine, APIS["kubevirt.io/v1", "VirtualMachine"]) == ["spec.template.spec.domain.machine.typ"]
 
 
 def test_names_in_the_manifests_agree(tmp_path):

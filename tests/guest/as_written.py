@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Commands of documents, as they stand there, for a lab beside that of the user."""
+import os
+import re
+import subprocess
+
+from lab import paths
+
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
+LIMIT_S = 900
+PIB = """#!/usr/bin/env -S /usr/bin/python3 -B
+import pathlib
+import sys
+sys.path.insert(0, {root!r})
+from lab import paths
+paths.RUN, paths.PROGRAM = paths.RUN / {lab!r}, __file__
+from lab import __main__
+sys.exit(__main__.main())
+"""
+
+
+def make_program(directory, lab):
+    """./pib in this directory, for the lab of this name."""
+    program = directory / "pib"
+    program.write_text(PIB.format(root=str(paths.ROOT), lab=lab))
+    program.chmod(0o755)
+    return program
+
+
+def blocks(document):
+    """Kind and text of each."""
+    return BLOCK.findall((paths.ROOT / document).read_text())
+
+
+def block(document, begin):
+    return next(body for _, body in blocks(document) if body.startswith(begin))
+
+
+def start(directory, script, **options):
+    """A bash that runs the script in this directory, and ends at the first failure."""
+    return subprocess.Popen(["bash", "-euo", "pipefail", "-c", script], cwd=directory, stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env={**os.environ, "PIB_DEPS": "skip"},
+                            **options)
+
+
+def run(directory, script):
+    """All that it prints."""
+    done = start(directory, script)
+    said = done.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
+    assert done.returncode == 0, said
+    return said
+
+
+def pattern(wanted):
+    """… stands for any text."""
+    return ".*".join(re.escape(part) for part in re.split(r"…\n?", wanted.rstrip("\n")))

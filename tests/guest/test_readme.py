@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The commands of the README, as they stand there."""
+import re
+import subprocess
+
+import pytest
+
+import as_written
+from lab.fabric import cluster
+from rdma import wait_until
+
+README = "README.md"
+LAB = "test-readme"
+TERMINALS = ("./pib exec vm0 -- ib_write_bw", "./pib exec vm0 -- rping")
+
+
+@pytest.fixture(name="home")
+def _home(tmp_path):
+    """A directory with ./pib, whose lab ends with the test."""
+    program = as_written.make_program(tmp_path, LAB)
+    yield tmp_path
+    subprocess.run([program, "down"], check=True, timeout=as_written.LIMIT_S)
+
+
+@pytest.mark.parametrize("begin", TERMINALS)
+def test_programs_in_two_terminals(lab, tmp_path, begin):
+    """The second terminal waits until the first one's program listens."""
+    as_written.make_program(tmp_path, lab.directory.name)
+    first, second = as_written.block(README, begin).splitlines()
+    server = as_written.start(tmp_path, first)
+
+    def connected():
+        assert server.poll() is None, server.stdout.read()
+        client = as_written.start(tmp_path, second)
+        said.append(client.communicate(timeout=as_written.LIMIT_S)[0].decode())
+        return client.returncode == 0
+    said = []
+    wait_until(connected, second)
+    heard = server.communicate(timeout=as_written.LIMIT_S)[0].decode()
+    assert server.returncode == 0, heard
+    assert "BW average" in said[-1] or "ping data: rdma-ping-9: " in said[-1], said
+
+
+def form(table):
+    """Its lines, with 9 for each number and one space for several."""
+    return [" ".join(re.sub(r"[\d.]+", "9", line).split()) for line in table.splitlines()]
+
+
+@pytest.mark.nightly
+def test_up_prints_what_the_readme_shows(home):
+    command = as_written.block(README, "./pib up  ").splitlines()[0]
+    shown = form(as_written.block(README, "node  HCA"))
+    assert form(as_written.run(home, f"{command} 2>/dev/null")) == shown
+
+
+@pytest.mark.nightly
+def test_the_first_steps(home):
+    script = as_written.block(README, "./pib up -n 4")
+    said = as_written.run(home, script.replace("./pib down", "./pib status\n./pib down"))
+    assert said.count("ACTIVE") == 8 and all(f'"vm{number} ' in said for number in range(4)), said
+    assert not cluster.Cluster(home / LAB).running()

@@ -125,7 +125,21 @@ class Causes:
         if found:
             link, outage = found[0]
             return self.outage(link, outage), [link]
-        return self._peer_now(target, source, entry) or self._dropped(links), []
+        return self._beside(source, target, entry) or (
+            self._peer_now(target, source, entry) or self._dropped(links), [])
+
+    def _beside(self, source: HcaPort, target: HcaPort | None, entry: Json) -> tuple[str, list[Link]] | None:
+        """The last outage on another shortest path, if the peer's state tells nothing: the subnet manager leads packets
+        around a link that is down, and a program whose connection has failed ends, with the peer's QP."""
+        if not target:
+            return None
+        if entry["dest_qpn"] in self.qps(target.guest) and self._peer_now(target, source, entry):
+            return None
+        found = self._outages(self.wiring.shortest(source.guest, target.guest), entry)
+        link, outage = next((one for one in found if one[1].down), (None, None))
+        if not link or not outage:
+            return None
+        return f"{self.outage(link, outage)}; its packets may have passed there, which they do not now", [link]
 
     def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
         """Latest first."""

@@ -311,7 +311,7 @@ class Source:
 
     def evidence(self) -> Evidence:
         found = evidence.without_guests(self.controls())
-        found.guests = self.found
+        found.guests = {name: guest for name, guest in self.found.items() if guest}
         return found
 
     def command(self, guest: str, words: list[str]) -> list[str]:

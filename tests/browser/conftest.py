@@ -155,9 +155,7 @@ class Shown:
         self.fabric = simulated_fabric.Fabric(net, {near: "vm0", far: "vm1"})
         self.process = simulated_fabric.Process(directory / "control", self.fabric)
         qps = [simulated_fabric.qp(number, self.fabric.lids[far], number + 16) for number in (0x41, 0x42)]
-        failure = {"kind": "completion", "at": time.time(), "qpn": 0x41, "queue": "send",
-                   "status": "IBV_WC_RETRY_EXC_ERR", "counter": 13, "vendor_err": 0, "port": 1,
-                   "dlid": self.fabric.lids[far], "dest_qpn": 0x51, "timeout": 14, "retry_cnt": 7, "rnr_retry": 7}
+        failure = simulated_fabric.failure(time.time(), self.fabric.lids[far])
         self.source = simulated_fabric.Source(self.process, {
             "vm0": simulated_fabric.guest(net, self.fabric, near, qps, [failure]),
             "vm1": simulated_fabric.guest(net, self.fabric, far, [

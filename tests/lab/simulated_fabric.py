@@ -337,6 +337,13 @@ def qp(number: int, dlid: int, dest: int) -> dict[str, Any]:
             "responder": {"expected_psn": 0x2f0, "msn": 12}}
 
 
+def failure(at: float, dlid: int) -> dict[str, Any]:
+    """Of QP 0x41, connected to QP 0x51, as an entry of a device's journal."""
+    return {"kind": "completion", "at": at, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR",
+            "counter": 13, "vendor_err": 0, "port": 1, "dlid": dlid, "dest_qpn": 0x51, "timeout": 14, "retry_cnt": 7,
+            "rnr_retry": 7}
+
+
 def guest(net: topology.Net, fabric: Fabric, node: str, qps: list[dict[str, Any]],
           failures: list[dict[str, Any]] | None = None) -> dict[str, Any]:
     port = {"port": 1, "guid": f"0x{net.nodes[node].port_guid(1):016x}", "lid": fabric.lids[node], "lmc": 0,

@@ -43,7 +43,7 @@ function legend() {
     [line({stroke: colour("wire")}, draw("path", {d: "M24 0l6 11h-12z", fill: colour("mark")})), "faults are injected"],
     [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3, 4, 5, 6, 7].map((lane) => draw("rect", {
       x: lane * 6, y: 1, width: 5, height: 10, fill: laneColour(lane)}))),
-     "VL 0 to 7, which the overview and the label of a link name"],
+     "VL 0 to 7, which the overview and the label of a link name; VL 15 (management) as VL 7"],
     [make("span", {}, "★"), "subnet manager"]];
   element("legend-lines").append(...rows.flatMap(([sign, text]) => [make("dt", {}, sign), make("dd", {}, text)]));
 }

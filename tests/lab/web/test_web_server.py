@@ -119,7 +119,7 @@ def simulated_tree(tmp_path_factory):
 @pytest.fixture(name="web", scope="module")
 def server_of_the_tree(tree):
     net, fabric = tree.fabric.net, tree.fabric
-    failure = {"kind": "completion", "at": time.time(), "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"}
+    failure = simulated_fabric.failure(time.time(), fabric.lids["node16"])
     guests = {"vm0": simulated_fabric.guest(net, fabric, "node1", [
                   simulated_fabric.qp(0x41, fabric.lids["node16"], 0x51)], [failure]),
               "vm1": simulated_fabric.guest(net, fabric, "node16", [
@@ -386,7 +386,8 @@ def test_routes_balance_moments_and_words(web, page):
     now = page.ask("moment", at=time.time())
     assert now["links"][link]["state"] == "Active"
     assert page.ask("compare", begin=now["at"], end=now["at"])["links"] == {}
-    assert isinstance(page.ask("why")["lines"], list) and "no node" in page.ask("why", about="vm77")["error"]
+    assert any("vm0 QP 0x41: RETRY_EXC_ERR, because" in line for line in page.ask("why")["lines"])
+    assert "no node" in page.ask("why", about="vm77")["error"]
 
 
 def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):

@@ -338,7 +338,7 @@ def qp(number: int, dlid: int, dest: int) -> dict[str, Any]:
 
 
 def failure(at: float, dlid: int) -> dict[str, Any]:
-    """Of QP 0x41, connected to QP 0x51, as an entry of a device's journal."""
+    """An entry of a device's journal: QP 0x41, connected to QP 0x51, gets no answer."""
     return {"kind": "completion", "at": at, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR",
             "counter": 13, "vendor_err": 0, "port": 1, "dlid": dlid, "dest_qpn": 0x51, "timeout": 14, "retry_cnt": 7,
             "rnr_retry": 7}

@@ -135,8 +135,8 @@ def test_a_cable_from_which_the_tables_have_led_away_may_be_the_cause(seen, peer
     if peer_ends:
         seen.guests["vm0"]["hcas"][0]["objects"]["qps"]["entries"].clear()
     said = only(why.lines(seen), "RETRY_EXC_ERR")
-    assert ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets may have passed "
-            "there, which they do not now; local ACK timeout") in said
+    assert ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets may have "
+            "passed there, which they do not now; local ACK timeout") in said
     assert said in why.lines(seen, "leaf2[2]") and said in why.lines(seen, "vm1:0x41")
 
 

@@ -236,9 +236,13 @@ def test_a_switch_shows_ports_and_tables(tab, tree):
     tab.heading("Link leaf3[5]")
 
 
-def test_a_qp_shows_its_way_through_the_fabric(tab):
+def open_guest(tab):
     tab.click(tab.node("vm0"))
     tab.heading("Guest vm0")
+
+
+def test_a_qp_shows_its_way_through_the_fabric(tab):
+    open_guest(tab)
     tab.wait_text("#pane", "Queue pairs, 2")
     text = " ".join(tab.text("#pane").split())
     assert "60 of 256" in text and text.count("0x100 … 0x10a 10 61 5 of 7") == 2
@@ -254,8 +258,7 @@ def test_a_qp_shows_its_way_through_the_fabric(tab):
 
 
 def test_a_qp_shows_the_wqes_and_cqes_of_both_ends(tab):
-    tab.click(tab.node("vm0"))
-    tab.heading("Guest vm0")
+    open_guest(tab)
     tab.click("#pane button.go", "0x41")
     tab.wait_text("#pane", "Work requests of vm0 0x41")
     tab.wait_text("#pane", "Work requests of vm1 0x51")
@@ -272,8 +275,7 @@ def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
         (100.0, packet(near, far, 0x51, 0, 7)), (100.0001, packet(near, far, 0x51, 2, 8)),
         (100.0002, packet(far, near, 0x41, 17, 7, bytes([0x60, 0, 0, 3]))), (100.0004, packet(near, far, 0x51, 2, 8)),
         (100.0005, packet(far, near, 0x41, 17, 8, bytes([0x0A, 0, 0, 4])))]
-    tab.click(tab.node("vm0"))
-    tab.heading("Guest vm0")
+    open_guest(tab)
     tab.click("#pane button.go", "0x41")
     tab.heading("QP 0x41 of vm0")
     tab.click("#pane button", "Record packets")
@@ -284,8 +286,7 @@ def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
 
 
 def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
-    tab.click(tab.node("vm0"))
-    tab.heading("Guest vm0")
+    open_guest(tab)
     tab.click("#pane button.go", "0x41")
     tab.heading("QP 0x41 of vm0")
     hop = tab.wait("[...pib.store.path.there.keys()][1]")
@@ -338,8 +339,7 @@ def test_the_words_of_why_lead_to_explanations(tab):
 
 
 def test_failures_of_a_guest_lead_to_explanations(tab):
-    tab.click(tab.node("vm0"))
-    tab.heading("Guest vm0")
+    open_guest(tab)
     tab.click("#pane button.explain", "IBV_WC_RETRY_EXC_ERR")
     tab.heading("IBV_WC_RETRY_EXC_ERR")
     tab.click("#pane button", "Back")

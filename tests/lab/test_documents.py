@@ -180,7 +180,7 @@ def test_the_device_is_configured_as_the_guide_says(tmp_path):
     subprocess.run(["meson", "setup", tmp_path / "build"], cwd=paths.ROOT, check=True)
     said = subprocess.run(["meson", "introspect", "--targets", tmp_path / "build"], check=True, text=True,
                           capture_output=True).stdout
-    assert '"libpib-hca.so"' in said or "libpib-hca.so" in said
+    assert "libpib-hca.so" in said
 
 
 def test_the_domains_device_is_found_as_the_guide_says(tmp_path):

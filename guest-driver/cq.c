@@ -64,11 +64,29 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 							   IB_WC_SEND;
 }
 
+/*
+ * The QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for it. A device
+ * may name any other QP, which may be going away.
+ */
+static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
+{
+	struct xarray *qps = &to_pdev(cq->ibcq.device)->qps;
+	struct pib_hca_qp *qp;
+
+	xa_lock(qps); /* a QP in the array is not freed */
+	qp = xa_load(qps, qpn);
+	if (qp && (!READ_ONCE(qp->completes) ||
+		   (qp->ibqp.send_cq != &cq->ibcq && qp->ibqp.recv_cq != &cq->ibcq)))
+		qp = NULL;
+	xa_unlock(qps);
+	return qp;
+}
+
 /* NULL for a QP that has been destroyed: its last completions are dropped. */
 static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
-		cq->last_qp = xa_load(&to_pdev(cq->ibcq.device)->qps, qpn);
+		cq->last_qp = pib_hca_find_qp(cq, qpn);
 	return cq->last_qp;
 }
 
@@ -89,10 +107,8 @@ static bool pib_hca_retire_cqe(struct pib_hca_qp *qp, const struct pib_hca_cqe *
 	struct pib_hca_wq *wq;
 
 	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
-		if (!qp->ibqp.srq)
-			return false;
-		*wr_id = pib_hca_srq_retire(to_psrq(qp->ibqp.srq), counter);
-		return true;
+		return qp->ibqp.srq &&
+		       pib_hca_srq_retire(to_psrq(qp->ibqp.srq), counter, wr_id);
 	}
 	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
 	if (!wq->depth || !wq->wr_ids)
@@ -318,6 +334,7 @@ void pib_hca_cq_add_qp(struct pib_hca_qp *qp)
 	pib_hca_lock_cqs(send_cq, recv_cq);
 	list_add_tail(&qp->send_entry, &send_cq->send_qps);
 	list_add_tail(&qp->recv_entry, &recv_cq->recv_qps);
+	WRITE_ONCE(qp->completes, true);
 	pib_hca_unlock_cqs(send_cq, recv_cq);
 }
 
@@ -327,6 +344,7 @@ void pib_hca_cq_remove_qp(struct pib_hca_qp *qp)
 	struct pib_hca_cq *recv_cq = to_pcq(qp->ibqp.recv_cq);
 
 	pib_hca_lock_cqs(send_cq, recv_cq);
+	WRITE_ONCE(qp->completes, false);
 	list_del(&qp->send_entry);
 	list_del(&qp->recv_entry);
 	pib_hca_clean_cq(send_cq, qp);

@@ -426,8 +426,11 @@ int pib_hca_query_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr);
 int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata);
 int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 			  const struct ib_recv_wr **bad_wr);
-/* Frees the id of a kernel SRQ's completed WQE and returns its wr_id. Any context. */
-u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id);
+/*
+ * Frees the id of a kernel SRQ's completed WQE and finds its wr_id; false if no posted WQE has that
+ * id. Any context.
+ */
+bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id);
 
 /* debugfs.c */
 void pib_hca_debugfs_init(void);

@@ -164,6 +164,7 @@ struct pib_hca_qp {
 	struct pib_hca_wq rq;
 	struct list_head send_entry; /* in the CQs' lists */
 	struct list_head recv_entry;
+	bool completes; /* it is in these lists; written with the CQs' locks held */
 };
 
 static inline struct pib_hca_ucontext *to_pucontext(struct ib_ucontext *ibucontext)

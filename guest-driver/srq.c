@@ -49,18 +49,20 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-u64 pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id)
+/* The id is the device's: it may never have been given out, or have been freed already. */
+bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id)
 {
 	unsigned long flags;
-	u64 wr_id;
+	bool is_one;
 
-	if (WARN_ON_ONCE(id >= srq->depth))
-		return 0;
 	spin_lock_irqsave(&srq->lock, flags);
-	wr_id = srq->wr_ids[id];
-	srq->free_ids[srq->free_count++] = id;
+	is_one = id < srq->depth && srq->free_count < srq->depth;
+	if (is_one) {
+		*wr_id = srq->wr_ids[id];
+		srq->free_ids[srq->free_count++] = id;
+	}
 	spin_unlock_irqrestore(&srq->lock, flags);
-	return wr_id;
+	return is_one;
 }
 
 /* ---------------------------------------------------------------- create --------------------- */

@@ -127,11 +127,7 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 	struct ibv_device_attr_ex attr;
 	int ret;
 
-	ctx->max_qp_wr = resp->max_qp_wr;
-	ctx->max_sge = resp->max_sge;
-	ctx->max_inline_data = resp->max_inline_data;
-	ctx->max_cqe = resp->max_cqe;
-
+	pib_keep_limits(ctx, resp);
 	ret = ibv_cmd_query_device_any(&ctx->ibv_ctx.context, NULL, &attr,
 				       sizeof(attr.orig_attr), NULL, NULL);
 	if (ret)

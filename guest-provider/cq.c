@@ -50,10 +50,11 @@ void pib_cq_publish_consumer(struct pib_cq *cq)
 			      htole32(cq->consumer), memory_order_release);
 }
 
+/* NULL for a QP that has been destroyed, or that does not complete here. */
 static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
-		cq->last_qp = pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->qps, qpn);
+		cq->last_qp = pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->qps, qpn, cq);
 	return cq->last_qp;
 }
 
@@ -66,7 +67,7 @@ static struct pib_srq *pib_cqe_srq(struct pib_cq *cq, const struct pib_hca_cqe *
 {
 	if (qp)
 		return qp->verbs_qp.qp.srq ? to_psrq(qp->verbs_qp.qp.srq) : NULL;
-	return pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->xrc_srqs, le32toh(cqe->srqn));
+	return pib_table_find(&to_pctx(cq->verbs_cq.cq.context)->xrc_srqs, le32toh(cqe->srqn), cq);
 }
 
 bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id)
@@ -78,9 +79,7 @@ bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *w
 
 	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
 		srq = pib_cqe_srq(cq, cqe, qp);
-		if (srq)
-			*wr_id = pib_srq_retire(srq, counter);
-		return srq;
+		return srq && pib_srq_retire(srq, counter, wr_id);
 	}
 	if (!qp)
 		return false;
@@ -114,12 +113,15 @@ enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe)
 #endif
 	};
 
-	if (cqe->opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)
+	/* Read once: the device may write again between a check and its use. */
+	uint8_t opcode = atomic_load_explicit((_Atomic(uint8_t) *)&cqe->opcode,
+					      memory_order_relaxed);
+
+	if (opcode == PIB_HCA_CQE_RECV_RDMA_WITH_IMM)
 		return IBV_WC_RECV_RDMA_WITH_IMM;
-	if (cqe->opcode & PIB_HCA_CQE_IS_RECV)
+	if (opcode & PIB_HCA_CQE_IS_RECV)
 		return IBV_WC_RECV;
-	return cqe->opcode < ARRAY_SIZE(send_opcodes) ? send_opcodes[cqe->opcode] :
-							 IBV_WC_SEND;
+	return opcode < ARRAY_SIZE(send_opcodes) ? send_opcodes[opcode] : IBV_WC_SEND;
 }
 
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
@@ -219,6 +221,7 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 {
 	struct pib_hca_cqe *cqe;
 	struct pib_srq *srq;
+	uint64_t wr_id;
 	uint32_t counter = cq->consumer;
 	uint32_t dropped = 0;
 
@@ -233,7 +236,7 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 			/* The CQE is never polled: free its WQE's id here. */
 			srq = leaver->qp ? pib_cqe_srq(cq, cqe, leaver->qp) : NULL;
 			if (srq && (cqe->flags & PIB_HCA_CQE_FLAG_SRQ))
-				pib_srq_retire(srq, le32toh(cqe->wqe_counter));
+				pib_srq_retire(srq, le32toh(cqe->wqe_counter), &wr_id);
 			dropped++;
 		} else if (dropped) {
 			memcpy(pib_cqe_at(cq, counter + dropped), cqe,

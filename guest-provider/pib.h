@@ -22,18 +22,28 @@
 
 #include "pib_hca_hw.h"
 
+struct pib_cq;
+struct pib_qp;
+struct pib_srq;
+
 #define PIB_TABLE_SHIFT 12
 #define PIB_TABLE_SIZE (1u << PIB_TABLE_SHIFT)
 #define PIB_TABLE_MASK (PIB_TABLE_SIZE - 1)
 
-typedef _Atomic(void **) pib_table_page;
+/*
+ * An object and the CQs at which it may complete. Its entry is written with the locks of all of them
+ * held, so a poller that holds the lock of one of them may use the object.
+ */
+struct pib_table_entry {
+	_Atomic(void *) object;
+	_Atomic(struct pib_cq *) cqs[2];
+};
+
+typedef _Atomic(struct pib_table_entry *) pib_table_page;
 
 struct pib_table {
 	pib_table_page pages[PIB_TABLE_SIZE];
 };
-
-struct pib_qp;
-struct pib_srq;
 
 struct pib_device {
 	struct verbs_device ibv_dev;
@@ -215,12 +225,15 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *private_data);
 struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
 
+/* limits.c: keeps the limits that the device has told, as far as the interface permits them. */
+struct pib_hca_alloc_ucontext_resp;
+void pib_keep_limits(struct pib_context *ctx, const struct pib_hca_alloc_ucontext_resp *resp);
+
 /* clock.c, import.c, buf.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
 int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 /* Converts a time of the device's clock to nanoseconds since 1970. `clock` keeps the offset. */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp);
 
-struct pib_hca_alloc_ucontext_resp;
 int pib_query_context(struct pib_context *ctx, struct pib_hca_alloc_ucontext_resp *resp);
 struct ibv_pd *pib_import_pd(struct ibv_context *context, uint32_t handle);
 void pib_unimport_pd(struct ibv_pd *pd);
@@ -301,10 +314,17 @@ int pib_destroy_qp(struct ibv_qp *ibqp);
 struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 /* table.c */
-void *pib_table_find(const struct pib_table *table, uint32_t number);
-/* 0 or ENOMEM; afterwards pib_table_set() of that number cannot fail. A mutex is held for both. */
+/* The object if it may complete at this CQ, whose lock is held; else NULL. */
+void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_cq *cq);
+/*
+ * 0, ENOMEM, or EPROTO if the number is longer than a doorbell's; afterwards pib_table_set() of that
+ * number cannot fail. A mutex is held for both.
+ */
 int pib_table_reserve(struct pib_table *table, uint32_t number);
-void pib_table_set(struct pib_table *table, uint32_t number, void *object);
+/* Either CQ may be NULL. */
+void pib_table_set(struct pib_table *table, uint32_t number, void *object, struct pib_cq *a,
+		   struct pib_cq *b);
+void pib_table_clear(struct pib_table *table, uint32_t number);
 void pib_table_free(struct pib_table *table);
 
 /* srq.c */
@@ -317,8 +337,8 @@ int pib_destroy_srq(struct ibv_srq *ibsrq);
 int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
-/* Frees the id of a completed WQE and returns its wr_id. */
-uint64_t pib_srq_retire(struct pib_srq *srq, uint32_t id);
+/* Frees the id of a completed WQE and finds its wr_id; false if no posted WQE has that id. */
+bool pib_srq_retire(struct pib_srq *srq, uint32_t id, uint64_t *wr_id);
 
 /* wr.c, wr_ex.c */
 int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,

@@ -19,8 +19,8 @@ static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 }
 
 /*
- * The QP's CQs in the order of their numbers, so that two QPs with crossed CQs cannot deadlock; one
- * entry if both queues have the same CQ.
+ * The QP's CQs in the order of their addresses, so that two QPs with crossed CQs cannot deadlock; one
+ * entry if both queues have the same CQ. Numbers are the device's, and two CQs might have one.
  */
 static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 {
@@ -28,11 +28,11 @@ static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 	struct pib_cq *recv_cq = pib_cq_or_null(qp->verbs_qp.qp.recv_cq);
 	int count = 0;
 
-	if (recv_cq && (!send_cq || recv_cq->cqn < send_cq->cqn))
+	if (recv_cq && (!send_cq || (uintptr_t)recv_cq < (uintptr_t)send_cq))
 		cqs[count++] = recv_cq;
 	if (send_cq)
 		cqs[count++] = send_cq;
-	if (recv_cq && send_cq && recv_cq->cqn > send_cq->cqn)
+	if (recv_cq && send_cq && (uintptr_t)recv_cq > (uintptr_t)send_cq)
 		cqs[count++] = recv_cq;
 	return count;
 }
@@ -72,7 +72,8 @@ static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
 	if (ret)
 		return ret;
 	pib_lock_cqs(qp);
-	pib_table_set(&ctx->qps, qp->qpn, qp);
+	pib_table_set(&ctx->qps, qp->qpn, qp, pib_cq_or_null(qp->verbs_qp.qp.send_cq),
+		      pib_cq_or_null(qp->verbs_qp.qp.recv_cq));
 	pib_unlock_cqs(qp);
 	return 0;
 }
@@ -81,7 +82,7 @@ static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
 	pib_lock_cqs(qp);
 	pib_clean_cqs(qp);
-	pib_table_set(&ctx->qps, qp->qpn, NULL);
+	pib_table_clear(&ctx->qps, qp->qpn);
 	pib_unlock_cqs(qp);
 }
 
@@ -231,7 +232,7 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 				   &cmd->ibv_cmd, sizeof(*cmd), &resp.ibv_resp,
 				   sizeof(resp));
 	if (!ret) {
-		qp->qpn = resp.drv_payload.qpn & PIB_HCA_DB_NUMBER_MASK;
+		qp->qpn = resp.drv_payload.qpn;
 		ret = pib_store_qp(ctx, qp);
 		if (ret)
 			ibv_cmd_destroy_qp(&qp->verbs_qp.qp);

@@ -59,15 +59,19 @@ int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	return ret;
 }
 
-uint64_t pib_srq_retire(struct pib_srq *srq, uint32_t id)
+/* The id is the device's: it may never have been given out, or have been freed already. */
+bool pib_srq_retire(struct pib_srq *srq, uint32_t id, uint64_t *wr_id)
 {
-	uint64_t wr_id;
+	bool is_one;
 
 	pthread_spin_lock(&srq->lock);
-	wr_id = srq->wr_ids[id];
-	srq->free_ids[srq->free_count++] = id;
+	is_one = id < srq->id_count && pib_srq_posted(srq) != 0;
+	if (is_one) {
+		*wr_id = srq->wr_ids[id];
+		srq->free_ids[srq->free_count++] = id;
+	}
 	pthread_spin_unlock(&srq->lock);
-	return wr_id;
+	return is_one;
 }
 
 /* ---------------------------------------------------------------- create and destroy --------- */
@@ -200,7 +204,7 @@ static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
 	}
 	if (!ret) {
 		pthread_spin_lock(&srq->cq->lock);
-		pib_table_set(&ctx->xrc_srqs, srq->srqn, srq);
+		pib_table_set(&ctx->xrc_srqs, srq->srqn, srq, srq->cq, NULL);
 		pthread_spin_unlock(&srq->cq->lock);
 	}
 	pthread_mutex_unlock(&ctx->table_mutex);
@@ -264,7 +268,7 @@ static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq)
 {
 	pthread_spin_lock(&srq->cq->lock);
 	pib_cq_clean_srq(srq->cq, srq->srqn);
-	pib_table_set(&ctx->xrc_srqs, srq->srqn, NULL);
+	pib_table_clear(&ctx->xrc_srqs, srq->srqn);
 	pthread_spin_unlock(&srq->cq->lock);
 }
 

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Objects by the device's 24-bit numbers: a two-level table keeps the sparse range small. A page
- * lives as long as the context, because pollers read it without the writers' mutex.
+ * lives as long as the context, because pollers read it without the writers' mutex. CQEs name
+ * objects, and a device may name any: an object of other CQs, which their owners may be destroying,
+ * is not looked at.
  */
 #include <config.h>
 
@@ -10,36 +12,55 @@
 
 #include "pib.h"
 
-void *pib_table_find(const struct pib_table *table, uint32_t number)
+static struct pib_table_entry *pib_table_entry(struct pib_table *table, uint32_t number)
 {
-	void **page = atomic_load_explicit(
-		(pib_table_page *)&table->pages[(number & PIB_HCA_DB_NUMBER_MASK) >>
-						PIB_TABLE_SHIFT],
-		memory_order_acquire);
+	struct pib_table_entry *page =
+		atomic_load_explicit(&table->pages[(number & PIB_HCA_DB_NUMBER_MASK) >>
+						   PIB_TABLE_SHIFT],
+				     memory_order_acquire);
 
-	return page ? page[number & PIB_TABLE_MASK] : NULL;
+	return page ? &page[number & PIB_TABLE_MASK] : NULL;
+}
+
+void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_cq *cq)
+{
+	struct pib_table_entry *entry = pib_table_entry(table, number);
+	int i;
+
+	for (i = 0; entry && i < 2; i++)
+		if (atomic_load_explicit(&entry->cqs[i], memory_order_relaxed) == cq)
+			return atomic_load_explicit(&entry->object, memory_order_relaxed);
+	return NULL;
 }
 
 int pib_table_reserve(struct pib_table *table, uint32_t number)
 {
-	pib_table_page *slot = &table->pages[number >> PIB_TABLE_SHIFT];
-	void **page = atomic_load_explicit(slot, memory_order_relaxed);
+	struct pib_table_entry *page;
 
-	if (page)
+	if (number & ~PIB_HCA_DB_NUMBER_MASK)
+		return EPROTO;
+	if (pib_table_entry(table, number))
 		return 0;
 	page = calloc(PIB_TABLE_SIZE, sizeof(*page));
 	if (!page)
 		return ENOMEM;
-	atomic_store_explicit(slot, page, memory_order_release);
+	atomic_store_explicit(&table->pages[number >> PIB_TABLE_SHIFT], page, memory_order_release);
 	return 0;
 }
 
-void pib_table_set(struct pib_table *table, uint32_t number, void *object)
+void pib_table_set(struct pib_table *table, uint32_t number, void *object, struct pib_cq *a,
+		   struct pib_cq *b)
 {
-	void **page = atomic_load_explicit(&table->pages[number >> PIB_TABLE_SHIFT],
-					   memory_order_relaxed);
+	struct pib_table_entry *entry = pib_table_entry(table, number);
 
-	page[number & PIB_TABLE_MASK] = object;
+	atomic_store_explicit(&entry->object, object, memory_order_relaxed);
+	atomic_store_explicit(&entry->cqs[0], a, memory_order_relaxed);
+	atomic_store_explicit(&entry->cqs[1], b, memory_order_relaxed);
+}
+
+void pib_table_clear(struct pib_table *table, uint32_t number)
+{
+	pib_table_set(table, number, NULL, NULL, NULL);
 }
 
 void pib_table_free(struct pib_table *table)

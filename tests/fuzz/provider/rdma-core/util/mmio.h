@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* A page of memory stands for the UAR page. */
+#pragma once
+
+#include <stdint.h>
+
+static inline void mmio_write32(void* address, uint32_t value) {
+    *(volatile uint32_t*)address = value;
+}
+
+static inline void mmio_write64(void* address, uint64_t value) {
+    *(volatile uint64_t*)address = value;
+}
+
+static inline uint64_t mmio_read64_le(void* address) {
+    return *(volatile uint64_t*)address;
+}

@@ -109,10 +109,10 @@ class Net:
 
 # -- reading ----------------------------------------------------------------
 
-NODE = re.compile(r'(Switch|Ca|Hca)\s+(\d+)\s+"([^"]+)"\s*(?:#\s*"([^"]*)")?')
-PORT = re.compile(r'\[(\d+)\](?:\[ext \d+\])?\s*(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*'
-                  r'(?:\[(\d+)\])?\s*(?:\(([0-9a-fA-F]+)\))?(?:[^#]*)(?:#.*?\b(\d+x[A-Z0-9]+)\s*)?')
-GUID = re.compile(r"(?:switchguid|caguid|hcaguids)=(0x[0-9a-fA-F]+|\d+)")
+NODE = re.compile(r'(Switch|Ca|Hca)\s+(\d{1,9})\s+"([^"]+)"\s*(?:#\s*"([^"]*)")?')
+PORT = re.compile(r'\[(\d{1,9})\](?:\[ext \d+\])?\s*(?:\(([0-9a-fA-F]+)\))?\s*"([^"]+)"\s*'
+                  r'(?:\[(\d{1,9})\])?\s*(?:\(([0-9a-fA-F]+)\))?(?:[^#]*)(?:#.*?\b(\d+x[A-Z0-9]+)\s*)?')
+GUID = re.compile(r"(?:switchguid|caguid|hcaguids)=(?:0x([0-9a-fA-F]{1,16})|(\d{1,20}))")
 ID_GUID = re.compile(r"[SH]-([0-9a-fA-F]{16})")
 
 
@@ -122,7 +122,7 @@ def net(text: str) -> Net:
     free = {"Switch": SWITCH_GUID, "Ca": HOST_GUID}
     for line in text.splitlines():
         if found := GUID.match(line):
-            said = int(found[1], 0)
+            said = int(found[1], 16) if found[1] else int(found[2])
         elif found := NODE.match(line):
             kind = "Switch" if found[1] == "Switch" else "Ca"
             named = ID_GUID.fullmatch(found[3])

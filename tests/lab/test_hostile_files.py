@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Files that a user may have from others, changed at random: pib.toml and topology files. Each is read, or refused with
+a LabError, which names the file. The seed is another one in each run; a failure prints the file."""
+
+import os
+import pathlib
+import random
+
+import pytest
+
+from lab import paths, settings, ui
+from lab.fabric import topology
+
+ROUNDS = int(os.environ.get("PIB_TEST_ROUNDS", "500"))
+PROJECT = b"""# the fabric of our tests
+nodes = 4
+topology = "fabric.topo"
+split = 2
+packages = ["fio", "openmpi-bin"]
+kernel = "debian"
+memory = 2048
+iommu = true
+connect = ["qemu:///system"]
+
+[hca]
+ports = 2
+link-speed = "hdr"
+shared-memory = false
+"""
+# Values of other kinds and sizes, and marks of the languages, which change more than a byte.
+WORDS = [b"-1", b"0", b"9" * 30, b"1e400", b"nan", b"true", b'"x"', b"[]", b"[1]", b"{a=1}", b"[hca]", b"[[hca]]",
+         b"=", b"\n", b'"""', b"\xff", b"\xe2\x80\xa8", b"\x00", b"\r", b"..", b"Switch 3 \"a\"\n", b"Ca 1 \"b\"\n",
+         b"[1] \"a\"[2]\n", b"[999999999999]", b"switchguid=0x", b"caguid=", b"(zz)", b"1979-05-27", b"inf", b"0x10",
+         b"a.b.c = 1\n"]
+
+
+def changed(chance: random.Random, data: bytes) -> bytes:
+    for _ in range(chance.randint(1, 5)):
+        at, end = sorted(chance.randint(0, len(data)) for _ in range(2))
+        kind = chance.randrange(5)
+        middle = [chance.choice(WORDS), bytes([chance.randrange(256)]), data[at:end] * 2, b"",
+                  bytes(chance.randbytes(3))][kind]
+        keep = at if kind in (0, 1, 4) else end
+        data = data[:at] + middle + data[keep + (kind == 1):]
+    return data
+
+
+def check(read, file: pathlib.Path, seed: bytes) -> None:
+    """Reads the file as it is, and changed."""
+    chance = random.Random()
+    for number in range(ROUNDS):
+        data = changed(chance, seed) if number else seed
+        file.write_bytes(data)
+        try:
+            read(file)
+        except ui.LabError as refusal:
+            assert str(refusal).strip(), data
+        except Exception as error:      # pylint: disable=broad-exception-caught
+            pytest.fail(f"{error!r} by {data!r}")
+
+
+def test_project_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "fabric.topo").write_text("")
+    check(settings.read, tmp_path / "pib.toml", PROJECT)
+
+
+@pytest.mark.parametrize("example", ["fat-tree-16", ""])
+def test_topology_files(tmp_path, example):
+    found = sorted((paths.ROOT / "examples" / "topologies").glob(f"{example}*"))
+    text = found[0].read_bytes() if found else b""
+    small = b'switchguid=0x1\nSwitch 8 "a"\n[1] "b"[1]\n[2] "c"[2]\n\nSwitch 8 "c"\n\ncaguid=0x2\nCa 2 "b"\n'
+
+    def read(file: pathlib.Path) -> None:
+        net = topology.load(file)
+        net.wiring()
+        net.text()
+        topology.places(net, 1)
+    check(read, tmp_path / "topology", text[:4096] if example else small)

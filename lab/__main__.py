@@ -13,7 +13,7 @@ from lab.develop import commands as develop, debug_commands, report, trace
 from lab.fabric import capture, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
-from lab.testing import parts, simulate
+from lab.testing import fuzz, parts, simulate
 from lab.web import server as web_server, watch
 from lab.wireshark import install, names as wireshark_names, ports as wireshark_ports
 
@@ -303,6 +303,27 @@ def _test(options) -> int:
     return parts.test(options.part, simulation, options.pattern)
 
 
+def _fuzz(options) -> int:
+    if options.target is None:
+        print(fuzz.show())
+        return 0
+    seconds = options.seconds if options.hours is None else round(options.hours * 3600)
+    return fuzz.fuzz(fuzz.Wanted(options.target, seconds, options.record, options.keep))
+
+
+def _add_fuzz(add) -> None:
+    command = add("fuzz", _fuzz, "feed a parser of untrusted input with inputs that reach new code, under sanitizers")
+    command.add_argument("target", nargs="?", metavar="TARGET",
+                         help=f"default: list the targets, and what each covers; {fuzz.ALL}: one after the other")
+    length = command.add_mutually_exclusive_group()
+    length.add_argument("--seconds", type=int, default=fuzz.DEFAULT_S, metavar="N",
+                        help=f"time of each target (default {fuzz.DEFAULT_S})")
+    length.add_argument("--hours", type=float, metavar="H", help="the same in hours")
+    command.add_argument("--record", action="store_true", help="add executions and coverage to docs/fuzzing.md")
+    command.add_argument("--keep", action="store_true",
+                         help="replace the target's inputs in tests/fuzz/corpus by the fewest that reach the same code")
+
+
 def _add_simulation(command) -> None:
     more = command.add_argument_group("options of the part simulate")
     more.add_argument("--seconds", type=int, metavar="N", help=f"for so long (default {simulate.DEFAULT_S})")
@@ -335,6 +356,7 @@ def _add_development(add) -> None:
     command.add_argument("pattern", nargs="?", metavar="PATTERN",
                          help="names of mutants, or a part of them; an option of the part mutants (default: all)")
     _add_simulation(command)
+    _add_fuzz(add)
     command = add("bench", _bench, "measure the HCA, Soft-RoCE and the limits of this machine")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="number of rounds; their medians count (default 5)")

@@ -18,6 +18,7 @@ TEST_LIST = LIST.with_name("test-packages.txt")
 BROWSER_LIST = LIST.with_name("browser-packages.txt")
 DEBUGGER_LIST = LIST.with_name("debugger-packages.txt")
 CONTAINER_LIST = LIST.with_name("container-packages.txt")
+FUZZER_LIST = LIST.with_name("fuzzer-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"

@@ -2,6 +2,7 @@
 """Builds the host's programs with meson: a release build, or one with sanitizers for the tests."""
 
 import json
+import os
 import pathlib
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ from lab.build import qemu_headers
 SANITIZED = paths.ROOT / "build-sanitized"
 THREADS = paths.ROOT / "build-threads"
 COVERAGE = paths.ROOT / "build-coverage"
+FUZZERS = paths.ROOT / "build-fuzz"
 PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
             "fabric-switch/pib-switch")
 # Line numbers for reports of crashes. Full -g, which a debugger wants, takes a fifth to a third longer to compile.
@@ -22,10 +24,13 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
     SANITIZED: ["-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
     THREADS: ["-Db_sanitize=thread", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
     COVERAGE: ["-Db_coverage=true", "-Doptimization=0", *LINES_ONLY],
+    FUZZERS: ["-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
 }
+# libFuzzer is clang's.
+COMPILERS: dict[pathlib.Path, dict[str, str]] = {FUZZERS: {"CC": "clang-19", "CXX": "clang++-19"}}
 
 # Free space in GiB that a new build takes.
-SIZES_GIB: dict[pathlib.Path, float] = {paths.BUILD: 1, SANITIZED: 4, THREADS: 1, COVERAGE: 3}
+SIZES_GIB: dict[pathlib.Path, float] = {paths.BUILD: 1, SANITIZED: 4, THREADS: 1, COVERAGE: 3, FUZZERS: 3}
 
 # Precompiled headers save a quarter of a first build. GCC then warns of overruns in the standard library that are not
 # there; builds with sanitizers show the other warnings.
@@ -57,7 +62,8 @@ def _configure(directory: pathlib.Path, options: list[str]) -> None:
         argv.append("--reconfigure")
     elif directory.exists() and any(directory.iterdir()):
         argv.append("--wipe" if (directory / "meson-private").is_dir() else "--reconfigure")
-    ui.run(f"configuring {directory.name}/", argv, directory.name, cwd=paths.ROOT)
+    ui.run(f"configuring {directory.name}/", argv, directory.name, cwd=paths.ROOT,
+           env={**os.environ, **COMPILERS.get(directory, {})})
 
 
 def _wanted(directory: pathlib.Path) -> list[str]:
@@ -65,6 +71,8 @@ def _wanted(directory: pathlib.Path) -> list[str]:
     for them."""
     if directory in (SANITIZED, COVERAGE):
         return []
+    if directory == FUZZERS:    # the caller names targets
+        return ["build.ninja"]
     if directory == THREADS:
         return [f"tests/unit/{name}-test" for name in THREADED]
     # Lets meson reconfigure first, because there may be new targets.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Bursts of packets from a peer that writes anything. What is accepted comes apart into packets
 // that each pass for one, with the lengths that the burst said, and in the order of their PSNs.
+// An input says how a burst is built, and then which bytes of it are others: of its headers'
+// relations most are lost by one wrong byte, and bytes alone seldom reach those behind the first.
 #include <algorithm>
 
 #include "fuzz_target.h"
@@ -25,14 +27,68 @@ PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, bool global) {
     return headers;
 }
 
-Bytes seed(std::uint8_t first, std::uint8_t last, std::uint32_t packets, bool global) {
-    const auto a = headers_of(first, 0xfffffe, global);
-    const auto b = headers_of(last, 0xfffffe + packets - 1, global);
-    const std::size_t payload = (packets - 1) * kMinBurstMtu + 7;
-    const auto size = BurstBuilder::size(a, b, packets, kMinBurstMtu, payload);
+// Opcodes that begin, continue and end a burst, of each service, and some that do not.
+constexpr std::uint8_t kServices[] = {0, opcode::kUc, opcode::kXrc, 0x60};
+constexpr std::uint8_t kOpcodes[] = {
+    opcode::kSendFirst,
+    opcode::kSendMiddle,
+    opcode::kSendLast,
+    opcode::kSendLastImm,
+    opcode::kSendLastInvalidate,
+    opcode::kRdmaWriteFirst,
+    opcode::kRdmaWriteMiddle,
+    opcode::kRdmaWriteLast,
+    opcode::kRdmaWriteLastImm,
+    opcode::kRdmaReadResponseFirst,
+    opcode::kRdmaReadResponseMiddle,
+    opcode::kRdmaReadResponseLast,
+    opcode::kSendOnly,
+    opcode::kAcknowledge,
+};
+
+// Both ends as the input chooses them; lengths fit what they should be.
+Bytes build(Input& in) {
+    const std::uint8_t kind = in.byte();
+    const auto service = kServices[kind % 4];
+    const auto pick = [&] {
+        return static_cast<std::uint8_t>(service | kOpcodes[in.byte() % std::size(kOpcodes)]);
+    };
+    const std::uint8_t first = pick();
+    const std::uint8_t last = pick();
+    const std::uint32_t packets = 2 + in.byte() % 16;
+    const std::uint32_t mtu = kMinBurstMtu << (kind >> 2 & 3);
+    const std::size_t tail = 1 + (in.byte() | in.byte() << 8) % mtu;
+    const auto psn = static_cast<std::uint32_t>(0xfffffa + (kind >> 5));
+    const bool global = (kind & 0x10) != 0;
+    auto a = headers_of(first, psn, global);
+    auto b = headers_of(last, psn + packets - 1, global);
+    const std::uint8_t flags = in.byte();
+    b.bth.solicited_event = (flags & 1) != 0;
+    b.bth.ack_req = (flags & 2) != 0;
+    a.bth.ack_req = (flags & 0x40) != 0;
+    const std::size_t payload = (packets - 1) * std::size_t{mtu} + tail;
+    const auto size = BurstBuilder::size(a, b, packets, mtu, payload);
+    if (!size) {
+        return {};
+    }
     Bytes body(size->body());
     (void)BurstBuilder::begin(body, *size, a, b, payload);
     return body;
+}
+
+// Each change is a place in the headers and its byte; the last one cuts or lengthens the whole.
+void bend(Input& in, Bytes& body) {
+    while (!in.empty()) {
+        const std::uint8_t at = in.byte();
+        const std::uint8_t value = in.byte();
+        if (at < kBurstPayload) {
+            body[at] = (value & 0x80) != 0 ? static_cast<std::uint8_t>(body[at] ^ value) : value;
+        } else {
+            const std::size_t size = body.size() + value - 128;
+            body.resize(
+                std::clamp<std::size_t>(size, kBurstPayload, kBurstPayload + kMaxBurstPayload + 1));
+        }
+    }
 }
 
 void check_packets(const Burst& burst) {
@@ -66,21 +122,39 @@ void check_packets(const Burst& burst) {
 }  // namespace
 
 std::vector<Bytes> seeds() {
-    namespace op = opcode;
-    return {seed(op::kSendFirst, op::kSendLast, 3, false),
-            seed(op::kSendMiddle, op::kSendLastInvalidate, 2, true),
-            seed(op::kRdmaWriteFirst, op::kRdmaWriteLastImm, 4, true),
-            seed(op::kUc | op::kRdmaWriteMiddle, op::kUc | op::kRdmaWriteLast, 3, false),
-            seed(op::kXrc | op::kSendFirst, op::kXrc | op::kSendLastImm, 3, true),
-            seed(op::kRdmaReadResponseFirst, op::kRdmaReadResponseLast, 5, false)};
+    // The first byte of three is 0 for an input that is a burst itself.
+    std::vector<Bytes> all;
+    constexpr std::uint8_t kPairs[][3] = {{0, 0, 2}, {0x10, 1, 4}, {0x10, 5, 8}, {1, 6, 7},
+                                          {2, 0, 3}, {0, 9, 11},   {0, 1, 1},    {0x0c, 10, 10}};
+    for (const auto& [kind, first, last] : kPairs) {
+        all.push_back({1, kind, first, last, 1, 7, 0, 0});
+        all.push_back({1, kind, first, last, 3, 0xff, 0xff, 3, 12, 0x81});
+    }
+    Input in(all.front());
+    (void)in.byte();
+    Bytes whole = build(in);
+    whole.insert(whole.begin(), 0);
+    all.push_back(whole);
+    return all;
 }
 
 void run(std::span<const std::uint8_t> input) {
-    if (input.size() < kBurstPayload) {
+    Input in(input);
+    Bytes whole;
+    if ((in.byte() & 1) != 0) {
+        whole = build(in);
+        if (!whole.empty()) {
+            bend(in, whole);
+        }
+    } else {
+        const auto rest = in.rest();
+        whole.assign(rest.begin(), rest.end());
+    }
+    if (whole.size() < kBurstPayload) {
         return;
     }
-    // Copies of their own size: a read past the end is then seen.
-    const Bytes whole(input.begin(), input.end());
+    // A copy of its own size: a read past the end is then seen.
+    whole.shrink_to_fit();
     const Bytes head(whole.begin(), whole.begin() + kBurstPayload);
     const auto parsed =
         Burst::parse(std::span<const std::uint8_t>(head).first<kBurstPayload>(), whole);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A peer that sends anything to one end of a fabric link. The first byte chooses the side and how
-// the rest is cut into reads; between reads the end itself sends, retrains and gives buffer back.
+// A peer that sends anything to one end of a fabric link: frames that fit the moment, bent ones and
+// bytes (link_steps.h). The first byte chooses the side and how the bytes are cut into reads;
+// between steps the end itself sends, retrains and gives buffer back.
 #include <algorithm>
 #include <utility>
 
@@ -8,6 +9,7 @@
 #include "ib/link/link_endpoint.h"
 #include "ib/link/packet_checksums.h"
 #include "link_parts.h"
+#include "link_steps.h"
 
 namespace pib::fuzz {
 namespace {
@@ -15,6 +17,7 @@ namespace {
 using namespace link;
 
 constexpr std::uint32_t kBlocks = 256;
+constexpr unsigned kMaxSteps = 128;
 
 Hello a_hello() {
     return {.role = Role::kChannelAdapter,
@@ -121,37 +124,49 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> all;
-    for (const std::uint8_t first : {3, 2}) {
+    for (const std::uint8_t first : {0xff, 0xfe, 3, 2}) {
         Bytes bytes = {first};
-        if (first % 2 != 0) {
-            append(bytes, a_hello());
-        } else {
-            append(bytes, Welcome{.switch_guid = ib::Guid(9), .port_number = 4});
+        for (auto steps : {LinkSteps::opening(first % 2 == 0), LinkSteps::packets()}) {
+            for (const Bytes& step : steps) {
+                bytes.insert(bytes.end(), step.begin(), step.end());
+                bytes.push_back(2);  // an action
+            }
         }
-        append(bytes, make_parameters(2));
-        append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 1000});
-        append(bytes, Credit{.vl = 1, .epoch = 1, .limit = 100});
-        for (const std::uint8_t vl : {0, 1, 15}) {
-            Bytes packet(60, 0);
-            ib::Lrh{.vl = ib::Vl(vl), .dlid = ib::Lid(2), .pkt_len = 16, .slid = ib::Lid(1)}.write(
-                std::span(packet).first<8>());
-            append_packet(bytes, packet, true);
-            packet.resize(66);
-            link::append_crcs(packet);
-            append_packet(bytes, packet, false);
-        }
-        auto again = make_parameters(2);
-        again.epoch = 2;
-        append(bytes, again);
+        bytes.insert(bytes.end(), {2, 0, 200, 2, 1, 201, 2, 1, 3});
         all.push_back(bytes);
     }
     return all;
 }
 
+namespace {
+
+LinkSteps::Peer a_peer() {
+    return {.hello = a_hello(), .welcome = {.switch_guid = ib::Guid(9), .port_number = 4}};
+}
+
+// Feeds the bytes in reads; false: the end has failed.
+bool feed_in_reads(link::LinkEndpoint& end, Port& port, std::span<const std::uint8_t> bytes,
+                   std::size_t chunk) {
+    while (!bytes.empty()) {
+        const auto head = bytes.first(std::min(chunk, bytes.size()));
+        bytes = bytes.subspan(head.size());
+        const auto fed = feed(end, head);
+        if (!fed) {
+            require(!fed.error().text.empty(), "every failure has a text");
+            require(!port.up(), "a failed link is down");
+            return false;
+        }
+        require(end.is_up() == port.up(), "both know whether the link is up");
+    }
+    return true;
+}
+
+}  // namespace
+
 void run(std::span<const std::uint8_t> input) {
     Input in(input);
     const std::uint8_t first = in.byte();
-    const std::size_t chunk = 1 + (first >> 1) * 4U;
+    const std::size_t chunk = 1 + (first >> 1) * 32U;
     link::LinkEndpoint::Buffers buffers;
     buffers.receive_blocks[0] = buffers.receive_blocks[1] = kBlocks;
     Port port;
@@ -163,18 +178,15 @@ void run(std::span<const std::uint8_t> input) {
     }
     port.end = &*end;
     end->training().set_parameters(make_parameters(2));
+    LinkSteps steps(a_peer());
     FrameReader reader;
-    while (!in.empty()) {
-        const auto bytes = in.take(chunk);
-        const auto fed = feed(*end, bytes);
-        if (!fed) {
-            require(!fed.error().text.empty(), "every failure has a text");
-            require(!port.up(), "a failed link is down");
+    for (unsigned step = 0; step < kMaxSteps && !in.empty(); ++step) {
+        if (!feed_in_reads(*end, port, steps.next(in), chunk)) {
             return;
         }
-        require(end->is_up() == port.up(), "both know whether the link is up");
-        act(*end, port, bytes.back());
-        if (bytes.back() % 3 != 0) {
+        const std::uint8_t action = in.byte();
+        act(*end, port, action);
+        if (action % 3 != 0) {
             check_output(*end, reader);
         }
     }

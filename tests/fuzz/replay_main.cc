@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs a fuzz target without a fuzzer: its seeds, the inputs in the files named (hex text with #
-// comments if the name ends in .hex, else raw), and mutations of all of them. Their seed is another
-// one in each run, and is printed: --seed repeats it.
+// Runs a fuzz target without a fuzzer: its seeds, the inputs in the files named, and mutations of
+// all of them. A file is one input: hex text with # comments if the name ends in .hex, else raw;
+// or, if it ends in .inputs, an input of hex text in each line. The seed of the mutations is
+// another one in each run, and is printed: --seed repeats it.
 //   TARGET [--runs N] [--seed N] [--write-seeds DIR] [FILE...]
 #include <algorithm>
 #include <charconv>
@@ -45,16 +46,22 @@ Bytes parse_hex(std::istream& in) {
     return bytes;
 }
 
-Bytes read_file(const std::string& path) {
+void read_file(const std::string& path, std::vector<Bytes>& to) {
     std::ifstream in(path, std::ios::binary);
     if (!in) {
         std::cerr << path << ": cannot be read\n";
         std::exit(2);
     }
-    if (path.ends_with(".hex")) {
-        return parse_hex(in);
+    if (path.ends_with(".inputs")) {
+        for (std::string line; std::getline(in, line);) {
+            std::istringstream one(line);
+            to.push_back(parse_hex(one));
+        }
+    } else if (path.ends_with(".hex")) {
+        to.push_back(parse_hex(in));
+    } else {
+        to.emplace_back(std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>());
     }
-    return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
 // One change of the kinds that find most: bits, bytes at their limits, cuts, doublings, mixtures.
@@ -136,7 +143,7 @@ int main(int argc, char** argv) {
     }
     corpus.emplace_back();
     for (const std::string& path : options.files) {
-        corpus.push_back(read_file(path));
+        read_file(path, corpus);
     }
     for (const Bytes& input : corpus) {
         pib::fuzz::run(input);

@@ -13,6 +13,7 @@ from lab.develop import commands as develop, debug_commands, report, trace
 from lab.fabric import capture, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
+from lab.soak import soak
 from lab.testing import fuzz, parts, simulate
 from lab.web import server as web_server, watch
 from lab.wireshark import install, names as wireshark_names, ports as wireshark_ports
@@ -324,6 +325,20 @@ def _add_fuzz(add) -> None:
                          help="replace the target's inputs in tests/fuzz/corpus by the fewest that reach the same code")
 
 
+def _soak(options) -> int:
+    folder = options.output or paths.RUN / soak.NAME / "results"
+    return soak.soak(soak.Job(options.hours, options.guests, folder.resolve()))
+
+
+def _add_soak(add) -> None:
+    command = add("soak", _soak, "disturb a lab of its own for hours under traffic; nothing may grow")
+    command.add_argument("--hours", type=float, required=True, metavar="N",
+                         help="for so long, and to the end of a round")
+    command.add_argument("--guests", type=int, default=3, metavar="N", help="number of guests (default 3)")
+    command.add_argument("--output", type=pathlib.Path, metavar="DIR",
+                         help="directory for samples.csv, soak.json and soak.svg (default: .lab/soak/results)")
+
+
 def _add_simulation(command) -> None:
     more = command.add_argument_group("options of the part simulate")
     more.add_argument("--seconds", type=int, metavar="N", help=f"for so long (default {simulate.DEFAULT_S})")
@@ -357,6 +372,7 @@ def _add_development(add) -> None:
                          help="names of mutants, or a part of them; an option of the part mutants (default: all)")
     _add_simulation(command)
     _add_fuzz(add)
+    _add_soak(add)
     command = add("bench", _bench, "measure the HCA, Soft-RoCE and the limits of this machine")
     command.add_argument("--rounds", type=int, default=5, metavar="N",
                          help="number of rounds; their medians count (default 5)")

@@ -10,7 +10,7 @@ BAR, GAP, LEFT, WIDTH, TOP = 14, 16, 250, 520, 48
 COLOURS = ("#2a6f97", "#c9732b", "#6b8e4e", "#8a5a83", "#7a7a7a", "#b8a13a")
 
 
-def _text(x: float, y: float, words: str, size: int = 12, anchor: str = "start") -> str:
+def text(x: float, y: float, words: str, size: int = 12, anchor: str = "start") -> str:
     return (f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" text-anchor="{anchor}">'
             f"{xml.sax.saxutils.escape(words)}</text>")
 
@@ -35,7 +35,7 @@ def svg(results: bench_figures.Results, against: str) -> str:
 
     parts, y = [], TOP
     for figure, bars in groups:
-        parts.append(_text(LEFT - 8, y + BAR * len(bars) / 2 + 4, figure.kind.title,
+        parts.append(text(LEFT - 8, y + BAR * len(bars) / 2 + 4, figure.kind.title,
                            anchor="end"))
         for what, factor in bars:
             colour = COLOURS[subjects.index(what) % len(COLOURS)]
@@ -43,13 +43,13 @@ def svg(results: bench_figures.Results, against: str) -> str:
             parts.append(f'<rect x="{start:.1f}" y="{y}" width="{max(end - start, 1):.1f}" '
                          f'height="{BAR - 2}" fill="{colour}"/>')
             label = f"{what} {bench_figures.number(figure.median(what))} {figure.kind.unit}"
-            parts.append(_text(end + 4, y + BAR - 4, label, 10))
+            parts.append(text(end + 4, y + BAR - 4, label, 10))
             y += BAR
         y += GAP
     grid = [f'<line x1="{place(10 ** n):.1f}" y1="{TOP - 8}" x2="{place(10 ** n):.1f}" y2="{y}" '
-            f'stroke="#ccc"/>' + _text(place(10 ** n), TOP - 14, f"{10 ** n:g}×", 10, "middle")
+            f'stroke="#ccc"/>' + text(place(10 ** n), TOP - 14, f"{10 ** n:g}×", 10, "middle")
             for n in range(low, high + 1)]
     title = f"times better than {against} · {results.machine.get('commit', '')}"
     return (f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 170}" '
             f'height="{y + 10}" font-family="sans-serif">\n'
-            + "\n".join([_text(LEFT, 18, title, 14), *grid, *parts]) + "\n</svg>\n")
+            + "\n".join([text(LEFT, 18, title, 14), *grid, *parts]) + "\n</svg>\n")

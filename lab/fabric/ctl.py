@@ -31,6 +31,15 @@ def _translated(path: pathlib.Path, words: list[str]) -> list[str]:
     return [(guest and _port(picture, guest[1], int(guest[2] or 1))) or word for word, guest in zip(words, guests)]
 
 
+def port_of(path: pathlib.Path, guest: str, number: int = 1) -> str:
+    """The switch port that leads to a guest's port. path: control socket of its switch."""
+    with control.Control(path) as asked:
+        found = _port(control.picture(asked), guest, number)
+    if not found:
+        raise ui.LabError(f"port {number} of {guest} is at no switch. Look at:  ./pib status")
+    return found
+
+
 def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
     running = {switch.number: switch for switch in lab.running_switches()}
     if number not in running:

@@ -6,32 +6,10 @@ import random
 
 import pytest
 
+from lab.soak.storage import CONNECT, NAME, NO_DISK, NO_TARGET, NQN, TARGET
 from rdma import DEVICE, sh, wait_active, wait_until
 
-NQN = "pib"
 MIB = 32
-TARGET = """
-modprobe nvmet; modprobe nvmet-rdma use_srq=1
-mountpoint -q /sys/kernel/config || mount -t configfs none /sys/kernel/config
-truncate -s {mib}M /tmp/disk
-cd /sys/kernel/config/nvmet
-mkdir subsystems/{nqn} subsystems/{nqn}/namespaces/1 ports/1
-echo 1 > subsystems/{nqn}/attr_allow_any_host
-echo -n /tmp/disk > subsystems/{nqn}/namespaces/1/device_path
-echo 1 > subsystems/{nqn}/namespaces/1/buffered_io  # /tmp may be a file system without O_DIRECT
-echo 1 > subsystems/{nqn}/namespaces/1/enable
-echo rdma > ports/1/addr_trtype; echo ipv4 > ports/1/addr_adrfam
-echo {address} > ports/1/addr_traddr; echo 4420 > ports/1/addr_trsvcid
-ln -s /sys/kernel/config/nvmet/subsystems/{nqn} ports/1/subsystems/
-"""
-NO_TARGET = """
-cd /sys/kernel/config/nvmet
-rm -f ports/1/subsystems/{nqn}; rmdir ports/1 subsystems/{nqn}/namespaces/1 subsystems/{nqn}
-modprobe -r nvmet-rdma
-"""
-CONNECT = ("modprobe nvme-rdma; echo transport=rdma,traddr={address},trsvcid=4420,nqn={nqn},"
-           "hostnqn=nqn.2014-08.org.nvmexpress:uuid:70696200-0000-4000-8000-000000000001,"
-           "hostid=70696200-0000-4000-8000-000000000001 > /dev/nvme-fabrics")
 
 SRP_TARGET = """
 modprobe ib_srpt
@@ -75,11 +53,10 @@ def disk(vm0, vm1, addresses, adaptive):
     sh(vm0, "set -e" + TARGET.format(**names))
     try:
         sh(vm1, CONNECT.format(**names))
-        name = wait_until(lambda: sh(vm1, "ls /dev | grep -x 'nvme[0-9]*n[0-9]*' || true").strip(), "the disk")
+        name = wait_until(lambda: sh(vm1, NAME).strip(), "the disk")
         yield f"/dev/{name}"
     finally:
-        sh(vm1, "for c in /sys/class/nvme/nvme*; do echo 1 > $c/delete_controller; done; "
-           "modprobe -r nvme-rdma", check=False)
+        sh(vm1, NO_DISK, check=False)
         sh(vm0, NO_TARGET.format(**names), check=False)
 
 

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The rule by which a curve is flat. docs/soak.md has it in words.
+
+Samples that count are those of quiet moments, when all loads of a round have ended. Those of the first quarter are left
+out: caches fill. The rest is cut into three parts in time."""
+
+import dataclasses
+import statistics
+from collections.abc import Sequence
+
+WARM_UP = 0.25                  # share of the samples that is left out
+LEAST = 6                       # samples behind the warm-up that a verdict needs
+MIB = 1024.0                    # the unit of memory is KiB
+
+
+@dataclasses.dataclass(frozen=True)
+class Limit:
+    """How much more the last part's median may be than the first one's: a share of it, and a number beside."""
+    share: float = 0.0
+    more: float = 0.0
+    least: bool = False         # compares the least value of each part: others may be of work that is still ending
+
+
+# Kinds of curves. A column's name is a kind, and what it belongs to: "memory vm0".
+LIMITS = {
+    "memory": Limit(share=0.02, more=4 * MIB),
+    "descriptors": Limit(least=True),
+    "threads": Limit(more=2),
+    "objects": Limit(least=True),
+    "errors": Limit(),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """medians: of the three parts. flat: None if there are too few samples."""
+    name: str
+    medians: tuple[float, ...]
+    limit: float
+    flat: bool | None
+
+    def line(self) -> str:
+        if self.flat is None:
+            return f"{self.name}: too few samples for a verdict"
+        first, middle, last = (f"{median:g}" for median in self.medians)
+        said = "flat" if self.flat else "GROWS"
+        return f"{self.name}: {said}: {first}, {middle}, {last}; at most {self.limit:g} is flat"
+
+
+def kind(name: str) -> str:
+    return name.partition(" ")[0]
+
+
+def judge(name: str, values: Sequence[float]) -> Verdict:
+    """values: of the quiet samples, in order."""
+    rest = list(values[int(len(values) * WARM_UP):])
+    limit = LIMITS[kind(name)]
+    if len(rest) < LEAST:
+        return Verdict(name, (), 0.0, None)
+    size = len(rest) / 3
+    parts = [rest[round(number * size):round((number + 1) * size)] for number in range(3)]
+    of = min if limit.least else statistics.median
+    medians = tuple(float(of(part)) for part in parts)
+    most = medians[0] * (1 + limit.share) + limit.more
+    return Verdict(name, medians, most, medians[2] <= most)

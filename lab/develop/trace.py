@@ -115,6 +115,13 @@ def _write(path: pathlib.Path, record: Callable[[], timeline.Timeline]) -> None:
     ui.say(f"{path}: {recorded.count} entries{lost}. Open it at https://ui.perfetto.dev or chrome://tracing")
 
 
+def _print(words: Words, fields: bool, found: Entry | int) -> None:
+    if isinstance(found, int):
+        print(f"({found} entries were overwritten)", flush=True)
+        return
+    print("\n".join([words.line(found), *(f"    {line}" for line in words.fields(found) if fields)]), flush=True)
+
+
 def _trace(options) -> int:
     words = Words()
     named = [kind for kind in KINDS if getattr(options, kind)]
@@ -131,8 +138,7 @@ def _trace(options) -> int:
         _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)
                if in_guest else record)
         return 0
-    follow(monitor, reader, seconds, lambda found: print(
-        f"({found} entries were overwritten)" if isinstance(found, int) else words.line(found), flush=True))
+    follow(monitor, reader, seconds, functools.partial(_print, words, options.fields))
     return 0
 
 
@@ -144,6 +150,7 @@ def add_commands(add) -> None:
         command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all that the device records)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
                          help="only WQEs and packets of this QP, as 0x41, and commands that name it")
+    command.add_argument("--fields", action="store_true", help="below each WQE a line for each of its fields")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
                          help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
     command.add_argument("--calls", action="store_true",

@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Entries of a device's trace in words, with the names of the register interface's header files."""
+"""Entries of a device's trace in words, with the names of the hardware interface."""
 
-import re
 from collections.abc import Callable
 from typing import Any
 
-from lab import paths, ui
-from lab.build import kernel_module
+from lab import ui
+from lab.interface import description, words
 
 NS = 1_000_000_000
 NS_PER_US = 1000
-NAME = re.compile(r"^(?:\tPIB_HCA_(CMD_STATUS|CMD|WQE|WC|EVENT)_(\w+) = (0x[0-9a-f]{2}|\d+),"
-                  r"|#define PIB_HCA_(REG|UAR)_(\w+) (0x[0-9a-f]+)\b)", re.MULTILINE)
-HEADERS = ("pib_hca_cmd.h", "pib_hca_hw.h", "pib_hca_regs.h")
 UAR_BAR = 2                     # PIB_HCA_BAR_UAR
 UAR_BYTES = 4096                # PIB_HCA_UAR_PAGE_SIZE
 SEND_DOORBELL = "SEND"          # PIB_HCA_UAR_SEND
@@ -24,12 +20,11 @@ Entry = dict[str, Any]
 def names() -> dict[str, dict[int, str]]:
     """Names by number: of commands (CMD), their statuses (CMD_STATUS), operations (WQE), completions' statuses (WC),
     events (EVENT), registers (REG), doorbells (UAR)."""
-    found: dict[str, dict[int, str]] = {kind: {} for kind in ("CMD", "CMD_STATUS", "WQE", "WC", "EVENT", "REG", "UAR")}
-    for header in HEADERS:
-        text = (paths.ROOT / kernel_module.COMMON / header).read_text()
-        for match in NAME.finditer(text):
-            kind, name, number = (group for group in match.groups() if group is not None)
-            found[kind][int(number, 0)] = name
+    interface = description.interface()
+    sets = {"CMD": "cmd", "CMD_STATUS": "cmd_status", "WQE": "wqe_opcode", "WC": "wc", "EVENT": "event"}
+    found = {kind: {number: name for name, number in interface.names[ident].of.items()} for kind, ident in sets.items()}
+    for kind, registers in (("REG", interface.registers), ("UAR", interface.doorbells)):
+        found[kind] = {one.offset: one.name.removeprefix(f"PIB_HCA_{kind}_") for one in registers}
     return found
 
 
@@ -120,6 +115,17 @@ class Words:
     def _packet(entry: Entry) -> str:
         way = entry["kind"].partition("-")[2]
         return f"port {entry['port']} {way}, {entry['length']} bytes: {entry['text']}"
+
+    @staticmethod
+    def fields(entry: Entry) -> list[str]:
+        """A line for each field of a WQE; none for other entries."""
+        if entry["kind"] not in ("send-wqe", "recv-wqe"):
+            return []
+        wqe, interface = bytes.fromhex(entry["bytes"]), description.interface()
+        if entry["kind"] == "recv-wqe":
+            return words.recv_wqe(interface, wqe)
+        types = interface.names["qp_type"]
+        return words.send_wqe(interface, wqe, types.name(entry["qp_type"]) if "qp_type" in entry else "RC")
 
     def line(self, entry: Entry) -> str:
         told: dict[str, Callable[[Entry], str]] = {

@@ -65,6 +65,7 @@ void Trace::send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint
     Entry& entry = next(Kind::kSendWqe, now_ns, wqe.qpn, wqe.counter);
     entry.psn = wqe.psn;
     entry.packets = wqe.packets;
+    entry.qp_type = wqe.qp_type;
     keep(entry, bytes);
 }
 
@@ -176,6 +177,7 @@ void Trace::print_work(JsonWriter& out, const Entry& entry, std::span<const uint
     if (entry.kind == Kind::kSendWqe) {
         out.member("psn", entry.psn);
         out.member("packets", entry.packets);
+        out.member("qp_type", entry.qp_type);
     }
     if (is_wqe) {
         out.hex("bytes", bytes);

@@ -36,6 +36,7 @@ struct TracedWqe {
     // PSNs of a send WQE: of its requests, or for a READ of its responses.
     uint32_t psn = 0;
     uint32_t packets = 0;
+    uint8_t qp_type = 0;  // a send WQE's: its operation's segment depends on it
 };
 
 // The end of a work request.
@@ -115,6 +116,7 @@ class Trace {
         uint32_t qpn = 0;      // sender of the packet
         uint32_t psn = 0;      // send WQE
         uint32_t packets = 0;  // send WQE
+        uint8_t qp_type = 0;   // send WQE
         uint32_t cqn = 0;      // completion
         uint64_t address = 0;  // on the bus, or offset in the BAR
         uint64_t value = 0;    // register

@@ -59,7 +59,8 @@ class QpServices {
                             {.qpn = qp.qpn,
                              .counter = request.counter,
                              .psn = request.psn_first.value(),
-                             .packets = request.packets},
+                             .packets = request.packets,
+                             .qp_type = static_cast<uint8_t>(qp.type)},
                             wqe);
         }
     }

@@ -15,7 +15,7 @@ REFUSED = {"sequence": 1, "time_ns": 4_123_456_789, "kind": "command", "fetched_
            "opcode": 0x40, "id": 8, "object": 0, "status": 3, "result": 0x060d02, "rule": "6.13.2",
            "reason": "log_depth 31 at byte 24, at most 22"}
 SEND = {"sequence": 2, "time_ns": 5_000_000_000, "kind": "send-wqe", "qpn": 0x41, "counter": 9,
-        "bytes": "020101" + "00" * 29}
+        "bytes": "020101" + "00" * 29, "qp_type": 2}
 INLINE = {**SEND, "sequence": 3, "qpn": 0x42, "bytes": "0009000000000000" + "28000000" + "00" * 20}
 RECEIVE = {"sequence": 4, "time_ns": 5_000_000_000, "kind": "recv-wqe", "qpn": 0x41, "counter": 2,
            "bytes": "02000000" + "00" * 28}
@@ -73,6 +73,15 @@ def test_entries_are_told_in_words(device, capsys):
         "8.000000  interrupt 1: the register TEST_IRQ"]
     device["trace"] = [{**COMMAND, "opcode": 0x7f, "object": 65, "result": 0}]
     assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
+
+
+@pytest.mark.usefixtures("device")
+def test_fields_of_wqes_follow_their_line(capsys):
+    lines = shown(capsys, "--fields", "--wqes", "--qp", "0x41")
+    at = lines.index("5.000000  QP 0x41 send WQE 9: RDMA_WRITE, 1 SGEs")
+    assert lines[at + 1:at + 4] == ["      0: pib_hca_wqe_control", "          0: opcode = RDMA_WRITE (0x2)",
+                                    "          1: flags = SIGNALED (0x1)"]
+    assert "      0: pib_hca_recv_wqe" in lines
 
 
 @pytest.mark.parametrize("words, sequences", [

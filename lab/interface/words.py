@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Bytes of a structure of the hardware interface in words: a line for each field, as Wireshark shows a packet."""
+
+from lab.interface.description import Field, Interface
+
+INDENT = "    "
+# The segment behind the control segment of a send WQE, by operation; those that are not here have none.
+SEGMENTS = {"RDMA_WRITE": "rdma", "RDMA_WRITE_WITH_IMM": "rdma", "RDMA_READ": "rdma", "ATOMIC_WRITE": "rdma",
+            "CMP_SWAP": "atomic", "FETCH_ADD": "atomic", "MASKED_CMP_SWAP": "atomic", "MASKED_FETCH_ADD": "atomic",
+            "LOCAL_INV": "key", "BIND_MW": "bind", "REG_MR": "reg", "FLUSH": "flush"}
+DATAGRAM_TYPES = ("SMI", "GSI", "UD")
+
+
+def _value(field: Field, data: bytes) -> str:
+    if not field.is_number:
+        return data.hex(" ")
+    number = int.from_bytes(data, "big" if field.kind.startswith("be") else "little")
+    if field.names is not None:
+        return f"{field.names.name(number)} ({number:#x})"
+    ranged = field.least is not None and field.most is not None and not field.least <= number <= field.most
+    return f"{number:#x} ({number})" + (f", not {field.least} to {field.most}" if ranged else "")
+
+
+def lines(interface: Interface, struct: str, data: bytes, at: int = 0, indent: str = "") -> list[str]:
+    """Fields that are not reserved, or not 0 all the same. data: may end early; at: where the structure begins."""
+    found = [f"{indent}{at:3}: {struct}"]
+    for field in interface.structs[struct].fields:
+        part = data[at + field.offset:at + field.offset + field.size]
+        if len(part) < field.size:
+            return found + [f"{indent}{INDENT}{at + field.offset:3}: (ends here)"]
+        if field.kind in interface.structs:
+            inner = lines(interface, field.kind, data, at + field.offset, indent + INDENT)
+            found += [inner[0].replace(field.kind, f"{field.name}: {field.kind}"), *inner[1:]]
+        elif not field.is_reserved or any(part):
+            found.append(f"{indent}{INDENT}{at + field.offset:3}: {field.name} = {_value(field, part)}")
+    return found
+
+
+def _sges(interface: Interface, data: bytes, at: int, count: int) -> list[str]:
+    size = interface.structs["pib_hca_sge"].size
+    return [line for one in range(count) if at + one * size < len(data)
+            for line in lines(interface, "pib_hca_sge", data, at + one * size)]
+
+
+def send_wqe(interface: Interface, data: bytes, qp_type: str = "RC") -> list[str]:
+    """A send WQE with its segments. qp_type: a name of PIB_HCA_QP_*."""
+    found = lines(interface, "pib_hca_wqe_control", data)
+    at = interface.structs["pib_hca_wqe_control"].size
+    segment = "ud" if qp_type in DATAGRAM_TYPES else SEGMENTS.get(interface.names["wqe_opcode"].name(data[0]))
+    if segment:
+        found += lines(interface, f"pib_hca_wqe_{segment}", data, at)
+        at += interface.structs[f"pib_hca_wqe_{segment}"].size
+    if data[1] >> interface.names["wqe_flag"].of["INLINE"] & 1:
+        length = int.from_bytes(data[8:12], "little")
+        return found + [f"{at:3}: data = {data[at:at + length].hex(' ')}"]
+    return found + _sges(interface, data, at, data[2])
+
+
+def recv_wqe(interface: Interface, data: bytes) -> list[str]:
+    size = interface.structs["pib_hca_recv_wqe"].size
+    return lines(interface, "pib_hca_recv_wqe", data) + _sges(interface, data, size, int.from_bytes(data[:4], "little"))
+
+
+def of_command(interface: Interface, opcode: int, data: bytes) -> list[str]:
+    """The input of a command."""
+    struct = next((one.input for one in interface.commands if one.opcode == opcode), "")
+    return lines(interface, struct, data) if struct else []

@@ -36,6 +36,10 @@ std::expected<link::Frame, LinkFailure> FrameChannel::front() {
     const std::uint8_t* front = rings_->in.front();
     std::array<std::uint8_t, kHeaderSize> raw;
     std::memcpy(raw.data(), front, raw.size());
+    RingTap* const tap = rings_->in.tap();
+    if (tap != nullptr) [[unlikely]] {
+        tap->copied(raw);
+    }
     const auto header = link::parse_frame_header(raw);
     if (!header) {
         return failure(LinkError::kMalformedFrame, to_string(header.error()));
@@ -49,6 +53,12 @@ std::expected<link::Frame, LinkFailure> FrameChannel::front() {
     const std::span shared(front + kHeaderSize, header->length);
     const auto copy = std::span(rings_->frame).first(copied(*header));
     std::memcpy(copy.data(), shared.data(), copy.size());
+    if (tap != nullptr) [[unlikely]] {
+        tap->copied(copy);
+        if (copy.size() < shared.size()) {
+            tap->payload(shared);
+        }
+    }
     return link::Frame{header->type, header->flags, copy,
                        copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
 }

@@ -15,6 +15,8 @@
 #include <span>
 #include <utility>
 
+#include "ib/link/ring_tap.h"
+
 namespace pib::link {
 
 // The memory that both ends map. Each cache line has one writer; positions count bytes modulo 2^32.
@@ -38,6 +40,14 @@ struct RingView {
     RingControl* control = nullptr;
     std::uint8_t* bytes = nullptr;
     std::uint32_t size = 0;  // a power of two
+    RingTap* tap = nullptr;  // nullptr: there is no observer
+
+    // A word that the other end writes.
+    [[nodiscard]] std::uint32_t load(const std::atomic<std::uint32_t>& word,
+                                     std::memory_order order) const {
+        const std::uint32_t loaded = word.load(order);
+        return tap != nullptr ? tap->position(loaded) : loaded;
+    }
 };
 
 // Alignment of frames, so that two frames never share a cache line.
@@ -55,7 +65,7 @@ constexpr std::uint32_t kRingAlign = 64;
 class RingProducer {
   public:
     explicit RingProducer(const RingView& view)
-        : ring_(view), written_(view.control->produced.load(std::memory_order_relaxed)) {
+        : ring_(view), written_(view.load(view.control->produced, std::memory_order_relaxed)) {
         published_ = consumed_ = kicked_ = written_;
     }
 
@@ -75,7 +85,12 @@ class RingProducer {
         }
         return {ring_.bytes + (written_ & (ring_.size - 1)), bytes};
     }
-    void commit(std::size_t bytes) { written_ += ring_bytes(bytes); }
+    void commit(std::size_t bytes) {
+        if (ring_.tap != nullptr) [[unlikely]] {
+            ring_.tap->sent({ring_.bytes + (written_ & (ring_.size - 1)), bytes});
+        }
+        written_ += ring_bytes(bytes);
+    }
     [[nodiscard]] std::uint32_t unpublished() const { return written_ - published_; }
 
     // Makes committed frames visible to the consumer.
@@ -92,7 +107,8 @@ class RingProducer {
         }
         // The position must be visible before the consumer's event index is read.
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        const std::uint32_t event = ring_.control->data_event.load(std::memory_order_relaxed);
+        const std::uint32_t event =
+            ring_.load(ring_.control->data_event, std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, published_), published_);
     }
     // Asks for a wake-up when half of the used bytes are free; false if they already are.
@@ -110,7 +126,8 @@ class RingProducer {
   private:
     [[nodiscard]] std::uint32_t room() const { return ring_.size - (written_ - consumed_); }
     bool look() const {
-        const std::uint32_t consumed = ring_.control->consumed.load(std::memory_order_acquire);
+        const std::uint32_t consumed =
+            ring_.load(ring_.control->consumed, std::memory_order_acquire);
         if (consumed - consumed_ > published_ - consumed_) {
             broken_ = true;
             return false;
@@ -130,14 +147,15 @@ class RingProducer {
 class RingConsumer {
   public:
     explicit RingConsumer(const RingView& view)
-        : ring_(view), read_(view.control->consumed.load(std::memory_order_relaxed)) {
+        : ring_(view), read_(view.load(view.control->consumed, std::memory_order_relaxed)) {
         produced_ = returned_ = kicked_ = read_;
     }
 
     // Bytes to read. If the producer's position is impossible, 0: see broken().
     [[nodiscard]] std::uint32_t available() {
         if (produced_ == read_) {
-            const std::uint32_t produced = ring_.control->produced.load(std::memory_order_acquire);
+            const std::uint32_t produced =
+                ring_.load(ring_.control->produced, std::memory_order_acquire);
             if (produced - read_ > ring_.size || produced % kRingAlign != 0) {
                 broken_ = true;
                 return 0;
@@ -150,6 +168,9 @@ class RingConsumer {
     [[nodiscard]] const std::uint8_t* front() const {
         return ring_.bytes + (read_ & (ring_.size - 1));
     }
+    // For the observer, nullptr if there is none: what the caller copies from front() or leaves
+    // there.
+    [[nodiscard]] RingTap* tap() const { return ring_.tap; }
     [[nodiscard]] std::uint32_t size() const { return ring_.size; }
     void skip(std::size_t frame) { read_ += ring_bytes(frame); }
     [[nodiscard]] std::uint32_t unreturned() const { return read_ - returned_; }
@@ -167,7 +188,8 @@ class RingConsumer {
             return false;
         }
         std::atomic_thread_fence(std::memory_order_seq_cst);
-        const std::uint32_t event = ring_.control->room_event.load(std::memory_order_relaxed);
+        const std::uint32_t event =
+            ring_.load(ring_.control->room_event, std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, returned_), returned_);
     }
     // Asks for a wake-up at the next frame; false if there already is one.

@@ -18,7 +18,7 @@ using pib::hca::VectorState;
 
 namespace {
 
-class COps final : public Host {
+class COps final : public Host, public pib::hca::record::Sink {
   public:
     COps(const PibHcaHostOps& ops, void* opaque) : ops_(ops), opaque_(opaque) {}
 
@@ -78,6 +78,11 @@ class COps final : public Host {
         ops_.log(opaque_, static_cast<unsigned>(level), line.data());
     }
 
+    // ---- record::Sink
+    bool write(std::span<const uint8_t> bytes) override {
+        return ops_.record(opaque_, bytes.data(), bytes.size());
+    }
+
   private:
     const PibHcaHostOps ops_;
     void* const opaque_;
@@ -109,6 +114,14 @@ Config from_c(const PibHcaConfig& in) {
                     .qpn_choice = static_cast<pib::hca::NumberChoice>(in.qpn_reuse),
                     .strict = static_cast<pib::hca::Strictness>(in.strict)};
     return config;
+}
+
+pib::hca::record::Options recording_from_c(const PibHcaConfig& in, pib::hca::record::Sink& sink) {
+    pib::hca::record::Options options;
+    options.sink = in.record ? &sink : nullptr;
+    options.payload = in.record_payload;
+    options.limit = in.record_limit;
+    return options;
 }
 
 // A copy for C; nullptr: out of memory.
@@ -147,13 +160,15 @@ void pib_hca_config_init(PibHcaConfig* config) {
     config->mtu_cap = defaults.mtu_cap;
     config->vl_cap = defaults.vl_cap;
     config->device_memory_pages = defaults.device_memory_pages;
+    config->record_limit = pib::hca::record::Options::kDefaultLimit;
 }
 
 PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,
                                 char** error) {
     try {
         auto core = std::make_unique<PibHcaCore>(PibHcaCore{{*ops, opaque}, nullptr});
-        auto device = Device::create(from_c(*config), core->host);
+        auto device =
+            Device::create(from_c(*config), core->host, recording_from_c(*config, core->host));
         if (device) {
             core->device = std::move(*device);
             return core.release();
@@ -223,6 +238,10 @@ char* pib_hca_core_journal(PibHcaCore* core) {
 
 char* pib_hca_core_trace(PibHcaCore* core) {
     return text_for_c([&] { return core->device->trace(); });
+}
+
+void pib_hca_core_record_flush(PibHcaCore* core) {
+    core->device->recording().flush();
 }
 
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,

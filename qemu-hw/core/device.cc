@@ -10,19 +10,23 @@
 
 namespace pib::hca {
 
-std::expected<std::unique_ptr<Device>, std::string> Device::create(const Config& config,
-                                                                   Host& host) {
+std::expected<std::unique_ptr<Device>, std::string> Device::create(
+    const Config& config, Host& host, const record::Options& recording) {
     if (std::string fault = config_fault(config); !fault.empty()) {
         return std::unexpected(std::move(fault));
     }
-    return std::unique_ptr<Device>(new Device(config, host));
+    return std::unique_ptr<Device>(new Device(config, host, recording));
 }
 
-Device::Device(const Config& config, Host& host)
+Device::Device(const Config& config, Host& host, const record::Options& recording)
     : notes_(config.knobs.strict != Strictness::kOff || config.trace_kinds.registers),
-      engine_(config, host) {}
+      recording_(config, host, recording),
+      engine_(recording_.config(), recording_.host()) {
+    recording_.watch(engine_);
+}
 
 uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
+    recording_.entry(record::Tag::kMmioRead, {bar, offset, size});
     uint64_t value = 0;
     const bool known = bar == PIB_HCA_BAR_REGS
                            ? registers_.read(offset, size, value)
@@ -33,10 +37,12 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     if (notes_) [[unlikely]] {
         engine_.enter([&] { note(false, bar, offset, value, size); });  // may stop the device
     }
+    recording_.loaded(value);
     return value;
 }
 
 void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
+    recording_.entry(record::Tag::kMmioWrite, {bar, offset, value, size});
     engine_.enter([&] {
         note(true, bar, offset, value, size);
         // A stopped device ignores doorbells.
@@ -74,6 +80,7 @@ void Device::note(bool store, unsigned bar, uint64_t offset, uint64_t value, uns
 }
 
 void Device::reset(bool cold) {
+    recording_.entry(record::Tag::kReset, {cold});
     engine_.enter([&] {
         engine_.reset(cold);
         registers_.reset();
@@ -81,6 +88,7 @@ void Device::reset(bool cold) {
 }
 
 void Device::kick(uint32_t uar) {
+    recording_.entry(record::Tag::kKick, {uar});
     engine_.enter([&] {
         note(true, PIB_HCA_BAR_UAR, uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK, 0, 4);
         if (!engine_.health().is_fatal()) {
@@ -90,6 +98,7 @@ void Device::kick(uint32_t uar) {
 }
 
 void Device::dma_ended() {
+    recording_.entry(record::Tag::kDmaEnded);
     engine_.enter([&] {
         DeviceObjects& objects = engine_.objects();
         if (objects.counters.strict != nullptr && !engine_.health().is_fatal()) {
@@ -101,19 +110,22 @@ void Device::dma_ended() {
 }
 
 void Device::run() {
+    recording_.entry(record::Tag::kRun);
     engine_.enter([&] { engine_.run(); });
 }
 
 void Device::timer() {
+    recording_.entry(record::Tag::kTimer);
     engine_.enter([&] { engine_.timer(); });
 }
 
 std::string Device::objects() {
-    return dump_objects(engine_.objects());
+    return recording_.unrecorded([&] { return dump_objects(engine_.objects()); });
 }
 
 std::string Device::journal() {
-    return engine_.journal().json(engine_.objects().host.now_ns());
+    return recording_.unrecorded(
+        [&] { return engine_.journal().json(engine_.objects().host.now_ns()); });
 }
 
 }  // namespace pib::hca

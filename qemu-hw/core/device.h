@@ -14,6 +14,7 @@
 #include "base/config.h"
 #include "base/host.h"
 #include "device_links.h"
+#include "device_recording.h"
 #include "device_registers.h"
 #include "engine.h"
 #include "mmio/uar.h"
@@ -22,9 +23,10 @@ namespace pib::hca {
 
 class Device {
   public:
-    // The reason, one line for a user, if no device can have this configuration.
-    static std::expected<std::unique_ptr<Device>, std::string> create(const Config& config,
-                                                                      Host& host);
+    // The reason, one line for a user, if no device can have this configuration. `recording`: its
+    // sink outlives the device.
+    static std::expected<std::unique_ptr<Device>, std::string> create(
+        const Config& config, Host& host, const record::Options& recording = {});
 
     // Accesses to a BAR, of 1, 2, 4 or 8 bytes. Undefined registers read as 0 and ignore writes.
     uint64_t mmio_read(unsigned bar, uint64_t offset, unsigned size);
@@ -45,7 +47,10 @@ class Device {
 
     // Call before the VM stops or its memory changes: tells the switch to stop reading and writing
     // guest memory.
-    void stop_copying() { engine_.revoke_memory(); }
+    void stop_copying() {
+        recording_.entry(record::Tag::kStopCopying);
+        engine_.revoke_memory();
+    }
     // Whether it has stopped. True until the next other call of the device, and after 1 s.
     bool copying_stopped() { return engine_.copying_stopped(); }
 
@@ -58,16 +63,20 @@ class Device {
     std::string journal();
     std::string trace() const { return engine_.trace().json(); }
 
+    // The recording, if there is one (record/record_format.h).
+    DeviceRecording& recording() { return recording_; }
+
   private:
-    Device(const Config& config, Host& host);
+    Device(const Config& config, Host& host, const record::Options& recording);
     // An access, for a device that checks its driver or records accesses.
     void note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
     const bool notes_;
+    DeviceRecording recording_;
     Engine engine_;
     DeviceRegisters registers_{engine_};
     UarPages uars_{engine_.objects()};
-    DeviceLinks links_{engine_};
+    DeviceLinks links_{engine_, recording_};
 };
 
 }  // namespace pib::hca

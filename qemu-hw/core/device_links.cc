@@ -6,6 +6,7 @@
 namespace pib::hca {
 
 void DeviceLinks::connected(unsigned port, bool can_share) {
+    recording_.connected(port, can_share);
     engine_.enter([&] {
         if (HcaPort* p = find(port)) {
             p->link_connected(can_share);
@@ -14,6 +15,7 @@ void DeviceLinks::connected(unsigned port, bool can_share) {
 }
 
 void DeviceLinks::received(unsigned port, std::span<const uint8_t> bytes) {
+    recording_.received(port, bytes);
     engine_.enter([&] {
         if (HcaPort* p = find(port)) {
             engine_.begin_input();
@@ -24,6 +26,7 @@ void DeviceLinks::received(unsigned port, std::span<const uint8_t> bytes) {
 }
 
 void DeviceLinks::writable(unsigned port) {
+    recording_.entry(record::Tag::kLinkWritable, {port});
     engine_.enter([&] {
         if (HcaPort* p = find(port)) {
             p->link_writable();
@@ -32,6 +35,7 @@ void DeviceLinks::writable(unsigned port) {
 }
 
 void DeviceLinks::closed(unsigned port) {
+    recording_.entry(record::Tag::kLinkClosed, {port});
     engine_.enter([&] {
         if (HcaPort* p = find(port)) {
             p->link_closed();
@@ -40,8 +44,9 @@ void DeviceLinks::closed(unsigned port) {
 }
 
 void DeviceLinks::shared(unsigned port, const link::LinkRings& rings) {
+    recording_.entry(record::Tag::kLinkShared, {port, rings.out.size, rings.in.size});
     if (HcaPort* p = find(port)) {
-        p->link_shared(rings);
+        p->link_shared(recording_.rings(rings));
     }
 }
 
@@ -51,6 +56,7 @@ bool DeviceLinks::poll(unsigned port) {
     if (p == nullptr) {
         return false;
     }
+    recording_.entry(record::Tag::kLinkPoll, {port});
     engine_.enter([&] {
         engine_.begin_input();
         more = p->link_poll();

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <span>
 
+#include "device_recording.h"
 #include "engine.h"
 #include "ib/link/link_endpoint.h"
 #include "memory/peer_copy.h"
@@ -14,7 +15,8 @@ namespace pib::hca {
 
 class DeviceLinks {
   public:
-    explicit DeviceLinks(Engine& engine) : engine_(engine) {}
+    DeviceLinks(Engine& engine, DeviceRecording& recording)
+        : engine_(engine), recording_(recording) {}
 
     // The host has a connection. `can_share`: the host can map memory that the other end shares.
     void connected(unsigned port, bool can_share);
@@ -43,6 +45,7 @@ class DeviceLinks {
     HcaPort* find(unsigned port) { return engine_.objects().ports.find(port); }
 
     Engine& engine_;
+    DeviceRecording& recording_;
 };
 
 }  // namespace pib::hca

@@ -53,6 +53,10 @@ typedef struct PibHcaHostOps {
     void (*link_close)(void* opaque, unsigned port);
     void (*link_kick)(void* opaque, unsigned port);
     void (*log)(void* opaque, unsigned level, const char* text); /* level: enum LogLevel */
+    /*
+     * Appends to the recording; NULL: there is none. False: it cannot, and has told the user why.
+     */
+    bool (*record)(void* opaque, const uint8_t* bytes, size_t length);
 } PibHcaHostOps;
 
 typedef struct PibHcaConfig {
@@ -78,8 +82,11 @@ typedef struct PibHcaConfig {
     bool poison_wc;
     bool shuffle_srq;
     bool warnings;
-    uint8_t strict;    /* enum Strictness: 0 off, 1 on, 2 fatal */
-    uint8_t qpn_reuse; /* enum NumberChoice: 0 round, 1 lowest, 2 random */
+    uint8_t strict;        /* enum Strictness: 0 off, 1 on, 2 fatal */
+    uint8_t qpn_reuse;     /* enum NumberChoice: 0 round, 1 lowest, 2 random */
+    bool record;           /* call record() of the operations */
+    bool record_payload;   /* with all payload */
+    uint64_t record_limit; /* bytes */
 } PibHcaConfig;
 
 /* Sets the defaults of config.h. */
@@ -111,6 +118,8 @@ void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 char* pib_hca_core_objects(PibHcaCore* core);
 char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
+/* Passes what the recording still buffers to record(). */
+void pib_hca_core_record_flush(PibHcaCore* core);
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in);
 bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port);

@@ -13,6 +13,8 @@ RULES = {
     "link-memory": (("link-memory", "ib"), (r"^qemu/",)),
     "qemu-hw/core": (("qemu-hw/core", "ib", "hw-interface"),
                      (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/", r"^hw/")),
+    "qemu-hw/replay": (("qemu-hw/replay", "qemu-hw/core", "ib", "hw-interface"),
+                       (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^qemu/", r"^hw/")),
     "qemu-hw/glue": (("qemu-hw/glue", "hw-interface"), ()),
     "guest-driver": (("guest-driver", "hw-interface"), ()),
     "guest-provider": (("guest-provider", "hw-interface"), ()),
@@ -36,6 +38,7 @@ ROOMS = {
     },
     "qemu-hw/core": {
         "base": (),
+        "record": ("base",),
         "memory": ("base",),
         "rules": ("base",),
         "strict": ("base", "memory", "rules"),
@@ -44,8 +47,8 @@ ROOMS = {
         "qp": ("base", "memory", "strict", "queues", "port"),
         "transport": ("base", "memory", "queues", "port", "qp"),
         "mmio": ("base", "memory", "rules", "strict", "queues", "port", "qp", "transport"),
-        "commands": ("base", "memory", "rules", "strict", "queues", "port", "qp", "transport", "mmio"),
-        "": ("base", "memory", "rules", "strict", "queues", "port", "transport", "mmio", "commands"),
+        "commands": ("base", "record", "memory", "rules", "strict", "queues", "port", "qp", "transport", "mmio"),
+        "": ("base", "record", "memory", "rules", "strict", "queues", "port", "transport", "mmio", "commands"),
     },
     "fabric-switch": {
         "base": (),

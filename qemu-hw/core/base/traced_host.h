@@ -23,7 +23,10 @@ class TracedHost final : public Host {
         return record(bus_addr, sizeof expected, true,
                       host_.dma_cmpxchg64(bus_addr, expected, desired));
     }
-    void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
+    void dma_for(DmaPurpose purpose) override {
+        purpose_ = purpose;
+        host_.dma_for(purpose);
+    }
     // There are no pointers, so none has to be forgotten. No part of the device may have the other
     // host: buffers remember its pointers.
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }

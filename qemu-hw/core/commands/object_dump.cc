@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "base/json.h"
 #include "base/name_table.h"
@@ -27,10 +28,23 @@ constexpr std::array<const char*, 12> kCompletions = {
     "BIND_MW", "REG_MR",     "FLUSH",     "ATOMIC_WRITE", "MASKED_CMP_SWAP", "MASKED_FETCH_ADD"};
 constexpr uint32_t kDumpedRequests = 8;  // a QP's window may have more
 
+// The objects to dump: all of them, or one.
+struct Selection {
+    std::optional<uint64_t> number;
+    uint32_t found = 0;
+
+    bool take(uint64_t candidate) {
+        const bool taken = !number || *number == candidate;
+        found += taken ? 1 : 0;
+        return taken;
+    }
+};
+
 // A list of objects that stops at kDumpedObjects.
 class List {
   public:
-    List(JsonWriter& out, const char* kind, uint32_t count) : out_(out) {
+    List(JsonWriter& out, const char* kind, uint32_t count, Selection& selection)
+        : out_(out), selection_(selection) {
         out_.begin_object(kind);
         out_.member("count", count);
         out_.begin_array("entries");
@@ -43,8 +57,8 @@ class List {
     List& operator=(const List&) = delete;
 
     template <typename F>
-    void add(F&& members) {
-        if (written_ < kDumpedObjects) {
+    void add(uint64_t number, F&& members) {
+        if (written_ < kDumpedObjects && selection_.take(number)) {
             ++written_;
             out_.begin_object();
             members();
@@ -54,6 +68,7 @@ class List {
 
   private:
     JsonWriter& out_;
+    Selection& selection_;
     uint32_t written_ = 0;
 };
 
@@ -183,18 +198,18 @@ void dump_qp(JsonWriter& out, const QueuePair& qp) {
     }
 }
 
-void dump_qps(JsonWriter& out, DeviceObjects& objects) {
+void dump_qps(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
     uint32_t count = 0;
     objects.transport.verbs().for_each([&](const QueuePair&) { ++count; });
-    List list(out, "qps", count);
+    List list(out, "qps", count, selection);
     objects.transport.verbs().for_each(
-        [&](const QueuePair& qp) { list.add([&] { dump_qp(out, qp); }); });
+        [&](const QueuePair& qp) { list.add(qp.qpn, [&] { dump_qp(out, qp); }); });
 }
 
-void dump_cqs(JsonWriter& out, CqTable& cqs) {
-    List list(out, "cqs", cqs.count());
-    cqs.for_each([&](uint32_t cqn, const CompletionQueue& cq) {
-        list.add([&] {
+void dump_cqs(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
+    List list(out, "cqs", objects.cqs.count(), selection);
+    objects.cqs.for_each([&](uint32_t cqn, const CompletionQueue& cq) {
+        list.add(cqn, [&] {
             out.member("cqn", cqn);
             out.member("eqn", cq.eqn);
             out.member("uar", cq.uar);
@@ -209,10 +224,10 @@ void dump_cqs(JsonWriter& out, CqTable& cqs) {
     });
 }
 
-void dump_srqs(JsonWriter& out, SrqTable& srqs) {
-    List list(out, "srqs", srqs.count());
-    srqs.for_each([&](uint32_t srqn, const SharedReceiveQueue& srq) {
-        list.add([&] {
+void dump_srqs(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
+    List list(out, "srqs", objects.srqs.count(), selection);
+    objects.srqs.for_each([&](uint32_t srqn, const SharedReceiveQueue& srq) {
+        list.add(srqn, [&] {
             out.member("srqn", srqn);
             out.member("pd", srq.pd);
             out.member("limit", srq.limit);
@@ -223,10 +238,10 @@ void dump_srqs(JsonWriter& out, SrqTable& srqs) {
     });
 }
 
-void dump_eqs(JsonWriter& out, EqTable& eqs) {
-    List list(out, "eqs", eqs.count());
-    eqs.for_each([&](uint32_t eqn, const EventQueue& eq) {
-        list.add([&] {
+void dump_eqs(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
+    List list(out, "eqs", objects.eqs.count(), selection);
+    objects.eqs.for_each([&](uint32_t eqn, const EventQueue& eq) {
+        list.add(eqn, [&] {
             out.member("eqn", eqn);
             out.member("vector", eq.vector);
             out.member("depth", 1u << eq.log_depth);
@@ -268,18 +283,20 @@ struct KeyDump {
     }
 };
 
-void dump_keys(JsonWriter& out, Mpt& mpt) {
-    List list(out, "mrs", mpt.keys().count());
-    mpt.visit([&](uint32_t key, const auto& entry) {
-        list.add([&] { KeyDump{.out = out, .key = key}(entry); });
+void dump_keys(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
+    List list(out, "mrs", objects.mpt.keys().count(), selection);
+    objects.mpt.visit([&](uint32_t key, const auto& entry) {
+        list.add(key | entry.key, [&] { KeyDump{.out = out, .key = key}(entry); });
     });
 }
 
-void dump_ports(JsonWriter& out, DeviceObjects& objects) {
-    List list(out, "ports", objects.config.port_count);
+void dump_ports(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
+    List list(out, "ports", objects.config.port_count, selection);
     for (uint32_t number = 1; number <= objects.config.port_count; ++number) {
         const ib::PortAttrs& port = objects.ports.sma().port(number);
-        list.add([&] {
+        const link::LinkEndpoint* endpoint = objects.ports.find(number)->endpoint();
+        const bool one_copy = endpoint != nullptr && endpoint->shares_memory();
+        list.add(number, [&] {
             out.member("port", number);
             out.member("state", static_cast<uint8_t>(port.state()));
             out.member("phys_state", static_cast<uint8_t>(port.phys_state()));
@@ -287,7 +304,7 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects) {
             out.member("lmc", port.lmc());
             out.member("sm_lid", port.sm_lid().value());
             out.member("neighbor_mtu", static_cast<uint8_t>(port.neighbor_mtu()));
-            out.member("copies", objects.ports.find(number)->has_peer_copy() ? "one" : "three");
+            out.member("copies", one_copy ? "one" : "three");
             out.hex("gid_prefix", port.gid_prefix());
             out.hex("guid", port.guid().value());
         });
@@ -304,7 +321,27 @@ void dump_counters(JsonWriter& out, const Counters& counters) {
     out.end_object();
 }
 
+// In the order of the dump.
+constexpr struct {
+    std::string_view kind;
+    void (*dump)(JsonWriter& out, DeviceObjects& objects, Selection& selection);
+} kKinds[] = {{"port", dump_ports}, {"eq", dump_eqs}, {"cq", dump_cqs},
+              {"srq", dump_srqs},   {"qp", dump_qps}, {"mr", dump_keys}};
+
 }  // namespace
+
+std::string dump_object(DeviceObjects& objects, std::string_view kind, uint64_t number) {
+    JsonWriter out;
+    Selection selection{.number = number};
+    out.begin_object();
+    for (const auto& row : kKinds) {
+        if (row.kind == kind) {
+            row.dump(out, objects, selection);
+        }
+    }
+    out.end_object();
+    return selection.found != 0 ? out.text() : "";
+}
 
 std::string dump_objects(DeviceObjects& objects) {
     JsonWriter out;
@@ -312,12 +349,10 @@ std::string dump_objects(DeviceObjects& objects) {
     out.member("now_ns", objects.host.now_ns());
     out.member("uars", objects.uars.count());
     out.member("pds", objects.pds.count());
-    dump_ports(out, objects);
-    dump_eqs(out, objects.eqs);
-    dump_cqs(out, objects.cqs);
-    dump_srqs(out, objects.srqs);
-    dump_qps(out, objects);
-    dump_keys(out, objects.mpt);
+    Selection all;
+    for (const auto& row : kKinds) {
+        row.dump(out, objects, all);
+    }
     dump_counters(out, objects.counters);
     objects.refusals.write(out);
     out.end_object();

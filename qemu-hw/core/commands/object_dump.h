@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "mmio/device_objects.h"
 
@@ -13,5 +14,7 @@ namespace pib::hca {
 constexpr uint32_t kDumpedObjects = 4096;
 
 std::string dump_objects(DeviceObjects& objects);
+// One object: "qp", "cq", "srq", "eq", "mr" (by its key) or "port". Empty: there is none.
+std::string dump_object(DeviceObjects& objects, std::string_view kind, uint64_t number);
 
 }  // namespace pib::hca

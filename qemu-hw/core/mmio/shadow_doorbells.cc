@@ -68,6 +68,7 @@ Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
     if (!buffer) {
         return refuse(Rule::kShadowMemory, bus_addr);
     }
+    buffer->serve(DmaPurpose::kQp);
     if (strict_ != nullptr) [[unlikely]] {
         check_page(host_, *strict_, uar, *buffer);
     }

@@ -28,10 +28,6 @@ void CopyLink::share(const PeerCopyMemory& memory) {
     }
 }
 
-bool CopyLink::is_shared() const {
-    return link_.endpoint() != nullptr && link_.endpoint()->shares_memory();
-}
-
 void CopyLink::gone() {
     if (port_.peer_copy != nullptr) {
         port_.peer_copy->detach(port_.number);

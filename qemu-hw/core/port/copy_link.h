@@ -15,7 +15,6 @@ class CopyLink final : private PeerCopyLink {
     // Whether the switch has agreed to peer copy and has not received the memory yet.
     bool wants_memory() const;
     void share(const PeerCopyMemory& memory);
-    bool is_shared() const;
     // The connection has ended, and the sharing with it.
     void gone();
 

@@ -43,7 +43,8 @@ class HcaPort final : public TransportPort, private PortEndpoint::Owner {
     bool link_may_sleep() { return link_.may_sleep(); }
     bool link_wants_memory() const { return copies_.wants_memory(); }
     void link_memory(const PeerCopyMemory& memory) { copies_.share(memory); }
-    bool has_peer_copy() const { return copies_.is_shared(); }
+    // nullptr: there is no connection.
+    const link::LinkEndpoint* endpoint() { return link_.endpoint(); }
 
     bool run();  // delivers a bounded number of looped packets; true: some are left
     void timer(uint64_t now_ns);

@@ -78,7 +78,7 @@ class CopyBench : private EqTable::Events {
         set_state(ib::PortState::kArmed);
         set_state(ib::PortState::kActive);
         REQUIRE(port().is_active());
-        REQUIRE(port().has_peer_copy());
+        REQUIRE(port().endpoint()->shares_memory());
     }
     void pump() {
         for (unsigned i = 0; i < 8; ++i) {

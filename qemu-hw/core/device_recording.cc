@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "device_recording.h"
+
+#include <exception>
+
+#include "commands/state_digest.h"
+#include "pib_hca_hw.h"
+
+namespace pib::hca {
+
+record::State state_of(Engine& engine) {
+    return state_digest(engine.objects(), engine.commands(), engine.health().cause(),
+                        engine.journal().json(0));
+}
+
+DeviceRecording::DeviceRecording(const Config& config, Host& host, const record::Options& options)
+    : host_(host), config_(config) {
+    if (options.sink == nullptr) {
+        return;
+    }
+    // The switch would write to guest memory, past the recording.
+    config_.peer_copy = false;
+    recorder_ = std::make_unique<record::Recorder>(
+        host, options, config_,
+        record::Recorder::Interface{PIB_HCA_INTERFACE_MAJOR, PIB_HCA_INTERFACE_MINOR});
+    recording_host_ = std::make_unique<record::RecordingHost>(host, *recorder_);
+    tap_ = std::make_unique<record::RecordingTap>(*recorder_);
+}
+
+// Without memory for the state the recording ends; the device goes on.
+void DeviceRecording::write_mark() noexcept {
+    try {
+        recorder_->mark(unrecorded([&] { return state_of(*engine_); }));
+    } catch (const std::exception&) {
+        recorder_->stop();
+        host_.log(LogLevel::kWarning,
+                  "the recording ends here: QEMU has not enough memory for a mark");
+    }
+}
+
+}  // namespace pib::hca

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// A running hash of all that the device does to its host. Recording and replay compute it alike,
+// so a device that does something else is found at the next entry. Payload is left out: a replay
+// has its length only.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <span>
+
+#include "base/host.h"
+
+namespace pib::hca::record {
+
+// A fast hash of numbers and bytes; it resists no attacker.
+class Hash {
+  public:
+    void add(uint64_t value) {
+        state_ = (state_ ^ value) * 0x9e3779b97f4a7c15;
+        state_ ^= state_ >> 29;
+    }
+    void add(std::span<const uint8_t> bytes) {
+        while (!bytes.empty()) {
+            uint64_t word = 0;
+            const size_t n = std::min(bytes.size(), sizeof word);
+            std::memcpy(&word, bytes.data(), n);
+            add(word);
+            bytes = bytes.subspan(n);
+        }
+    }
+    uint64_t value() const { return state_; }
+
+  private:
+    uint64_t state_ = 0x5049425245430001;
+};
+
+class OutputCheck {
+  public:
+    enum class Call : uint8_t {
+        kRead = 1,
+        kWrite,
+        kSwap,
+        kInterrupt,
+        kTimer,
+        kKicks,
+        kWake,
+        kLinkWake,
+        kLinkWrite,
+        kLinkClose,
+        kLinkKick,
+        kFrame,
+        kLoaded
+    };
+
+    void dma_write(uint64_t bus_addr, std::span<const uint8_t> from, DmaPurpose purpose) {
+        call(Call::kWrite, bus_addr, from.size());
+        if (purpose != DmaPurpose::kPayload) {
+            hash_.add(from);
+        }
+    }
+    // The headers that every packet has, at the least; payload may follow them.
+    void frame(std::span<const uint8_t> bytes) {
+        constexpr size_t kHeaders = 28;
+        call(Call::kFrame, bytes.size(), 0);
+        hash_.add(bytes.first(std::min(bytes.size(), kHeaders)));
+    }
+    void call(Call which, uint64_t first = 0, uint64_t second = 0) {
+        hash_.add(static_cast<uint64_t>(which));
+        hash_.add(first);
+        hash_.add(second);
+    }
+    uint32_t low() const { return static_cast<uint32_t>(hash_.value()); }
+
+  private:
+    Hash hash_;
+};
+
+}  // namespace pib::hca::record

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "record/record_buffer.h"
+
+#include <algorithm>
+#include <string>
+
+namespace pib::hca::record {
+namespace {
+
+constexpr size_t kBuffer = 256 * 1024;
+// A tag, and at most six numbers.
+constexpr size_t kLongest = 80;
+
+}  // namespace
+
+RecordBuffer::RecordBuffer(Host& host, Sink& sink, uint64_t limit)
+    : host_(host), sink_(sink), limit_(limit), buffer_(kBuffer) {}
+
+void RecordBuffer::make_room() {
+    if (buffer_.size() - used_ < kLongest) {
+        flush();
+    }
+}
+
+void RecordBuffer::put_number(uint64_t number) {
+    while (number >= 0x80) {
+        put(static_cast<uint8_t>(number | 0x80));
+        number >>= 7;
+    }
+    put(static_cast<uint8_t>(number));
+}
+
+void RecordBuffer::put_fixed(uint64_t number, unsigned bytes) {
+    for (unsigned i = 0; i < bytes; ++i) {
+        put(static_cast<uint8_t>(number >> (8 * i)));
+    }
+}
+
+void RecordBuffer::put_bytes(std::span<const uint8_t> bytes) {
+    while (!bytes.empty()) {
+        if (used_ == buffer_.size()) {
+            flush();
+        }
+        const size_t n = std::min(bytes.size(), buffer_.size() - used_);
+        std::copy_n(bytes.begin(), n, buffer_.begin() + static_cast<ptrdiff_t>(used_));
+        used_ += n;
+        bytes = bytes.subspan(n);
+    }
+}
+
+void RecordBuffer::flush() {
+    if (stopped_ || used_ == 0) {
+        used_ = 0;
+        return;
+    }
+    if (written_ + used_ > limit_) {
+        host_.log(LogLevel::kWarning,
+                  "the recording has reached its limit of " + std::to_string(limit_) +
+                      " bytes and ends here; it can be replayed. For a longer one, start the VM "
+                      "with a larger record-limit");
+        stop();
+        return;
+    }
+    stopped_ = !sink_.write({buffer_.data(), used_});
+    written_ += used_;
+    used_ = 0;
+}
+
+// The events in the buffer are lost: the last one may be incomplete.
+void RecordBuffer::stop() {
+    stopped_ = true;
+    used_ = 0;
+}
+
+}  // namespace pib::hca::record

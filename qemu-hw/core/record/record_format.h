@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The format of a recording (docs/replay.md): a header, then events. An event is a tag of one byte
+// and its fields. Numbers are LEB128; bytes have their length before them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string_view>
+
+namespace pib::hca::record {
+
+// It contains bytes that transfers as text would damage.
+inline constexpr std::array<uint8_t, 8> kMagic = {'P', 'I', 'B', 'R', 'E', 'C', 0x1a, '\n'};
+inline constexpr uint32_t kVersion = 1;
+// After the magic: version of the format, major and minor version of the register interface, and
+// length of the configuration's text, 32 bits each, little-endian.
+inline constexpr size_t kHeaderBytes = kMagic.size() + 4 * 4;
+inline constexpr uint32_t kMostConfigBytes = 4096;
+
+enum class Tag : uint8_t {
+    // Entries: calls of the device. Fields: nanoseconds since the last time in the recording; low
+    // 32 bits of the check of all outputs before, 4 bytes; then as named here.
+    kMmioRead = 1,   // BAR, offset, size
+    kMmioWrite,      // BAR, offset, value, size
+    kReset,          // cold
+    kDmaEnded,       // -
+    kKick,           // UAR
+    kRun,            // -
+    kTimer,          // -
+    kLinkConnected,  // port, can_share
+    kLinkReceived,   // port, bytes, then pieces until there are so many bytes: bytes, and a number
+                     // of bytes that are not recorded
+    kLinkWritable,   // port
+    kLinkClosed,     // port
+    kLinkShared,     // port, size of the ring out, size of the ring in
+    kLinkPoll,       // port
+    kStopCopying,    // -
+    // Answers of the host, in the order of the device's questions.
+    kRead = 32,    // bytes
+    kReadPayload,  // number of bytes, which are not recorded
+    kReadFailed,   // number of bytes
+    kWritten,      // -
+    kWriteFailed,  // -
+    kSwapped,      // former value
+    kSwapFailed,   // -
+    kClock,        // nanoseconds since the last time in the recording
+    kRealClock,    // nanoseconds
+    kVector,       // state
+    kLinkTaken,    // number of bytes
+    kRingPosition,
+    kRingBytes,    // bytes
+    kRingPayload,  // bytes
+    // Between entries.
+    kMark = 64,  // number of objects; of each: kind (1 byte), number, hash (8 bytes)
+};
+
+inline constexpr Tag kFirstAnswer = Tag::kRead;
+inline constexpr Tag kLastEntry = Tag::kStopCopying;
+inline constexpr Tag kLastAnswer = Tag::kRingPayload;
+
+// "doorbell or register store" and so on, for reports.
+std::string_view name_of(Tag tag);
+
+// Numbers of an entry after time and check.
+unsigned fields_of(Tag entry);
+
+// Longer accesses to payload, and the rest of longer frames, are not recorded unless the user asks
+// for it: the device copies them and does not look at them. A MAD with all headers is shorter.
+inline constexpr size_t kWholePayload = 512;
+
+}  // namespace pib::hca::record

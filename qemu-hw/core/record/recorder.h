@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Records what a device is told from outside, in the format of record_format.h: each call of the
+// device with its arguments, and each answer of the host. A replay of them brings a device of the
+// same interface to the same state.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <initializer_list>
+#include <span>
+
+#include "base/config.h"
+#include "base/host.h"
+#include "record/output_check.h"
+#include "record/record_buffer.h"
+#include "record/record_format.h"
+#include "record/state_entry.h"
+#include "record/stream_cut.h"
+
+namespace pib::hca::record {
+
+struct Options {
+    static constexpr uint64_t kDefaultLimit = 16ull << 30;
+
+    Sink* sink = nullptr;            // nullptr: the device is not recorded
+    bool payload = false;            // all payload is recorded, not its length alone
+    uint64_t limit = kDefaultLimit;  // bytes of the file
+};
+
+class Recorder {
+  public:
+    struct Interface {
+        uint32_t major;
+        uint32_t minor;
+    };
+    // Writes the header. `host`: the one that answers the device.
+    Recorder(Host& host, const Options& options, const Config& config, Interface interface);
+    ~Recorder() { flush(); }
+    Recorder(const Recorder&) = delete;
+    Recorder& operator=(const Recorder&) = delete;
+
+    // ---- calls of the device
+    // Before each: looks at the clock. True: mark() is due first.
+    bool looks_at_mark() {
+        now_ns_ = host_.now_ns();
+        return !buffer_.stopped() && now_ns_ >= mark_ns_;
+    }
+    void mark(const State& state);
+    void entry(Tag tag, std::initializer_list<uint64_t> fields);
+    // kLinkReceived, kLinkConnected: these follow the stream of the link.
+    void received(unsigned port, std::span<const uint8_t> bytes);
+    void connected(unsigned port, bool can_share);
+
+    // ---- answers of the host, recorded unless quiet
+    void answer(Tag tag);
+    void answer(Tag tag, uint64_t number);
+    void answer(Tag tag, std::span<const uint8_t> bytes);
+    void clock(uint64_t now_ns);
+    // Questions that change nothing, as for a dump of the objects, are not recorded.
+    void set_quiet(bool quiet) { quiet_ = quiet; }
+    // Whether the content of a read of this length is recorded.
+    bool keeps(DmaPurpose purpose, size_t bytes) const {
+        return payload_ || purpose != DmaPurpose::kPayload || bytes <= kWholePayload;
+    }
+    bool keeps_payload() const { return payload_; }
+    OutputCheck& check() { return check_; }
+
+    void flush() { buffer_.flush(); }
+    void stop() { buffer_.stop(); }
+
+  private:
+    bool begin_answer(Tag tag);
+    void put_time(uint64_t now_ns);
+
+    Host& host_;
+    const bool payload_;
+    RecordBuffer buffer_;
+    uint64_t now_ns_ = 0;   // that the next entry has
+    uint64_t time_ns_ = 0;  // the last one in the recording
+    uint64_t mark_ns_ = 0;  // when the next mark is due
+    bool quiet_ = false;
+    OutputCheck check_;
+    std::array<StreamCut, kMaxPorts> streams_;
+};
+
+}  // namespace pib::hca::record

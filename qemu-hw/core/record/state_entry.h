@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The state of one object of the device as a hash. A mark of a recording has one for each object,
+// so that a replay names the object that differs.
+#pragma once
+
+#include <compare>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace pib::hca::record {
+
+enum class StateKind : uint8_t {
+    kDevice,    // health, command queue, numbers of PDs, UARs and XRC domains
+    kCounters,  // those of HcaCounter, by port
+    kJournal,   // failed work requests and asynchronous events
+    kPort,      // attributes of subnet management
+    kPortCounters,
+    kLink,  // state of the link, and credits
+    kEq,
+    kCq,
+    kSrq,
+    kQp,         // its attributes and queues
+    kRequester,  // the requester of a QP
+    kResponder,  // the responder of a QP
+    kMr,         // a region or window
+};
+inline constexpr uint8_t kStateKinds = static_cast<uint8_t>(StateKind::kMr) + 1;
+
+struct StateEntry {
+    StateKind kind{};
+    uint64_t number = 0;
+    uint64_t hash = 0;
+
+    auto operator<=>(const StateEntry&) const = default;
+};
+
+// Sorted.
+using State = std::vector<StateEntry>;
+
+// "qp 0x41 (requester)" and so on.
+std::string to_string(StateKind kind, uint64_t number);
+// The objects that are in one state only, or differ; at most `most` names.
+std::string differences(const State& recorded, const State& replayed, unsigned most = 8);
+
+}  // namespace pib::hca::record

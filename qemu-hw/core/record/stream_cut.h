@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Cuts the bytes that a link's stream brings into those that the device looks at, and payload that
+// it only copies. It follows the frames across calls.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "ib/wire/link_frame.h"
+
+namespace pib::hca::record {
+
+// Bytes of a frame's body that a recording keeps.
+size_t kept_bytes(const link::FrameHeader& header);
+
+class StreamCut {
+  public:
+    // A new connection.
+    void restart() { *this = {}; }
+
+    // Takes the first bytes of `bytes`, not empty. They consist of `kept`, and of `left_out` bytes
+    // after them.
+    struct Piece {
+        size_t kept = 0;
+        size_t left_out = 0;
+    };
+    Piece next(std::span<const uint8_t> bytes);
+
+  private:
+    size_t take_header(std::span<const uint8_t> bytes);
+
+    std::array<uint8_t, link::kHeaderSize> header_{};
+    size_t header_bytes_ = 0;  // that are known
+    size_t keep_ = 0;          // bytes of the current body, from here
+    size_t leave_ = 0;         // and after those
+    bool lost_ = false;        // no frame begins here: keeps everything
+};
+
+}  // namespace pib::hca::record

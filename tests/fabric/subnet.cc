@@ -103,8 +103,10 @@ class SwitchCable final : public Cable, private fabric::SwitchEndpoint::Owner {
 
 }  // namespace
 
-Guest::Guest(unsigned index, uint64_t now_ns, const hca::Config& base)
-    : device(hca::Device::create(hca_config(index, base), host).value()), driver(host, *device) {
+Guest::Guest(unsigned index, uint64_t now_ns, const hca::Config& base,
+             const hca::record::Options& recording)
+    : device(hca::Device::create(hca_config(index, base), host, recording).value()),
+      driver(host, *device) {
     host.clock_ns = now_ns;
 }
 
@@ -197,10 +199,12 @@ uint64_t Guest::counter(pib_hca_counter which) {
     return out[which];
 }
 
-Subnet::Subnet(unsigned guests, LinkMode mode, unsigned log_ring, const hca::Config& base)
+Subnet::Subnet(unsigned guests, LinkMode mode, unsigned log_ring, const hca::Config& base,
+               std::span<const hca::record::Options> recordings)
     : sw(switch_config()), mode_(mode), log_ring_(log_ring) {
     for (unsigned i = 0; i < guests; ++i) {
-        guests_.push_back(std::make_unique<Guest>(i, now_ns_, base));
+        guests_.push_back(std::make_unique<Guest>(
+            i, now_ns_, base, i < recordings.size() ? recordings[i] : hca::record::Options{}));
         guests_.back()->start();
         connect(i);
         settle();

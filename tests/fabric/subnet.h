@@ -50,7 +50,8 @@ LinkMode default_link_mode();
 class Guest {
   public:
     // `base`: the configuration of its HCA, without GUIDs and name.
-    Guest(unsigned index, uint64_t now_ns, const hca::Config& base = {});
+    Guest(unsigned index, uint64_t now_ns, const hca::Config& base = {},
+          const hca::record::Options& recording = {});
     static uint64_t port_guid(unsigned index) { return 0x5254000000010001 + index * 0x100; }
 
     // The driver's start: command queue, async EQ, one PD, one CQ. After Device::reset() again.
@@ -98,7 +99,8 @@ class Subnet final : public World {
   public:
     static constexpr unsigned kSmallRing = 16;  // it fills up
     explicit Subnet(unsigned guests, LinkMode mode = default_link_mode(),
-                    unsigned log_ring = kSmallRing, const hca::Config& base = {});
+                    unsigned log_ring = kSmallRing, const hca::Config& base = {},
+                    std::span<const hca::record::Options> recordings = {});
 
     Guest& guest(unsigned index) { return *guests_[index]; }
     unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Reads a recording (record/record_format.h) step by step. The file may contain anything: every
+// number is checked before it is used, and a step takes a bounded amount of memory.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <expected>
+#include <istream>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/config.h"
+#include "record/record_format.h"
+#include "record/state_entry.h"
+
+namespace pib::hca::replay {
+
+// An answer of the host. kClock: the time; tags with bytes: where these are in Step::data.
+struct Answer {
+    record::Tag tag{};
+    uint64_t value = 0;   // or the number of bytes
+    uint64_t offset = 0;  // in Step::data
+};
+
+// A call of the device and the answers that it got. The first step has the answers of the
+// device's creation and no entry.
+struct Step {
+    bool has_entry = false;
+    record::Tag entry{};
+    uint64_t time_ns = 0;  // at its start
+    uint32_t check = 0;
+    std::array<uint64_t, 4> fields{};
+    std::vector<uint8_t> received;  // kLinkReceived; what was left out is 0
+    std::vector<Answer> answers;
+    std::vector<uint8_t> data;
+    bool is_last = false;  // the file ends here; answers may be missing
+};
+
+class RecordingReader {
+  public:
+    struct Header {
+        uint32_t major = 0;  // the register interface's
+        uint32_t minor = 0;
+        Config config;
+    };
+    enum class Item : uint8_t { kStep, kMark, kEnd };
+
+    explicit RecordingReader(std::istream& file) : file_(file) {}
+
+    // Errors are one line for a user. Call header() first.
+    std::expected<Header, std::string> header();
+    std::expected<Item, std::string> next();
+
+    const Step& step() const { return step_; }
+    const record::State& mark() const { return mark_; }
+    // After kEnd: bytes of an incomplete step follow.
+    bool is_truncated() const { return truncated_; }
+
+  private:
+    // Bytes of one field, and of all of a step. The longest that a device makes is a link's buffer.
+    static constexpr uint64_t kMostBytes = 1u << 24;
+    static constexpr uint64_t kMostStepBytes = 1u << 28;
+    static constexpr size_t kMostAnswers = 1u << 24;
+    static constexpr uint64_t kMostObjects = 1u << 21;
+
+    // False: the file ends, or error_ says what is wrong.
+    bool read_byte(uint8_t& byte);
+    bool read_number(uint64_t& number);
+    bool read_fixed(uint64_t& number, unsigned bytes);
+    bool read_bytes(std::vector<uint8_t>& to, uint64_t bytes);
+    bool read_entry(record::Tag tag);
+    bool read_received(uint64_t bytes);
+    bool read_answer(record::Tag tag);
+    bool read_mark();
+    bool fail(const std::string& why);
+    // The tag of the next event; false at the end.
+    bool peek(record::Tag& tag);
+
+    std::istream& file_;
+    Step step_;
+    record::State mark_;
+    uint64_t time_ns_ = 0;
+    uint64_t position_ = 0;
+    bool started_ = false;
+    bool truncated_ = false;
+    std::string error_;
+};
+
+}  // namespace pib::hca::replay

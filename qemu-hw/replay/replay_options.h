@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The arguments of pib-replay, and the dumps that they ask for.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "device.h"
+
+namespace pib::hca::replay {
+
+extern const char* const kUsage;
+
+struct Dump {
+    std::string kind;
+    uint64_t number = 0;
+};
+
+struct CommandLine {
+    std::string file;
+    uint64_t until_ns = UINT64_MAX;
+    std::vector<Dump> dumps;
+    bool tolerant = false;
+    bool lists_calls = false;
+    bool verbose = false;
+    bool help = false;
+
+    bool wants_trace() const;
+};
+
+// Without the program's name. Errors are one line for a user.
+std::expected<CommandLine, std::string> parse_command_line(std::span<char* const> arguments);
+
+// A time: a number of seconds, or with one of the units s, ms, us and ns.
+std::expected<uint64_t, std::string> parse_time(const std::string& text);
+
+// JSON. The error: there is no such object.
+std::expected<std::string, std::string> dump_of(Device& device, const Dump& dump);
+
+}  // namespace pib::hca::replay

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Memory in the place of that which a switch shares with the device. Nothing writes to it but the
+// device; what the device takes from it comes from the recording.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <list>
+#include <optional>
+#include <vector>
+
+#include "base/config.h"
+#include "ib/link/link_events.h"
+
+namespace pib::hca::replay {
+
+class ReplayRings {
+  public:
+    explicit ReplayRings(link::RingTap& tap) : tap_(tap) {}
+
+    // Rings of a port, of these sizes; nullopt: no device has such ones, or the port has too many.
+    std::optional<link::LinkRings> add(uint64_t port, uint64_t out, uint64_t in);
+    // The port's connection has ended.
+    void drop(uint64_t port);
+
+  private:
+    static constexpr uint64_t kMostBytes = 1u << 24;
+    static constexpr size_t kMostRings = 4;
+
+    struct Memory {
+        explicit Memory(uint64_t size) : bytes(2 * size) {}
+        link::RingControl control;
+        std::vector<uint8_t> bytes;  // twice, as every frame is contiguous
+    };
+    link::RingView view(Memory& memory) {
+        return {.control = &memory.control,
+                .bytes = memory.bytes.data(),
+                .size = static_cast<uint32_t>(memory.bytes.size() / 2),
+                .tap = &tap_};
+    }
+
+    link::RingTap& tap_;
+    std::array<std::list<Memory>, kMaxPorts> of_port_;
+};
+
+}  // namespace pib::hca::replay

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Two guests whose devices are recorded in memory, and traffic of each kind between them.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "mini_sm.h"
+#include "subnet.h"
+
+namespace pib::test {
+
+// A file in memory. It is full after `room` bytes.
+class MemorySink final : public hca::record::Sink {
+  public:
+    bool write(std::span<const uint8_t> bytes) override {
+        if (content.size() + bytes.size() > room) {
+            ++refusals;
+            return false;
+        }
+        content.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+        return true;
+    }
+    std::string content;
+    size_t room = SIZE_MAX;
+    unsigned refusals = 0;
+};
+
+struct RecordedSubnet {
+    explicit RecordedSubnet(const hca::record::Options& options = {}, const hca::Config& base = {});
+
+    // The recording of a guest's device up to now.
+    const std::string& recording(unsigned guest);
+
+    std::array<MemorySink, 2> sinks;
+    Subnet subnet;
+    MiniSm sm;
+};
+
+// One end of a connection, or of datagrams.
+struct RecordedEnd {
+    RecordedEnd(Guest& its_guest, pib_hca_qp_type type, uint32_t xrcd = 0);
+
+    // From Reset to RTS, with the attributes that the type has.
+    void connect(const RecordedEnd& peer, uint16_t dlid, uint8_t timeout);
+    void post_recv(uint32_t bytes);
+    hca::test::SendWr request(pib_hca_wqe_opcode opcode, const RecordedEnd& peer, uint32_t bytes);
+
+    Guest& guest;
+    hca::test::MiniMr mr;
+    hca::test::MiniCq cq;
+    hca::test::MiniQp qp;
+};
+
+// A shared receive queue of an XRC domain, full of receives.
+uint32_t make_srq(Guest& guest, hca::test::MiniCq& cq, const hca::test::MiniMr& mr, uint32_t xrcd);
+
+inline constexpr uint32_t kMrBytes = 256 * 1024;
+
+// Each runs to its end: requests of all operations that the transport has.
+void run_reliable(RecordedSubnet& world, uint32_t bytes);
+void run_unreliable(RecordedSubnet& world, uint32_t bytes);
+void run_datagrams(RecordedSubnet& world);
+void run_xrc(RecordedSubnet& world, uint32_t bytes);
+// The first guest's device is reset while it sends, and starts again.
+void run_reset(RecordedSubnet& world);
+
+}  // namespace pib::test

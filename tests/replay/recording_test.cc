@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The format of recordings: what is written, what is left out, and what a reader refuses. A
+// recording may come from anybody.
+#include <catch2/catch_test_macros.hpp>
+#include <random>
+#include <sstream>
+
+#include "record/config_text.h"
+#include "recorded_traffic.h"
+#include "replay_options.h"
+#include "replayer.h"
+
+using namespace pib;
+using namespace pib::test;
+using namespace pib::hca::replay;
+namespace record = pib::hca::record;
+using record::Tag;
+
+namespace {
+
+// Why a recording cannot be replayed; empty: it can.
+std::string refusal(const std::string& recording) {
+    std::istringstream file(recording);
+    Replayer replayer(file, {.tolerant = true});
+    if (const auto header = replayer.open(); !header) {
+        return header.error();
+    }
+    const auto result = replayer.run();
+    return result ? "" : result.error();
+}
+
+bool refused(const std::string& recording, const char* why) {
+    const std::string text = refusal(recording);
+    INFO(text);
+    CHECK(text.find(why) != std::string::npos);
+    return text.find(why) != std::string::npos;
+}
+
+// A header without events.
+std::string header_of(const std::string& config) {
+    std::string text(record::kMagic.begin(), record::kMagic.end());
+    const auto word = [&](uint32_t value) {
+        for (unsigned i = 0; i < 4; ++i) {
+            text += static_cast<char>(value >> (8 * i));
+        }
+    };
+    word(record::kVersion);
+    word(PIB_HCA_INTERFACE_MAJOR);
+    word(PIB_HCA_INTERFACE_MINOR);
+    word(static_cast<uint32_t>(config.size()));
+    return text + config;
+}
+
+const std::string& plain() {
+    static const std::string text = header_of("node-guid=1\nport-guid-1=2\n");
+    return text;
+}
+
+std::string number(uint64_t value) {
+    std::string text;
+    for (; value >= 0x80; value >>= 7) {
+        text += static_cast<char>(value | 0x80);
+    }
+    return text + static_cast<char>(value);
+}
+
+// An entry at the same time as the one before; the check is that of the first one.
+std::string entry(Tag tag, std::initializer_list<uint64_t> fields) {
+    std::string text(1, static_cast<char>(tag));
+    text += number(0);
+    for (unsigned i = 0; i < 4; ++i) {
+        text += static_cast<char>(record::OutputCheck().low() >> (8 * i));
+    }
+    for (const uint64_t field : fields) {
+        text += number(field);
+    }
+    return text;
+}
+
+std::string recording_of_traffic() {
+    RecordedSubnet world;
+    run_reliable(world, 2'000);
+    return world.recording(0);
+}
+
+}  // namespace
+
+TEST_CASE("recording: a configuration becomes text and comes back") {
+    hca::Config config;
+    config.port_count = 2;
+    config.node_guid = 0x0670696200010000;
+    config.port_guids = {1, 2, 3, 4};
+    config.node_description = "vm0 pib-hca";
+    config.shadow_doorbells = true;
+    config.trace_entries = 7;
+    config.trace_kinds.dma = true;
+    config.knobs.strict = hca::Strictness::kFatal;
+    config.knobs.qpn_choice = hca::NumberChoice::kLowest;
+    const std::string text = record::config_to_text(config);
+    const auto back = record::config_from_text(text);
+    REQUIRE(back);
+    CHECK(record::config_to_text(*back) == text);
+    CHECK(back->node_guid == config.node_guid);
+    CHECK(back->node_description == "vm0 pib-hca");
+    CHECK(back->knobs.strict == hca::Strictness::kFatal);
+    CHECK(back->trace_kinds.dma);
+}
+
+TEST_CASE("recording: a configuration of another version is refused") {
+    for (const char* text : {"colour=7", "ports", "ports=", "ports=two", "ports=4294967296",
+                             "bursts=2", "strict=3", "=1"}) {
+        INFO(text);
+        const auto config = record::config_from_text(text);
+        REQUIRE_FALSE(config);
+        CHECK(config.error().find(text) != std::string::npos);
+    }
+}
+
+TEST_CASE("recording: objects have names, and so have differences") {
+    using record::StateKind;
+    CHECK(record::to_string(StateKind::kQp, 0x41) == "qp 0x41");
+    CHECK(record::to_string(StateKind::kRequester, 0x41) == "qp 0x41 (requester)");
+    CHECK(record::to_string(StateKind::kCq, 3) == "cq 3");
+    CHECK(record::to_string(StateKind::kDevice, 0) == "the device itself");
+    const record::State recorded = {
+        {StateKind::kCq, 1, 5}, {StateKind::kQp, 0x40, 1}, {StateKind::kMr, 0x500, 9}};
+    const record::State replayed = {
+        {StateKind::kCq, 1, 6}, {StateKind::kCq, 2, 6}, {StateKind::kMr, 0x500, 9}};
+    CHECK(record::differences(recorded, replayed) ==
+          "cq 1 differs, qp 0x40 is missing, cq 2 was not there");
+    CHECK(record::differences(recorded, replayed, 1) == "cq 1 differs and 2 more");
+    CHECK(record::differences(recorded, recorded).empty());
+}
+
+TEST_CASE("recording: the payload of long packets in a stream is left out, however it is cut") {
+    const auto packet = link::packet_header(2000, true);
+    const auto with_crcs = link::packet_header(2000, false);
+    const auto mad = link::packet_header(300, true);
+    std::vector<uint8_t> stream;
+    for (const auto& [header, bytes] :
+         {std::pair{packet, 2000u}, std::pair{mad, 300u}, std::pair{with_crcs, 2000u}}) {
+        stream.insert(stream.end(), header.begin(), header.end());
+        stream.insert(stream.end(), bytes, 0xab);
+    }
+    for (const size_t step : {size_t{1}, size_t{7}, size_t{600}, stream.size()}) {
+        record::StreamCut cut;
+        size_t kept = 0, left_out = 0;
+        for (size_t at = 0; at < stream.size(); at += step) {
+            auto rest =
+                std::span<const uint8_t>(stream).subspan(at, std::min(step, stream.size() - at));
+            while (!rest.empty()) {
+                const auto piece = cut.next(rest);
+                REQUIRE(piece.kept + piece.left_out > 0);
+                kept += piece.kept;
+                left_out += piece.left_out;
+                rest = rest.subspan(piece.kept + piece.left_out);
+            }
+        }
+        CHECK(left_out == 2000 - 128);
+        CHECK(kept + left_out == stream.size());
+    }
+    // Without a frame, everything is kept.
+    record::StreamCut cut;
+    const std::vector<uint8_t> noise(100, 0xff);
+    CHECK(cut.next(noise).kept == 100);
+    CHECK(cut.next(noise).kept == 100);
+}
+
+TEST_CASE("recording: other files are refused, with what helps") {
+    CHECK(refused("", "no recording of a pib-hca"));
+    CHECK(refused("#!/bin/sh\nexit 0\n", "no recording of a pib-hca"));
+    CHECK(refused(plain().substr(0, 20), "ends in its header"));
+    std::string other = plain();
+    other[8] = 9;
+    CHECK(refused(other, "its format is version 9"));
+    other = plain();
+    other[12] = PIB_HCA_INTERFACE_MAJOR + 1;
+    CHECK(refused(other, "take the pib-replay of the version that recorded it"));
+    other = plain();
+    other[21] = 0x7f;
+    CHECK(refused(other, "its configuration is damaged"));
+    CHECK(refused(header_of("colour=7\n"), "colour=7"));
+    CHECK(refused(header_of("ports=77\n"), "its configuration is impossible"));
+    CHECK(refusal(plain()).empty());
+}
+
+TEST_CASE("recording: impossible events are refused") {
+    const std::string too_long = "\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f";
+    CHECK(refused(plain() + '\x1f', "an unknown event 31"));
+    CHECK(refused(plain() + '\x7f', "an unknown event 127"));
+    CHECK(refused(plain() + std::string(1, static_cast<char>(Tag::kMmioRead)) + too_long,
+                  "more than 64 bits"));
+    CHECK(refused(plain() + entry(Tag::kMmioRead, {0, 0, 3}), "an impossible load"));
+    CHECK(refused(plain() + entry(Tag::kMmioRead, {9, 0, 4}), "an impossible load"));
+    CHECK(refused(plain() + entry(Tag::kMmioWrite, {0, 0, 0, 16}), "an impossible store"));
+    CHECK(refused(plain() + entry(Tag::kKick, {1u << 30}), "an impossible UAR"));
+    CHECK(refused(plain() + entry(Tag::kLinkClosed, {5}), "an impossible port"));
+    CHECK(refused(plain() + entry(Tag::kLinkReceived, {1, 1u << 30}), "from a link at once"));
+    CHECK(refused(plain() + entry(Tag::kLinkReceived, {1, 8}) + number(9), "in wrong pieces"));
+    CHECK(refused(plain() + entry(Tag::kLinkReceived, {1, 8}) + number(0) + number(0),
+                  "an empty piece"));
+    for (const uint64_t size : {uint64_t{0}, uint64_t{96}, uint64_t{1} << 40}) {
+        CHECK(refused(plain() + entry(Tag::kLinkShared, {1, size, 65536}), "shared memory"));
+        CHECK(refused(plain() + entry(Tag::kLinkShared, {1, 65536, size}), "shared memory"));
+    }
+    std::string rings = plain();
+    for (unsigned i = 0; i < 10; ++i) {
+        rings += entry(Tag::kLinkShared, {1, 65536, 65536});
+    }
+    CHECK(refused(rings, "shared memory"));
+    const std::string run = plain() + entry(Tag::kRun, {});
+    CHECK(refused(run + static_cast<char>(Tag::kRead) + number(1u << 25), "bytes in one event"));
+    CHECK(refused(run + static_cast<char>(Tag::kMark) + number(1u << 25), "a mark of"));
+    CHECK(refused(run + static_cast<char>(Tag::kMark) + number(1) + '\x7f', "unknown kind"));
+}
+
+TEST_CASE("recording: an answer without a question is a difference") {
+    std::istringstream file(plain() + entry(Tag::kRun, {}) + static_cast<char>(Tag::kWritten) +
+                            entry(Tag::kRun, {}));
+    Replayer replayer(file, {});
+    REQUIRE(replayer.open());
+    const auto result = replayer.run();
+    REQUIRE(result);
+    CHECK(result->difference.find("a DMA write at the end, which this one does not make") !=
+          std::string::npos);
+}
+
+TEST_CASE("recording: it may end at any byte") {
+    const std::string whole = recording_of_traffic();
+    for (size_t length = 0; length < whole.size(); length += 1 + length / 40) {
+        INFO("length " << length);
+        std::istringstream file(whole.substr(0, length));
+        Replayer replayer(file, {});
+        if (!replayer.open()) {
+            continue;
+        }
+        const auto result = replayer.run();
+        REQUIRE(result);
+        CHECK(result->difference.empty());
+    }
+}
+
+TEST_CASE("recording: damage does no harm") {
+    const std::string whole = recording_of_traffic();
+    std::mt19937_64 random(5);
+    for (unsigned round = 0; round < 200; ++round) {
+        std::string damaged = whole;
+        for (unsigned i = 0; i <= round % 4; ++i) {
+            // Half of the damage is near the start, where the device is set up.
+            const size_t range = round % 2 == 0 ? damaged.size() : damaged.size() / 8;
+            damaged[random() % range] = static_cast<char>(random());
+        }
+        std::istringstream file(damaged);
+        Replayer replayer(file, {.tolerant = round % 3 == 0});
+        if (replayer.open()) {
+            (void)replayer.run();
+            (void)replayer.device().objects();
+        }
+    }
+}
+
+// ---- the command line
+
+namespace {
+
+std::expected<CommandLine, std::string> parsed(std::vector<std::string> words) {
+    std::vector<char*> pointers;
+    for (std::string& word : words) {
+        pointers.push_back(word.data());
+    }
+    return parse_command_line(pointers);
+}
+
+}  // namespace
+
+TEST_CASE("pib-replay: times have units") {
+    CHECK(parse_time("12.5") == 12'500'000'000);
+    CHECK(parse_time("12.5s") == 12'500'000'000);
+    CHECK(parse_time("300ms") == 300'000'000);
+    CHECK(parse_time("7us") == 7'000);
+    CHECK(parse_time("40ns") == 40);
+    for (const char* text : {"", "s", "-1", "1h", "nan", "1e30", "inf"}) {
+        INFO(text);
+        CHECK_FALSE(parse_time(text));
+    }
+}
+
+TEST_CASE("pib-replay: arguments") {
+    const auto line = parsed({"a.rec", "--until", "2s", "--dump", "qp", "0x40", "--dump", "cq 7",
+                              "--dump", "trace", "--list", "--log", "--tolerant"});
+    REQUIRE(line);
+    CHECK(line->file == "a.rec");
+    CHECK(line->until_ns == 2'000'000'000);
+    REQUIRE(line->dumps.size() == 3);
+    CHECK(line->dumps[0].number == 0x40);
+    CHECK(line->dumps[1].kind == "cq");
+    CHECK(line->dumps[1].number == 7);
+    CHECK(line->wants_trace());
+    CHECK(line->tolerant);
+    CHECK(parsed({"--help"})->help);
+    for (const auto& wrong : std::vector<std::vector<std::string>>{{},
+                                                                   {"a", "b"},
+                                                                   {"a", "--colour"},
+                                                                   {"a", "--until"},
+                                                                   {"a", "--dump"},
+                                                                   {"a", "--dump", "door", "1"},
+                                                                   {"a", "--dump", "qp"},
+                                                                   {"a", "--dump", "qp", "x"}}) {
+        CHECK_FALSE(parsed(wrong));
+    }
+}
+
+TEST_CASE("pib-replay: dumps of one object") {
+    RecordedSubnet world;
+    run_reliable(world, 100);
+    hca::Device& device = *world.subnet.guest(0).device;
+    const auto qp = dump_of(device, {.kind = "qp", .number = 0x40});
+    REQUIRE(qp);
+    CHECK(qp->find("\"qpn\":64") != std::string::npos);
+    CHECK(qp->find("\"type\":\"RC\"") != std::string::npos);
+    CHECK(dump_of(device, {.kind = "port", .number = 1}));
+    CHECK(dump_of(device, {.kind = "objects"})->find("\"cqs\"") != std::string::npos);
+    CHECK(dump_of(device, {.kind = "journal"}));
+    const auto none = dump_of(device, {.kind = "qp", .number = 0x7777});
+    REQUIRE_FALSE(none);
+    CHECK(none.error().find("--dump objects") != std::string::npos);
+}

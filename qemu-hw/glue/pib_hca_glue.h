@@ -11,6 +11,7 @@
  *   pib_hca_peer_copy.c  guest memory that the switch is given
  *   pib_hca_tls.c        TLS on these sockets
  *   pib_hca_link.c       sockets of the fabric links
+ *   pib_hca_record.c     the file of a recording
  *   pib_hca_host.c       the services that the core calls
  *   pib_hca_props.c      properties that configure the device
  *   pib_hca_observe.c    properties that show what the device does
@@ -45,6 +46,7 @@ typedef struct PibHcaIrqfds PibHcaIrqfds;
 typedef struct PibHcaKicks PibHcaKicks;
 typedef struct PibHcaLinks PibHcaLinks;
 typedef struct PibHcaPeerCopy PibHcaPeerCopy;
+typedef struct PibHcaRecord PibHcaRecord;
 typedef struct PibHcaThreads PibHcaThreads;
 typedef struct PibHcaTls PibHcaTls;
 
@@ -79,6 +81,9 @@ typedef struct PibHcaProps {
     uint32_t poll_us;
     char *doorbells;
     bool peer_copy;
+    char *record;
+    bool record_payload;
+    uint64_t record_limit;
 } PibHcaProps;
 
 struct PibHca {
@@ -108,6 +113,7 @@ struct PibHca {
     PibHcaKicks *kicks;
     PibHcaTls *tls; /* NULL: the links have no TLS */
     PibHcaLinks *links;
+    PibHcaRecord *record; /* NULL: the device is not recorded */
 };
 
 /* A function in D1 to D3hot starts no transactions (PCI PM 1.2, 5.4). */
@@ -270,6 +276,12 @@ size_t pib_hca_link_write(void *opaque, unsigned port, const PibHcaBytes *parts,
                           size_t count);
 void pib_hca_link_close(void *opaque, unsigned port);
 void pib_hca_link_kick(void *opaque, unsigned port);
+
+/* pib_hca_record.c */
+/* Takes the properties for a recording; true, and no file, if there is none. */
+bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp);
+void pib_hca_record_close(PibHca *hca); /* call after the end of the core */
+bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length);
 
 /* pib_hca_host.c */
 extern const PibHcaHostOps pib_hca_host_ops;

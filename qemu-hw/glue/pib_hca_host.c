@@ -87,4 +87,5 @@ const PibHcaHostOps pib_hca_host_ops = {
     .link_close = pib_hca_link_close,
     .link_kick = pib_hca_link_kick,
     .log = pib_hca_log,
+    .record = pib_hca_record,
 };

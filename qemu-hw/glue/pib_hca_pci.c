@@ -136,6 +136,7 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     pib_hca_ram_changed(hca);
     if (!running) {
         pib_hca_await_switch(hca);
+        pib_hca_core_record_flush(hca->core);
     }
     pib_hca_links_update(hca);
     pib_hca_unlock(hca);
@@ -303,6 +304,7 @@ static void pib_hca_exit(PCIDevice *pci)
     pib_hca_irqfds_stop(hca);
     /* The core first, because it calls all the others. */
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
+    pib_hca_record_close(hca);
     pib_hca_kicks_free(hca);
     pib_hca_links_free(hca);
     pib_hca_threads_free(hca);
@@ -326,6 +328,7 @@ static void pib_hca_realize(PCIDevice *pci, Error **errp)
     pib_hca_init_parts(hca);
     if (!pib_hca_links_parse(hca, errp) || !pib_hca_init_pci(pci, errp) ||
         !pib_hca_init_msix(pci, errp) ||
+        !pib_hca_record_open(hca, &config, errp) ||
         !pib_hca_init_core(hca, &config, errp)) {
         pib_hca_exit(pci);
         return;

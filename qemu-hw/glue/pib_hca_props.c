@@ -16,6 +16,7 @@
 #include "system/system.h"
 
 #define DEVICE_MEMORY_DEFAULT MiB
+#define RECORD_LIMIT_DEFAULT (16 * GiB)
 #define DEVICE_MEMORY_MAX GiB
 
 typedef struct PibHcaChoice {
@@ -353,6 +354,10 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("bursts", PibHca, prop.bursts, true),
     DEFINE_PROP_BOOL("peer-copy", PibHca, prop.peer_copy, false),
     DEFINE_PROP_UINT32("poll-us", PibHca, prop.poll_us, 20),
+    DEFINE_PROP_STRING("record", PibHca, prop.record),
+    DEFINE_PROP_BOOL("record-payload", PibHca, prop.record_payload, false),
+    DEFINE_PROP_SIZE("record-limit", PibHca, prop.record_limit,
+                     RECORD_LIMIT_DEFAULT),
 };
 
 static const struct {
@@ -406,6 +411,11 @@ static const struct {
     {"peer-copy", "on: the switch gets access to the VM's memory and copies "
                   "long messages from VM to VM; off (default): each device "
                   "copies"},
+    {"record", "file for all that the device is told from outside, for "
+               "pib-replay"},
+    {"record-payload", "on: the recording has the payload of messages; off "
+                       "(default): its length"},
+    {"record-limit", "largest size of the recording (default: 16G)"},
     {"shared-memory", "off: frames go through the socket even if the switch "
                       "offers shared memory"},
 };

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/*
+ * The file of a recording (property `record`); qemu-hw/core/record has its
+ * format. The core passes large pieces.
+ */
+#include "qemu/osdep.h"
+#include "pib_hca_glue.h"
+#include "qapi/error.h"
+#include "qemu/error-report.h"
+
+struct PibHcaRecord {
+    int fd; /* changed with the core's lock */
+};
+
+/* The content of guest memory is nobody else's. */
+#define RECORD_MODE 0600
+
+bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp)
+{
+    const char *path = hca->prop.record;
+    int fd;
+
+    if (!path || !*path) {
+        return true;
+    }
+    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, RECORD_MODE);
+    if (fd < 0) {
+        error_setg_errno(errp, errno,
+                         "record=%s: name a file that QEMU may write", path);
+        return false;
+    }
+    hca->record = g_new0(PibHcaRecord, 1);
+    hca->record->fd = fd;
+    config->record = true;
+    config->record_payload = hca->prop.record_payload;
+    config->record_limit = hca->prop.record_limit;
+    return true;
+}
+
+void pib_hca_record_close(PibHca *hca)
+{
+    if (hca->record) {
+        if (hca->record->fd >= 0) {
+            close(hca->record->fd);
+        }
+        g_clear_pointer(&hca->record, g_free);
+    }
+}
+
+static void pib_hca_record_end(PibHca *hca)
+{
+    warn_report("%s: the recording %s ends here: %s. It can be replayed up to "
+                "here, and the VM goes on. For a longer one, free space and "
+                "start the VM again",
+                hca->path, hca->prop.record, strerror(errno));
+    close(hca->record->fd);
+    hca->record->fd = -1;
+}
+
+/* On any thread with the lock. */
+bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length)
+{
+    PibHca *hca = opaque;
+
+    while (length > 0) {
+        ssize_t written = RETRY_ON_EINTR(write(hca->record->fd, bytes, length));
+
+        if (written < 0) {
+            pib_hca_record_end(hca);
+            return false;
+        }
+        bytes += written;
+        length -= written;
+    }
+    return true;
+}

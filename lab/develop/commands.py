@@ -12,11 +12,12 @@ from collections.abc import Callable
 
 from lab import paths, table, ui, up, waiting
 from lab.build import guest_build, kernel_module, kernel_tree
-from lab.develop import exchange, provider, report, watch
+from lab.develop import driver_coverage, exchange, provider, report, watch
 from lab.fabric import cluster, subnet
 from lab.guests import console, image, vm
 
 NODE = re.compile(r"vm\d+")
+COVERAGE = "coverage"           # in place of a directory; one of this name is ./coverage
 ACTIVE_S = 20                   # for ports that were ACTIVE before; the subnet manager sweeps meanwhile
 OUR_PROVIDER = paths.ROOT / guest_build.PROVIDER
 
@@ -79,6 +80,11 @@ def _again(directory: pathlib.Path, do: Callable[[], None]) -> int:
 
 def driver(options: argparse.Namespace) -> int:
     lab = cluster.Cluster()
+    if options.words[:1] == [COVERAGE]:
+        driver_coverage.show(lab, options.words[1:], options)
+        return 0
+    if options.merge or options.html or options.reset:
+        raise ui.LabError(f"--merge, --html and --reset are options of  ./pib driver {COVERAGE}")
     target = Target.of(options.words, lab)
     source = kernel_module.directory(target.directory)
 
@@ -186,15 +192,18 @@ def show_console(options: argparse.Namespace) -> int:
     return 0
 
 
-def _add_exchange(add, name: str, function, text: str, what: str) -> None:
+def _add_exchange(add, name: str, function, text: str, what: str) -> argparse.ArgumentParser:
     command = add(name, function, text)
     command.add_argument("words", nargs="*", metavar="DIR|NODE", help=f"{what}, and the guests (default: all)")
     command.add_argument("--watch", action="store_true", help="again whenever a file in the directory is saved")
+    return command
 
 
 def add_commands(add) -> None:
-    _add_exchange(add, "driver", driver, "compile a driver, and exchange it in the running guests",
-                  "a directory with the Kbuild of a module that binds to the HCA's PCI ID (default: ours)")
+    driver_coverage.add_options(_add_exchange(
+        add, "driver", driver, "compile a driver, and exchange it in the running guests; 'coverage' in place of a "
+        "directory: show how much of the device their driver has used",
+        "a directory with the Kbuild of a module that binds to the HCA's PCI ID (default: ours)"))
     _add_exchange(add, "provider", exchange_provider, "compile the provider, and exchange it in the running guests",
                   "a directory with the CMakeLists.txt of a provider (default: ours)")
     command = add("reboot", reboot, "start a guest anew, with an empty disk and the driver of its first boot; the "

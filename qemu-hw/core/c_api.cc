@@ -244,6 +244,14 @@ void pib_hca_core_record_flush(PibHcaCore* core) {
     core->device->recording().flush();
 }
 
+char* pib_hca_core_coverage(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->coverage(); });
+}
+
+char* pib_hca_core_take_coverage(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->take_coverage(); });
+}
+
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in) {
     core->device->links().shared(port, {.out = ring_from_c(*out), .in = ring_from_c(*in)});

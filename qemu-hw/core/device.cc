@@ -31,7 +31,11 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     const bool known = bar == PIB_HCA_BAR_REGS
                            ? registers_.read(offset, size, value)
                            : bar == PIB_HCA_BAR_UAR && uars_.read(offset, size, value);
-    if (!known) {
+    if (known) {
+        const bool doorbell = bar == PIB_HCA_BAR_UAR;
+        engine_.objects().counters.coverage->loaded(
+            doorbell, doorbell ? offset % PIB_HCA_UAR_PAGE_SIZE : offset);
+    } else {
         engine_.objects().refusals.ignored_load(bar, offset);
     }
     if (notes_) [[unlikely]] {
@@ -50,7 +54,11 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
                                ? registers_.write(offset, size, value)
                                : bar == PIB_HCA_BAR_UAR && (engine_.health().is_fatal() ||
                                                             uars_.write(offset, size, value));
-        if (!known) {
+        if (known) {
+            const bool doorbell = bar == PIB_HCA_BAR_UAR;
+            engine_.objects().counters.coverage->stored(
+                doorbell, doorbell ? offset % PIB_HCA_UAR_PAGE_SIZE : offset, value);
+        } else {
             engine_.objects().refusals.ignored_store(bar, offset, refuse(Rule::kStore, value));
         }
     });
@@ -91,6 +99,7 @@ void Device::kick(uint32_t uar) {
     recording_.entry(record::Tag::kKick, {uar});
     engine_.enter([&] {
         note(true, PIB_HCA_BAR_UAR, uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK, 0, 4);
+        engine_.objects().counters.coverage->stored(true, PIB_HCA_UAR_KICK, 0);
         if (!engine_.health().is_fatal()) {
             uars_.kick(uar);
         }
@@ -126,6 +135,12 @@ std::string Device::objects() {
 std::string Device::journal() {
     return recording_.unrecorded(
         [&] { return engine_.journal().json(engine_.objects().host.now_ns()); });
+}
+
+std::string Device::take_coverage() {
+    std::string taken = coverage();
+    *engine_.objects().counters.coverage = {};
+    return taken;
 }
 
 }  // namespace pib::hca

@@ -62,6 +62,10 @@ class Device {
     std::string objects();
     std::string journal();
     std::string trace() const { return engine_.trace().json(); }
+    // How much of the device its driver has used since power-on.
+    std::string coverage() { return engine_.objects().counters.coverage->json(); }
+    // As coverage(); from then on the device counts anew.
+    std::string take_coverage();
 
     // The recording, if there is one (record/record_format.h).
     DeviceRecording& recording() { return recording_; }

@@ -22,7 +22,7 @@ Engine::Engine(const Config& config, Host& host)
       counters_(fresh_counters()),
       health_(host_, counters_),
       eqs_(host_, health_, Limits::kEqs, config.vector_count, strict_.get()),
-      cqs_(host_, eqs_, Limits::kCqs, strict_.get()),
+      cqs_(host_, eqs_, Limits::kCqs, strict_.get(), &coverage_),
       srqs_(host_, eqs_, cqs_, Limits::kSrqs, strict_.get()),
       mpt_(host_, Limits::kMrs, Limits::kMrPages),
       peer_copy_(config.peer_copy && !traced_host_ ? std::make_unique<PeerCopy>(host_, mpt_)
@@ -34,6 +34,8 @@ Engine::Engine(const Config& config, Host& host)
       commands_(objects_) {
     ports_.set_client(transport_);
     journal_.report_to(objects_.refusals);
+    objects_.refusals.count_with(coverage_);
+    eqs_.count_with(coverage_);
     if (strict_) {
         strict_->report_to(objects_.refusals);
     }
@@ -160,6 +162,7 @@ void Engine::halt_if_fatal() {
 // The last event reports the stop to the driver. Afterwards the device writes to guest memory only
 // the refusals of commands in flight. The ports keep working for the subnet manager.
 void Engine::halt() {
+    coverage_.stopped(health_.cause());
     if (health_.cause() == PIB_HCA_FATAL_CMDQ_OVERRUN) {
         commands_.stop();
     }

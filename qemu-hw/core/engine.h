@@ -80,7 +80,8 @@ class Engine {
     Counters fresh_counters() {
         return {.trace = trace_.enabled() ? &trace_ : nullptr,
                 .journal = &journal_,
-                .strict = strict_.get()};
+                .strict = strict_.get(),
+                .coverage = &coverage_};
     }
     void run_commands();
     void go_on();
@@ -93,6 +94,7 @@ class Engine {
     std::unique_ptr<TracedHost> traced_host_;  // nullptr: the trace has no accesses to memory
     Host& host_;
     Journal journal_;
+    DriverCoverage coverage_;
     std::unique_ptr<Strict> strict_;
     Counters counters_;
     DeviceHealth health_;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Properties that show the state of a device as JSON, for QMP's qom-get:
- * `objects`, `journal`, `trace`, `waits` and `interrupts`.
+ * `objects`, `journal`, `trace`, `coverage`, `waits` and `interrupts`.
  * docs/observability.md describes them.
  */
 #include "qemu/osdep.h"
@@ -49,6 +49,22 @@ static char *pib_hca_get_trace(Object *obj, Error **errp)
                      : g_strdup("[]");
 }
 
+static char *pib_hca_get_coverage(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    return hca->core ? pib_hca_ask_core(hca, pib_hca_core_coverage, errp)
+                     : g_strdup("{}");
+}
+
+static char *pib_hca_get_taken_coverage(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    return hca->core ? pib_hca_ask_core(hca, pib_hca_core_take_coverage, errp)
+                     : g_strdup("{}");
+}
+
 /* Does not take the lock, which would count as a wait. */
 static char *pib_hca_get_waits(Object *obj, Error **errp)
 {
@@ -90,6 +106,10 @@ static const struct {
     {"trace", pib_hca_get_trace,
      "the last packets, WQEs and commands, as JSON (read only; see "
      "trace-entries)"},
+    {"coverage", pib_hca_get_coverage,
+     "how much of the device its driver has used, as JSON (read only)"},
+    {"coverage-taken", pib_hca_get_taken_coverage,
+     "as coverage; each reading begins it anew (read only)"},
 };
 
 void pib_hca_observe_register(ObjectClass *klass)

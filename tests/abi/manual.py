@@ -7,7 +7,13 @@ access, reset, name). Other tables are prose.
 """
 
 import dataclasses
+import pathlib
 import re
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))
+
+from lab.interface.tables import tables  # noqa: E402 pylint: disable=wrong-import-position
 
 STRUCT = re.compile(r"`struct (\w+)`, (\d+) bytes")
 EXAMPLE = re.compile(r"^```example (.+?)\n(.*?)^```", re.MULTILINE | re.DOTALL)
@@ -42,36 +48,11 @@ def number(text: str) -> int:
     return 1 << int(text[4:]) if text.startswith("bit ") else int(text, 0)
 
 
-def cells(line: str) -> list[str]:
-    return [cell.strip() for cell in line.strip().strip("|").split("|")]
-
-
 def quoted(cell: str) -> str:
     found = re.fullmatch(r"`(\w+)`", cell)
     if not found:
         raise ValueError(f"not a name in backquotes: {cell}")
     return found.group(1)
-
-
-def _add_row(rows: list[list[str]], row: list[str]) -> None:
-    """A row with an empty first cell continues the row above."""
-    if row[0] or len(rows) < 3:
-        rows.append(row)
-    else:
-        rows[-1] = [" ".join(filter(None, pair)) for pair in zip(rows[-1], row)]
-
-
-def tables(text: str):
-    """(text before the table since the last one, header cells, rows)"""
-    before, rows = [], []
-    for line in [*text.splitlines(), ""]:
-        if line.startswith("|"):
-            _add_row(rows, cells(line))
-            continue
-        if rows:
-            yield "\n".join(before), rows[0], rows[2:]
-            before, rows = [], []
-        before.append(line)
 
 
 def parse(text: str) -> Manual:

@@ -6,7 +6,8 @@ One boot serves the whole session, in a run directory of its own, so that a user
 lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.
 PIB_TEST_NODES sets how many guests, PIB_TEST_HCA more properties of the HCAs of these
 and of all other labs of the tests (shared-memory=off); PIB_TEST_KEEP=1 leaves them running, and the
-next session then takes them over.
+next session then takes them over. PIB_TEST_COVERAGE=FILE adds to the file what the guests' drivers have used of their
+devices (./pib driver coverage).
 """
 
 import os

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The labs that tests have booted, and the kernel messages of their guests."""
 import contextlib
+import fcntl
 import itertools
 import os
+import pathlib
 import subprocess
 
-from lab import paths, up
+from lab import paths, ui, up
+from lab.develop import driver_coverage
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
 
@@ -31,8 +34,22 @@ def booted(name, count, hca="", keep=False, **options):
     finally:
         if running in _running:
             _running.remove(running)
+            keep_coverage(running)
         if not keep:
             running.down()
+
+
+def keep_coverage(running):
+    """Adds what the drivers of the lab's guests have used to the file that PIB_TEST_COVERAGE names. Guests that a test
+    has ended or started anew before are missing there."""
+    file = os.environ.get("PIB_TEST_COVERAGE")
+    if not file or running.record.hosts:
+        return
+    with open(f"{file}.lock", "w", encoding="utf-8") as lock:     # labs of two lanes end at any time
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for name in running.nodes():
+            with contextlib.suppress(ui.LabError, OSError):
+                driver_coverage.merge(pathlib.Path(file), driver_coverage.of_guest(running, name, anew=True))
 
 
 def new_kernel_messages():

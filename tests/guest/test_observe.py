@@ -3,7 +3,9 @@
 import re
 import subprocess
 
+from lab.develop import coverage_points, driver_coverage
 from lab.guests import image
+from lab.interface import description
 from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_until
 
 FOLDER = "/sys/kernel/debug/pib_hca/*"     # by PCI address; a guest of the lab has one HCA
@@ -74,3 +76,14 @@ def test_rdma_statistic_has_the_names_that_tools_know(vm0):
     for name in ("out_of_sequence", "packet_seq_err", "rnr_nak_retry_err", "local_ack_timeout_err", "duplicate_request",
                  "rx_write_requests", "rx_read_requests", "rx_atomic_requests", "req_cqe_error", "resp_cqe_error"):
         assert f" {name} " in shown, shown
+
+
+def test_the_device_counts_what_the_driver_uses(lab, vm0):
+    """The boot and a program use these at least."""
+    sh(vm0, f"ibv_devinfo -d {DEVICE} -v")
+    points = coverage_points.points(description.interface(), driver_coverage.of_guest(lab, "vm0"))
+    used = {point.title for point in points if point.uses}
+    assert {"PIB_HCA_REG_VERSION: load", "PIB_HCA_REG_CONTROL: ENABLE", "PIB_HCA_UAR_EQ: EQ_ARM",
+            "command: QUERY_DEVICE", "CREATE_EQ.flags: ASYNC", "CREATE_QP.type: GSI", "MODIFY_QP.state: RTS",
+            "send WQE: SEND", "CQE: RECV", "CQE status: SUCCESS", "EQE: COMMAND"} <= used
+    assert 0 < driver_coverage.share(points) < 1

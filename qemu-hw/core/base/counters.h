@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "base/config.h"
+#include "base/driver_coverage.h"
 #include "base/journal.h"
 #include "base/trace.h"
 
@@ -47,7 +48,7 @@ enum class HcaCounter : uint8_t {
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
 // Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
-// device's trace and journal here, and the checks of its driver; nullptr: none.
+// device's trace and journal here, the checks of its driver and what that has used; nullptr: none.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
@@ -56,6 +57,7 @@ struct Counters {
     Trace* trace = nullptr;
     Journal* journal = nullptr;
     Strict* strict = nullptr;
+    DriverCoverage* coverage = nullptr;
 
     // port: 1 ..., or kNoPort.
     void add(HcaCounter counter, unsigned port, uint64_t n = 1) {

@@ -217,6 +217,10 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, written);
     }
+    if (DriverCoverage* coverage = objects_.counters.coverage;
+        coverage != nullptr && reply.verdict == CmdStatus::kOk) {
+        coverage->input(cmd.opcode, std::span(in.bytes).first(spec->in_length));
+    }
     return reply;
 }
 
@@ -255,6 +259,11 @@ void CommandQueue::trace(const Executed& executed) {
 
 bool CommandQueue::complete(const Executed& executed) {
     trace(executed);
+    if (DriverCoverage* coverage = objects_.counters.coverage;
+        coverage != nullptr && find_command(executed.cmd.opcode) != nullptr) {
+        coverage->command(executed.cmd.opcode,
+                          static_cast<uint8_t>(executed.reply.verdict.status()));
+    }
     if (watch_) {
         watch_->completing();
     }

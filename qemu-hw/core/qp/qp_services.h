@@ -52,8 +52,12 @@ class QpServices {
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
-    // For the trace: a WQE copied from a queue, and its end.
+    // For the trace, and for the counts of what the driver uses: a WQE copied from a queue, and its
+    // end.
     void trace_send(const QueuePair& qp, const SendRequest& request, std::span<const uint8_t> wqe) {
+        if (DriverCoverage* coverage = parts_.counters.coverage; coverage != nullptr) {
+            coverage->send_wqe(wqe[0], wqe[1]);
+        }
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
             trace->send_wqe(host().now_ns(),
                             {.qpn = qp.qpn,
@@ -65,6 +69,9 @@ class QpServices {
         }
     }
     void trace_recv(const QueuePair& qp) {
+        if (DriverCoverage* coverage = parts_.counters.coverage; coverage != nullptr) {
+            coverage->recv_wqe();
+        }
         if (Trace* trace = parts_.counters.trace; trace != nullptr) [[unlikely]] {
             const ReceiveRequest& recv = qp.resp.recv;
             trace->recv_wqe(host().now_ns(), {.qpn = qp.qpn, .counter = recv.counter}, recv.bytes);

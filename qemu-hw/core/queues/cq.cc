@@ -100,8 +100,14 @@ bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
 
 }  // namespace
 
-CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict)
-    : host_(host), eqs_(eqs), cqs_(1, max_cqs), pages_left_(Limits::kCqPages), strict_(strict) {}
+CqTable::CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict,
+                 DriverCoverage* coverage)
+    : host_(host),
+      eqs_(eqs),
+      cqs_(1, max_cqs),
+      pages_left_(Limits::kCqPages),
+      strict_(strict),
+      coverage_(coverage) {}
 
 CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     if (const Verdict verdict = check_fields(in, Rule::kCqReserved, Rule::kCqDeep);
@@ -361,6 +367,9 @@ bool CqTable::read_consumer(CompletionQueue& cq) {
 
 bool CqTable::write(CompletionQueue& cq, const Completion& completion) {
     pib_hca_cqe cqe = encode(completion);
+    if (coverage_ != nullptr) {
+        coverage_->cqe(cqe.opcode, cqe.status, cqe.flags);
+    }
     const uint64_t offset = cqe_offset(cq.producer, cq.log_depth);
     if (poison_) [[unlikely]] {
         poison_unspecified(cqe);

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/driver_coverage.h"
 #include "base/table.h"
 #include "base/timers.h"
 #include "memory/guest_buffer.h"
@@ -48,7 +49,8 @@ struct CompletionQueue {
 
 class CqTable {
   public:
-    CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict = nullptr);
+    CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict = nullptr,
+            DriverCoverage* coverage = nullptr);
 
     CmdResult<uint32_t> create(
         const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
@@ -102,6 +104,7 @@ class CqTable {
     Table<CompletionQueue> cqs_;
     uint64_t pages_left_;
     Strict* strict_;
+    DriverCoverage* coverage_;
     bool poison_ = false;
     Timers timers_;  // deadlines of delayed events
 };

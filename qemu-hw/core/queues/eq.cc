@@ -253,6 +253,9 @@ void EqTable::fatal_event(uint32_t cause) {
 
 bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
     pib_hca_eqe eqe = event;
+    if (coverage_ != nullptr) {
+        coverage_->event(eqe.type, eqe.port, eqe.data);
+    }
     const uint32_t depth_mask = (1u << eq.log_depth) - 1;
     const uint64_t offset = uint64_t{eq.producer & depth_mask} * sizeof eqe;
     eqe.owner = (eq.producer >> eq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;

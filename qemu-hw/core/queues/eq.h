@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "base/driver_coverage.h"
 #include "base/event.h"
 #include "base/journal.h"
 #include "base/table.h"
@@ -74,6 +75,7 @@ class EqTable {
 
     EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors,
             Strict* strict = nullptr);
+    void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }
 
     CmdResult<uint32_t> create(const pib_hca_create_eq& in);
     Verdict destroy(uint32_t eqn);  // BUSY while CQs use it
@@ -119,6 +121,7 @@ class EqTable {
     uint32_t vectors_;
     Table<EventQueue> eqs_;
     Strict* strict_;
+    DriverCoverage* coverage_ = nullptr;
     uint32_t async_eqn_ = Table<EventQueue>::kFull;
     bool stopped_ = false;
 };

@@ -161,7 +161,7 @@ void Refusals::print(const Refusal& refusal) {
               [&] { return "before that: " + refusal.accesses.text(); });
 }
 
-// Loads of registers may not throw: without memory the refusal is not logged.
+// Loads of registers may not throw: without memory the refusal is neither counted nor logged.
 void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;
@@ -171,6 +171,9 @@ void Refusals::add(const Refusal& refusal) noexcept {
         kept.accesses = *accesses_;
     }
     try {
+        if (coverage_ != nullptr) {
+            coverage_->broken(kept.verdict.rule);
+        }
         print(kept);
     } catch (const std::exception&) {
         return;

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/driver_coverage.h"
 #include "base/guest_errors.h"
 #include "base/host.h"
 #include "base/journal.h"
@@ -80,6 +81,8 @@ class Refusals final : public RequestReasons {
     // From now on warns of what no command's status tells the driver, with the last accesses.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
+    void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }
+
     void add(const Refusal& refusal) noexcept;
     void refused(const FailedRequest& request) noexcept override;
     std::string words(const FailedRequest& request) const override;
@@ -104,6 +107,7 @@ class Refusals final : public RequestReasons {
     Host& host_;
     GuestErrors& log_;
     const RecentAccesses* accesses_ = nullptr;
+    DriverCoverage* coverage_ = nullptr;
     std::array<Refusal, kKept> ring_{};
     uint64_t count_ = 0;
     uint64_t silent_ = 0;

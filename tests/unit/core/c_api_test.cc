@@ -93,6 +93,10 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     CHECK(text(pib_hca_core_objects(core)).find("\"pds\":1") != std::string::npos);
     CHECK(text(pib_hca_core_trace(core)).find("\"opcode\":18") != std::string::npos);
     CHECK(text(pib_hca_core_journal(core)).starts_with("{"));
+    constexpr const char* kAllocPd = "\"commands\":[{\"opcode\":18,\"statuses\":[1,0";
+    CHECK(text(pib_hca_core_coverage(core)).find(kAllocPd) != std::string::npos);
+    CHECK(text(pib_hca_core_take_coverage(core)).find(kAllocPd) != std::string::npos);
+    CHECK(text(pib_hca_core_coverage(core)).find("\"commands\":[]") != std::string::npos);
     // Without a link, and without peer copy, nothing is asked for and nothing has to stop.
     CHECK_FALSE(pib_hca_core_link_poll(core, 1));
     CHECK_FALSE(pib_hca_core_link_wants_memory(core, 1));

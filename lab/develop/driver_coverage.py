@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib driver coverage: how much of the device its driver has used: registers, commands with the values of their
+fields, WQEs, CQEs, EQEs, statuses, rules. Counts of several guests, and of several runs by a file, are merged."""
+
+import argparse
+import json
+import os
+import pathlib
+import tempfile
+
+from lab import ui
+from lab.develop import coverage_page, coverage_points
+from lab.develop.coverage_points import Counts, Point
+from lab.fabric import cluster
+from lab.guests import vm
+from lab.interface import description
+
+PROPERTY, TAKEN = "coverage", "coverage-taken"
+WIDTH = 100
+
+
+def of_guest(lab: cluster.Cluster, name: str, anew: bool = False) -> Counts:
+    """anew: the device counts from 0 on."""
+    found = vm.device_property(lab.monitor(name), TAKEN if anew else PROPERTY)
+    return found or coverage_points.empty()
+
+
+def read(file: pathlib.Path) -> Counts:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+        return coverage_points.merged(coverage_points.empty(), found)
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ui.LabError(f"{file} has no counts of a driver ({error}). Name a file that --merge has written, or one "
+                          "that does not exist") from error
+
+
+def merge(file: pathlib.Path, counts: Counts) -> Counts:
+    """Adds the counts to those in the file, if there is one; returns both. The file is whole at each moment."""
+    together = coverage_points.merged(read(file), counts) if file.exists() else counts
+    try:
+        handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        with open(handle, "w", encoding="utf-8") as out:
+            json.dump(together, out)
+        os.replace(name, file)
+    except OSError as error:
+        raise ui.LabError(f"cannot write {file}: {error.strerror}. Name a file that can be written") from error
+    return together
+
+
+def share(points: list[Point]) -> float:
+    """The used part of what is not an error."""
+    wanted = [point for point in points if not point.error]
+    return sum(point.uses > 0 for point in wanted) / len(wanted)
+
+
+def _folded(about: str, names: list[str]) -> list[str]:
+    lines = [f"  {about}:"]
+    for name in names:
+        if len(lines[-1]) + len(name) > WIDTH:
+            lines.append("   ")
+        lines[-1] += f" {name}"
+    return lines
+
+
+def text(points: list[Point]) -> str:
+    """The share, then what was not used, then the errors that have happened."""
+    wanted = [point for point in points if not point.error]
+    lines = [f"{sum(point.uses > 0 for point in wanted)} of {len(wanted)} used, {share(points):.1%}"]
+    for title, chosen in (("not used:", [point for point in wanted if not point.uses]),
+                          ("errors that happened:", [point for point in points if point.error and point.uses])):
+        by_about: dict[str, list[str]] = {}
+        for point in chosen:
+            by_about.setdefault(point.about, []).append(
+                f"{point.name} ({point.uses})" if point.error else point.name.replace(" ", "\N{NO-BREAK SPACE}"))
+        lines += [title] + [line for about, names in by_about.items() for line in _folded(about, names)] \
+            if by_about else []
+    return "\n".join(lines)
+
+
+def add_options(command: argparse.ArgumentParser) -> None:
+    """To ./pib driver."""
+    group = command.add_argument_group("coverage", "./pib driver coverage [NODE...]: how much of the device the "
+                                       "guests' driver has used")
+    group.add_argument("--merge", type=pathlib.Path, metavar="FILE", help="add the counts to those in the file, and "
+                       "show both; the file need not exist")
+    group.add_argument("--html", type=pathlib.Path, metavar="FILE", help="write a page: the manual's tables, with what "
+                       "was used")
+    group.add_argument("--reset", action="store_true", help="have the devices count from 0 afterwards")
+
+
+def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) -> None:
+    nodes = named or lab.nodes()
+    if not nodes and not options.merge:
+        raise ui.LabError("no guest runs. Start some:  ./pib up   or name a file of counts:  --merge FILE")
+    for name in nodes:
+        lab.node(name)          # says if it does not run
+    counts = coverage_points.of_all([of_guest(lab, name, options.reset) for name in nodes])
+    if options.merge:
+        counts = merge(options.merge, counts)
+    points = coverage_points.points(description.interface(), counts)
+    print(text(points))
+    if options.html:
+        coverage_page.write(options.html, points)
+        ui.say(f"{options.html}: the manual's tables with what was used")

@@ -120,3 +120,21 @@ char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
 char* pib_hca_core_coverage(PibHcaCore* core);
 char* pib_hca_core_take_coverage(PibHcaCore* core); /* likewise, and counts anew */
+/* Passes what the recording still buffers to record(). */
+void pib_hca_core_record_flush(PibHcaCore* core);
+void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
+                              const PibHcaRing* in);
+bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port);
+/* Peer copy. The control memory has pib_hca_core_control_bytes() and is zeroed. */
+bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port);
+uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count);
+void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,
+                              const PibHcaRamBlock* blocks, size_t count);
+void pib_hca_core_stop_copying(PibHcaCore* core);
+bool pib_hca_core_copying_stopped(PibHcaCore* core);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* PIB_HCA_CORE_H */

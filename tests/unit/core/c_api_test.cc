@@ -50,6 +50,7 @@ const PibHcaHostOps kOps = {
     .link_kick = [](void* o, unsigned port) { host_of(o).link_kick(port); },
     .log = [](void* o, unsigned level,
               const char* text) { host_of(o).log(static_cast<pib::hca::LogLevel>(level), text); },
+    .record = nullptr,
 };
 
 }  // namespace

@@ -422,7 +422,7 @@ static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
 	/*
 	 * Running handlers may have found the CQ already. A pending one finds nothing, because the
-	 * device reuses a number only after all others.
+	 * device reuses a number only after the driver has taken the events that name it.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&cq->ref);

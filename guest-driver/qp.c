@@ -267,7 +267,7 @@ static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
 	/*
 	 * Running handlers may have found the QP already. A pending one finds nothing, because the
-	 * device reuses a number only after all others.
+	 * device reuses a number only after the driver has taken the events that name it.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&qp->ref);

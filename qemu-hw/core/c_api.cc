@@ -10,6 +10,7 @@
 #include "memory/peer_copy.h"
 #include "pib_hca_core.h"
 
+using pib::hca::AdversaryPlan;
 using pib::hca::Config;
 using pib::hca::Device;
 using pib::hca::Host;
@@ -88,7 +89,7 @@ class COps final : public Host, public pib::hca::record::Sink {
     void* const opaque_;
 };
 
-Config from_c(const PibHcaConfig& in) {
+Config from_c(const PibHcaConfig& in, const AdversaryPlan& adversary) {
     Config config;
     config.port_count = in.port_count;
     config.vector_count = in.vector_count;
@@ -112,7 +113,8 @@ Config from_c(const PibHcaConfig& in) {
                     .shuffle_srq = in.shuffle_srq,
                     .warnings = in.warnings,
                     .qpn_choice = static_cast<pib::hca::NumberChoice>(in.qpn_reuse),
-                    .strict = static_cast<pib::hca::Strictness>(in.strict)};
+                    .strict = static_cast<pib::hca::Strictness>(in.strict),
+                    .adversary = adversary};
     return config;
 }
 
@@ -167,8 +169,15 @@ PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps*
                                 char** error) {
     try {
         auto core = std::make_unique<PibHcaCore>(PibHcaCore{{*ops, opaque}, nullptr});
-        auto device =
-            Device::create(from_c(*config), core->host, recording_from_c(*config, core->host));
+        const auto adversary = config->adversary != nullptr
+                                   ? AdversaryPlan::parse(config->adversary)
+                                   : AdversaryPlan();
+        if (!adversary) {
+            *error = strdup(adversary.error().c_str());
+            return nullptr;
+        }
+        auto device = Device::create(from_c(*config, *adversary), core->host,
+                                     recording_from_c(*config, core->host));
         if (device) {
             core->device = std::move(*device);
             return core.release();

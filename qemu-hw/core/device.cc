@@ -23,11 +23,34 @@ Device::Device(const Config& config, Host& host, const record::Options& recordin
       recording_(config, host, recording),
       engine_(recording_.config(), recording_.host()) {
     recording_.watch(engine_);
+    if (Adversary* adversary = engine_.objects().counters.adversary;
+        adversary != nullptr && adversary->plays(Adversity::kEnd)) {
+        ends_.emplace(engine_.objects().host, *adversary);
+    }
+}
+
+bool Device::is_there() {
+    if (!ends_) [[likely]] {
+        return true;
+    }
+    const auto end = engine_.commands().running() ? ends_->take_due() : std::nullopt;
+    if (end == SuddenEnd::kFatal) {
+        engine_.health().fail(PIB_HCA_FATAL_INTERNAL);
+    } else if (end) {
+        engine_.reset(false);
+        registers_.reset();
+    }
+    return !ends_->is_gone();
 }
 
 uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     recording_.entry(record::Tag::kMmioRead, {bar, offset, size});
     uint64_t value = 0;
+    if (ends_ && ends_->is_gone()) [[unlikely]] {
+        value = UINT64_MAX >> (64 - 8 * size);
+        recording_.loaded(value);
+        return value;
+    }
     const bool known = bar == PIB_HCA_BAR_REGS
                            ? registers_.read(offset, size, value)
                            : bar == PIB_HCA_BAR_UAR && uars_.read(offset, size, value);
@@ -48,6 +71,9 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
 void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     recording_.entry(record::Tag::kMmioWrite, {bar, offset, value, size});
     engine_.enter([&] {
+        if (!is_there()) [[unlikely]] {
+            return;
+        }
         note(true, bar, offset, value, size);
         // A stopped device ignores doorbells.
         const bool known = bar == PIB_HCA_BAR_REGS
@@ -100,7 +126,7 @@ void Device::kick(uint32_t uar) {
     engine_.enter([&] {
         note(true, PIB_HCA_BAR_UAR, uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK, 0, 4);
         engine_.objects().counters.coverage->stored(true, PIB_HCA_UAR_KICK, 0);
-        if (!engine_.health().is_fatal()) {
+        if (is_there() && !engine_.health().is_fatal()) {
             uars_.kick(uar);
         }
     });
@@ -120,12 +146,18 @@ void Device::dma_ended() {
 
 void Device::run() {
     recording_.entry(record::Tag::kRun);
-    engine_.enter([&] { engine_.run(); });
+    engine_.enter([&] {
+        (void)is_there();
+        engine_.run();
+    });
 }
 
 void Device::timer() {
     recording_.entry(record::Tag::kTimer);
-    engine_.enter([&] { engine_.timer(); });
+    engine_.enter([&] {
+        (void)is_there();
+        engine_.timer();
+    });
 }
 
 std::string Device::objects() {

@@ -9,10 +9,12 @@
 #include <cstdint>
 #include <expected>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "base/config.h"
 #include "base/host.h"
+#include "device_ends.h"
 #include "device_links.h"
 #include "device_recording.h"
 #include "device_registers.h"
@@ -75,12 +77,16 @@ class Device {
     // An access, for a device that checks its driver or records accesses.
     void note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
+    // Whether the device is there; an adversarial one may have ended, and end now.
+    bool is_there();
+
     const bool notes_;
     DeviceRecording recording_;
     Engine engine_;
     DeviceRegisters registers_{engine_};
     UarPages uars_{engine_.objects()};
     DeviceLinks links_{engine_, recording_};
+    std::optional<DeviceEnds> ends_;  // no value: the device does not end by itself
 };
 
 }  // namespace pib::hca

@@ -11,22 +11,35 @@ namespace {
 // but the end of its reading does not.
 constexpr uint64_t kCopyPollNs = 1'000'000;
 
+Config with_joined_knobs(Config config) {
+    config.knobs = config.knobs.joined();
+    return config;
+}
+
+Host& below_trace(EngineAdversity* adversity, Host& host) {
+    return adversity != nullptr ? static_cast<Host&>(adversity->host()) : host;
+}
+
 }  // namespace
 
 Engine::Engine(const Config& config, Host& host)
-    : config_(config),
+    : config_(with_joined_knobs(config)),
       trace_(config.trace_entries, config.trace_kinds),
-      traced_host_(config.trace_kinds.dma ? std::make_unique<TracedHost>(host, trace_) : nullptr),
-      host_(traced_host_ ? static_cast<Host&>(*traced_host_) : host),
+      adversity_(EngineAdversity::create(config, host)),
+      traced_host_(config.trace_kinds.dma
+                       ? std::make_unique<TracedHost>(below_trace(adversity_.get(), host), trace_)
+                       : nullptr),
+      host_(traced_host_ ? static_cast<Host&>(*traced_host_) : below_trace(adversity_.get(), host)),
       strict_(Strict::create(host_, config.knobs.strict)),
       counters_(fresh_counters()),
       health_(host_, counters_),
-      eqs_(host_, health_, Limits::kEqs, config.vector_count, strict_.get()),
+      eqs_(host_, health_, Limits::kEqs, config.vector_count, strict_.get(), counters_.adversary),
       cqs_(host_, eqs_, Limits::kCqs, strict_.get(), &coverage_),
       srqs_(host_, eqs_, cqs_, Limits::kSrqs, strict_.get()),
-      mpt_(host_, Limits::kMrs, Limits::kMrPages),
-      peer_copy_(config.peer_copy && !traced_host_ ? std::make_unique<PeerCopy>(host_, mpt_)
-                                                   : nullptr),
+      mpt_(host_, Limits::kMrs, Limits::kMrPages, config_.knobs.number_choice),
+      peer_copy_(config.peer_copy && !traced_host_ && !adversity_
+                     ? std::make_unique<PeerCopy>(host_, mpt_)
+                     : nullptr),
       ports_(config_, host_, eqs_, counters_, peer_copy_.get()),
       transport_({host_, mpt_, cqs_, srqs_, eqs_, counters_, ports_.ports(), peer_copy_.get()}),
       objects_{config_, host_, counters_, eqs_,       cqs_,
@@ -39,9 +52,10 @@ Engine::Engine(const Config& config, Host& host)
     if (strict_) {
         strict_->report_to(objects_.refusals);
     }
-    cqs_.set_poison(config.knobs.poison_wc);
-    srqs_.set_shuffle(config.knobs.shuffle_srq);
-    transport_.verbs().set_knobs(config.knobs);
+    cqs_.set_knobs(config_.knobs);
+    srqs_.set_knobs(config_.knobs);
+    transport_.verbs().set_knobs(config_.knobs);
+    objects_.set_choice(config_.knobs.number_choice);
 }
 
 void Engine::run() {
@@ -60,6 +74,9 @@ void Engine::run() {
 void Engine::turn() {
     if (health_.is_fatal()) {
         return;
+    }
+    if (adversity_) [[unlikely]] {
+        adversity_->host().store_payload();  // before acknowledgements
     }
     if (is_copying()) {
         withheld_ = true;
@@ -82,10 +99,19 @@ void Engine::timer() {
     if (strict_) {
         strict_->timer(now);
     }
+    if (adversity_) [[unlikely]] {
+        adversity_->timer(now, objects_, health_.is_fatal());
+        if (commands_.next_deadline() <= now) {
+            run_commands();
+        }
+    }
 }
 
 void Engine::reset(bool cold) {
     commands_.reset();
+    if (adversity_) {
+        adversity_->host().reset();
+    }
     objects_.clear();  // revokes all memory
     if (strict_) {
         strict_->reset();
@@ -188,8 +214,12 @@ void Engine::settle() {
     withheld_ = !copying_stopped();
     resetting_ = resetting_ && withheld_;
     const uint64_t look_again = withheld_ ? host_.now_ns() + kCopyPollNs : kNever;
+    uint64_t patience = strict_ ? strict_->next_deadline() : kNever;
+    if (adversity_) [[unlikely]] {
+        adversity_->host().store_payload();
+        patience = std::min(patience, adversity_->next_deadline(objects_, commands_));
+    }
     ports_.flush();
-    const uint64_t patience = strict_ ? strict_->next_deadline() : kNever;
     const uint64_t deadline = std::min({transport_.next_deadline(), ports_.next_deadline(),
                                         cqs_.next_deadline(), look_again, patience});
     // A timer that expires early finds no due work and is set again. To move it at each ACK would

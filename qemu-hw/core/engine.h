@@ -14,6 +14,7 @@
 #include "base/traced_host.h"
 #include "commands/command_queue.h"
 #include "device_health.h"
+#include "engine_adversity.h"
 #include "memory/mpt.h"
 #include "memory/peer_copy.h"
 #include "mmio/device_objects.h"
@@ -35,6 +36,10 @@ class Engine {
     template <typename F>
     void enter(F&& body) noexcept {
         guard([&] {
+            if (adversity_) [[unlikely]] {
+                deadline_ns_ = kNever;  // a step of the clock may make any deadline due
+                adversity_->begin(objects_, health_.is_fatal());
+            }
             body();
             settle();
         });
@@ -81,7 +86,8 @@ class Engine {
         return {.trace = trace_.enabled() ? &trace_ : nullptr,
                 .journal = &journal_,
                 .strict = strict_.get(),
-                .coverage = &coverage_};
+                .coverage = &coverage_,
+                .adversary = adversity_ ? &adversity_->adversary() : nullptr};
     }
     void run_commands();
     void go_on();
@@ -91,7 +97,8 @@ class Engine {
 
     const Config config_;
     Trace trace_;
-    std::unique_ptr<TracedHost> traced_host_;  // nullptr: the trace has no accesses to memory
+    std::unique_ptr<EngineAdversity> adversity_;  // nullptr: the device is no adversary
+    std::unique_ptr<TracedHost> traced_host_;     // nullptr: the trace has no accesses to memory
     Host& host_;
     Journal journal_;
     DriverCoverage coverage_;

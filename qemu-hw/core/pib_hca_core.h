@@ -82,6 +82,7 @@ typedef struct PibHcaConfig {
     bool poison_wc;
     bool shuffle_srq;
     bool warnings;
+    const char* adversary; /* AdversaryPlan::parse(); NULL: none */
     uint8_t strict;        /* enum Strictness: 0 off, 1 on, 2 fatal */
     uint8_t qpn_reuse;     /* enum NumberChoice: 0 round, 1 lowest, 2 random */
     bool record;           /* call record() of the operations */

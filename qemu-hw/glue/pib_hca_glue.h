@@ -72,6 +72,7 @@ typedef struct PibHcaProps {
     uint64_t device_memory;
     char *qpn_reuse;
     char *strict;
+    char *adversary;
     bool inject;
     bool poison_wc;
     bool shuffle_srq;

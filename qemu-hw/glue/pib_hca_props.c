@@ -205,6 +205,7 @@ static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
     config->warnings = hca->prop.warnings;
     config->qpn_reuse = reuse->value;
     config->strict = strict->value;
+    config->adversary = hca->prop.adversary;
     return true;
 }
 
@@ -349,6 +350,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_BOOL("warnings", PibHca, prop.warnings, false),
     DEFINE_PROP_STRING("qpn-reuse", PibHca, prop.qpn_reuse),
     DEFINE_PROP_STRING("strict", PibHca, prop.strict),
+    DEFINE_PROP_STRING("adversary", PibHca, prop.adversary),
     DEFINE_PROP_BOOL("shared-memory", PibHca, prop.shared_memory, true),
     DEFINE_PROP_STRING("doorbells", PibHca, prop.doorbells),
     DEFINE_PROP_BOOL("bursts", PibHca, prop.bursts, true),
@@ -402,6 +404,8 @@ static const struct {
                   "(default: round)"},
     {"strict", "on: names rules of the manual that the driver breaks and the "
                "device could overlook; fatal: and stops; default: off"},
+    {"adversary", "SEED or SEED:KIND+KIND: the device does what the manual "
+                  "permits and others do not, from this seed; default: none"},
     {"doorbells", "inline: the vCPU that rings does the work; eventfd: the "
                   "main loop does it; auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread with no work stays awake for at most this "

@@ -88,13 +88,18 @@ std::optional<ib::Mad> MiniSm::ask(ib::Method method, uint16_t attribute, uint32
         const bool replied = (outcome.result & PIB_HCA_MAD_RESULT_REPLY) != 0;
         return outcome.ok() && replied ? std::optional(out) : std::nullopt;
     }
-    qp0_.send(mad, ib::Lid::kPermissiveValue, 0);
     answers_.clear();
     const auto answered = [&] {
         collect();
         return !answers_.empty() && answers_.back().transaction_id() == mad.transaction_id();
     };
-    return world_.run_until(answered, 100'000'000) ? std::optional(answers_.back()) : std::nullopt;
+    for (unsigned i = 0; i < tries; ++i) {
+        qp0_.send(mad, ib::Lid::kPermissiveValue, 0);
+        if (world_.run_until(answered, 100'000'000)) {
+            return answers_.back();
+        }
+    }
+    return std::nullopt;
 }
 
 void MiniSm::collect() {

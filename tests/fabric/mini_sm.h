@@ -49,6 +49,9 @@ class MiniSm {
 
     MiniSm(World& world, Guest& home) : world_(world), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
 
+    // How often a request is sent at most. Links and devices may lose it.
+    unsigned tries = 1;
+
     // Finds what is there, gives LIDs (the same to the same port GUID), routes, arms and activates.
     void sweep();
     uint16_t lid_of(unsigned guest) const;

@@ -5,6 +5,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <random>
+#include <string>
 
 #include "mini_sm.h"
 
@@ -99,8 +100,10 @@ struct Transfer {
 
 class Traffic {
   public:
-    Traffic(uint64_t seed, const fabric::FaultSpec& faults) : random_(seed), subnet_(2) {
+    Traffic(uint64_t seed, const fabric::FaultSpec& faults, const hca::Config& base = {})
+        : random_(seed), subnet_(2, default_link_mode(), Subnet::kSmallRing, base) {
         MiniSm sm(subnet_, subnet_.guest(0));
+        sm.tries = 4;
         sm.sweep();
         ends_.reserve(2);
         ends_.emplace_back(subnet_.guest(0));
@@ -248,6 +251,17 @@ uint64_t traffic_bytes() {
     return (mib != nullptr ? std::strtoull(mib, nullptr, 10) : 8) << 20;
 }
 
+// Ports stay up, because requests would use up their retries, and commands complete at once: the
+// guests' clocks are one.
+hca::Config adversary(uint64_t seed) {
+    hca::Config config;
+    config.knobs.adversary =
+        hca::AdversaryPlan::parse(std::to_string(seed) +
+                                  ":interrupts+events+writes+fetches+numbers+retries+clock")
+            .value();
+    return config;
+}
+
 }  // namespace
 
 TEST_CASE("random RC traffic over a clean fabric") {
@@ -270,6 +284,41 @@ TEST_CASE("random RC traffic with 1 % loss and worse arrives bit-exact") {
     CHECK(faults.duplicated > 0);
     CHECK(faults.reordered > 0);
     CHECK(faults.corrupted > 0);
+}
+
+TEST_CASE("random RC traffic between adversarial devices arrives bit-exact") {
+    uint64_t repeated = 0, sequence = 0;
+    for (uint64_t seed = 1; seed <= 4; ++seed) {
+        Traffic traffic(seed, {}, adversary(seed));
+        traffic.run(2 << 20);
+        for (unsigned i = 0; i < 2; ++i) {
+            repeated += traffic.subnet().guest(i).counter(PIB_HCA_COUNTER_DUPLICATE_REQUEST);
+            sequence += traffic.subnet().guest(i).counter(PIB_HCA_COUNTER_PACKET_SEQ_ERR);
+        }
+    }
+    CHECK(repeated > 0);
+    CHECK(sequence > 0);
+}
+
+TEST_CASE("the ports of an adversarial device go down and come up after a reset") {
+    unsigned down = 0;
+    for (uint64_t seed = 1; seed <= 8; ++seed) {
+        hca::Config config;
+        config.knobs.adversary = hca::AdversaryPlan::parse(std::to_string(seed) + ":ports").value();
+        Subnet subnet(2, default_link_mode(), Subnet::kSmallRing, config);
+        MiniSm sm(subnet, subnet.guest(0));
+        subnet.guest(1).device->reset(false);
+        subnet.guest(1).start();
+        sm.sweep();
+        (void)subnet.guest(1).take_port_events();
+        subnet.advance(hca::Adversary::kFlapsNs);
+        down += (subnet.guest(1).take_port_events() & PIB_HCA_PORT_EVENT_ERROR) != 0 ? 1 : 0;
+        sm.sweep();
+        CHECK(subnet.guest(1).query_port().state == 4);
+        subnet.advance(hca::Adversary::kFlapsNs);
+        CHECK(subnet.guest(1).query_port().state == 4);
+    }
+    CHECK(down > 2);
 }
 
 // Doorbells fill the link while nobody polls it: what is left goes on when there is room, without

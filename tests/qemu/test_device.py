@@ -48,13 +48,15 @@ def test_help_documents_every_property():
     for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
                  "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "trace-registers",
                  "trace-dma", "trace-interrupts", "objects", "trace", "inject", "poison-wc", "shuffle-srq", "warnings",
-                 "qpn-reuse", "strict", "doorbells", "peer-copy"):
+                 "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 
 @pytest.mark.parametrize("bad, expected", [
     ("ports=0", "ports=0: expected 1 to 4"),
     ("ports=5", "expected 1 to 4"),
+    ("adversary=x", "the adversary must be a number"),
+    ("adversary=7:x", "kinds must be some of commands, interrupts"),
     ("vectors=0", "vectors=0: expected 1 to 64"),
     ("vectors=65", "expected 1 to 64"),
     ("link-width=2x", "expected one of 1x, 4x, 8x, 12x"),

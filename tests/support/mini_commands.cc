@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "mini_commands.h"
 
+#include <algorithm>
+
 #include "ring_slots.h"
 
 namespace pib::hca::test {
@@ -51,7 +53,21 @@ CommandOutcome MiniCommands::submit(pib_hca_cmd entry) {
     enqueue(entry);
     ring_commands();
     pump();
-    return reap();
+    CommandOutcome outcome = reap();
+    while (is_patient && outcome.status == CommandOutcome().status && step_clock()) {
+        outcome = reap();
+    }
+    return outcome;
+}
+
+bool MiniCommands::step_clock() {
+    if (host_.timer_deadline_ns == kNever) {
+        return false;
+    }
+    host_.clock_ns = std::max(host_.clock_ns, host_.timer_deadline_ns);
+    host_.timer_deadline_ns = kNever;
+    device_.timer();
+    return pump();
 }
 
 CommandOutcome MiniCommands::reap() {

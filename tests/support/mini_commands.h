@@ -52,6 +52,10 @@ class MiniCommands : public MiniRegisters {
   public:
     using MiniRegisters::MiniRegisters;
 
+    // The clock moves until a command completes, for devices whose commands take time.
+    bool is_patient = false;
+    // Moves the clock to the device's next deadline; false without one.
+    bool step_clock();
     // Fresh rings, then ENABLE; false when the device refuses.
     bool enable(uint32_t log_depth = 4);
     // Writes one entry and rings for it. `entry.id` is chosen here.

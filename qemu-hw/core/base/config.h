@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <string>
 
+#include "base/adversary.h"
 #include "base/table.h"
 
 namespace pib::hca {
@@ -37,8 +38,29 @@ struct TestKnobs {
     bool shuffle_srq = false;  // SRQs supply their WQEs in random order
     bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
+    NumberChoice number_choice = NumberChoice::kRound;  // for other objects than QPs
     Strictness strict = Strictness::kOff;
+    AdversaryPlan adversary;  // more of that kind
+
+    // The knobs that an adversary joins to its own behaviour are on.
+    TestKnobs joined() const;
 };
+
+inline TestKnobs TestKnobs::joined() const {
+    TestKnobs knobs = *this;
+    const auto plays = [&](Adversity kind) {
+        return (adversary.kinds & AdversaryPlan::bit(kind)) != 0;
+    };
+    knobs.poison_wc |= plays(Adversity::kWrites);
+    knobs.shuffle_srq |= plays(Adversity::kFetches);
+    if (plays(Adversity::kNumbers)) {
+        knobs.number_choice = NumberChoice::kLowest;
+        if (qpn_choice == NumberChoice::kRound) {
+            knobs.qpn_choice = NumberChoice::kLowest;
+        }
+    }
+    return knobs;
+}
 
 struct Config {
     uint32_t port_count = 1;

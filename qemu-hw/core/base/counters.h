@@ -13,6 +13,7 @@
 
 namespace pib::hca {
 
+class Adversary;
 class Strict;
 
 enum class HcaCounter : uint8_t {
@@ -48,7 +49,8 @@ enum class HcaCounter : uint8_t {
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
 // Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
-// device's trace and journal here, the checks of its driver and what that has used; nullptr: none.
+// device's trace and journal here, the checks of its driver, what that has used, and who decides
+// what an adversarial device does; nullptr: none.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
@@ -58,6 +60,7 @@ struct Counters {
     Journal* journal = nullptr;
     Strict* strict = nullptr;
     DriverCoverage* coverage = nullptr;
+    Adversary* adversary = nullptr;
 
     // port: 1 ..., or kNoPort.
     void add(HcaCounter counter, unsigned port, uint64_t n = 1) {

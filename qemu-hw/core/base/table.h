@@ -11,8 +11,8 @@
 namespace pib::hca {
 
 // Choice of a new object's number: the next free one after the last, so that a stale number rarely
-// names a new object; the lowest free one; or a random one.
-enum class NumberChoice : uint8_t { kRound, kLowest, kRandom };
+// names a new object; the lowest free one; a random one; or one that no object has had.
+enum class NumberChoice : uint8_t { kRound, kLowest, kRandom, kFresh };
 
 // Holds at most `capacity` objects numbered first .. first + capacity - 1.
 template <typename T>
@@ -27,8 +27,8 @@ class Table {
         if (count_ == capacity_) {
             return kFull;
         }
-        if (choice_ != NumberChoice::kRound) {
-            next_ = choice_ == NumberChoice::kLowest ? 0 : next_random() % capacity_;
+        if (choice_ != NumberChoice::kRound) [[unlikely]] {
+            choose();
         }
         while (slot_used(next_)) {
             next_ = (next_ + 1) % capacity_;
@@ -93,6 +93,15 @@ class Table {
 
   private:
     bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
+
+    // The place from which on the next free number is taken.
+    void choose() {
+        if (choice_ == NumberChoice::kFresh) {
+            next_ = slots_.size() < capacity_ ? static_cast<uint32_t>(slots_.size()) : next_;
+        } else {
+            next_ = choice_ == NumberChoice::kLowest ? 0 : next_random() % capacity_;
+        }
+    }
 
     // The linear congruential generator of Numerical Recipes. The numbers only have to look random.
     // Its low bits are the worst.

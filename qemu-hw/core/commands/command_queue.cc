@@ -84,7 +84,8 @@ uint32_t result_of(const CommandReply& reply) {
 
 }  // namespace
 
-CommandQueue::CommandQueue(DeviceObjects& objects) : objects_(objects), host_(objects.host) {
+CommandQueue::CommandQueue(DeviceObjects& objects)
+    : objects_(objects), host_(objects.host), pace_(host_, objects.counters.adversary) {
     if (Strict* strict = objects.counters.strict; strict != nullptr) {
         watch_.emplace(host_, *strict);
     }
@@ -143,7 +144,7 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
 uint32_t CommandQueue::run(bool stopped) {
     turn_pages_ = 0;
     if (held_) {
-        if (!memory_is_free()) {
+        if (!memory_is_free() || pace_.waits()) {
             return PIB_HCA_FATAL_NONE;
         }
         if (stopped) {
@@ -154,7 +155,10 @@ uint32_t CommandQueue::run(bool stopped) {
             return PIB_HCA_FATAL_CMDQ_DMA;
         }
     }
-    for (uint32_t n = 0; n < kCommandsPerTurn && turn_pages_ < kPagesPerTurn && has_work(); ++n) {
+    for (uint32_t n = 0; n < kCommandsPerTurn && turn_pages_ < kPagesPerTurn && has_next(); ++n) {
+        if (pace_.waits()) [[unlikely]] {
+            return PIB_HCA_FATAL_NONE;
+        }
         Executed next;
         if (!fetch(next.cmd)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
@@ -167,7 +171,7 @@ uint32_t CommandQueue::run(bool stopped) {
         }
         next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd);
         report(next);
-        if (!stopped && !memory_is_free()) {
+        if (!stopped && (!memory_is_free() || pace_.waits())) {
             held_ = next;
         } else if (!complete(next)) {
             return PIB_HCA_FATAL_CMDQ_DMA;
@@ -200,6 +204,9 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
         return verdict;
     }
     turn_pages_ += spec->page_count(in);
+    if (objects_.counters.adversary != nullptr) [[unlikely]] {
+        objects_.choose_numbers();
+    }
     // Zeroes the output first, so that each command that takes effect can also return its result.
     // Cuts the output to the size that a driver of an earlier interface version has.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};

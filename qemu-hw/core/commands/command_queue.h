@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/host.h"
+#include "commands/command_pace.h"
 #include "commands/command_table.h"
 #include "pib_hca_hw.h"
 #include "strict/command_watch.h"
@@ -36,6 +37,7 @@ class CommandQueue {
     void stop() { running_ = false; }
     void reset() {
         held_.reset();
+        pace_.reset();
         running_ = false;
         producer_ = 0;
         consumed_ = 0;
@@ -51,11 +53,14 @@ class CommandQueue {
     // Executes one turn's commands; with `stopped`, refuses each.
     // Returns PIB_HCA_FATAL_CMDQ_DMA if a ring has vanished, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
-    bool has_work() const { return running_ && !held_ && consumed_ != producer_; }
+    bool has_work() const { return has_next() && !pace_.is_waiting(); }
     // A completion is held back; run() writes it when the switch has stopped accessing the memory.
-    bool is_held() const { return running_ && held_; }
+    bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
+    // When an adversarial device goes on: run() is due.
+    uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
 
   private:
+    bool has_next() const { return running_ && !held_ && consumed_ != producer_; }
     // A command that has been executed.
     struct Executed {
         pib_hca_cmd cmd;
@@ -79,6 +84,7 @@ class CommandQueue {
 
     DeviceObjects& objects_;
     Host& host_;
+    CommandPace pace_;
     Rings rings_;
     std::optional<Executed> held_;
     std::optional<CommandWatch> watch_;  // if the device checks its driver

@@ -17,7 +17,9 @@ using MemoryKey = std::variant<MemoryRegion, MemoryWindow>;
 
 class KeyTable {
   public:
-    explicit KeyTable(uint32_t capacity) : keys_(1, capacity) {}
+    KeyTable(uint32_t capacity, NumberChoice choice) : keys_(1, capacity) {
+        keys_.set_choice(choice);
+    }
 
     // The number of a key, and the key of a number with key byte 0.
     static uint32_t number_of(uint32_t key);

@@ -32,9 +32,9 @@ bool may_invalidate(const MemoryRegion& region, const KeyUser& user, uint32_t ke
 
 }  // namespace
 
-Mpt::Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages)
+Mpt::Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages, NumberChoice choice)
     : host_(host),
-      keys_(max_keys),
+      keys_(max_keys, choice),
       max_total_pages_(max_total_pages),
       pages_left_(max_total_pages) {}
 

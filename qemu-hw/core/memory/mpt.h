@@ -21,7 +21,8 @@ namespace pib::hca {
 
 class Mpt {
   public:
-    Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages);
+    Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages,
+        NumberChoice choice = NumberChoice::kRound);
 
     // The key. The PD is checked before.
     CmdResult<uint32_t> create(const Registration& in);

@@ -9,6 +9,7 @@
 #include "base/host.h"
 #include "base/table.h"
 #include "memory/mpt.h"
+#include "mmio/doorbells.h"
 #include "mmio/shadow_doorbells.h"
 #include "pib_hca_hw.h"
 #include "port/hca_ports.h"
@@ -45,6 +46,7 @@ struct DeviceObjects {
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
+    Doorbells doorbells{host, transport, counters.adversary};
     ShadowDoorbells shadow_doorbells{host, transport, counters.strict};
     GuestErrors guest_errors{host};
     Refusals refusals{host, guest_errors};
@@ -52,9 +54,30 @@ struct DeviceObjects {
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
+    // Numbers of the objects that no event names.
+    void set_choice(NumberChoice choice) {
+        pds.set_choice(choice);
+        uars.set_choice(choice);
+        xrcds.set_choice(choice);
+    }
+
+    // An adversarial device reuses the numbers of other objects as soon as software has taken all
+    // events, one of which may name them.
+    void choose_numbers() {
+        TestKnobs knobs = config.knobs;
+        if (knobs.number_choice == NumberChoice::kLowest && !all_events_taken(eqs)) {
+            knobs.number_choice = NumberChoice::kFresh;
+            knobs.qpn_choice = NumberChoice::kFresh;
+        }
+        cqs.set_knobs(knobs);
+        srqs.set_knobs(knobs);
+        transport.verbs().set_knobs(knobs);
+    }
+
     // Removes all objects; the ports and the refusals stay as they are.
     void clear() {
         shadow_doorbells.clear();
+        doorbells.clear();
         transport.reset();
         srqs.clear();
         cqs.clear();

@@ -18,7 +18,7 @@ struct Page {
 
     void send(uint64_t value) {
         objects.counters.add(HcaCounter::kSendDoorbells, Counters::kNoPort);
-        if (!objects.transport.send_doorbell(uar, static_cast<uint32_t>(value))) {
+        if (!objects.doorbells.send(uar, static_cast<uint32_t>(value))) {
             ignore(PIB_HCA_UAR_SEND, why_no_qp(value));
         } else if (objects.counters.strict != nullptr) [[unlikely]] {
             check_doorbell(objects.host, *objects.counters.strict,
@@ -26,7 +26,7 @@ struct Page {
         }
     }
     void recv(uint64_t value) {
-        if (!objects.transport.recv_doorbell(uar, static_cast<uint32_t>(value))) {
+        if (!objects.doorbells.recv(uar, static_cast<uint32_t>(value))) {
             ignore(PIB_HCA_UAR_RECV, why_no_qp(value));
         }
     }

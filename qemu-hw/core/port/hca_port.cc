@@ -17,7 +17,8 @@ HcaPort::HcaPort(const PortContext& context)
       attributes_(context_, link_),
       egress_(context_, attributes_, link_),
       mads_(context_, attributes_, egress_),
-      ingress_(context_, attributes_, mads_) {}
+      ingress_(context_, attributes_, mads_),
+      flaps_(context.host, context.counters.adversary) {}
 
 // ---- the device's entry points
 
@@ -80,11 +81,15 @@ void HcaPort::timer(uint64_t now_ns) {
         context_.client->port_ready(context_.number);
     }
     mads_.send_traps(now_ns);
+    if (flaps_.take_due(now_ns)) [[unlikely]] {
+        link_.retrain(ib::link_parameters(context_.attrs()));
+    }
 }
 
 void HcaPort::reset(bool cold) {
     egress_.reset();
     mads_.clear();
+    flaps_.reset();
     if (!cold) {
         ib::port_link_down(context_.attrs());
     }

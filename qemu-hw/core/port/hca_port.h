@@ -20,6 +20,7 @@
 #include "port/port_attributes.h"
 #include "port/port_context.h"
 #include "port/port_endpoint.h"
+#include "port/port_flaps.h"
 #include "port/port_mads.h"
 #include "port/transport_port.h"
 
@@ -49,7 +50,8 @@ class HcaPort final : public TransportPort, private PortEndpoint::Owner {
     bool run();  // delivers a bounded number of looped packets; true: some are left
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const {
-        return std::min(context_.sma.next_trap_ns(context_.number), egress_.next_deadline());
+        return std::min({context_.sma.next_trap_ns(context_.number), egress_.next_deadline(),
+                         flaps_.next_deadline()});
     }
     void flush() { link_.flush(); }
     void reset(bool cold);  // call after the reset of HcaSma and HcaPma
@@ -77,6 +79,7 @@ class HcaPort final : public TransportPort, private PortEndpoint::Owner {
     Egress egress_;
     PortMads mads_;
     Ingress ingress_;
+    PortFlaps flaps_;
 };
 
 }  // namespace pib::hca

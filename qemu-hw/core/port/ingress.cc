@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "port/ingress.h"
 
+#include "base/adversary.h"
 #include "base/trace.h"
 
 namespace pib::hca {
@@ -104,6 +105,14 @@ uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped)
     return taken;
 }
 
+// An adversarial device: senders of MADs repeat them.
+bool Ingress::loses_mad(const ib::Burst& burst) {
+    Adversary* adversary = port_.counters.adversary;
+    return adversary != nullptr && burst.is_single() &&
+           (burst.lrh().vl == ib::kVl15 || burst.first().bth().dest_qp == ib::kQp1) &&
+           adversary->loses_mad();
+}
+
 uint32_t Ingress::take(ib::Burst& burst, ib::Placement& payload, bool looped) {
     if (!passes_link(burst, looped)) {
         return 0;
@@ -113,6 +122,10 @@ uint32_t Ingress::take(ib::Burst& burst, ib::Placement& payload, bool looped) {
             drop();
         }
         return 0;
+    }
+    if (!looped && loses_mad(burst)) [[unlikely]] {
+        drop();
+        return 1;
     }
     if (burst.lrh().vl == ib::kVl15) {
         return mad_in(burst, payload, mads_.smp_in(burst.first(), looped));

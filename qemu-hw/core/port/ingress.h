@@ -29,6 +29,7 @@ class Ingress {
     bool passes_link(const ib::Burst& burst, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;
     bool accepts_address(const ib::PacketView& packet) const;
+    bool loses_mad(const ib::Burst& burst);
     uint32_t mad_in(const ib::Burst& packet, ib::Placement& payload, PortMads::Taken taken);
     void count(const ib::Burst& burst, uint32_t packets, bool looped);
     void drop() { port_.count(HcaCounter::kRxDropped); }

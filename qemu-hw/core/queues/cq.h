@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/config.h"
 #include "base/driver_coverage.h"
 #include "base/table.h"
 #include "base/timers.h"
@@ -83,8 +84,10 @@ class CqTable {
     // Puts the CQ into error as an overrun does; false: it already is. The caller moves its QPs to
     // Error.
     bool inject_error(uint32_t cqn);
-    // Gives surprising values to the fields that IBA 11.4.2.1 leaves undefined for a completion.
-    void set_poison(bool poison) { poison_ = poison; }
+    void set_knobs(const TestKnobs& knobs) {
+        poison_ = knobs.poison_wc;
+        cqs_.set_choice(knobs.number_choice);
+    }
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, unsigned log_depth);
@@ -105,6 +108,7 @@ class CqTable {
     uint64_t pages_left_;
     Strict* strict_;
     DriverCoverage* coverage_;
+    // Gives surprising values to the fields that IBA 11.4.2.1 leaves undefined for a completion.
     bool poison_ = false;
     Timers timers_;  // deadlines of delayed events
 };

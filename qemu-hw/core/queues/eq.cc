@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
 #include <utility>
 
 #include "pib_hca_hw.h"
@@ -68,6 +69,18 @@ uint32_t merge_port_flags(uint32_t before, uint32_t now) {
     return ((now & kState) != 0 ? before & ~kState : before) | now;
 }
 
+// Asynchronous events come before those of CQs.
+pib_hca_eqe take_waiting(EventQueue& eq, size_t index) {
+    if (index < eq.waiting.size()) {
+        return eq.waiting.take(index);
+    }
+    const auto cq =
+        std::next(eq.waiting_cqs.begin(), static_cast<ptrdiff_t>(index - eq.waiting.size()));
+    const uint32_t cqn = *cq;
+    eq.waiting_cqs.erase(cq);
+    return make_eqe(Event::kCompletion, cqn);
+}
+
 }  // namespace
 
 void WaitingEvents::add(const pib_hca_eqe& event) {
@@ -76,9 +89,10 @@ void WaitingEvents::add(const pib_hca_eqe& event) {
     data = source == EventSource::kPort ? merge_port_flags(data, event.data) : event.data;
 }
 
-pib_hca_eqe WaitingEvents::take() {
-    const auto [key, data] = *events_.begin();
-    events_.erase(events_.begin());
+pib_hca_eqe WaitingEvents::take(size_t index) {
+    const auto place = std::next(events_.begin(), static_cast<ptrdiff_t>(index));
+    const auto [key, data] = *place;
+    events_.erase(place);
     return make_eqe(static_cast<Event>(key.type), key.number, data, key.port);
 }
 
@@ -87,8 +101,18 @@ void WaitingEvents::forget(EventSource source, uint32_t number) {
                   events_.upper_bound({source, 0, number, UINT8_MAX}));
 }
 
-EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors, Strict* strict)
-    : host_(host), events_(events), vectors_(vectors), eqs_(1, max_eqs), strict_(strict) {}
+EqTable::EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors, Strict* strict,
+                 Adversary* adversary)
+    : host_(host),
+      events_(events),
+      vectors_(vectors),
+      eqs_(1, max_eqs),
+      strict_(strict),
+      delay_(host, adversary) {
+    if (adversary != nullptr && adversary->plays(Adversity::kNumbers)) {
+        eqs_.set_choice(NumberChoice::kLowest);
+    }
+}
 
 CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
     if (const Verdict s = check_fields(in, vectors_); s != CmdStatus::kOk) {
@@ -181,18 +205,21 @@ void EqTable::watch_doorbell(const EventQueue& eq) {
 }
 
 void EqTable::post_waiting(EventQueue& eq) {
-    while (!eq.waiting.empty() && !full(eq) && !stopped_) {
-        post(eq, eq.waiting.take());
+    while (eq.all_waiting() != 0 && !full(eq) && !stopped_) {
+        post(eq, take_waiting(eq, delay_.choose(eq.all_waiting())));
     }
-    while (!eq.waiting_cqs.empty() && !full(eq) && !stopped_) {
-        const uint32_t cqn = *eq.waiting_cqs.begin();
-        eq.waiting_cqs.erase(eq.waiting_cqs.begin());
-        post(eq, make_eqe(Event::kCompletion, cqn));
+}
+
+void EqTable::timer(uint64_t now_ns) {
+    if (delay_.next_deadline() <= now_ns) {
+        delay_.reset();
+        eqs_.for_each([&](uint32_t, EventQueue& eq) { post_waiting(eq); });
     }
 }
 
 void EqTable::clear() {
     eqs_.clear();
+    delay_.reset();
     async_eqn_ = Table<EventQueue>::kFull;
     stopped_ = false;
 }
@@ -204,7 +231,7 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     }
     // Writes waiting events first. CQs wait in a set of numbers, because one event per CQ is
     // enough.
-    if (full(*eq) || !eq->waiting_cqs.empty()) {
+    if (full(*eq) || !eq->waiting_cqs.empty() || delay_.holds()) {
         eq->waiting_cqs.insert(cqn);
         return;
     }
@@ -225,7 +252,7 @@ void EqTable::async_event(Event type, uint32_t number, uint32_t data, uint8_t po
     }
     const pib_hca_eqe event = make_eqe(type, number, data, port);
     // Waiting events are written first.
-    if (full(*eq) || !eq->waiting.empty()) [[unlikely]] {
+    if (full(*eq) || !eq->waiting.empty() || delay_.holds()) [[unlikely]] {
         eq->waiting.add(event);
         return;
     }

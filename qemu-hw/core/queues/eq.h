@@ -13,6 +13,7 @@
 #include "base/table.h"
 #include "base/verdict.h"
 #include "memory/guest_buffer.h"
+#include "queues/event_delay.h"
 #include "strict/strict.h"
 
 // Structures of the register interface (pib_hca_hw.h).
@@ -29,8 +30,9 @@ enum class EventSource : uint8_t { kDevice, kPort, kCq, kQp, kSrq };
 class WaitingEvents {
   public:
     bool empty() const { return events_.empty(); }
+    size_t size() const { return events_.size(); }
     void add(const pib_hca_eqe& event);
-    pib_hca_eqe take();
+    pib_hca_eqe take(size_t index);
     void forget(EventSource source, uint32_t number);
 
   private:
@@ -59,6 +61,8 @@ struct EventQueue {
     // CQs whose completion event found the queue full; told when the driver has made room.
     std::set<uint32_t> waiting_cqs;
     WaitingEvents waiting;  // the async EQ
+
+    size_t all_waiting() const { return waiting.size() + waiting_cqs.size(); }
 };
 
 class EqTable {
@@ -74,7 +78,7 @@ class EqTable {
     };
 
     EqTable(Host& host, Events& events, uint32_t max_eqs, uint32_t vectors,
-            Strict* strict = nullptr);
+            Strict* strict = nullptr, Adversary* adversary = nullptr);
     void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }
 
     CmdResult<uint32_t> create(const pib_hca_create_eq& in);
@@ -102,6 +106,9 @@ class EqTable {
     void fatal_event(uint32_t cause);
     // Stops the device with an internal error, on request.
     void inject_fatal();
+    // Events of an adversarial device that wait although their queue has room.
+    uint64_t next_deadline() const { return delay_.next_deadline(); }
+    void timer(uint64_t now_ns);
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 
   private:
@@ -122,8 +129,18 @@ class EqTable {
     Table<EventQueue> eqs_;
     Strict* strict_;
     DriverCoverage* coverage_ = nullptr;
+    EventDelay delay_;
     uint32_t async_eqn_ = Table<EventQueue>::kFull;
     bool stopped_ = false;
 };
+
+// Whether software has taken all events.
+inline bool all_events_taken(EqTable& eqs) {
+    bool taken = true;
+    eqs.for_each([&](uint32_t, const EventQueue& eq) {
+        taken &= eq.producer == eq.consumer && eq.all_waiting() == 0;
+    });
+    return taken;
+}
 
 }  // namespace pib::hca

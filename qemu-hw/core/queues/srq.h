@@ -7,6 +7,7 @@
 #include <random>
 #include <vector>
 
+#include "base/config.h"
 #include "base/table.h"
 #include "memory/guest_buffer.h"
 #include "memory/mpt.h"
@@ -71,7 +72,10 @@ class SrqTable {
     // A QP takes the WQE of the last peek. May raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
     void take(uint32_t srqn);
 
-    void set_shuffle(bool shuffle) { shuffle_ = shuffle; }
+    void set_knobs(const TestKnobs& knobs) {
+        shuffle_ = knobs.shuffle_srq;
+        srqs_.set_choice(knobs.number_choice);
+    }
     // Puts the SRQ into error, as vanished memory does; false: it already is.
     bool inject_error(uint32_t srqn);
 

@@ -39,6 +39,8 @@ void for_each_number(AnyConfig& config, F&& f) {
     f("warnings", config.knobs.warnings);
     f("qpn-choice", config.knobs.qpn_choice);
     f("strict", config.knobs.strict);
+    f("adversary-seed", config.knobs.adversary.seed);
+    f("adversary-kinds", config.knobs.adversary.kinds);
 }
 
 // The largest value of a member.

@@ -5,11 +5,13 @@
 #include <cstring>
 #include <optional>
 
+#include "base/adversary.h"
 #include "qp/completions.h"
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
 #include "qp/path_migration.h"
 #include "qp/qp_offers.h"
+#include "qp/retry_budget.h"
 #include "transport/payload_target.h"
 #include "transport/receive_credits.h"
 #include "transport/requester.h"
@@ -59,6 +61,9 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
         ghost_in(qp, packet);
         return taken;
     }
+    if (services_.parts().counters.adversary != nullptr && set_back(qp)) [[unlikely]] {
+        return taken;
+    }
     if (const auto aeth = burst.last().aeth()) {
         requester::credits_told(qp.req, *aeth);
     }
@@ -77,6 +82,22 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     }
     settle(qp);
     return taken;
+}
+
+// An adversarial device: the answer is lost, or tells in place of what it says that the oldest
+// packet has to come again. The peer then has it already.
+bool Completer::set_back(QueuePair& qp) {
+    constexpr uint8_t kRnrTimer = 12;  // 0.64 ms
+    const Setback setback = services_.parts().counters.adversary->setback();
+    if (setback == Setback::kNone || qp.req.timer != QpTimer::kAck || !can_repeat(qp)) {
+        return false;
+    }
+    if (setback == Setback::kSequence) {
+        nak_in(qp, qp.req.una, static_cast<uint8_t>(ib::NakCode::kPsnSequenceError));
+    } else if (setback == Setback::kNotReady && can_wait_for_receiver(qp)) {
+        rnr_nak_in(qp, qp.req.una, kRnrTimer);
+    }
+    return true;
 }
 
 // The newest acknowledgement may come again, to tell new credits (IBA 9.7.7.2).

@@ -36,6 +36,7 @@ class Completer {
     void retry(QueuePair& qp);
     void sequence_error(QueuePair& qp);
     void fail(QueuePair& qp, const WqeError& error);
+    bool set_back(QueuePair& qp);
     void settle(QueuePair& qp);
     void ghost_in(QueuePair& qp, const ib::PacketView& packet);
 

@@ -5,11 +5,13 @@
 #include <array>
 #include <cstring>
 
+#include "base/adversary.h"
 #include "qp/completions.h"
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
 #include "qp/qp_header.h"
 #include "qp/qp_offers.h"
+#include "qp/retry_budget.h"
 #include "queues/segments.h"
 #include "queues/work_queue.h"
 #include "transport/offer_out.h"
@@ -401,8 +403,24 @@ void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cur
     }
 }
 
+// An adversarial device: the next packet is lost on its way.
+bool loses_packet(QpServices& services, QueuePair& qp, SendRequest& request) {
+    Adversary* const adversary = services.parts().counters.adversary;
+    if (adversary == nullptr || !can_repeat(qp) || !adversary->loses_request()) [[likely]] {
+        return false;
+    }
+    const ib::Psn cursor = qp.req.cursor;
+    request.psn_asked = request.wqe.is_read() ? cursor : request.psn_asked;
+    sent(services, qp, request, request.wqe.is_read() ? request.psn_end() : cursor + 1);
+    return true;
+}
+
 Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget& budget) {
     const ib::Psn cursor = qp.req.cursor;
+    if (loses_packet(services, qp, request)) [[unlikely]] {
+        budget.charge(0);
+        return Sent::kYes;
+    }
     if (request.wqe.is_read()) {
         const Sent result = send_read(services, qp, request);
         if (result == Sent::kYes) {

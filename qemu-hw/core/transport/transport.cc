@@ -231,6 +231,10 @@ uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& 
     if (qp.is_xrc() && is_response != (qp.type == QpType::kXrcIni)) {
         return drop(port, burst);  // an initiator has no responder, a target no requester
     }
+    if (services_.parts().counters.adversary != nullptr && packet.opcode().starts_message())
+        [[unlikely]] {
+        services_.host().dma_barrier();  // the bytes of one message alone are written in any order
+    }
     if (!qp.is_reliable()) {
         return responder::unreliable_in(services_, qp, burst, payload);
     }

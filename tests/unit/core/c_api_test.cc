@@ -160,3 +160,22 @@ TEST_CASE("the C interface creates and drives a device") {
     pib_hca_core_reset(core, true);
     pib_hca_core_destroy(core);
 }
+
+TEST_CASE("the C interface tells what is wrong with an adversary") {
+    FakeHost host;
+    PibHcaConfig config;
+    pib_hca_config_init(&config);
+    config.node_guid = 0x5254000000000001;
+    config.port_guids[0] = 0x5254000000000002;
+    config.adversary = "many";
+    char* error = nullptr;
+    CHECK(pib_hca_core_create(&config, &kOps, &host, &error) == nullptr);
+    REQUIRE(error != nullptr);
+    CHECK(std::string(error).find("the adversary must be a number") != std::string::npos);
+    std::free(error);
+    config.adversary = "7";
+    error = nullptr;
+    PibHcaCore* core = pib_hca_core_create(&config, &kOps, &host, &error);
+    REQUIRE(core != nullptr);
+    pib_hca_core_destroy(core);
+}

@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The host of an adversarial device: accesses to guest memory in parts and in another order,
+// interrupts that come late, again or without a cause, and a clock that steps forward.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <span>
+#include <utility>
+#include <vector>
+
+#include "base/adversary.h"
+#include "base/config.h"
+#include "base/host.h"
+
+namespace pib::hca {
+
+// Payload that waits, in pieces, to be stored in any order.
+class PayloadPieces {
+  public:
+    void keep(Adversary& adversary, uint64_t bus_addr, std::span<const uint8_t> from);
+    void store(Host& host, Adversary& adversary);
+    size_t bytes() const { return bytes_.size(); }
+
+  private:
+    struct Piece {
+        uint64_t bus_addr;
+        size_t offset;  // in bytes_
+        size_t length;
+    };
+    std::vector<uint8_t> bytes_;
+    std::vector<Piece> pieces_;
+};
+
+class AdversaryHost final : public Host {
+  public:
+    AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
+
+    // The device begins to work for a call from outside.
+    void begin();
+    // Stores the payload that waits. The device calls this before others can learn that it is
+    // there.
+    void store_payload() { payload_.store(host_, adversary_); }
+    void timer();
+    uint64_t next_deadline() const;
+    // Forgets the interrupts that wait: none follows a reset.
+    void reset() { late_.fill(kNever); }
+
+    // ---- Host
+    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
+    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
+    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
+    // There are no pointers: each access comes through the functions above.
+    uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
+    void ram_written(uint64_t bus_addr, uint64_t length) override {
+        host_.ram_written(bus_addr, length);
+    }
+    void dma_barrier() override {
+        store_payload();
+        host_.dma_barrier();
+    }
+    void raise_msix(unsigned vector) override;
+    VectorState vector_state(unsigned vector) override { return host_.vector_state(vector); }
+    uint64_t now_ns() override { return host_.now_ns() + ahead_ns_; }
+    uint64_t real_ns() override { return host_.real_ns(); }
+    void set_timer(uint64_t deadline_ns) override;
+    void kicks(uint32_t uar, bool wanted) override { host_.kicks(uar, wanted); }
+    void wake() override { host_.wake(); }
+    void link_wake(unsigned port) override { host_.link_wake(port); }
+    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
+        return host_.link_write(port, parts);
+    }
+    void link_close(unsigned port) override { host_.link_close(port); }
+    void link_kick(unsigned port) override { host_.link_kick(port); }
+    void log(LogLevel level, std::string_view text) override { host_.log(level, text); }
+
+  private:
+    Host& host_;
+    Adversary& adversary_;
+    DmaPurpose purpose_ = DmaPurpose::kOther;
+    PayloadPieces payload_;
+    const unsigned vectors_;
+    std::array<uint64_t, kMaxVectors> late_{};  // when to send; kNever: no interrupt waits
+    uint64_t ahead_ns_ = 0;                     // the device's clock, of the host's
+    uint64_t next_step_ns_ = 0;                 // 0: not drawn yet
+};
+
+}  // namespace pib::hca

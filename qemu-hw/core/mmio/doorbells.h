@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Doorbells of work queues on their way to the transport. In an adversarial device some wait, and
+// it looks at queues whose doorbells have not been rung.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "base/adversary.h"
+#include "base/host.h"
+#include "base/timers.h"
+#include "transport/transport.h"
+
+namespace pib::hca {
+
+class Doorbells {
+  public:
+    Doorbells(Host& host, Transport& transport, Adversary* adversary)
+        : host_(host), transport_(transport), adversary_(adversary) {}
+
+    // False when the QP does not exist or is another UAR's.
+    bool send(uint32_t uar, uint32_t qpn) {
+        return (adversary_ != nullptr && waits(uar, qpn, true)) ||
+               transport_.send_doorbell(uar, qpn);
+    }
+    bool recv(uint32_t uar, uint32_t qpn) {
+        return (adversary_ != nullptr && waits(uar, qpn, false)) ||
+               transport_.recv_doorbell(uar, qpn);
+    }
+    // Perhaps looks at the send queue of a QP that has had a doorbell before.
+    void look_early();
+    void timer(uint64_t now_ns);
+    uint64_t next_deadline() const { return late_.next(); }
+    void clear() {
+        late_.clear();
+        rung_ = {};
+    }
+
+  private:
+    static constexpr size_t kRemembered = 16;
+
+    bool waits(uint32_t uar, uint32_t qpn, bool send);
+
+    Host& host_;
+    Transport& transport_;
+    Adversary* const adversary_;                // nullptr: no doorbell waits
+    Timers late_;                               // by QP number and queue
+    std::array<uint32_t, kRemembered> rung_{};  // the last QPs; 0: none
+    size_t next_ = 0;
+};
+
+}  // namespace pib::hca

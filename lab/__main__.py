@@ -297,8 +297,11 @@ def _add_steps(add) -> None:
 
 def _test(options) -> int:
     simulation = simulate.Wanted(options.seconds, options.seed, options.seeds, options.script)
-    if simulation != simulate.Wanted() and options.part != "simulate":
-        raise ui.LabError("--seconds, --seed, --seeds and --script belong to: ./pib test simulate")
+    if simulation != simulate.Wanted() and options.part not in ("simulate", parts.ADVERSARY):
+        raise ui.LabError("--seed and --seeds belong to: ./pib test simulate and ./pib test adversary; --seconds and "
+                          "--script to: ./pib test simulate")
+    if options.part == parts.ADVERSARY and (options.seconds is not None or options.script is not None):
+        raise ui.LabError("--seconds and --script belong to: ./pib test simulate")
     if options.pattern is not None and options.part != "mutants":
         raise ui.LabError("PATTERN belongs to: ./pib test mutants PATTERN")
     return parts.test(options.part, simulation, options.pattern)
@@ -340,10 +343,11 @@ def _add_soak(add) -> None:
 
 
 def _add_simulation(command) -> None:
-    more = command.add_argument_group("options of the part simulate")
+    more = command.add_argument_group("options of the parts simulate and adversary")
     more.add_argument("--seconds", type=int, metavar="N", help=f"for so long (default {simulate.DEFAULT_S})")
     more.add_argument("--seed", type=int, metavar="S", help="first seed (default: another one in each run)")
-    more.add_argument("--seeds", type=int, metavar="N", help="number of seeds, instead of a time")
+    more.add_argument("--seeds", type=int, metavar="N", help="number of seeds, instead of a time (adversary: "
+                      f"default {parts.ADVERSARY_SEEDS})")
     more.add_argument("--script", type=pathlib.Path, metavar="FILE", help="the steps that a failure has printed")
 
 
@@ -355,7 +359,8 @@ def _add_development(add) -> None:
                          help="part to run; lockdep: the guest tests on a kernel that checks its "
                               "locking; bookworm: the guest tests in Debian 12; sockets, peer-copy: the guest "
                               "tests over other kinds of links; strict: with devices that stop when the driver "
-                              "breaks a rule; kvm: tests that need KVM, on an emulated host "
+                              "breaks a rule; adversary: with devices that do what the manual permits and others do "
+                              "not, a boot for each seed; kvm: tests that need KVM, on an emulated host "
                               "if this one has none; tsan: tests with threads, under the thread sanitizer; "
                               "coverage: lines and branches that unit tests execute; kernels: "
                               "compile driver and provider for all kernels and rdma-core releases of Debian, and "

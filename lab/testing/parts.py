@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import os
 import pathlib
+import random
 import re
 from collections.abc import Callable
 
@@ -42,6 +43,8 @@ BROWSER = "web"
 DEBUGGERS = "debug"
 DEBUGGED = ("trixie", "bookworm")       # releases of guests
 PACKAGES = "packages"
+ADVERSARY = "adversary"
+ADVERSARY_SEEDS = 100
 # Debian packages that one part alone needs.
 PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.CONTAINER_LIST}
 
@@ -90,6 +93,17 @@ def guests(run: Run, name: str) -> Count:
 
 def _stage(name: str) -> str:
     return "tests/guest" if name == "guest" else f"tests/guest, {name}"
+
+
+def adversary(run: Run) -> Count:
+    """Boots guests with adversarial devices, for one seed after the other."""
+    wanted = run.simulation
+    first = random.SystemRandom().randrange(2 ** 32) if wanted.seed is None else wanted.seed
+    seeds = ADVERSARY_SEEDS if wanted.seeds is None else wanted.seeds
+    ui.say(f"again: ./pib test {ADVERSARY} --seed {first} --seeds {seeds}")
+    with runners.environment({"PIB_ADVERSARY": f"{first},{seeds}"}):
+        up.prepare()
+        return runners.pytest(run.progress, "tests/guest", "-k", "test_adversary", name=_stage(ADVERSARY))
 
 
 def tsan(run: Run) -> Count:
@@ -155,6 +169,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "coverage": Part(lambda run: coverage.coverage(run.progress), (host_build.COVERAGE.name,),
                           builds=(host_build.COVERAGE,), guests=False),
          **{name: _guests(name) for name in GUESTS},
+         ADVERSARY: Part(adversary, (_stage(ADVERSARY),)),
          "kvm": Part(on_kvm, (_stage("kvm"),)),
          "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib test simulate: its options, and those of the program."""
 
+import os
 import pathlib
 
 import pytest
@@ -35,6 +36,15 @@ def test_options_of_another_part_are_refused(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["pib", "test", "unit", "--seed", "7"])
     assert command.main() != 0
     assert "./pib test simulate" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("wanted, expected", [(Wanted(seed=7, seeds=2), "7,2"), (Wanted(seed=7), "7,100")])
+def test_the_adversary_has_seeds_as_well(monkeypatch, wanted, expected):
+    seen = []
+    monkeypatch.setattr(parts.up, "prepare", lambda: None)
+    monkeypatch.setattr(parts.runners, "pytest", lambda *_arguments, **_names: seen.append(os.environ["PIB_ADVERSARY"]))
+    parts.adversary(parts.Run(Progress([]), simulation=wanted))
+    assert seen == [expected]
 
 
 def test_the_program_is_built_with_the_lab(monkeypatch, tmp_path):

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Guests whose devices do what the manual permits and others do not (docs/observability.md, Adversary): one boot for
+each seed. PIB_ADVERSARY has the first seed and their number; without it one seed is drawn, and less is tested."""
+import os
+import random
+import re
+
+import pytest
+
+import labs
+from rdma import DEVICE, reload_the_driver, sh, wait_active
+from test_rdma_core import SUITE, TESTS
+from test_rdmacm import pair
+
+VARIABLE = "PIB_ADVERSARY"
+FLAPS_S = 11            # links of such devices go down in the 10 s after a reset
+ADDRESS = "10.78.0.{}"
+SHORT = ("cq", "qpex")  # modules of rdma-core's tests
+
+
+def seeds():
+    """The seeds, and whether all tests run."""
+    if VARIABLE in os.environ:
+        first, count = map(int, os.environ[VARIABLE].split(","))
+        return range(first, first + count), True
+    return [random.SystemRandom().randrange(2 ** 32)], False
+
+
+SEEDS, WHOLE = seeds()
+
+
+def settled(*nodes):
+    """Waits until the links stay up, and the subnet manager has brought them up."""
+    for node in nodes:
+        sh(node, f"sleep {FLAPS_S}")
+    wait_active(*nodes)
+
+
+def run_rdma_core(node, module):
+    _, out, err = sh(node, f"cd {SUITE} && python3 run_tests.py --dev {DEVICE} --port 1 --gid 0 -v "
+                     f"tests.test_{module}", check=False)
+    assert re.search(rf"^Ran {TESTS[module]} tests? in .*\n\nOK\b", err, re.MULTILINE), out + err
+
+
+def run_upper_layers(vm0, vm1):
+    for number, node in enumerate((vm0, vm1), 1):
+        sh(node, f"ip link set ib0 up && ip addr replace {ADDRESS.format(number)}/24 dev ib0")
+    server = ADDRESS.format(1)
+    sh(vm1, f"timeout 120 sh -c 'until ping -c 3 -W 2 {server}; do sleep 1; done'")
+    pair(vm0, vm1, f"rping -s -a {server} -S 4096 -C 20", f"rping -c -a {server} -V -C 20 -S 4096")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_guests_bear_an_adversary(seed):
+    print(f"again: ./pib test adversary --seed {seed} --seeds 1")
+    with labs.booted("test-adversary", 2, hca=f"adversary={seed}") as running:
+        vm0, vm1 = map(running.node, running.nodes())
+        settled(vm0, vm1)
+        run_upper_layers(vm0, vm1)
+        sh(vm0, f"mkdir -p {SUITE} && cp -r /usr/share/doc/rdma-core/tests/. {SUITE} && gunzip -f {SUITE}/*.gz")
+        for module in TESTS if WHOLE else SHORT:
+            run_rdma_core(vm0, module)
+        if WHOLE:
+            reload_the_driver(vm1, 1)
+            sh(vm1, "modprobe -a ib_ipoib rdma_ucm")
+            settled(vm0, vm1)
+            run_upper_layers(vm0, vm1)

@@ -9,7 +9,7 @@ import sys
 from lab import ci, clean, complete, environment, errors, libvirt, paths, reach, settings, signals, status, ui, up
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
-from lab.develop import commands as develop, debug_commands, report, trace
+from lab.develop import commands as develop, debug_commands, replay, report, trace
 from lab.fabric import capture, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
@@ -430,6 +430,7 @@ def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
     develop.add_commands(add)
     debug_commands.add_commands(add)
     trace.add_commands(add)
+    replay.add_commands(add)
     _add_views(add)
     _add_topology(add)
     _add_steps(add)

@@ -38,6 +38,7 @@ def _run() -> pathlib.Path:
 
 RUN = _run()
 SWITCH = pathlib.Path(INSTALLED.get("switch", BUILD / "fabric-switch" / "pib-switch"))
+REPLAY = pathlib.Path(INSTALLED.get("replay", BUILD / "qemu-hw" / "replay" / "pib-replay"))
 DEVICE = pathlib.Path(INSTALLED.get("device", BUILD / "qemu-hw" / "glue" / "libpib-hca.so"))
 
 

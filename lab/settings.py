@@ -55,6 +55,10 @@ def _file(path: pathlib.Path) -> str:
     return "" if path.is_file() else "no such file"
 
 
+def _new_file(path: pathlib.Path) -> str:
+    return "" if path.absolute().parent.is_dir() and not path.is_dir() else "no file can be made there"
+
+
 def _anything(_value: Any) -> str:
     return ""
 
@@ -84,12 +88,13 @@ SETTINGS = {
     "peer-copy": Setting(bool, lambda: False),
     "driver": Setting(pathlib.Path, lambda: None, _directory),
     "bare": Setting(bool, lambda: False),
+    "record": Setting(pathlib.Path, lambda: None, _new_file),
 }
 # Settings of the lab's own image, which another image replaces.
 OF_OUR_IMAGE = ("packages", "kernel", "kernel-dir", "guest", "driver", "bare")
 # Settings that need this host, and what they have without it being asked.
 OF_THIS_HOST = {"split": 1, "image": None, "share": None, "kernel": "debian", "kernel-dir": None, "iommu": False,
-                "peer-copy": False}
+                "peer-copy": False, "record": None}
 OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
 
 
@@ -291,7 +296,8 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
                          share=share.resolve() if share else None,
                          driver=driver, image_file=own.resolve() if own else None,
-                         hosts=place.hosts(values["connect"]))
+                         hosts=place.hosts(values["connect"]),
+                         record=values["record"].resolve() if values["record"] else None)
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
@@ -329,6 +335,9 @@ def add_options(command: argparse.ArgumentParser) -> None:
                         help="the guests' driver is that of this directory, which has a Kbuild or Makefile")
     driver.add_argument("--bare", action="store_true", default=None,
                         help="the guests' HCAs have no driver; pib driver loads one")
+    command.add_argument("--record", type=pathlib.Path, metavar="FILE",
+                         help="record what each guest's HCA is told, in FILE with the guest's name, as run-vm0.rec; "
+                              "pib replay plays that back")
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
                               "sleeping, lists and DMA, once, in some minutes")

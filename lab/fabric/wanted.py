@@ -20,6 +20,7 @@ class Wanted:
     """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
     None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
     device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
+    record: file for what each HCA is told (property `record`); each HCA has one of its own beside it, by its guest.
     capture: file for all packets of the switch; the files of further processes are beside it. driver: directory of the
     HCAs' driver; None: they have none. image_file: a disk image of the user's own, from which guests boot,
     with its driver. hosts: those on which libvirt runs guests and switches; none: all is on this one."""
@@ -36,6 +37,7 @@ class Wanted:
     driver: pathlib.Path | None = kernel_module.OURS
     image_file: pathlib.Path | None = None
     hosts: tuple[place.Host, ...] = ()
+    record: pathlib.Path | None = None
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -69,7 +71,7 @@ class Wanted:
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
             str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share),
-            own_image.stamp(self.image_file), str(self.hosts))
+            own_image.stamp(self.image_file), str(self.hosts), str(self.record))
 
     def size_of(self, number: int) -> vm.Size:
         """The guest with the subnet manager has more memory in a large fabric."""
@@ -85,14 +87,23 @@ class Wanted:
     def _part_of(self, host: topology.Node) -> int:
         return split.part_of(self.net, self.parts, host) if self.net and self.parts else 0
 
+    def recording(self, number: int) -> pathlib.Path | None:
+        """The file for the HCA of a guest: NAME-vm0.SUFFIX."""
+        return self.record and self.record.with_stem(f"{self.record.stem}-vm{number}")
+
+    def _options(self, number: int) -> str:
+        """Properties of a guest's HCA."""
+        file = self.recording(number)
+        return ",".join(filter(None, (self.hca_options, f"record={vm.value(file)}" if file else "")))
+
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
         """The devices of a guest: one of its own, or those of the topology's host that it replaces."""
         if not self.hcas:
             return []
         if not self.net:
             address = switch_process.Switch(sockets).address
-            return [vm.default_hca(number, address, self.hca_options)]
-        host, options = topology.places(self.net, self.count)[number], self.hca_options
+            return [vm.default_hca(number, address, self._options(number))]
+        host, options = topology.places(self.net, self.count)[number], self._options(number)
         part = self._part_of(host)
         if host.ports > 1 and "ports=" not in options:
             options = ",".join(filter(None, (f"ports={host.ports}", options)))

@@ -15,11 +15,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
 }
 RANGES = {"ports": (1, 4), "vectors": (1, 64), "trace-entries": (0, 65536), "poll-us": (0, 2**32 - 1)}
 SWITCHES = ("trace-registers", "trace-dma", "trace-interrupts", "inject", "poison-wc", "shuffle-srq", "warnings",
-            "shared-memory", "bursts", "peer-copy")
+            "shared-memory", "bursts", "peer-copy", "record-payload")
 # The device itself judges their values.
-TEXTS = ("node-description", "device-memory")
-# The lab sets the link and the GUIDs of each guest, whose values differ.
-OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid")
+TEXTS = ("node-description", "device-memory", "record-limit")
+# The lab sets the link, the GUIDs and the recording of each guest, whose values differ.
+OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid", "record")
 NAMES = (*RANGES, *CHOICES, *SWITCHES, *TEXTS)
 
 

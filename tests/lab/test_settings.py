@@ -33,6 +33,7 @@ memory = 2048
 cpus = 2
 iommu = true
 peer-copy = true
+record = "run.rec"
 
 [hca]
 ports = 2
@@ -81,6 +82,7 @@ def test_every_setting_of_a_file(tmp_path):
     assert wanted.count == 4 and wanted.size == vm.Size(2048, 2, True) and wanted.packages == ("fio", "openmpi-bin")
     assert wanted.share == tmp_path / "sub" / "programs" and wanted.fabric_file.samefile("sub/fabric.topo")
     assert wanted.switch_processes == 2 and image.release() == "bookworm"
+    assert wanted.record == tmp_path / "sub" / "run.rec"
     assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.PEER_COPY
 
 
@@ -128,6 +130,7 @@ def test_options_win_over_the_file():
     ("peer-copy = 1", "peer-copy: expected true or false"), ("kernel = 'best'", "kernel: best: expected one of debian"),
     ("guest = 'woody'", "pib.toml:1: guest: woody: expected one of trixie"),
     ("topology = 'none'", "pib.toml:1: topology: none: no such file"),
+    ("record = 'none/run.rec'", "pib.toml:1: record: none/run.rec: no file can be made there"),
     ("share = 'none'", "pib.toml:1: share: none: no such directory"),
     ("packages = ['a', 1]", "packages: expected a list of texts"), ("packages = 'a'", "packages: expected a list"),
     ("packages = ['--help']", "pib.toml:1: packages: .*'--help' is not the name of a package"),

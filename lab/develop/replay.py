@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib replay: plays a recording of a device back, outside of QEMU."""
+
+import argparse
+import os
+import pathlib
+import subprocess
+
+from lab import paths, ui
+from lab.build import host_build
+
+GDB = ["gdb", "-q", "-ex", "set breakpoint pending on", "--args"]
+
+
+def program() -> pathlib.Path:
+    """pib-replay, which is compiled if this is a checkout."""
+    if not paths.INSTALLED:
+        host_build.build()
+    if not os.access(paths.REPLAY, os.X_OK):
+        raise ui.LabError(f"{paths.REPLAY} is missing. Install the package qemu-pib-hca")
+    return paths.REPLAY
+
+
+def argv(options: argparse.Namespace) -> list[str]:
+    """The words of pib-replay for those of ./pib replay."""
+    words = [str(options.file)]
+    if options.until:
+        words += ["--until", options.until]
+    for dump in options.dump:
+        words += ["--dump", " ".join(dump)]
+    return words + [f"--{name}" for name in ("list", "log", "tolerant") if getattr(options, name)]
+
+
+def _replay(options: argparse.Namespace) -> int:
+    if not options.file.is_file():
+        raise ui.LabError(f"{options.file}: there is no such recording. Make one:  ./pib up --record FILE")
+    words = [str(program()), *argv(options)]
+    return subprocess.run([*GDB, *words] if options.gdb else words, check=False).returncode
+
+
+def add_commands(add) -> None:
+    command = add("replay", _replay, "play a recording of an HCA back, outside of QEMU, and compare both devices")
+    command.add_argument("file", type=pathlib.Path, metavar="FILE", help="of ./pib up --record, or the property record")
+    command.add_argument("--until", metavar="TIME",
+                         help="stop before what came after this time of the VM's clock: 12.5, 300ms, 7us")
+    command.add_argument("--dump", nargs="+", action="append", default=[], metavar="WHAT",
+                         help="print as JSON at the end: objects, journal, trace, or qp, cq, srq, eq, mr or port and "
+                              "its number; may be repeated")
+    command.add_argument("--list", action="store_true", help="print each call of the device, and each mark")
+    command.add_argument("--log", action="store_true", help="print what the device logs")
+    command.add_argument("--tolerant", action="store_true",
+                         help="go on after a difference, with answers that may be wrong")
+    command.add_argument("--gdb", action="store_true", help="in the debugger, before the first call")

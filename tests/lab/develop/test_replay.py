@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""./pib replay: its arguments are those of pib-replay; ./pib up --record: each HCA has a file of its own."""
+
+import pathlib
+import subprocess
+
+import pytest
+
+from lab import __main__ as command_line, paths, ui
+from lab.develop import replay
+from lab.fabric.wanted import Wanted
+
+
+@pytest.fixture(name="played")
+def programs_that_are_started(tmp_path, monkeypatch):
+    """Their words; the recording is run.rec in the working directory."""
+    started = []
+
+    def run(words, **_options):
+        started.append(words)
+        return subprocess.CompletedProcess(words, 1)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "run.rec").write_bytes(b"")
+    monkeypatch.setattr(replay, "program", lambda: pathlib.Path("pib-replay"))
+    monkeypatch.setattr(replay.subprocess, "run", run)
+    return started
+
+
+def pib(*words):
+    options = command_line.parser().parse_args(words)
+    return options.function(options)
+
+
+def test_options_are_passed_on(played):
+    status = pib("replay", "run.rec", "--until", "2s", "--dump", "qp", "0x40", "--dump", "trace", "--list", "--log",
+                 "--tolerant")
+    assert status == 1
+    assert played == [["pib-replay", "run.rec", "--until", "2s", "--dump", "qp 0x40", "--dump", "trace", "--list",
+                       "--log", "--tolerant"]]
+
+
+def test_a_debugger(played):
+    pib("replay", "run.rec", "--gdb")
+    assert played[0][0] == "gdb" and played[0][-3:] == ["--args", "pib-replay", "run.rec"]
+
+
+def test_a_recording_that_is_missing(played):
+    with pytest.raises(ui.LabError, match="none.rec: there is no such recording.*--record"):
+        pib("replay", "none.rec")
+    assert not played
+
+
+def test_an_installed_program_that_is_missing(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "INSTALLED", {"x": "y"})
+    monkeypatch.setattr(paths, "REPLAY", tmp_path / "pib-replay")
+    with pytest.raises(ui.LabError, match="Install the package qemu-pib-hca"):
+        replay.program()
+
+
+def test_each_hca_records_to_a_file_of_its_own(tmp_path):
+    wanted = Wanted(2, "ports=2", record=tmp_path / "a,b.rec")
+    words = [wanted.hcas_of(number, tmp_path)[0].argv(0)[-1] for number in (0, 1)]
+    for number, word in enumerate(words):
+        assert word.endswith(f",ports=2,record={tmp_path}/a,,b-vm{number}.rec")
+    assert ",record=" not in Wanted(1).hcas_of(0, tmp_path)[0].argv(0)[-1]

@@ -3,7 +3,6 @@
 
 import contextlib
 import dataclasses
-import itertools
 import json
 import subprocess
 from collections.abc import Callable, Iterator
@@ -50,8 +49,9 @@ def _settled(lab: cluster.Cluster) -> list[subnet.Port]:
     return ports
 
 
-def _pairs(lab: cluster.Cluster) -> Iterator[tuple[str, str]]:
-    return itertools.permutations(lab.nodes(), 2)
+def _pairs(lab: cluster.Cluster) -> list[tuple[str, str]]:
+    names = lab.nodes()
+    return [(one, other) for one in names for other in names if one != other]
 
 
 def traffic(lab: cluster.Cluster) -> None:

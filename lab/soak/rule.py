@@ -59,7 +59,6 @@ def judge(name: str, values: Sequence[float]) -> Verdict:
         return Verdict(name, (), 0.0, None)
     size = len(rest) / 3
     parts = [rest[round(number * size):round((number + 1) * size)] for number in range(3)]
-    of = min if limit.least else statistics.median
-    medians = tuple(float(of(part)) for part in parts)
+    medians = tuple(float(min(part) if limit.least else statistics.median(part)) for part in parts)
     most = medians[0] * (1 + limit.share) + limit.more
     return Verdict(name, medians, most, medians[2] <= most)

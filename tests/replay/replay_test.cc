@@ -120,10 +120,20 @@ TEST_CASE("replay: a device that checks its driver, with the test knobs and a tr
                     .shuffle_srq = true,
                     .warnings = true,
                     .qpn_choice = hca::NumberChoice::kRandom,
-                    .strict = hca::Strictness::kOn};
+                    .strict = hca::Strictness::kOn,
+                    .adversary = {}};
     RecordedSubnet world({}, config);
     run_reliable(world, 3'000);
     run_xrc(world, 3'000);
+    check_equal(world);
+}
+
+TEST_CASE("replay: an adversarial device does the same again") {
+    hca::Config config;
+    config.knobs.adversary =
+        hca::AdversaryPlan::parse("7:interrupts+events+writes+fetches+numbers+clock").value();
+    RecordedSubnet world({}, config);
+    run_reliable(world, 3'000);
     check_equal(world);
 }
 

@@ -42,7 +42,10 @@ Bytes recording(uint8_t first) {
         shape.pd = pd;
         shape.send_cq = shape.recv_cq = cq.cqn;
         test::MiniQp qp = driver.create_qp(shape);
-        driver.connect_rc(qp, {.dest_qpn = qp.qpn});
+        test::RcPath path;
+        path.av.dlid = 2;
+        path.dest_qpn = qp.qpn;
+        driver.connect_rc(qp, path);
         test::SendWr wr;
         wr.inline_data.assign(64, 7);
         driver.post_send(qp, wr);

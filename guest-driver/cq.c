@@ -65,8 +65,8 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 }
 
 /*
- * The QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for it. A device
- * may name any other QP, which may be going away.
+ * The QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for it. A
+ * device may name any other QP, which may be going away.
  */
 static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
 {

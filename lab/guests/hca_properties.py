@@ -17,7 +17,7 @@ RANGES = {"ports": (1, 4), "vectors": (1, 64), "trace-entries": (0, 65536), "pol
 SWITCHES = ("trace-registers", "trace-dma", "trace-interrupts", "inject", "poison-wc", "shuffle-srq", "warnings",
             "shared-memory", "bursts", "peer-copy", "record-payload")
 # The device itself judges their values.
-TEXTS = ("node-description", "device-memory", "record-limit")
+TEXTS = ("node-description", "device-memory", "record-limit", "adversary")
 # The lab sets the link, the GUIDs and the recording of each guest, whose values differ.
 OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid", "record")
 NAMES = (*RANGES, *CHOICES, *SWITCHES, *TEXTS)

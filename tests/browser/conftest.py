@@ -81,6 +81,22 @@ class Tab:
         place = wait(lambda: self.box(selector, text), f"{selector} {text}")
         self.point(place["x"], place["y"])
 
+    def hold(self, place: dict[str, float] | None) -> None:
+        """Presses the pointer, until let_go()."""
+        from selenium.webdriver import ActionChains     # pylint: disable=import-outside-toplevel
+        assert place
+        self.point(place["x"], place["y"], click=False)
+        ActionChains(self.driver, duration=0).click_and_hold().perform()
+
+    def let_go(self) -> None:
+        from selenium.webdriver import ActionChains     # pylint: disable=import-outside-toplevel
+        ActionChains(self.driver, duration=0).release().perform()
+
+    def readings(self, number: int) -> None:
+        """Waits for some readings of the fabric."""
+        for _ in range(number):
+            self.wait(f"pib.store.now > {self.js('pib.store.now')}")
+
     def node(self, name: str) -> str:
         """The selector of a node's button."""
         guid = self.wait(f"[...pib.store.nodes.values()].find(({{name}}) => name === {name!r})?.id")

@@ -55,14 +55,32 @@ export function draw(name, attributes = {}, ...children) {
   return element;
 }
 
+const LISTENERS = new WeakMap();        // of elements, by kind of event
+
 function fill(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) {
-      element.addEventListener(key.slice(2), value);
+      listen(element, key.slice(2), value);
     } else if (value !== null && value !== false && value !== undefined) {
       element.setAttribute(key, value === true ? "" : value);
     }
   }
+}
+
+function listen(element, kind, listener) {
+  const own = LISTENERS.get(element) ?? new Map();
+  LISTENERS.set(element, own);
+  if (!own.has(kind)) {
+    element.addEventListener(kind, (event) => own.get(kind)?.(event));
+  }
+  own.set(kind, listener);
+}
+
+/** Gives an element the listeners that another one was made with, instead of its own. */
+export function takeListeners(element, other) {
+  const wanted = LISTENERS.get(other) ?? new Map();
+  LISTENERS.get(element)?.forEach((_listener, kind, own) => own.set(kind, wanted.get(kind)));
+  wanted.forEach((listener, kind) => listen(element, kind, listener));
 }
 
 /** rows: arrays of text, numbers or elements; numbers are aligned to the right. */
@@ -71,6 +89,6 @@ export function table(headings, rows) {
     typeof value === "number" ? count(value) : value);
   const head = headings.map((text, column) => make("th",
     {scope: "col", class: rows.length && typeof rows[0][column] === "number" ? "number" : null}, text));
-  return make("div", {class: "scroll"}, make("table", {}, make("thead", {}, make("tr", {}, head)),
+  return make("div", {class: "scroll", "data-key": `table ${headings.join()}`}, make("table", {}, make("thead", {}, make("tr", {}, head)),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((value) => cell(value, "td")))))));
 }

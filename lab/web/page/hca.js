@@ -86,7 +86,7 @@ function target(store, one) {
   if (!one.path) {
     return "";
   }
-  const node = [...store.nodes.values()].find(({lids}) => lids.includes(one.path.dlid));
+  const node = store.byLid.get(one.path.dlid);
   return `${node ? node.name : `LID ${one.path.dlid}`} ${hex(one.dest_qpn ?? 0)}`;
 }
 
@@ -160,9 +160,9 @@ function requester(one) {
 function sequence(store, node, data) {
   const {chosen} = store;
   const button = make("button", {type: "button", "data-key": "chart", "aria-pressed": String(Boolean(chosen.chart)),
-    onclick: () => {
+    onclick: ({currentTarget}) => {
       chosen.chart = !chosen.chart;
-      button.setAttribute("aria-pressed", String(chosen.chart));
+      currentTarget.setAttribute("aria-pressed", String(chosen.chart));
     }}, "Record packets");
   const far = data.peer?.qp ? `${data.peer.name} ${hex(data.peer.qp.qpn)}` : null;
   const names = [`${node.name} ${hex(data.qp.qpn)}`, far ?? (data.qp.path ? `LID ${data.qp.path.dlid}` : "peers")];

@@ -39,7 +39,7 @@ export const link = {
       one("Packets", [[out, "packets_out"], [back, "packets_in"]], perSecond),
       one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
-      faultForm(store, found, ends, pane),
+      faultForm(store, found, ends),
       ...Object.entries(ends).flatMap(([end, {vls}]) => lanesOfPort(
         store.endName(found[end], found[`${end}_port`]), vls)),
       ...counters(store, found, ends),
@@ -77,11 +77,9 @@ function controls(found) {
       await change("link", {link: found.id, end: "a", state: wanted});
       return DONE[wanted];
     })}, text);
-  const before = document.getElementById("done");
-  const kept = before?.dataset.link === found.id ? before : null;
   return make("div", {}, make("div", {class: "tools", role: "group", "aria-label": "Cable"},
     found.cable ? [set("down", "Pull the cable"), set("retrain", "Retrain")] : set("up", "Put the cable back")),
-  kept ?? make("p", {id: "done", "data-link": found.id, role: "status", "aria-live": "polite", class: "note"}));
+  make("p", {id: "done", "data-own": true, role: "status", "aria-live": "polite", class: "note"}));
 }
 
 function inUse(spec) {
@@ -94,7 +92,7 @@ function counted({counts}) {
     .map(([name, value]) => `${count(value)} ${name}`).join(", ");
 }
 
-function faultForm(store, found, ends, pane) {
+function faultForm(store, found, ends) {
   const fields = FAULTS.map(([name, title, step]) => make("label", {}, title, make("input", {
     name, type: "number", min: 0, max: step < 1 ? 1 : 60e6, step: "any", value: 0})));
   const select = (name, title, options) => make("label", {}, title,
@@ -108,24 +106,21 @@ function faultForm(store, found, ends, pane) {
     const faults = Object.fromEntries(FAULTS.map(([name]) => [name, Number(data.get(name))])
       .filter(([, value]) => value));
     await send(data.get("vl15") ? {...faults, vl15: true} : faults, event.target);
-    document.activeElement.blur();
     return "The faults are set.";
   })}, select("end", "At port", places), select("direction", "Direction", DIRECTIONS), ...fields,
     make("label", {}, "Management packets on VL15", make("select", {name: "vl15"},
       make("option", {value: ""}, "spared"), make("option", {value: "1"}, "included"))),
     make("div", {class: "tools"}, make("button", {type: "submit", class: "main"}, "Set faults"),
-      make("button", {type: "button", onclick: said(async () => {
-        await send(null, form);
-        document.activeElement.blur();
+      make("button", {type: "button", onclick: said(async (event) => {
+        await send(null, event.currentTarget.form);
         return "No fault is injected.";
       })}, "Clear faults")));
-  const kept = pane.element.querySelector("form.faults");
   const rows = places.flatMap(([end, name]) => ["in", "out"].map((way) => [end, name, way])
     .filter(([, , way]) => inUse(ends[end].faults[way]) || counted(ends[end].faults[way]))
     .map(([, , way]) => [`${name}, ${way}`, inUse(ends[end].faults[way]) || "none", counted(ends[end].faults[way])]));
   return make("section", {}, make("h3", {}, "Faults on purpose"),
     rows.length ? table(["port and direction", "faults", "packets so far"], rows) : null,
-    kept && pane.keeps(found.id) ? kept : pane.keep(found.id, form));
+    form);
 }
 
 function counters(store, found, ends) {

@@ -3,6 +3,8 @@
 // server, again and again while the page is live; show() makes elements of the answer.
 
 import {make} from "./format.js";
+import {Press} from "./press.js";
+import {renew} from "./renew.js";
 import {balance, bundle, comparison, explanation, overview, why} from "./overview.js";
 import {link} from "./link.js";
 import {host, qp} from "./hca.js";
@@ -19,6 +21,8 @@ export class Pane {
     this.stage = stage;
     this.turn = 0;              // answers to earlier choices are dropped
     this.asking = false;
+    this.shown = "";            // the object that the pane shows
+    this.press = new Press(element);
     store.addEventListener("chosen", () => this.begin());
     store.addEventListener("moment", () => this.again());
     for (const name of ["fabric", "changes", "events", "loads"]) {
@@ -36,25 +40,20 @@ export class Pane {
   }
 
   tick() {
-    if (!this.asking && !this.busy() && !document.hidden && this.store.moment === null && AGAIN.has(this.kind())) {
-      this.again(true);
+    if (!this.asking && !document.hidden && this.store.moment === null && AGAIN.has(this.kind())) {
+      this.again();
     }
-  }
-
-  /** Whether a user is filling in a form, which would lose the focus if the pane were made anew. */
-  busy() {
-    return this.element.querySelector("form :focus") !== null;
   }
 
   begin() {
     this.turn += 1;
     this.asking = false;
+    this.press.forget();
     this.element.scrollTop = 0;
     this.again();
   }
 
-  /** onceMore: the object is shown already. */
-  async again(onceMore = false) {
+  async again() {
     const turn = this.turn;
     const view = VIEWS[this.kind()];
     this.asking = true;
@@ -66,37 +65,46 @@ export class Pane {
     }
     if (turn === this.turn) {
       this.asking = false;
-      if (!onceMore || !this.busy()) {
-        this.showAll(data);
-      }
+      this.showAll(data);
     }
   }
 
   showAll(data) {
-    const view = VIEWS[this.kind()];
+    this.press.change(() => this.change(data));
+  }
+
+  change(data) {
     const focus = this.focusKey();
-    const scrolled = [...this.element.querySelectorAll(".scroll")].map((part) => part.scrollTop);
-    const close = this.kind() === "overview" ? null : make("button", {
-      type: "button", class: "close", "aria-label": "Close", title: "Close (Escape)",
-      onclick: () => this.store.choose(null)}, "×");
-    const content = data.failure
-      ? [make("h2", {}, "No answer"), make("p", {class: "error", role: "alert"}, data.failure)]
-      : view.show(this.store, data, this);
-    this.element.replaceChildren(...[close, ...content].filter(Boolean));
-    this.element.querySelectorAll(".scroll").forEach((part, number) => {
-      part.scrollTop = scrolled[number] ?? 0;
-    });
+    const {id = "", qpn = "", about = ""} = this.store.chosen ?? {};
+    const shown = [this.kind(), id, qpn, about].join(" ");
+    if (this.shown === shown) {
+      renew(this.element, this.content(data));
+    } else {
+      this.shown = shown;
+      this.element.replaceChildren(...this.content(data));
+    }
     this.restore(focus);
   }
 
-  /** Buttons with data-key keep the focus when the pane is made anew. Without the button, the pane itself takes it: the
-   * Tab key then goes on from there. null: the focus is elsewhere. */
+  content(data) {
+    const close = this.kind() === "overview" ? null : make("button", {
+      type: "button", class: "close", "data-key": "close", "aria-label": "Close", title: "Close (Escape)",
+      onclick: () => this.store.choose(null)}, "×");
+    const content = data.failure
+      ? [make("h2", {}, "No answer"), make("p", {class: "error", role: "alert"}, data.failure)]
+      : VIEWS[this.kind()].show(this.store, data, this);
+    return [close, ...content].filter(Boolean);
+  }
+
+  /** The key of the element with the focus. null: the focus is elsewhere. */
   focusKey() {
     return this.element.contains(document.activeElement) ? document.activeElement.dataset.key ?? "" : null;
   }
 
+  /** If the element with the focus is gone, another one with its key takes it, or the pane itself: the Tab key then
+   * goes on from there. */
   restore(key) {
-    if (key !== null) {
+    if (key !== null && !this.element.contains(document.activeElement)) {
       const button = key ? this.element.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
       (button ?? this.element).focus({preventScroll: true});
     }
@@ -118,16 +126,6 @@ export class Pane {
     return make("button", {
       type: "button", class: "go explain", "data-key": `explain ${section}`, "aria-label": `Explain ${section}`,
       onclick: () => store.choose("explanation", section, {from: store.chosen})}, text);
-  }
-
-  /** The form of a link stays while the link is shown, as a user may be filling it in. */
-  keeps(id) {
-    return this.kept === id;
-  }
-
-  keep(id, form) {
-    this.kept = id;
-    return form;
   }
 
   /** Marks links on the map by a use from 0 to 1, and links of credit loops. */

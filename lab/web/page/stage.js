@@ -5,6 +5,7 @@ import {condition, distance, edges, lanesInWords} from "./edges.js";
 import {Folds, layout} from "./layout.js";
 import {byName, make, octets} from "./format.js";
 import {Painter} from "./paint.js";
+import {renew} from "./renew.js";
 
 const LEAST_SCALE = 0.08;
 const MOST_SCALE = 4;
@@ -18,6 +19,7 @@ export class Stage {
     this.element = element;
     this.store = store;
     this.layer = element.querySelector("#nodes");
+    this.badges = element.querySelector("#badges");
     this.tip = element.querySelector("#tip");
     this.painter = new Painter(element.querySelector("#links"), store);
     this.view = this.painter.view;
@@ -73,16 +75,12 @@ export class Stage {
         this.buttons.delete(id);
       }
     }
-    this.layer.querySelectorAll(".fold").forEach((badge) => badge.remove());
     if (!this.items.has(this.focus)) {
       this.focus = this.items.keys().next().value ?? "";
     }
-    for (const item of this.items.values()) {
-      this.place(item);
-      if (item.kind === "switch" && item.hosts) {
-        this.layer.append(this.badge(item));
-      }
-    }
+    this.items.forEach((item) => this.place(item));
+    renew(this.badges, [...this.items.values()].filter((item) => item.kind === "switch" && item.hosts)
+      .map((item) => this.badge(item)));
   }
 
   place(item) {
@@ -91,7 +89,7 @@ export class Stage {
       button = make("button", {type: "button", "data-id": item.id, onclick: () => this.open(item.id),
                                onfocus: () => this.focusOn(item.id), ondblclick: () => this.toggle(item.id)});
       this.buttons.set(item.id, button);
-      this.layer.append(button);
+      this.layer.insertBefore(button, this.badges);
     }
     Object.assign(button.style, {left: `${item.x}px`, top: `${item.y}px`, width: `${item.width}px`,
                                  height: `${item.height}px`});
@@ -101,7 +99,7 @@ export class Stage {
     const open = item.below.length > 0;
     const hosts = `${item.hosts} host${item.hosts === 1 ? "" : "s"}`;
     const button = make("button", {
-      type: "button", class: "fold", tabindex: -1, "aria-expanded": String(open),
+      type: "button", class: "fold", tabindex: -1, "data-key": item.id, "aria-expanded": String(open),
       "aria-label": `${open ? "Fold" : "Open"} ${hosts} of ${item.name}`, onclick: () => this.toggle(item.id),
     }, item.width < 70 ? `${item.hosts} ${open ? "▴" : "▾"}` : `${hosts} ${open ? "▴" : "▾"}`);
     Object.assign(button.style, {left: `${item.x}px`, top: `${item.y + item.height / 2 + 12}px`});
@@ -181,8 +179,8 @@ export class Stage {
     const text = `${item.label ?? item.name}\n${item.kind === "switch" || item.kind === "pod" ? short : ""}`;
     if (button.dataset.text !== text) {
       button.dataset.text = text;
-      button.replaceChildren(make("span", {}, item.label ?? item.name),
-        ...(text.endsWith("\n") ? [] : [make("small", {}, short)]));
+      renew(button, [make("span", {}, item.label ?? item.name),
+                     ...(text.endsWith("\n") ? [] : [make("small", {}, short)])]);
     }
     const words = {switch: "switch", pod: "folded pod", guest: "guest", phantom: "phantom host", host: "host"};
     button.setAttribute("aria-label", `${item.name}, ${words[item.kind]}, ${about}${marks.sm ? ", subnet manager" : ""}`

@@ -11,6 +11,7 @@ export class Store extends EventTarget {
     this.loads = {};
     this.events = [];
     this.smLid = 0;
+    this.byLid = new Map();     // nodes
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
     this.moment = null;         // a moment of the past; null: live
@@ -45,6 +46,7 @@ export class Store extends EventTarget {
     this.nodes = new Map(nodes.map((node) => [node.id, node]));
     this.links = new Map(links.map((link) => [link.id, link]));
     this.smLid = smLid;
+    this.readLids();
     this.around = new Map(nodes.map((node) => [node.id, []]));
     for (const link of links) {
       this.around.get(link.a)?.push(link);
@@ -59,7 +61,12 @@ export class Store extends EventTarget {
     nodes.forEach((node) => Object.assign(this.nodes.get(node.id), node));
     links.forEach((link) => Object.assign(this.links.get(link.id), link));
     this.smLid = smLid;
+    this.readLids();
     this.tell(refold ? "fabric" : "changes");
+  }
+
+  readLids() {
+    this.byLid = new Map([...this.nodes.values()].flatMap((node) => node.lids.map((lid) => [lid, node])));
   }
 
   takeLoads({at, begin, loads}) {

@@ -48,7 +48,7 @@ function portRow(store, pane, node, port, link) {
 }
 
 function lftRow(store, pane, lid, port, links) {
-  const target = [...store.nodes.values()].find((node) => node.lids.includes(lid));
+  const target = store.byLid.get(lid);
   const link = links.get(port);
   return [String(lid), target ? pane.to("node", target.id, target.name) : "",
           link ? pane.to("link", link.id, String(port)) : String(port)];

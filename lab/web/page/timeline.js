@@ -2,6 +2,8 @@
 // The time line: marks of events, and a cursor for the moment that is shown.
 
 import {clock, draw, make} from "./format.js";
+import {Press} from "./press.js";
+import {renew} from "./renew.js";
 
 const HEIGHT = 26;
 const STEPS = 1000;
@@ -16,9 +18,9 @@ const KINDS = {
   event: ["k-qp", "M-4 -4 H4 V4 H-4 Z", 6], refused: ["k-qp", "M-5 -5 H-3 L5 3 V5 H3 L-5 -3 Z", 6],
   cut: ["k-qp", "M-6 -2 H-1 V2 H-6 Z M1 -2 H6 V2 H1 Z", 13], mended: ["k-qp", "M-6 -2 H6 V2 H-6 Z", 13],
 };
-const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["trap", "link error"], ["state", "port state"], ["sm", "subnet manager"], ["node", "node"],
-                ["cut", "connection cut"], ["mended", "way again"],
-                ["completion", "failed request"], ["event", "HCA event"],
+const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["trap", "link error"],
+                ["state", "port state"], ["sm", "subnet manager"], ["node", "node"], ["cut", "connection cut"],
+                ["mended", "way again"], ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];
 
 export class Timeline {
@@ -27,8 +29,9 @@ export class Timeline {
     for (const name of ["marks", "cursor", "clock", "live", "mark", "compare", "kinds"]) {
       this[name] = root.querySelector(`#${name}`);
     }
+    this.press = new Press(this.marks);
     for (const name of ["events", "time", "moment"]) {
-      store.addEventListener(name, () => this.draw());
+      store.addEventListener(name, () => this.press.change(() => this.draw()));
     }
     this.cursor.addEventListener("input", () => this.moved());
     this.live.addEventListener("click", () => store.show(null));
@@ -73,13 +76,14 @@ export class Timeline {
     const x = (at) => 6 + (width - 12) * (at - begin) / (end - begin);
     const marks = store.events.map((event) => {
       const [className, path, y] = KINDS[event.kind] ?? KINDS.event;
-      return draw("path", {class: `mark ${className}`, d: path, transform: `translate(${x(event.at).toFixed(1)} ${y})`,
+      return draw("path", {class: `mark ${className}`, "data-key": event.number, d: path,
+                           transform: `translate(${x(event.at).toFixed(1)} ${y})`,
                            onclick: () => store.show(event.at + 0.05)},
         draw("title", {}, `${clock(event.at)}  ${event.text}`));
     });
     const line = (at, className) => draw("line", {class: className, x1: x(at), x2: x(at), y1: 0, y2: HEIGHT});
-    this.marks.replaceChildren(...marks, ...(store.mark === null ? [] : [line(store.mark, "k-pin")]),
-      line(this.shown(), "k-moment"));
+    renew(this.marks, [...marks, ...(store.mark === null ? [] : [line(store.mark, "k-pin")]),
+                       line(this.shown(), "k-moment")]);
     this.show(begin, end);
   }
 

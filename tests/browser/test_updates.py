@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The page changes with the fabric under the hands of its user: clicks reach what they were aimed at, and the focus and
+typed text stay."""
+
+from conftest import wait
+
+FAILED = "vm0 QP 0x41: RETRY_EXC_ERR"
+
+
+def hold(tab, selector: str, text: str = "") -> None:
+    tab.hold(wait(lambda: tab.box(selector, text), f"{selector} {text}"))
+
+
+def test_a_click_in_the_overview_that_lasts_longer_than_a_reading(tab, tree):
+    hold(tab, "#pane button.go", FAILED)
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.readings(2)
+    assert "leaf2[5]" not in tab.text("#pane ol.events")         # else the event would have moved away
+    tab.let_go()
+    tab.heading("QP 0x41 of vm0")
+
+
+def test_what_a_press_holds_back_is_shown_after_it(tab, tree):
+    hold(tab, "#pane h2")
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#summary", "23 of 24 links Active")
+    tab.let_go()
+    tab.wait_text("#pane ol.events", "leaf2[5]")
+
+
+def test_a_click_on_a_links_button_that_lasts(tab, tree):
+    tab.click_link("leaf1[5]")
+    tab.heading("Link leaf1[5]")
+    hold(tab, "#pane button", "Pull the cable")
+    tab.wait("pib.pane.press.waiting !== null")          # an answer has come
+    tab.let_go()
+    tab.wait_text("#pane .state", "Down, cable pulled")
+
+
+def test_a_click_on_a_mark_of_the_time_line_that_lasts(tab):
+    tab.wait("document.querySelectorAll('#marks .k-qp').length === 1")
+    place = tab.js("""(({x, y, width, height}) => ({x: x + width / 2, y: y + height / 2}))(
+        document.querySelector('#marks .k-qp').getBoundingClientRect())""")
+    tab.hold(place)
+    tab.readings(2)
+    tab.let_go()
+    tab.wait("pib.store.moment !== null")
+
+
+def test_a_click_on_the_map_that_lasts_while_the_fabric_grows(tab, tree):
+    hold(tab, '.fold[aria-label="Fold 4 hosts of leaf2"]')
+    tab.js("pib.store.tell('fabric')")
+    tab.let_go()
+    tab.wait("document.querySelectorAll('.node').length === 18")
+
+
+def test_elements_stay_while_their_content_changes(tab, tree):
+    tab.click_link("leaf1[5]")
+    tab.heading("Link leaf1[5]")
+    tab.js("document.querySelectorAll('#pane svg, #pane button, #pane input, #pane select, #pane tr')"
+           ".forEach((one) => { one.seen = true; })")
+    tree.fabric.rates["leaf1", 5] = 6e9
+    tab.wait("document.querySelector('#pane svg.curve').textContent.includes('GiB/s')")
+    assert tab.js("[...document.querySelectorAll('#pane svg, #pane button, #pane input, #pane select')]"
+                  ".filter(({seen}) => !seen).map(({outerHTML}) => outerHTML)") == []
+
+
+def test_a_typed_fault_and_the_focus_stay_while_the_link_changes(tab, tree):
+    tab.click_link("leaf4[6]")
+    tab.heading("Link leaf4[6]")
+    tab.click("form.faults input[name=drop]")
+    tab.js("document.activeElement.select()")
+    tab.keys("0.25")
+    tree.fabric.link({"switch": "leaf4", "port": 6, "state": "down"})
+    tab.wait_text("#pane .state", "Down, cable pulled")
+    assert tab.js("[document.activeElement.name, document.activeElement.value]") == ["drop", "0.25"]
+    tab.click("form.faults button", "Set faults")
+    tab.wait_text("#pane section", "Loss 0.25")
+    tab.click_link("leaf1[5]")                  # the form of another link begins anew
+    tab.heading("Link leaf1[5]")
+    assert tab.js("document.querySelector('form.faults input[name=drop]').value") == "0"
+
+
+def test_rows_that_change_their_order_keep_the_focus(tab, tree):
+    tree.fabric.rates.update({("leaf1", 1): 2e9, ("leaf2", 1): 1e9})
+    first = "document.querySelector('#pane [data-key^=\"table link,there\"] tbody button').innerText"
+    tab.wait_text("#pane", "Busiest links")
+    tab.wait(f"{first}.startsWith('leaf1[1]')")
+    tab.js("document.querySelectorAll('#pane [data-key^=\"table link,there\"] tbody button')[1].focus()")
+    tree.fabric.rates["leaf2", 1] = 9e9
+    tab.wait(f"{first}.startsWith('leaf2[1]')")
+    assert tab.js("document.activeElement.innerText.startsWith('leaf2[1]')")
+
+
+def test_a_pointer_that_is_released_elsewhere_holds_nothing(tab, tree):
+    hold(tab, "#pane h2")
+    tab.js("document.getElementById('pane')"
+           ".dispatchEvent(new PointerEvent('pointermove', {buttons: 0, bubbles: true}))")
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#pane ol.events", "leaf2[5]")
+    tab.let_go()

@@ -2,6 +2,7 @@
 """Answers to the page's questions, and the changes it asks for. An answer is made for one request."""
 
 import dataclasses
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -148,6 +149,14 @@ class Answers:
 
     # -- ways of packets --------------------------------------------------------------
 
+    def _routes_at(self, question: Question) -> Routes:
+        """By the forwarding tables of the moment "at", if the request has any."""
+        if "at" not in question:
+            return self._routes()
+        with self.watcher.lock:
+            tables = self.watcher.routing.at(_number(question, "at"))
+        return Routes(self.watcher.fabric, {switch: routing.Ports(table) for switch, table in tables.items()})
+
     def _routes(self) -> Routes:
         fabric = self.watcher.fabric
         tables: dict[str, dict[int, int]] = {}
@@ -192,11 +201,13 @@ class Answers:
         return {**found, "lids": node.lids}
 
     def routes(self, question: Question) -> Json:
-        return self._routes().through(self._link(question))
+        return self._routes_at(question).through(self._link(question))
 
-    def balance(self, _question: Question) -> Json:
-        routes = self._routes()
-        return {"links": [[link, out, count] for (link, out), count in routes.balance().items()],
+    def balance(self, question: Question) -> Json:
+        routes = self._routes_at(question)
+        with self.watcher.lock:
+            engine = self.watcher.routing.engine(_number(question, "at") if "at" in question else math.inf)
+        return {"engine": engine, "links": [[link, out, count] for (link, out), count in routes.balance().items()],
                 "loops": routes.credit_loops()}
 
     # -- time -----------------------------------------------------------------------
@@ -215,7 +226,11 @@ class Answers:
         with self.watcher.lock:
             log = self.watcher.routing
             tables, known = (log.at(begin), log.at(end)), log.forgotten
-        return {"begin": begin, "end": end, "known": known, **routing.compare(self.watcher.fabric, *tables)}
+            engines = {"before": log.engine(begin), "after": log.engine(end)}
+        found = routing.compare(self.watcher.fabric, *tables)
+        for name in found.keys() & engines.keys():
+            found[name]["engine"] = engines[name]
+        return {"begin": begin, "end": end, "known": known, **found}
 
     def why(self, question: Question) -> Json:
         """The lines of ./pib why."""

@@ -11,6 +11,7 @@ from lab.web.model import Fabric
 from lab.web.routes import Routes
 
 MOST_OCTETS = 64 << 20          # limit of all earlier tables; the current ones are kept in any case
+MOST_ENGINES = 1000             # changes of the routing engine that are kept
 NO_PORT = 0xff                  # IBA 14.2.5.10: packets to such a LID are dropped
 
 
@@ -51,6 +52,7 @@ class RoutingLog:
         self.forgotten = 0.0            # before this time some tables are unknown that were known once
         self._octets = 0                # size of all tables but the current ones
         self._changes: dict[str, collections.deque[Change]] = collections.defaultdict(collections.deque)
+        self._engines: collections.deque[tuple[float, str]] = collections.deque(maxlen=MOST_ENGINES)
 
     def note(self, switch: str, entries: dict[int, int], now: float) -> int:
         """Returns the number of LIDs that have another port than before; 0 at the first reading."""
@@ -72,6 +74,15 @@ class RoutingLog:
                          key=lambda changes: changes[0].at)
             self._octets -= len(oldest.popleft().table)
             self.forgotten = max(self.forgotten, oldest[0].at)
+
+    def note_engine(self, at: float, name: str) -> None:
+        """A routing engine of the subnet manager has set tables."""
+        if not self._engines or self._engines[-1][1] != name:
+            self._engines.append((at, name))
+
+    def engine(self, moment: float) -> str:
+        """The routing engine of a moment; "" if it is not known."""
+        return next((name for at, name in reversed(self._engines) if at <= moment), "")
 
     def now(self) -> dict[str, Ports]:
         """The current tables."""
@@ -95,8 +106,9 @@ def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
     """Balance of the links between switches."""
     counts = [count for (link, _out), count in routes.balance().items()
               if link in fabric.links and fabric.nodes[fabric.links[link].b].kind == "switch"]
-    return {"links": len(counts), "most": max(counts, default=0), "least": min(counts, default=0),
-            "mean": sum(counts) / len(counts) if counts else 0.0, "loops": len(routes.credit_loops())}
+    return {"links": len(counts), "counts": sorted(counts), "most": max(counts, default=0),
+            "least": min(counts, default=0), "mean": sum(counts) / len(counts) if counts else 0.0,
+            "loops": len(routes.credit_loops())}
 
 
 def compare(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:

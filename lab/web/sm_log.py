@@ -22,6 +22,7 @@ MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", 
 ALWAYS = (0x80, 0x01)           # levels of lines that are shown in any case: of the system, errors
 DECISIONS = re.compile("SUBNET UP|tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep",
                        re.I)
+ENGINE = re.compile(r"(\S+) tables configured on all switches")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +31,11 @@ class Decision:
     at: float
     text: str
     stamp: float = 0.0
+
+    def engine(self) -> str:
+        """The routing engine that has set the forwarding tables; "" if the line tells another decision."""
+        found = ENGINE.fullmatch(self.text)
+        return found[1] if found else ""
 
 
 class Reader:

@@ -84,6 +84,9 @@ class Watcher:
                 for slot, hca in enumerate(guest["hcas"] if guest else []):
                     self.timeline.read_hca(name, slot, hca)
             self.timeline.read_manager(self._manager_log.guest, decisions)
+            for one in decisions:
+                if engine := one.engine():
+                    self.routing.note_engine(one.at, engine)
             self._send_events(before)
 
     def _decisions(self, guests: dict[str, Json | None]) -> list[sm_log.Decision]:

@@ -190,36 +190,6 @@ def test_a_fault_that_the_switch_refuses_is_told(tab, tree):
     assert len(tab.complaints()) == 1           # the browser's own, about the status
 
 
-def test_routes_through_a_link(tab):
-    tab.click_link("leaf1[5]")
-    tab.heading("Link leaf1[5]")
-    tab.click("#pane button", "Routes through this link")
-    tab.wait_text("#pane", "pairs from leaf1 to spine1")
-    assert tab.js("[...document.querySelectorAll('#pane h3')].some((one) => one.innerText.startsWith('Routes'))")
-
-
-def test_the_balance_of_routes_is_a_histogram_and_marks_the_map(tab):
-    tab.click("#balance")
-    tab.heading("Routing balance")
-    tab.wait("document.querySelectorAll('svg.histogram rect').length > 0")
-    assert "Credit loops: 0" in tab.text("#pane")
-    assert tab.js("pib.stage.painter.marked.size") == 8
-    tab.screenshot("test_the_balance")
-    tab.keys(ESCAPE)
-    tab.heading("Overview")
-    assert tab.js("pib.stage.painter.marked.size") == 0
-
-
-def test_credit_loops_of_a_ring_are_marked(driver, shown):
-    tab = Tab(driver, shown("ring-8").server.url)
-    tab.click("#balance")
-    tab.wait_text("#pane", "Credit loops: 2")
-    assert tab.js("pib.stage.painter.loops.size") == 8
-    tab.screenshot("test_credit_loops")
-    assert tab.complaints() == []
-    driver.get("about:blank")
-
-
 # -- nodes ----------------------------------------------------------------------------------
 
 def test_a_switch_shows_ports_and_tables(tab, tree):
@@ -365,22 +335,6 @@ def test_the_cursor_takes_the_map_back(tab, tree):
     tab.heading("compared")
     tab.wait_text("#pane", "Links whose state differs: 1")
     assert "Down, cable pulled" in tab.text("#pane")
-
-
-def test_changed_routes_are_in_the_time_line_and_compared(tab, tree):
-    tab.wait("pib.store.events.length > 0")
-    for _ in range(2):                  # a whole reading of the fabric, with its forwarding tables
-        now = tab.js("pib.store.now")
-        tab.wait(f"pib.store.now > {now}")
-    tab.click("#mark")
-    moved = tree.fabric.reroute("leaf1")
-    text = f"the subnet manager has changed the routes of leaf1 to {moved} LIDs"
-    tab.wait(f"pib.store.events.some((event) => event.text === '{text}' && event.at <= pib.store.now)")
-    tab.click("#compare")
-    tab.heading("compared")
-    tab.wait_text("#pane", "Switches with other forwarding tables: 1")
-    assert "most routes through one" in tab.text("#pane") and "leaf1 → spine" in tab.text("#pane")
-    tab.screenshot("test_compared_routes")
 
 
 def test_the_words_of_why(tab, tree):

@@ -15,8 +15,9 @@ const DIRECTIONS = [["both", "both ways"], ["in", "into this port"], ["out", "ou
 
 export const link = {
   load: async (store) => {
-    const {id, through} = store.chosen;
-    const [data, pairs] = await Promise.all([ask("link", {link: id}), through ? ask("routes", {link: id}) : null]);
+    const {chosen: {id, through}, moment} = store;
+    const [data, pairs] = await Promise.all([ask("link", {link: id}),
+      through ? ask("routes", moment === null ? {link: id} : {link: id, at: moment}) : null]);
     return {...data, pairs};
   },
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Views of the whole fabric: an overview, links between two items, two moments compared, the words of ./pib why, and
-// the balance of the routes.
+// Views of the whole fabric: an overview, links between two items, two moments compared, and the words of ./pib why.
 
 import {ask} from "./api.js";
 import {lanesInWords} from "./edges.js";
-import {byName, clock, count, draw, make, octets, table} from "./format.js";
+import {byName, clock, make, octets, table} from "./format.js";
 import {eventList, state} from "./label.js";
+import {rerouted} from "./routing.js";
 
 const BUSIEST = 8;
 const MOST_ROWS = 200;
@@ -133,83 +133,3 @@ export const comparison = {
       eventList(store, store.events.filter(({at}) => at >= begin && at <= end), pane)];
   },
 };
-
-/** The routing of two moments, for example before and after another routing engine. */
-function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
-  const changed = Object.entries(switches);
-  const forgotten = begin < known ? [make("p", {class: "note"},
-    `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`)] : [];
-  if (!changed.length) {
-    return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same."), ...forgotten];
-  }
-  const names = {links: "links between switches with routes", most: "most routes through one", least: "fewest",
-                 mean: "mean", loops: "credit loops"};
-  return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`), ...forgotten,
-    table(["switch", "LIDs with another port"],
-      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, store.nodes.get(id)?.name ?? id), lids])),
-    make("h3", {}, "Routing balance"),
-    table(["", clock(begin), clock(end)],
-      Object.entries(names).map(([key, text]) => [text, count(before[key]), count(after[key])])),
-    make("h3", {}, `Links with more or fewer routes: ${links.length}`),
-    table(["link, direction", clock(begin), clock(end)], links.filter(([id]) => store.links.has(id)).slice(0, MOST_ROWS)
-      .map(([id, out, one, other]) => [pane.to("link", id, direction(store, id, out), {through: true}), one, other]))];
-}
-
-function direction(store, id, out) {
-  const link = store.links.get(id);
-  const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
-  return `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
-}
-
-export const balance = {
-  load: (_store) => ask("balance"),
-
-  show: (store, {links, loops}, pane) => {
-    const between = links.filter(([id]) => store.links.has(id)
-      && [store.links.get(id).a, store.links.get(id).b].every((guid) => store.nodes.get(guid).kind === "switch"));
-    const most = Math.max(1, ...between.map(([, , number]) => number));
-    const use = new Map();
-    between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
-    pane.mark(use, new Set(loops.flat().map(([id]) => id)));
-    const rows = [...between].sort((one, other) => other[2] - one[2]).slice(0, 60);
-    return [make("h2", {}, "Routing balance"),
-      make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables: how many use a link between "
-        + "switches, in one direction. The map shows busier links wider."),
-      between.length ? histogram(between.map(([, , number]) => number)) : make("p", {class: "note"},
-        "The forwarding tables are empty, or there is one switch only."),
-      make("h3", {}, `Credit loops: ${loops.length}`),
-      make("p", {class: "note"}, loops.length
-        ? "These links, dashed on the map, can wait for each other's buffers in a circle if all packets are on one VL:"
-        : "No circle of links can wait for each other's buffers."),
-      ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
-        ? store.linkName(store.links.get(id)) : id), " "]).flat())),
-      make("h3", {}, "Links with most routes"),
-      table(["link, direction", "routes"], rows.map(([id, out, number]) => [
-        pane.to("link", id, direction(store, id, out), {through: true}), number]))];
-  },
-};
-
-function histogram(numbers) {
-  const [least, most] = [Math.min(...numbers), Math.max(...numbers)];
-  const bins = Math.min(12, most - least + 1);
-  const filled = Array(bins).fill(0);
-  numbers.forEach((number) => {
-    filled[Math.min(bins - 1, Math.floor((number - least) / (most - least + 1) * bins))] += 1;
-  });
-  const highest = Math.max(...filled);
-  const [width, height] = [380, 130];
-  const bars = filled.flatMap((number, bin) => {
-    const high = number / highest * (height - 40);
-    const x = 4 + bin * (width - 8) / bins;
-    const middle = x + Math.min(62, (width - 8) / bins) / 2;
-    const begin = Math.ceil(least + bin * (most - least + 1) / bins);
-    return [draw("rect", {x: x + 1, y: height - 18 - high, width: Math.min(60, (width - 8) / bins - 2), height: high}),
-            draw("text", {x: middle, y: height - 22 - high, "text-anchor": "middle"},
-              number ? String(number) : ""),
-            draw("text", {x: middle, y: height - 5, "text-anchor": "middle"}, String(begin))];
-  });
-  const svg = draw("svg", {class: "curve histogram", viewBox: `0 0 ${width} ${height}`, role: "img",
-    "aria-label": `Histogram: routes of a link in one direction, from ${count(least)} to ${count(most)}`}, ...bars);
-  svg.style.height = `${height}px`;
-  return make("div", {}, svg, make("p", {class: "note"}, "Across: routes through a link. Upwards: number of links."));
-}

@@ -5,9 +5,10 @@
 import {make} from "./format.js";
 import {Press} from "./press.js";
 import {renew} from "./renew.js";
-import {balance, bundle, comparison, explanation, overview, why} from "./overview.js";
+import {bundle, comparison, explanation, overview, why} from "./overview.js";
 import {link} from "./link.js";
 import {host, qp} from "./hca.js";
+import {balance} from "./routing.js";
 import {fabricSwitch} from "./switch.js";
 
 const VIEWS = {overview, bundle, comparison, explanation, why, balance, link, host, switch: fabricSwitch, qp};

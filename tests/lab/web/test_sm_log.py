@@ -3,6 +3,7 @@
 
 import calendar
 import shutil
+import time
 
 import pytest
 
@@ -110,6 +111,7 @@ def test_the_time_line_has_the_decisions_of_the_guest_with_the_subnet_manager(lo
             return len(told()) >= len(TEXTS)
         waiting.poll("the events", enough, PATIENCE_S)
         assert told() == [f"opensm in vm0: {text}" for text in TEXTS]
+        assert watcher.routing.engine(time.time()) == "ftree"
     finally:
         watcher.stop()
         running.end()

@@ -486,3 +486,11 @@ def test_changed_routes_are_one_event(tree):
     assert [(event.kind, event.text) for event in line.events] == [
         ("sm", "the subnet manager has changed the routes of leaf1 to 12 LIDs"),
         ("sm", "the subnet manager has changed the routes of 2 switches, to 15 LIDs in all")]
+
+
+def test_the_routing_engine_of_a_moment():
+    log = routing.RoutingLog()
+    assert log.engine(5.0) == ""
+    for at, name in ((10.0, "minhop"), (12.0, "minhop"), (20.0, "ftree")):
+        log.note_engine(at, name)
+    assert [log.engine(at) for at in (9.0, 10.0, 19.9, 20.0)] == ["", "minhop", "minhop", "ftree"]

@@ -390,6 +390,28 @@ def test_routes_balance_moments_and_words(web, page):
     assert "no node" in page.ask("why", about="vm77")["error"]
 
 
+def test_the_routes_of_an_earlier_moment(web, page):
+    """As of a routing engine that has been replaced since."""
+    fabric, log = web.watcher.source.process.fabric, web.watcher.routing
+    log.note_engine(time.time(), "minhop")
+    wait(lambda: len(log.now()) == len(fabric.tables))
+    before, first = time.time(), page.ask("balance")
+    link, out, _ = max(first["links"], key=lambda one: one[2])
+    table = fabric.tables["leaf1"]
+    fabric.reroute("leaf1")
+    wait(lambda: page.ask("rerouted", begin=before, end=time.time())["switches"])
+    log.note_engine(time.time(), "ftree")
+    assert page.ask("balance")["links"] != first["links"] and page.ask("balance")["engine"] == "ftree"
+    assert page.ask("balance", at=before) == {**first, "engine": "minhop"}
+    assert page.ask("routes", link=link, at=before)["out" if out else "in"] == max(one[2] for one in first["links"])
+    compared = page.ask("rerouted", begin=before, end=time.time())
+    for when, engine in (("before", "minhop"), ("after", "ftree")):
+        assert compared[when]["engine"] == engine
+        assert len(compared[when]["counts"]) == compared[when]["links"]
+    fabric.tables["leaf1"] = table
+    fabric.reroutes["leaf1"] += 1
+
+
 def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
     fabric = simulated_fabric.Fabric(topology.load(FILE))
     running = simulated_fabric.Process(tmp_path / "control", fabric)

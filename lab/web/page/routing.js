@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The subnet manager's routing: the balance of the routes of one moment, and of two moments compared.
+
+import {ask} from "./api.js";
+import {clock, count, draw, make, table} from "./format.js";
+
+const MOST_ROWS = 200;
+const MOST_BUSY = 60;
+const MOST_BINS = 12;
+const [WIDTH, HEIGHT] = [380, 130];
+const BOTTOM = HEIGHT - 18;     // of the bars
+
+export const balance = {
+  load: ({moment}) => ask("balance", moment === null ? {} : {at: moment}),
+
+  show: (store, {engine, links, loops}, pane) => {
+    const between = links.filter(([id]) => store.links.has(id)
+      && [store.links.get(id).a, store.links.get(id).b].every((guid) => store.nodes.get(guid).kind === "switch"));
+    const most = Math.max(1, ...between.map(([, , number]) => number));
+    const use = new Map();
+    between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
+    pane.mark(use, new Set(loops.flat().map(([id]) => id)));
+    const rows = [...between].sort((one, other) => other[2] - one[2]).slice(0, MOST_BUSY);
+    return [make("h2", {}, `Routing balance${engine ? `, ${engine}` : ""}`),
+      make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables"
+        + `${store.moment === null ? "" : ` of ${clock(store.moment)}`}: how many use a link between switches, in one `
+        + "direction. The map shows busier links wider."),
+      between.length ? histogram([{name: "now", numbers: between.map(([, , number]) => number)}])
+        : make("p", {class: "note"}, "The forwarding tables are empty, or there is one switch only."),
+      make("h3", {}, `Credit loops: ${loops.length}`),
+      make("p", {class: "note"}, loops.length
+        ? "These links, dashed on the map, can wait for each other's buffers in a circle if all packets are on one VL:"
+        : "No circle of links can wait for each other's buffers."),
+      ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
+        ? store.linkName(store.links.get(id)) : id), " "]).flat())),
+      make("h3", {}, "Links with most routes"),
+      table(["link, direction", "routes"], rows.map(([id, out, number]) => [
+        pane.to("link", id, direction(store, id, out), {through: true}), number]))];
+  },
+};
+
+/** The routing of two moments, for example before and after another routing engine. */
+export function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
+  const changed = Object.entries(switches);
+  const forgotten = begin < known ? [make("p", {class: "note"},
+    `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`)]
+    : [];
+  if (!changed.length) {
+    return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same."), ...forgotten];
+  }
+  const [one, other] = [[before, begin], [after, end]].map(([{engine}, at]) => (
+    `${engine ? `${engine}, ` : ""}${clock(at)}`));
+  const figures = {links: "links between switches with routes", most: "most routes through one", least: "fewest",
+                   mean: "mean", loops: "credit loops"};
+  return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`), ...forgotten,
+    table(["switch", "LIDs with another port"],
+      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, store.nodes.get(id)?.name ?? id), lids])),
+    make("h3", {}, "Routing balance"),
+    table(["", one, other],
+      Object.entries(figures).map(([key, text]) => [text, count(before[key]), count(after[key])])),
+    before.counts.length ? histogram([{name: one, numbers: before.counts}, {name: other, numbers: after.counts}]) : null,
+    make("h3", {}, `Links with more or fewer routes: ${links.length}`),
+    table(["link, direction", one, other], links.filter(([id]) => store.links.has(id)).slice(0, MOST_ROWS)
+      .map(([id, out, first, second]) => [pane.to("link", id, direction(store, id, out), {through: true}), first,
+                                          second]))].filter(Boolean);
+}
+
+function direction(store, id, out) {
+  const link = store.links.get(id);
+  const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
+  return `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
+}
+
+// -- histograms
+
+/** series: {name, numbers}, one or two, of which the second one is filled. */
+function histogram(series) {
+  const all = series.flatMap(({numbers}) => numbers);
+  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const bins = Math.min(MOST_BINS, most - least + 1);
+  const size = (most - least + 1) / bins;
+  const filled = series.map(({numbers}) => inBins(numbers, least, size, bins));
+  const highest = Math.max(...filled.flat());
+  const across = (WIDTH - 8) / bins;
+  const own = Math.min(60, across - 2) / series.length;
+  const bars = filled.flatMap((heights, one) => heights.flatMap((number, bin) => bar(
+    {number, x: 5 + bin * across + one * own, width: own, high: number / highest * (BOTTOM - 22),
+     kind: series.length > 1 && !one ? "first" : null})));
+  const places = filled[0].map((_number, bin) => draw("text", {
+    x: 5 + bin * across + own * series.length / 2, y: HEIGHT - 5, "text-anchor": "middle"},
+  String(Math.ceil(least + bin * size))));
+  const svg = draw("svg", {class: "curve histogram", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img",
+    "aria-label": `Histogram: routes of a link in one direction, from ${count(least)} to ${count(most)}`},
+  ...bars, ...places);
+  svg.style.height = `${HEIGHT}px`;
+  return make("div", {}, svg, make("p", {class: "note"}, "Across: routes through a link. Upwards: number of links.",
+    series.length > 1 ? ` Outlined: ${series[0].name}; filled: ${series[1].name}.` : ""));
+}
+
+function inBins(numbers, least, size, bins) {
+  const filled = Array(bins).fill(0);
+  numbers.forEach((number) => {
+    filled[Math.min(bins - 1, Math.floor((number - least) / size))] += 1;
+  });
+  return filled;
+}
+
+function bar({number, x, width, high, kind}) {
+  return [draw("rect", {...(kind ? {class: kind} : {}), x, y: BOTTOM - high, width, height: high}),
+          draw("text", {x: x + width / 2, y: BOTTOM - 4 - high, "text-anchor": "middle"}, number ? String(number) : "")];
+}

@@ -28,14 +28,15 @@ class Reading:
 
 @dataclasses.dataclass
 class Node:
-    """id: GUID. kind: switch, guest, phantom, or host: a virtual machine that is no guest of this lab. level: number of
-    links to the nearest host. leaf: of a host, the switch under which it is folded. pod: of a tree with pods. x, y: of
-    a switch whose place on the map Graphviz has found."""
+    """id: GUID. kind: switch, guest, phantom, or host: a virtual machine that is no guest of this lab. port_guids: of a
+    host's ports that have links. level: number of links to the nearest host. leaf: of a host, the switch under which it
+    is folded. pod: of a tree with pods. x, y: of a switch whose place on the map Graphviz has found."""
     id: str
     name: str
     kind: str
     description: str = ""
     lids: list[int] = dataclasses.field(default_factory=list)
+    port_guids: list[str] = dataclasses.field(default_factory=list)
     process: int = 0
     ports: int = 0
     guest: str = ""
@@ -111,6 +112,7 @@ def _add_host(fabric: Fabric, reading: Reading, port: Json) -> None:
         node.guest, node.slot = guest.guest, guest.slot
     node.ports = max(node.ports, peer["port"])
     node.lids = sorted(set(node.lids) | set(port["lids"]))
+    node.port_guids = sorted({*node.port_guids, peer["port_guid"]})
 
 
 def _add_link(fabric: Fabric, guid: str, port: Json) -> None:
@@ -132,7 +134,7 @@ def fabric_of(reading: Reading) -> Fabric:
     for guid, switch in reading.switches.items():
         about = switch["switch"]
         made.nodes[guid] = Node(guid, switch["name"], "switch", about["description"],
-                                [about["lid"]] if about["lid"] else [], switch["process"], about["ports"])
+                                [about["lid"]] if about["lid"] else [], [], switch["process"], about["ports"])
         made.sm_lid = made.sm_lid or about["sm_lid"]
     for guid, switch in reading.switches.items():
         for port in switch["ports"]:

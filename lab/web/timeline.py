@@ -9,11 +9,16 @@ from typing import Any
 
 from lab.fabric.evidence import NS, Json
 from lab.web.connections import Change
-from lab.web.model import Fabric, Node
+from lab.web.model import Fabric, Link, Node
 from lab.web.sm_log import Decision
 
 MOST_EVENTS = 2000
-MOST_DECISIONS = 50             # those told at a time; more would push all other events out
+SAME_S = 1.0                    # difference of the times at which both ends of a link note one change
+MOST_BETWEEN = 100              # events between the ones of both ends
+# More of them are one event, because they would push all other events out.
+MOST_UPS = 4                    # ports of a switch that went up one after the other
+MOST_EQUAL = 20                 # changes of one kind between two readings
+MOST_DECISIONS = 50             # decisions of the subnet manager at a time
 KINDS = {"up": "up", "down": "down", "cable pulled": "fault", "cable back": "up", "retrained": "fault",
          "faults": "fault", "link error": "trap"}
 WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pulled",
@@ -67,13 +72,27 @@ class Timeline:
     def read_switch(self, fabric: Fabric, node: Node, journal: Json, now: float) -> None:
         links = {port: link for link in fabric.links.values()
                  for guid, port in ((link.a, link.a_port), (link.b, link.b_port)) if guid == node.id}
-        for entry in self._unread(node.id, journal):
-            link = links.get(entry["port"])
-            here = f"{node.name}[{entry['port']}]"
-            name = fabric.link_name(link) if link else here
-            text = _switch_words(entry, here, name)
-            self._add(now - entry["age_ns"] / NS, KINDS[entry["change"]], text, link=link.id if link else "",
-                      node=node.id, about=here)
+        for is_up, run in itertools.groupby(self._unread(node.id, journal), key=lambda entry: entry["change"] == "up"):
+            entries = list(run)
+            if is_up and len(entries) > MOST_UPS:
+                self._add(now - entries[-1]["age_ns"] / NS, "up", f"{len(entries)} ports of {node.name} went up",
+                          node=node.id, about=node.name)
+                continue
+            for entry in entries:
+                self._change(fabric, node, links.get(entry["port"]), entry, now)
+
+    def _change(self, fabric: Fabric, node: Node, link: Link | None, entry: Json, now: float) -> None:
+        """An entry of a switch's journal."""
+        here = f"{node.name}[{entry['port']}]"
+        text = _switch_words(entry, here, fabric.link_name(link) if link else here)
+        at = now - entry["age_ns"] / NS
+        if not self._told_by_other_end(node, text, at):
+            self._add(at, KINDS[entry["change"]], text, link=link.id if link else "", node=node.id, about=here)
+
+    def _told_by_other_end(self, node: Node, text: str, at: float) -> bool:
+        """The switches at both ends of a link note that it goes down or up."""
+        return any(event.text == text and event.node != node.id and abs(event.at - at) < SAME_S
+                   for event in itertools.islice(reversed(self.events), MOST_BETWEEN))
 
     def read_hca(self, guest: str, slot: int, hca: Json) -> None:
         """hca: as in Evidence."""
@@ -113,20 +132,43 @@ class Timeline:
 
     def differences(self, before: Fabric, after: Fabric, now: float) -> None:
         """Nodes that came and went, LIDs and subnet managers, and the states that no journal has."""
-        for guid in after.nodes.keys() - before.nodes.keys():
-            self._add(now, "node", f"{after.nodes[guid].name} has appeared", node=guid, about=after.nodes[guid].name)
-        for guid in before.nodes.keys() - after.nodes.keys():
-            self._add(now, "node", f"{before.nodes[guid].name} is gone", about=before.nodes[guid].name)
+        self._appeared([node for guid, node in after.nodes.items() if guid not in before.nodes], now)
+        self._gone([node for guid, node in before.nodes.items() if guid not in after.nodes], now)
         if after.sm_lid != before.sm_lid:
             manager = next((node for node in after.nodes.values() if node.sm), None)
             place = f"LID {after.sm_lid}" + (f", {manager.name}" if manager else "")
             self._add(now, "sm", f"the subnet manager is at {place}" if after.sm_lid else "there is no subnet manager",
                       node=manager.id if manager else "")
         self._lids(before, after, now)
+        self._states(before, after, now)
+
+    def _appeared(self, nodes: list[Node], now: float) -> None:
+        if len(nodes) > MOST_EQUAL:
+            self._add(now, "node", f"{len(nodes)} nodes have appeared")
+            return
+        for node in nodes:
+            self._add(now, "node", f"{node.name} has appeared", node=node.id, about=node.name)
+
+    def _gone(self, nodes: list[Node], now: float) -> None:
+        if len(nodes) > MOST_EQUAL:
+            self._add(now, "node", f"{len(nodes)} nodes are gone")
+            return
+        for node in nodes:
+            self._add(now, "node", f"{node.name} is gone", about=node.name)
+
+    def _states(self, before: Fabric, after: Fabric, now: float) -> None:
+        """A sweep changes the states of all links."""
+        changed: dict[str, list[Link]] = collections.defaultdict(list)
         for name, link in after.links.items():
             old = before.links.get(name)
             if old and old.state != link.state and link.state != "Down":
-                self._add(now, "state", f"{after.link_name(link)} is {link.state}", link=name,
+                changed[link.state].append(link)
+        for state, links in changed.items():
+            if len(links) > MOST_EQUAL:
+                self._add(now, "state", f"{len(links)} links are {state}")
+                continue
+            for link in links:
+                self._add(now, "state", f"{after.link_name(link)} is {state}", link=link.id,
                           about=after.end_name(link.a, link.a_port))
 
     def connections(self, kind: str, changes: Sequence[Change]) -> None:

@@ -201,7 +201,7 @@ def test_a_switch_shows_ports_and_tables(tab, tree):
     tab.wait_text("#pane", "Multicast forwarding (MFT), 2 groups")
     assert "0xc002\t2, 5" in tab.text("#pane")
     assert tab.text("#pane").count("Active") == 6
-    assert tab.text("#pane").count("VL 0: 256, VL 1: 256") == tab.text("#pane").count("VL 0 × 4, VL 1 × 2") == 6
+    assert tab.text("#pane").count("VL 0 to 7: 256") == tab.text("#pane").count("VL 0 × 4, VL 1 × 2") == 6
     tab.click("#pane table button.go", "5")
     tab.heading("Link leaf3[5]")
 

@@ -89,6 +89,7 @@ export function table(headings, rows) {
     typeof value === "number" ? count(value) : value);
   const head = headings.map((text, column) => make("th",
     {scope: "col", class: rows.length && typeof rows[0][column] === "number" ? "number" : null}, text));
-  return make("div", {class: "scroll", "data-key": `table ${headings.join()}`}, make("table", {}, make("thead", {}, make("tr", {}, head)),
+  return make("div", {class: "scroll", "data-key": `table ${headings.join()}`}, make("table", {},
+    make("thead", {}, make("tr", {}, head)),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((value) => cell(value, "td")))))));
 }

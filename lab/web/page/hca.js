@@ -20,8 +20,8 @@ export const host = {
     const links = store.around.get(node.id) ?? [];
     return [
       make("h2", {}, `${KINDS[node.kind]} ${node.name}`),
-      make("p", {class: "about"}, `GUID ${node.id}, LID ${node.lids.join(", ") || "none"}`
-        + `${node.sm ? ", subnet manager" : ""}${hca.state ? `, virtual machine ${hca.state}` : ""}`),
+      make("p", {class: "about"}, `GUID ${node.id}, port GUID ${node.port_guids.join(", ")}, `
+        + `LID ${node.lids.join(", ") || "none"}${node.sm ? ", subnet manager" : ""}${hca.state ? `, virtual machine ${hca.state}` : ""}`),
       node.description !== node.name ? make("p", {class: "about"}, node.description) : null,
       table(["port", "link", "state"], links.map((link) => [String(link.b === node.id ? link.b_port : link.a_port),
         pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)})])),

@@ -4,7 +4,21 @@
 import {count, make, table} from "./format.js";
 
 function listed(entries) {
-  return entries.map(([vl, weight]) => `VL ${vl} × ${weight}`).join(", ") || "none";
+  return inRuns(entries, (weight) => ` × ${weight}`);
+}
+
+/** entries: VLs and their values. VLs that follow each other with one value are told together. */
+function inRuns(entries, text) {
+  const runs = [];
+  for (const [vl, value] of entries) {
+    const last = runs[runs.length - 1];
+    if (last?.value === value && vl === last.to + 1) {
+      last.to = vl;
+    } else {
+      runs.push({from: vl, to: vl, value});
+    }
+  }
+  return runs.map(({from, to, value}) => `VL ${from}${to > from ? ` to ${to}` : ""}${text(value)}`).join(", ") || "none";
 }
 
 /** Of one port, a row for each VL. */
@@ -21,8 +35,8 @@ export function lanesOfPort(name, vls) {
 
 /** Of all ports of a switch, a row for each port. */
 export function lanesOfSwitch(vls, toPort) {
-  const with_ = (lanes, member) => lanes.filter((lane) => lane[member])
-    .map((lane) => `VL ${lane.vl}: ${count(lane[member])}`).join(", ") || "none";
+  const with_ = (lanes, member) => inRuns(lanes.filter((lane) => lane[member]).map((lane) => [lane.vl, lane[member]]),
+    (value) => `: ${count(value)}`);
   return [
     make("h3", {}, "Virtual lanes"),
     table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, lanes}) => [

@@ -62,13 +62,16 @@ function said(work) {
     event.preventDefault();
     const note = document.getElementById("done");
     try {
-      note.textContent = await work(event);
-      note.className = "note";
+      tell("note", await work(event), note);
     } catch (error) {
-      note.textContent = error.message;
-      note.className = "error";
+      tell("error", error.message, note);
     }
   };
+}
+
+function tell(kind, text, note = document.getElementById("done")) {
+  note.textContent = text;
+  note.className = kind;
 }
 
 function controls(found) {
@@ -95,7 +98,8 @@ function counted({counts}) {
 
 function faultForm(store, found, ends) {
   const fields = FAULTS.map(([name, title, step]) => make("label", {}, title, make("input", {
-    name, type: "number", min: 0, max: step < 1 ? 1 : 60e6, step: "any", value: 0})));
+    name, type: "number", min: 0, max: step < 1 ? 1 : 60e6, step: "any", value: 0,
+    oninvalid: ({target}) => tell("error", `${title}: ${target.validationMessage}`)})));
   const select = (name, title, options) => make("label", {}, title,
     make("select", {name}, options.map(([value, text]) => make("option", {value}, text))));
   const places = Object.keys(ends).map((end) => [end, store.endName(found[end], found[`${end}_port`])]);

@@ -23,6 +23,7 @@ export class Pane {
     this.turn = 0;              // answers to earlier choices are dropped
     this.asking = false;
     this.shown = "";            // the object that the pane shows
+    this.parts = new Map();     // their values, by key
     this.press = new Press(element);
     store.addEventListener("chosen", () => this.begin());
     store.addEventListener("moment", () => this.again());
@@ -78,10 +79,11 @@ export class Pane {
     const focus = this.focusKey();
     const {id = "", qpn = "", about = ""} = this.store.chosen ?? {};
     const shown = [this.kind(), id, qpn, about].join(" ");
-    if (this.shown === shown) {
+    if (this.shown === shown && !data.failure) {
       renew(this.element, this.content(data));
     } else {
-      this.shown = shown;
+      this.shown = data.failure ? "" : shown;
+      this.parts.clear();
       this.element.replaceChildren(...this.content(data));
     }
     this.restore(focus);
@@ -109,6 +111,14 @@ export class Pane {
       const button = key ? this.element.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
       (button ?? this.element).focus({preventScroll: true});
     }
+  }
+
+  /** A part that takes long to make, so that it is made anew only when its value has changed. */
+  part(key, value, build) {
+    const version = JSON.stringify(value);
+    const same = this.parts.get(key) === version && this.element.querySelector(`[data-key="${key}"]`) !== null;
+    this.parts.set(key, version);
+    return make("div", {"data-key": key, "data-same": same}, same ? [] : build());
   }
 
   /** A button that chooses a link, node or QP. */

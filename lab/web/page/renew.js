@@ -43,13 +43,14 @@ function keyOf(node) {
   return `${node.nodeName} ${keyed?.dataset?.key ?? node.id ?? ""}`;
 }
 
-/** An element with data-own changes its attributes and content itself. */
+/** An element with data-own changes its attributes and content itself. A new one with data-same has no content, because
+ * that of the old one is still right. */
 function become(old, node) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== node.data) {
       old.data = node.data;
     }
-  } else if (old.dataset.own === undefined) {
+  } else if (old.dataset.own === undefined && node.dataset.same === undefined) {
     attributes(old, node);
     takeListeners(old, node);
     renew(old, [...node.childNodes]);

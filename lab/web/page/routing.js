@@ -2,7 +2,7 @@
 // The subnet manager's routing: the balance of the routes of one moment, and of two moments compared.
 
 import {ask} from "./api.js";
-import {clock, count, draw, make, table} from "./format.js";
+import {byName, clock, count, draw, make, table} from "./format.js";
 
 const MOST_ROWS = 200;
 const MOST_BUSY = 60;
@@ -41,10 +41,11 @@ export const balance = {
 
 /** The routing of two moments, for example before and after another routing engine. */
 export function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
-  const changed = Object.entries(switches);
+  const name = (id) => store.nodes.get(id)?.name ?? id;
+  const changed = Object.entries(switches).sort(([first], [second]) => byName(name(first), name(second)));
   const forgotten = begin < known ? [make("p", {class: "note"},
-    `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`)]
-    : [];
+    `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`,
+  )] : [];
   if (!changed.length) {
     return [make("h3", {}, "Routing"), make("p", {class: "note"}, "The forwarding tables are the same."), ...forgotten];
   }
@@ -54,11 +55,12 @@ export function rerouted(store, begin, end, {known, before, after, switches, lin
                    mean: "mean", loops: "credit loops"};
   return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`), ...forgotten,
     table(["switch", "LIDs with another port"],
-      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, store.nodes.get(id)?.name ?? id), lids])),
+      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, name(id)), lids])),
     make("h3", {}, "Routing balance"),
     table(["", one, other],
       Object.entries(figures).map(([key, text]) => [text, count(before[key]), count(after[key])])),
-    before.counts.length ? histogram([{name: one, numbers: before.counts}, {name: other, numbers: after.counts}]) : null,
+    before.counts.length && after.counts.length
+      ? histogram([{name: one, numbers: before.counts}, {name: other, numbers: after.counts}]) : null,
     make("h3", {}, `Links with more or fewer routes: ${links.length}`),
     table(["link, direction", one, other], links.filter(([id]) => store.links.has(id)).slice(0, MOST_ROWS)
       .map(([id, out, first, second]) => [pane.to("link", id, direction(store, id, out), {through: true}), first,
@@ -107,5 +109,6 @@ function inBins(numbers, least, size, bins) {
 
 function bar({number, x, width, high, kind}) {
   return [draw("rect", {...(kind ? {class: kind} : {}), x, y: BOTTOM - high, width, height: high}),
-          draw("text", {x: x + width / 2, y: BOTTOM - 4 - high, "text-anchor": "middle"}, number ? String(number) : "")];
+          draw("text", {x: x + width / 2, y: BOTTOM - 4 - high, "text-anchor": "middle"},
+            number ? String(number) : "")];
 }

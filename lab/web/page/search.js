@@ -18,7 +18,7 @@ export function search(store, text) {
     const name = node.name.toLowerCase();
     const rank = lid && node.lids.includes(Number(lid[1])) ? 0 : name === wanted ? 1 : name.startsWith(wanted) ? 2
       : name.includes(wanted) || node.description.toLowerCase().includes(wanted) ? 3
-        : guid.length > 3 && node.id.includes(guid) ? 4 : null;
+        : guid.length > 3 && [node.id, ...node.port_guids].some((one) => one.includes(guid)) ? 4 : null;
     if (rank !== null) {
       found.push({rank, kind: "node", id: node.id, text: node.name,
                   more: `${node.kind}, LID ${node.lids.join(", ") || "none"}, ${node.id}`});

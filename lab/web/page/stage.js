@@ -10,9 +10,15 @@ import {renew} from "./renew.js";
 const LEAST_SCALE = 0.08;
 const MOST_SCALE = 4;
 const NEAR = 7;                 // pixels from a link at which the pointer takes it
+const LEGEND = 36;              // height of the folded legend, below which nothing is put
 const SAME_ROW = 30;
 const STEP = 1.25;              // of the zoom, by a key
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
+
+/** The id of the fold that an item opens or closes; "" if it has none. */
+function foldOf({id, kind, hosts, leaf, pod}) {
+  return kind === "pod" || hosts ? id : leaf || pod || "";
+}
 
 export class Stage {
   constructor(element, store) {
@@ -79,8 +85,21 @@ export class Stage {
       this.focus = this.items.keys().next().value ?? "";
     }
     this.items.forEach((item) => this.place(item));
-    renew(this.badges, [...this.items.values()].filter((item) => item.kind === "switch" && item.hosts)
-      .map((item) => this.badge(item)));
+    renew(this.badges, [
+      ...[...this.items.values()].filter((item) => item.kind === "switch" && item.hosts).map((item) => this.badge(item)),
+      ...[...Map.groupBy(this.items.values(), ({pod}) => pod)].filter(([pod]) => pod)
+        .map(([pod, items]) => this.podBadge(pod, items))]);
+  }
+
+  /** Folds an opened pod, above its switches. */
+  podBadge(pod, items) {
+    const button = make("button", {type: "button", class: "fold", tabindex: -1, "data-key": pod, "aria-expanded": "true",
+                                   "aria-label": `Fold ${pod}`, onclick: () => this.turn(pod, items[0])}, `${pod} ▴`);
+    const left = Math.min(...items.map(({x, width}) => x - width / 2));
+    const right = Math.max(...items.map(({x, width}) => x + width / 2));
+    const top = Math.min(...items.map(({y, height}) => y - height / 2));
+    Object.assign(button.style, {left: `${(left + right) / 2}px`, top: `${top - 14}px`});
+    return button;
   }
 
   place(item) {
@@ -106,15 +125,29 @@ export class Stage {
     return button;
   }
 
+  /** Folds or opens what is below an item, or what the item is a part of. */
   toggle(id) {
     const item = this.items.get(id);
-    if (item && (item.kind === "pod" || item.hosts)) {
-      this.folds.toggle(id);
-      this.arrange();
-    } else if (item?.leaf) {
-      this.folds.toggle(item.leaf);
-      this.arrange();
+    const fold = item && foldOf(item);
+    if (fold) {
+      this.turn(fold, item);
     }
+  }
+
+  turn(fold, item) {
+    const focused = this.layer.contains(document.activeElement);
+    this.folds.toggle(fold);
+    this.arrange();
+    if (focused && !this.layer.contains(document.activeElement)) {
+      this.buttons.get(this.standIn(item)).focus({preventScroll: true});
+    }
+  }
+
+  /** The item for the focus of one that may have gone: the first one of an opened pod, or what the item is folded in. */
+  standIn(item) {
+    const inside = [...this.items.values()].filter(({pod}) => pod === item.id)
+      .sort((one, other) => other.level - one.level || byName(one.name, other.name));
+    return inside[0]?.id ?? [item.id, item.leaf, item.pod].find((id) => this.items.has(id)) ?? this.focus;
   }
 
   foldAll(open) {
@@ -219,14 +252,15 @@ export class Stage {
   }
 
   fitTo(boxes) {
-    const {clientWidth: width, clientHeight: height} = this.element;
-    if (!boxes.length || !width || !height) {
+    const {clientWidth: width} = this.element;
+    const height = this.element.clientHeight - LEGEND;
+    if (!boxes.length || !width || height <= 0) {
       return;
     }
     const left = Math.min(...boxes.map((box) => box.x - box.width / 2)) - 20;
     const right = Math.max(...boxes.map((box) => box.x + box.width / 2)) + 20;
     const top = Math.min(...boxes.map((box) => box.y - box.height / 2)) - 30;
-    const bottom = Math.max(...boxes.map((box) => box.y + box.height / 2)) + 60;
+    const bottom = Math.max(...boxes.map((box) => box.y + box.height / 2)) + 40;
     const scale = Math.max(LEAST_SCALE, Math.min(width / (right - left), height / (bottom - top), 1.4));
     Object.assign(this.view, {scale, x: (width - (left + right) * scale) / 2,
                               y: (height - (top + bottom) * scale) / 2});

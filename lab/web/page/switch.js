@@ -23,10 +23,11 @@ export const fabricSwitch = {
       make("h3", {}, "Ports"),
       table(["port", "neighbour", "state", "waiting", "load out", "in"],
         used.map((port) => portRow(store, pane, node, port, mine.get(port.port)))),
-      ...lanesOfSwitch(vls, (port) => (mine.has(port) ? pane.to("link", mine.get(port).id, String(port))
-        : String(port))),
+      pane.part("lanes", vls, () => lanesOfSwitch(vls, (port) => (mine.has(port)
+        ? pane.to("link", mine.get(port).id, String(port)) : String(port)))),
       make("h3", {}, `Unicast forwarding (LFT), ${lft.length} entries`),
-      lft.length ? table(["DLID", "to", "port"], lft.map(([lid, port]) => lftRow(store, pane, lid, port, mine)))
+      lft.length ? pane.part("lft", lft.map(([lid, port]) => [lid, port, store.byLid.get(lid)?.name]),
+        () => [table(["DLID", "to", "port"], lft.map(([lid, port]) => lftRow(store, pane, lid, port, mine)))])
         : make("p", {class: "note"}, "Empty: no subnet manager has set it."),
       make("h3", {}, `Multicast forwarding (MFT), ${mft.length} groups`),
       mft.length ? table(["MLID", "ports"], mft.map(([mlid, list]) => [hex(mlid), list.join(", ")]))

@@ -7,6 +7,8 @@ import {renew} from "./renew.js";
 
 const HEIGHT = 26;
 const STEPS = 1000;
+const APART = 3;                // pixels; nearer marks of one kind are one
+const MOST_IN_TITLE = 12;       // events of a mark
 const LEAST_S = 60;             // shortest time that is shown
 // Kinds of events: class, shape and height of the mark. Shapes differ as well as colours.
 const KINDS = {
@@ -74,17 +76,26 @@ export class Timeline {
     const [begin, end] = this.span();
     const width = this.marks.clientWidth;
     const x = (at) => 6 + (width - 12) * (at - begin) / (end - begin);
-    const marks = store.events.map((event) => {
-      const [className, path, y] = KINDS[event.kind] ?? KINDS.event;
-      return draw("path", {class: `mark ${className}`, "data-key": event.number, d: path,
-                           transform: `translate(${x(event.at).toFixed(1)} ${y})`,
-                           onclick: () => store.show(event.at + 0.05)},
-        draw("title", {}, `${clock(event.at)}  ${event.text}`));
-    });
+    const marks = [...Map.groupBy(store.events, ({kind, at}) => `${kind} ${Math.round(x(at) / APART)}`).values()]
+      .map((events) => this.markOf(events, x));
     const line = (at, className) => draw("line", {class: className, x1: x(at), x2: x(at), y1: 0, y2: HEIGHT});
     renew(this.marks, [...marks, ...(store.mark === null ? [] : [line(store.mark, "k-pin")]),
                        line(this.shown(), "k-moment")]);
     this.show(begin, end);
+  }
+
+  /** Of events of one kind that have one place. */
+  markOf(events, x) {
+    const [{number, kind}] = events;
+    const {at} = events[events.length - 1];
+    const [className, path, y] = KINDS[kind] ?? KINDS.event;
+    const words = events.slice(-MOST_IN_TITLE).map((event) => `${clock(event.at)}  ${event.text}`);
+    if (events.length > words.length) {
+      words.unshift(`${events.length - words.length} more before`);
+    }
+    return draw("path", {class: `mark ${className}`, "data-key": number, d: path,
+                         transform: `translate(${x(at).toFixed(1)} ${y})`, onclick: () => this.store.show(at + 0.05)},
+      draw("title", {}, words.join("\n")));
   }
 
   show(begin, end) {

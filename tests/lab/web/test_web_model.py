@@ -248,6 +248,44 @@ def test_a_journal_that_lost_entries_or_began_anew(tree):
         assert line.last() == total
 
 
+def test_many_ports_that_come_up_are_one_event(tree):
+    """As at the start of a large fabric: else its thousands of ports push all other events out."""
+    made = model.fabric_of(reading(tree))
+    leaf, line = by_name(made)["leaf1"], Timeline()
+    def entry(change: str, port: int) -> dict:
+        return {"age_ns": 0, "port": port, "change": change, "times": 1, "detail": ""}
+    entries = [*(entry("up", port) for port in range(1, 7)), entry("down", 3), entry("up", 3)]
+    line.read_switch(made, leaf, {"lost": 0, "entries": entries}, 1000.0)
+    assert [(event.kind, event.text) for event in line.events] == [
+        ("up", "6 ports of leaf1 went up"), ("down", "leaf1[3] – node3[1]: went down"),
+        ("up", "leaf1[3] – node3[1]: went up")]
+
+
+def test_a_change_that_both_ends_of_a_link_tell_is_one_event(tree):
+    made, line = model.fabric_of(reading(tree)), Timeline()
+    ends = by_name(made)["leaf1"], by_name(made)["spine1"]
+    port = link_between(made, "leaf1", "spine1")
+    numbers = {port.a: port.a_port, port.b: port.b_port}
+    for change, age_ns in (("down", 10 ** 9), ("up", 0)):
+        for node, number in ((node, numbers[node.id]) for node in ends):
+            line.read_switch(made, node, {"lost": line.last(), "entries": [
+                {"age_ns": age_ns, "port": number, "change": change, "times": 1, "detail": ""}]}, 1000.0)
+    name = made.link_name(port)
+    assert [event.text for event in line.events] == [f"{name}: went down", f"{name}: went up"]
+
+
+def test_many_equal_changes_between_two_readings_are_one_event(tree):
+    before, after, line = model.fabric_of(reading(tree)), model.fabric_of(reading(tree)), Timeline()
+    for link in before.links.values():
+        link.state = "Armed"
+    line.differences(before, after, 5.0)
+    assert [event.text for event in line.events] == ["24 links are Active"]
+    line.differences(model.Fabric(), after, 6.0)
+    line.differences(after, model.Fabric(), 7.0)
+    assert [event.text for event in line.events if event.kind == "node"] == [
+        "22 nodes have appeared", "22 nodes are gone"]
+
+
 def test_failures_of_hcas():
     line = Timeline()
     journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},

@@ -29,8 +29,10 @@ export function hex(value) {
   return `0x${value.toString(16)}`;
 }
 
+const CLOCK = new Intl.DateTimeFormat("en-GB", {timeStyle: "medium"});
+
 export function clock(seconds) {
-  return new Date(seconds * 1000).toLocaleTimeString("en-GB");
+  return CLOCK.format(seconds * 1000);
 }
 
 const COLLATOR = new Intl.Collator("en", {numeric: true});

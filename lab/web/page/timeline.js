@@ -3,7 +3,6 @@
 
 import {clock, draw, make} from "./format.js";
 import {Press} from "./press.js";
-import {renew} from "./renew.js";
 
 const HEIGHT = 26;
 const STEPS = 1000;
@@ -25,6 +24,18 @@ const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["
                 ["mended", "way again"], ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];
 
+/** x: null for a line that is not shown. */
+function line(element, x) {
+  element.style.display = x === null ? "none" : "";
+  element.setAttribute("x1", x ?? 0);
+  element.setAttribute("x2", x ?? 0);
+}
+
+function words(events) {
+  const found = events.slice(-MOST_IN_TITLE).map((event) => `${clock(event.at)}  ${event.text}`);
+  return [...(events.length > found.length ? [`${events.length - found.length} more before`] : []), ...found].join("\n");
+}
+
 export class Timeline {
   constructor(root, store) {
     this.store = store;
@@ -32,12 +43,22 @@ export class Timeline {
       this[name] = root.querySelector(`#${name}`);
     }
     this.press = new Press(this.marks);
+    this.paths = new Map();     // marks, by the number of their first event
+    this.pin = draw("line", {class: "k-pin", y1: 0, y2: HEIGHT});
+    this.here = draw("line", {class: "k-moment", y1: 0, y2: HEIGHT});
+    this.marks.append(this.pin, this.here);
+    this.marks.addEventListener("click", ({target}) => {
+      const mark = target.closest(".mark");
+      if (mark) {
+        store.show(Number(mark.dataset.at) + 0.05);
+      }
+    });
     for (const name of ["events", "time", "moment"]) {
       store.addEventListener(name, () => this.press.change(() => this.draw()));
     }
     this.cursor.addEventListener("input", () => this.moved());
     this.live.addEventListener("click", () => store.show(null));
-    this.mark.addEventListener("click", () => this.pin());
+    this.mark.addEventListener("click", () => this.remember());
     this.compare.addEventListener("click", () => store.choose("comparison", "",
       {begin: store.mark, end: this.shown()}));
     this.kinds.append(...LEGEND.map(([kind, text]) => make("li", {}, draw("svg", {viewBox: "-7 -7 14 14"},
@@ -62,7 +83,7 @@ export class Timeline {
       .catch((error) => this.store.setTrouble(error.message));
   }
 
-  pin() {
+  remember() {
     this.store.mark = this.shown();
     this.compare.disabled = false;
     this.draw();
@@ -76,26 +97,49 @@ export class Timeline {
     const [begin, end] = this.span();
     const width = this.marks.clientWidth;
     const x = (at) => 6 + (width - 12) * (at - begin) / (end - begin);
-    const marks = [...Map.groupBy(store.events, ({kind, at}) => `${kind} ${Math.round(x(at) / APART)}`).values()]
-      .map((events) => this.markOf(events, x));
-    const line = (at, className) => draw("line", {class: className, x1: x(at), x2: x(at), y1: 0, y2: HEIGHT});
-    renew(this.marks, [...marks, ...(store.mark === null ? [] : [line(store.mark, "k-pin")]),
-                       line(this.shown(), "k-moment")]);
+    this.place(this.groups((end - begin) * APART / width), x);
+    line(this.pin, store.mark === null ? null : x(store.mark));
+    line(this.here, x(this.shown()));
     this.show(begin, end);
   }
 
-  /** Of events of one kind that have one place. */
-  markOf(events, x) {
-    const [{number, kind}] = events;
-    const {at} = events[events.length - 1];
-    const [className, path, y] = KINDS[kind] ?? KINDS.event;
-    const words = events.slice(-MOST_IN_TITLE).map((event) => `${clock(event.at)}  ${event.text}`);
-    if (events.length > words.length) {
-      words.unshift(`${events.length - words.length} more before`);
+  /** Events of one kind and about one time, which have one mark. apart: seconds, for times that differ; they change by
+   * doubling, so that most groups stay as time goes on. */
+  groups(apart) {
+    const step = 2 ** Math.ceil(Math.log2(apart));
+    return Map.groupBy(this.store.events, ({kind, at}) => `${kind} ${Math.floor(at / step)}`).values();
+  }
+
+  /** Thousands of events may have marks: only what has changed is drawn. */
+  place(groups, x) {
+    const before = this.paths;
+    this.paths = new Map();
+    for (const events of groups) {
+      const [{number, kind}] = events;
+      const last = events[events.length - 1];
+      const mark = before.get(number) ?? this.newMark(kind);
+      before.delete(number);
+      this.paths.set(number, mark);
+      const left = Math.round(x(last.at));
+      if (mark.left !== left) {
+        mark.left = left;
+        mark.path.setAttribute("transform", `translate(${left} ${mark.y})`);
+      }
+      if (mark.last !== last.number) {
+        mark.last = last.number;
+        mark.title.textContent = words(events);
+        mark.path.dataset.at = last.at;
+      }
     }
-    return draw("path", {class: `mark ${className}`, "data-key": number, d: path,
-                         transform: `translate(${x(at).toFixed(1)} ${y})`, onclick: () => this.store.show(at + 0.05)},
-      draw("title", {}, words.join("\n")));
+    before.forEach(({path}) => path.remove());
+  }
+
+  newMark(kind) {
+    const [className, shape, y] = KINDS[kind] ?? KINDS.event;
+    const title = draw("title");
+    const path = draw("path", {class: `mark ${className}`, d: shape}, title);
+    this.marks.insertBefore(path, this.pin);
+    return {path, title, y};
   }
 
   show(begin, end) {

@@ -3,13 +3,15 @@
 opensm's routing engines, and traffic while cables are pulled."""
 import itertools
 import re
+import time
 
 import pytest
 
 import diags
 import managers
 from lab import paths
-from lab.fabric import subnet, subnet_progress, topology
+from lab.fabric import source, subnet, subnet_progress, topology
+from lab.web import answers, watch
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, lid, pair, sh, wait_active, wait_until
 from traffic import goes_on, received, transfer
@@ -212,6 +214,37 @@ def test_routing_engine(guests, no_manager, engine):
     wait_active(*guests)
     for other in guests[1:]:
         assert diags.bandwidth(guests[0], other, 1) > 0
+
+
+@pytest.mark.nightly
+def test_engine_against_engine_on_the_page(tree, guests, no_manager):
+    """minhop and ftree, as a user compares them on the page of `./pib web`."""
+    watcher = watch.Watcher(source.Lab(tree.directory))
+    page, moments = answers.Answers(watcher), {}
+
+    def seen(engine):
+        watcher.read_guests()
+        watcher.read_fabric()
+        return watcher.routing.engine(time.time()) == engine
+    try:
+        for engine in ("minhop", "ftree"):
+            sh(guests[0], f"opensm -o -R {engine} -f {managers.LAB_LOG}")
+            wait_until(lambda engine=engine: seen(engine), f"the routes of {engine}")
+            watcher.read_fabric()
+            moments[engine] = time.time()
+        found = page.rerouted({"begin": str(moments["minhop"]), "end": str(moments["ftree"])})
+        assert found["switches"], "the engines route alike"
+        for when, engine in (("before", "minhop"), ("after", "ftree")):
+            assert (found[when]["engine"], found[when]["loops"]) == (engine, 0)
+            shown = page.balance({"at": str(moments[engine])})
+            assert shown["engine"] == engine
+            assert sum(found[when]["counts"]) == sum(
+                count for link, _, count in shown["links"]
+                if watcher.fabric.nodes[watcher.fabric.links[link].b].kind == "switch")
+        now, then = page.balance({}), page.balance({"at": str(moments["ftree"])})
+        assert sorted(now["links"]) == sorted(then["links"])
+    finally:
+        watcher.stop()
 
 
 def test_opensm_log_has_no_error(guests):

@@ -278,6 +278,7 @@ bool CommandQueue::complete(const Executed& executed) {
         return false;
     }
     ++consumed_;
+    pace_.completed();
     objects_.eqs.async_event(Event::kCommand, executed.cmd.id);
     return true;
 }

@@ -279,6 +279,7 @@ void pib_hca_link_close(void *opaque, unsigned port);
 void pib_hca_link_kick(void *opaque, unsigned port);
 
 /* pib_hca_record.c */
+#define PIB_HCA_RECORD_LIMIT (16 * GiB) /* default */
 /* Takes the properties for a recording; true, and no file, if there is none. */
 bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp);
 void pib_hca_record_close(PibHca *hca); /* call after the end of the core */

@@ -16,7 +16,6 @@
 #include "system/system.h"
 
 #define DEVICE_MEMORY_DEFAULT MiB
-#define RECORD_LIMIT_DEFAULT (16 * GiB)
 #define DEVICE_MEMORY_MAX GiB
 
 typedef struct PibHcaChoice {
@@ -359,7 +358,7 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_STRING("record", PibHca, prop.record),
     DEFINE_PROP_BOOL("record-payload", PibHca, prop.record_payload, false),
     DEFINE_PROP_SIZE("record-limit", PibHca, prop.record_limit,
-                     RECORD_LIMIT_DEFAULT),
+                     PIB_HCA_RECORD_LIMIT),
 };
 
 static const struct {

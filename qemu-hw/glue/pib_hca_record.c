@@ -4,9 +4,11 @@
  * format. The core passes large pieces.
  */
 #include "qemu/osdep.h"
+#include <sys/file.h>
 #include "pib_hca_glue.h"
 #include "qapi/error.h"
 #include "qemu/error-report.h"
+#include "qemu/units.h"
 
 struct PibHcaRecord {
     int fd; /* changed with the core's lock */
@@ -15,18 +17,56 @@ struct PibHcaRecord {
 /* The content of guest memory is nobody else's. */
 #define RECORD_MODE 0600
 
+/*
+ * Begins an existing file anew, whose mode may be another one. The lock is for
+ * another device that has the same file: both would write into each other.
+ */
+static bool pib_hca_record_prepare(int fd, const char *path, Error **errp)
+{
+    struct stat found;
+
+    if (fstat(fd, &found) == 0 && !S_ISREG(found.st_mode)) {
+        error_setg(errp, "record=%s: name a regular file", path);
+        return false;
+    }
+    if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
+        error_setg(errp,
+                   "record=%s: another device records to this file: give each "
+                   "its own",
+                   path);
+        return false;
+    }
+    if (fchmod(fd, RECORD_MODE) < 0 || ftruncate(fd, 0) < 0) {
+        error_setg_errno(errp, errno,
+                         "record=%s: name a file that belongs to QEMU's user",
+                         path);
+        return false;
+    }
+    return true;
+}
+
 bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp)
 {
     const char *path = hca->prop.record;
     int fd;
 
     if (!path || !*path) {
+        if (hca->prop.record_payload ||
+            hca->prop.record_limit != PIB_HCA_RECORD_LIMIT) {
+            error_setg(errp, "record-payload and record-limit need record=FILE");
+            return false;
+        }
         return true;
     }
-    fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, RECORD_MODE);
+    /* A FIFO without a reader would block QEMU. */
+    fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC | O_NONBLOCK, RECORD_MODE);
     if (fd < 0) {
         error_setg_errno(errp, errno,
                          "record=%s: name a file that QEMU may write", path);
+        return false;
+    }
+    if (!pib_hca_record_prepare(fd, path, errp)) {
+        close(fd);
         return false;
     }
     hca->record = g_new0(PibHcaRecord, 1);

@@ -48,7 +48,8 @@ def test_help_documents_every_property():
     for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
                  "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "trace-registers",
                  "trace-dma", "trace-interrupts", "objects", "trace", "inject", "poison-wc", "shuffle-srq", "warnings",
-                 "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy"):
+                 "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy", "record", "record-payload", "record-limit",
+                 "coverage", "coverage-taken"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 
@@ -66,6 +67,10 @@ def test_help_documents_every_property():
     ("strict=maybe", "strict=maybe: expected one of off, on, fatal"),
     ("doorbells=loud", "doorbells=loud: expected one of auto, inline, eventfd"),
     ("trace-entries=65537", "trace-entries=65537: expected 0 to 65536"),
+    ("record=/nonexistent/file", "name a file that QEMU may write"),
+    ("record=/dev/null", "name a regular file"),
+    ("record-payload=on", "need record=FILE"),
+    ("record-limit=1G", "need record=FILE"),
     ("trace-dma=on", "must have entries: trace-entries=1 to 65536"),
     ("fabric=nowhere", "expected unix:PATH or tcp:HOST:PORT"),
     ("fabric=tcp:192.0.2.1:9", "give tls-creds=ID, or permit it with plain-tcp=on"),
@@ -85,6 +90,25 @@ def test_two_devices_with_one_guid_are_refused():
     result = run_qemu("-device", "pib-hca,node-guid=0x10", "-device", "pib-hca,node-guid=0x10")
     assert result.returncode == 1
     assert "belongs to another pib-hca" in result.stderr
+
+
+def test_two_devices_with_one_recording_are_refused(tmp_path):
+    device = f"pib-hca,record={tmp_path}/run.rec,node-guid="
+    result = run_qemu("-device", f"{device}0x10", "-device", f"{device}0x20")
+    assert result.returncode == 1
+    assert "another device records to this file" in result.stderr
+
+
+def test_only_its_owner_may_read_a_recording(tmp_path):
+    """A file that exists loses its contents, and its mode."""
+    file = tmp_path / "run.rec"
+    file.write_bytes(bytes(100_000))
+    file.chmod(0o644)
+    with Qtest("-device", f"{DEVICE},record={file}") as qtest:
+        assert qtest.pci(SLOT).map_bars().read(0, REG_VERSION) != 0
+        assert file.stat().st_mode & 0o777 == 0o600
+        assert file.read_bytes().startswith(b"PIBREC\x1a\n")
+        assert file.stat().st_size < 100_000
 
 
 def test_conventional_pci_is_refused():

@@ -234,7 +234,7 @@ struct pib_hca_dev {
 
 	struct pib_hca_cmdq cmdq;
 	struct pib_hca_query_device caps;
-	struct xarray qps;       /* by the device's number; polling also reads it without lock */
+	struct xarray qps;       /* by the device's number */
 	struct xarray cqs;
 	struct xarray srqs;      /* likewise */
 	struct pib_hca_shadow shadow; /* shadow doorbell page of UAR 0 */

@@ -39,6 +39,15 @@ class ManualPages(unittest.TestCase):
         page = self.page("pib-hca")
         self.assertEqual([name for name in names if f"`{name}`\n\n: " not in page], [])
 
+    def test_the_replay_has_all_of_its_options(self):
+        source = (ROOT / "qemu-hw" / "replay" / "replay_options.cc").read_text()
+        page = self.page("pib-replay")
+        options = set(re.findall(r'word == "(--[a-z]+)"', source))
+        self.assertGreater(len(options), 5)
+        self.assertEqual([name for name in sorted(options) if f"`{name}" not in page], [])
+        dumps = re.search(r"kNumbered = \{([^}]+)\}", source)[1].replace('"', "").split(", ")
+        self.assertEqual([name for name in dumps if f"`{name} " not in page], [])
+
     def test_a_table_becomes_a_list(self):
         text = "a\n\n| option | |\n|---|---|\n| `-x` | first |\n| | second |\n| `a\\|b` | third |\n\nz"
         self.assertEqual(manpage.tables(text).split("\n\n"),

@@ -40,6 +40,7 @@ def test_each_program_has_a_manual_page(built):
     for name, page in pages.items():
         assert f"/usr/share/man/{page}.gz" in _listing(built.files(name)[0])
     assert "/man5/pib-topology.5.gz" in _listing(built.files("pib-switch")[0])
+    assert "/man1/pib-replay.1.gz" in _listing(built.files("qemu-pib-hca")[0])
     assert "/man1/pib-qemu.1.gz" in _listing(built.files("qemu-pib-hca")[0])
 
 

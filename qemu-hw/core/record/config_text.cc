@@ -38,6 +38,7 @@ void for_each_number(AnyConfig& config, F&& f) {
     f("shuffle-srq", config.knobs.shuffle_srq);
     f("warnings", config.knobs.warnings);
     f("qpn-choice", config.knobs.qpn_choice);
+    f("number-choice", config.knobs.number_choice);
     f("strict", config.knobs.strict);
     f("adversary-seed", config.knobs.adversary.seed);
     f("adversary-kinds", config.knobs.adversary.kinds);
@@ -75,6 +76,14 @@ bool set_number(Config& config, std::string_view name, std::string_view text) {
     return found;
 }
 
+// A line of a file from anybody, for a message on a terminal.
+std::string printable(std::string_view line) {
+    constexpr size_t kMost = 80;
+    std::string text(line.substr(0, kMost));
+    std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+    return text;
+}
+
 }  // namespace
 
 std::string config_to_text(const Config& config) {
@@ -98,7 +107,7 @@ std::expected<Config, std::string> config_from_text(std::string_view text) {
         if (name == kDescription) {
             config.node_description = value;
         } else if (!set_number(config, name, value)) {
-            return std::unexpected("its configuration has \"" + std::string(line.substr(0, 80)) +
+            return std::unexpected("its configuration has \"" + printable(line) +
                                    "\", which this program does not know: take the pib-replay of "
                                    "the version that recorded it");
         }

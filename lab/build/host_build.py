@@ -15,8 +15,8 @@ SANITIZED = paths.ROOT / "build-sanitized"
 THREADS = paths.ROOT / "build-threads"
 COVERAGE = paths.ROOT / "build-coverage"
 FUZZERS = paths.ROOT / "build-fuzz"
-PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so",
-            "fabric-switch/pib-switch", "qemu-hw/replay/pib-replay")
+PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so", "fabric-switch/pib-switch")
+REPLAY = "qemu-hw/replay/pib-replay"
 # Line numbers for reports of crashes. Full -g, which a debugger wants, takes a fifth to a third longer to compile.
 LINES_ONLY = ["-Dc_args=-g1", "-Dcpp_args=-g1"]
 OPTIONS: dict[pathlib.Path, list[str]] = {

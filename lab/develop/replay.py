@@ -15,7 +15,7 @@ GDB = ["gdb", "-q", "-ex", "set breakpoint pending on", "--args"]
 def program() -> pathlib.Path:
     """pib-replay, which is compiled if this is a checkout."""
     if not paths.INSTALLED:
-        host_build.build()
+        host_build.build(more=(host_build.REPLAY,))
     if not os.access(paths.REPLAY, os.X_OK):
         raise ui.LabError(f"{paths.REPLAY} is missing. Install the package qemu-pib-hca")
     return paths.REPLAY

@@ -8,9 +8,11 @@ an hour. PIB_ACCEL=kvm or PIB_ACCEL=tcg in the environment replaces the probe.""
 import json
 import os
 import pathlib
+import select
 import subprocess
 import tempfile
 import time
+from typing import IO
 
 from lab import paths, ui
 from lab.guests import initramfs, vm
@@ -21,6 +23,7 @@ ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
 FAILURE_COUNTS_S = 3600
 MARK = b"lab: probe has run a guest"
+STOPPED = b"KVM internal error"     # QEMU then prints registers, stops the guest and stays
 
 
 def _now() -> dict[str, str]:
@@ -40,15 +43,33 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
             "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512",
             "-kernel", str(image / "vmlinuz"), "-initrd", str(initrd),
             "-append", "console=ttyS0 panic=-1 lab.probe", "-serial", "stdio"]
-    try:
-        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              timeout=PROBE_S, check=False)
-        said, end = done.stdout, f"QEMU ended with status {done.returncode}"
-    except subprocess.TimeoutExpired as expired:
-        said, end = expired.stdout or b"", f"no guest has run within {PROBE_S} s"
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
+        said = _read(qemu.stdout, time.monotonic() + PROBE_S)
+        ended = qemu.poll() is not None
+        qemu.kill()
     if MARK in said:
         return ""
-    return ui.printable(said.decode(errors="replace").strip().rpartition("\n")[2])[:200] or end
+    return _reason(said) or (f"QEMU ended with status {qemu.returncode}" if ended
+                             else f"no guest has run within {PROBE_S} s")
+
+
+def _read(output: IO[bytes], end: float) -> bytes:
+    """QEMU's output until a guest has run, KVM has failed, QEMU ends, or the time is over."""
+    said = b""
+    while not (MARK in said or STOPPED in said) and (left := end - time.monotonic()) > 0:
+        if not select.select([output], [], [], left)[0]:
+            break
+        if not (more := os.read(output.fileno(), 1 << 16)):
+            break
+        said += more
+    return said
+
+
+def _reason(said: bytes) -> str:
+    """The line in which KVM has failed, or else the last one."""
+    lines = [ui.printable(line) for line in said.decode(errors="replace").strip().split("\n")]
+    failed = [line for line in lines if STOPPED.decode() in line]
+    return (failed or lines)[-1][:200]
 
 
 def _known(file: pathlib.Path, now: dict[str, str]) -> dict | None:

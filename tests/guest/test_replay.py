@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.develop.replay import program
 from labs import booted
 from rdma import DEVICE, pair, perftest, wait_active
 from traffic import random_traffic, unbind_and_bind
@@ -32,7 +32,7 @@ def recordings_of_guests(tmp_path_factory):
 
 
 def replay(file, *words):
-    return subprocess.run([paths.REPLAY, file, *words], capture_output=True, text=True, check=False)
+    return subprocess.run([program(), file, *words], capture_output=True, text=True, check=False)
 
 
 @pytest.mark.parametrize("number", [0, 1])

@@ -62,6 +62,22 @@ def test_a_failure_of_kvm_is_cached_for_an_hour_with_its_reason(qemu, tmp_path, 
     assert kvm.accelerator(tmp_path) == "kvm"
 
 
+def test_a_guest_that_kvm_has_stopped_is_not_waited_for(qemu, tmp_path, capsys):
+    waited = tmp_path / "waited"
+    qemu("#!/bin/sh\n[ \"$1\" = --version ] && exit\necho 'KVM internal error. Suberror: 1'\n"
+         f"echo RAX=0 >&2\nsleep {kvm.PROBE_S - 10}\ntouch {waited}\n")
+    assert kvm.accelerator(tmp_path) == "tcg"
+    assert "KVM is there but fails: KVM internal error. Suberror: 1. It is tried" in capsys.readouterr().err
+    assert not waited.exists()
+
+
+def test_a_guest_that_does_not_run_is_given_up(qemu, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(kvm, "PROBE_S", 0.1)
+    qemu("#!/bin/sh\n[ \"$1\" = --version ] && exit\nexec sleep 60\n")
+    assert kvm.accelerator(tmp_path) == "tcg"
+    assert "no guest has run within 0.1 s" in capsys.readouterr().err
+
+
 def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):
     qemu(BAD)
     monkeypatch.delenv(kvm.VARIABLE)

@@ -124,6 +124,34 @@ static uint64_t pib_hca_default_node_guid(PibHca *hca)
     return 0x0650000000000000ull | (bits & 0x0000ffffffffff00ull);
 }
 
+/*
+ * The property with which the core does each access to guest memory by itself,
+ * so that the switch may do none; NULL: there is none.
+ */
+static const char *pib_hca_without_peer_copy(const PibHcaProps *prop)
+{
+    if (prop->record && *prop->record) {
+        return "record";
+    }
+    return prop->adversary ? "adversary" : prop->trace_dma ? "trace-dma" : NULL;
+}
+
+static bool pib_hca_peer_copy_config(const PibHcaProps *prop)
+{
+    const char *other = pib_hca_without_peer_copy(prop);
+
+    if (!prop->peer_copy) {
+        return false;
+    }
+    if (other) {
+        warn_report("pib-hca: peer-copy=on has no effect: with %s the device "
+                    "copies payload by itself; leave out one of the two",
+                    other);
+        return false;
+    }
+    return pib_hca_peer_copy_possible();
+}
+
 static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,
                                 Error **errp)
 {
@@ -151,7 +179,7 @@ static bool pib_hca_link_config(PibHca *hca, PibHcaConfig *config,
     config->mtu_cap = mtu->value;
     config->vl_cap = vls->value;
     config->bursts = prop->bursts;
-    config->peer_copy = prop->peer_copy && pib_hca_peer_copy_possible();
+    config->peer_copy = pib_hca_peer_copy_config(prop);
     return true;
 }
 

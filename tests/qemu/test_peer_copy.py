@@ -57,6 +57,17 @@ def test_memory_that_cannot_be_shared(tmp_path):
         os.unlink(tmp_path / "fabric")
 
 
+def test_a_property_that_keeps_the_switch_from_guest_memory_is_named(tmp_path):
+    for name, value in (("record", tmp_path / "run.rec"), ("adversary", "7"), ("trace-dma", "on")):
+        with switch(tmp_path), Qtest(*SHARED, "-device", device(tmp_path, f",{name}={value}")) as qtest:
+            hca = Loopback(qtest.pci(4).map_bars()).enable()
+            assert eventually(lambda: hca.port_state() == driver.PORT_INIT)
+            assert copies(qtest) == "three"
+        warnings = [line for line in qtest.stderr.splitlines() if "peer-copy=on has no effect" in line]
+        assert len(warnings) == 1 and f"with {name} the device" in warnings[0]
+        os.unlink(tmp_path / "fabric")
+
+
 def test_a_link_without_shared_memory_has_three_copies(tmp_path):
     with switch(tmp_path), Qtest(*SHARED, "-device", device(tmp_path, ",shared-memory=off")) as qtest:
         hca = Loopback(qtest.pci(4).map_bars()).enable()

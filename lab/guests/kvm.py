@@ -12,7 +12,7 @@ import select
 import subprocess
 import tempfile
 import time
-from typing import IO
+from typing import IO, cast
 
 from lab import paths, ui
 from lab.guests import initramfs, vm
@@ -44,7 +44,7 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
             "-kernel", str(image / "vmlinuz"), "-initrd", str(initrd),
             "-append", "console=ttyS0 panic=-1 lab.probe", "-serial", "stdio"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
-        said = _read(qemu.stdout, time.monotonic() + PROBE_S)
+        said = _read(cast(IO[bytes], qemu.stdout), time.monotonic() + PROBE_S)
         ended = qemu.poll() is not None
         qemu.kill()
     if MARK in said:

@@ -53,7 +53,8 @@ bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp)
     if (!path || !*path) {
         if (hca->prop.record_payload ||
             hca->prop.record_limit != PIB_HCA_RECORD_LIMIT) {
-            error_setg(errp, "record-payload and record-limit need record=FILE");
+            error_setg(errp,
+                       "record-payload and record-limit need record=FILE");
             return false;
         }
         return true;

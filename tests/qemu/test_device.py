@@ -48,8 +48,8 @@ def test_help_documents_every_property():
     for name in ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "ports", "vectors", "node-guid", "port-guid",
                  "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "trace-registers",
                  "trace-dma", "trace-interrupts", "objects", "trace", "inject", "poison-wc", "shuffle-srq", "warnings",
-                 "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy", "record", "record-payload", "record-limit",
-                 "coverage", "coverage-taken"):
+                 "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy", "record", "record-payload",
+                 "record-limit", "coverage", "coverage-taken"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 

@@ -78,6 +78,11 @@ def drops(counters: Json) -> str:
     return ", ".join(f"{name} {counters[name]}" for name in DROPS if counters.get(name))
 
 
+def ended_name(process: str, switches: list[str]) -> str:
+    """A process of pib-switch that does not run. switches: whose names it has; none: one without a topology file."""
+    return f"{process} ({', '.join(switches)})" if switches else process
+
+
 class Causes:
     def __init__(self, evidence: Evidence):
         self.evidence = evidence
@@ -122,6 +127,9 @@ class Causes:
         target = self.wiring.port_of_lid(entry["dlid"])
         if said := target and self._peer_before(target, entry):
             return said, []
+        if self.evidence.ended and not self._leads(source, entry["dlid"], target):
+            names = " and ".join(ended_name(*one) for one in self.evidence.ended.items())
+            return f"the path is not known: {names} does not run", []
         if found:
             link, outage = found[0]
             return self.outage(link, outage), [link]
@@ -140,6 +148,11 @@ class Causes:
         if not link or not outage:
             return None
         return f"{self.outage(link, outage)}; its packets may have passed there, which they do not now", [link]
+
+    def _leads(self, source: HcaPort, dlid: int, target: HcaPort | None) -> bool:
+        """Whether the forwarding tables that are known lead to the target."""
+        last = self.wiring.host_link(target) if target else None
+        return last is not None and last in self.wiring.route(source, dlid)
 
     def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
         """Latest first."""
@@ -193,8 +206,10 @@ class Causes:
             for end in (link.a, link.b):
                 counted = self.evidence.switches.get(end.node, {}).get("counters", [])
                 said += [f"{end} ({drops(port)})" for port in counted if port["port"] == end.port and drops(port)]
-        return ("no cause is recorded; ports on the path have dropped packets at some time: " + ", ".join(said) if said
-                else "no cause is recorded: the path is up, and no port on it has dropped a packet")
+        if said:
+            return "no cause is recorded; ports on the path have dropped packets at some time: " + ", ".join(said)
+        return ("no cause is recorded: " + ("the path is up, and no port on it has dropped a packet" if links
+                                            else "no switch knows the path"))
 
     def refusal(self, entry: Json) -> str:
         """The cause of a request that the responder has refused, with its own event."""

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import cluster, control
+from lab.fabric import cluster, control, switch_process
 from lab.guests import vm
 
 NS = 1e9
@@ -28,7 +28,8 @@ class Evidence:
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]
-    silent: list[str] = dataclasses.field(default_factory=list)     # programs that did not answer
+    silent: list[str] = dataclasses.field(default_factory=list)     # guests whose QEMU did not answer
+    ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
 
 
 def _dated(entries: list[Json], now: float, age_s: Callable[[Json], float]) -> list[Json]:
@@ -99,6 +100,15 @@ def guests(lab: cluster.Cluster) -> dict[str, Json | None]:
         return dict(zip(names, askers.map(lambda name: _guest(lab.monitor(name)), names)))
 
 
+def ended_switches(lab: cluster.Cluster) -> dict[str, list[str]]:
+    """Names of the processes of the fabric that do not run but should, with the names of their switches if the fabric
+    has several processes. Those on other hosts are not known."""
+    if not lab.state or lab.state.hosts:
+        return {}
+    return {switch_process.Switch(lab.sockets(), number=number).name: names
+            for number, names in enumerate(lab.state.parts or [[]]) if not lab.switch(number)}
+
+
 def without_guests(controls: list[pathlib.Path]) -> Evidence:
     return Evidence(time.time(), switches(controls), {})
 
@@ -107,4 +117,4 @@ def collect(lab: cluster.Cluster) -> Evidence:
     answers = guests(lab)
     return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
                     {name: found for name, found in answers.items() if found is not None},
-                    [name for name, found in answers.items() if found is None])
+                    [name for name, found in answers.items() if found is None], ended_switches(lab))

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator
 
 from lab import ui
-from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, qp_name, retries, wqe_reason
+from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, qp_name, retries, wqe_reason
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.wiring import Link, Outage
 
@@ -16,7 +16,9 @@ PORT_SECTION = "4-a-port-is-not-active"
 WAIT_SECTION = "5-work-requests-do-not-complete"
 REFUSAL_SECTION = "7-the-device-refuses-a-command"
 LINK_SECTION = "6-a-link-is-down-or-loses-packets"
-PORT_STATES = {2: "Initialize: no subnet manager has found it", 3: "Armed: the subnet manager has not finished"}
+DOWN = 1
+PORT_STATES = {DOWN: "Down: its link has no peer", 2: "Initialize: no subnet manager has found it",
+               3: "Armed: the subnet manager has not finished"}
 FAILED = ("ERR", "SQE")
 QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
 
@@ -50,8 +52,13 @@ class Findings:
         self.causes = Causes(evidence)
 
     def all(self) -> list[Finding]:
-        found = [*self._guests(), *self._links(), *self._counters()]
+        found = [*self._processes(), *self._guests(), *self._links(), *self._counters()]
         return sorted(found, key=lambda finding: finding.at or 0)
+
+    def _processes(self) -> Iterator[Finding]:
+        for process, switches in self.evidence.ended.items():
+            yield Finding(None, f"{ended_name(process, switches)} does not run, so its links are down. Start it again:"
+                          "  ./pib up", LINK_SECTION, frozenset({process, *switches}))
 
     # -- guests ---------------------------------------------------------------
 
@@ -121,7 +128,7 @@ class Findings:
             if port["state"] in PORT_STATES:
                 name = f"{guest}[{port['port']}]"
                 yield Finding(self.evidence.at, f"{name} is {PORT_STATES[port['state']]}", PORT_SECTION,
-                              frozenset({guest, name}))
+                              frozenset({guest, name}), minor=port["state"] == DOWN)
 
     def _qps(self, guest: str) -> Iterator[Finding]:
         for qpn, qp in self.causes.qps(guest).items():
@@ -177,6 +184,7 @@ class Findings:
 def _known(findings: Findings) -> set[str]:
     wiring, evidence = findings.causes.wiring, findings.evidence
     names = set(evidence.guests) | set(evidence.switches) | set(evidence.silent) | _link_names(wiring.links)
+    names |= {name for process, switches in evidence.ended.items() for name in (process, *switches)}
     names |= {f"{port.guest}[{port.number}]" for port in wiring.ports}
     for guest in evidence.guests:
         names |= {name for qpn in findings.causes.qps(guest) for name in _qp_names(guest, qpn)}

@@ -8,6 +8,7 @@ import pytest
 from lab import paths, process, ui
 from lab.fabric import evidence, switch_process, why
 from lab.fabric.evidence import Evidence
+from lab.fabric.wanted import Wanted
 from lab.fabric.wiring import Wiring
 
 PATIENCE_S = 60
@@ -96,6 +97,29 @@ def only(lines: list[str], words: str) -> str:
 def test_nothing_is_wrong(seen):
     assert why.answer(seen).startswith("Nothing is wrong")
     assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
+
+
+def test_a_switch_process_that_has_ended(seen):
+    seen.switches.clear()
+    seen.ended = {"switch": []}
+    for name in ("vm0", "vm1"):
+        seen.guests[name]["hcas"][0]["objects"]["ports"]["entries"][0]["state"] = 1
+    fails(seen, "vm1")
+    lines = why.lines(seen)
+    assert "switch does not run, so its links are down. Start it again:  ./pib up" in only(lines, "links are down")
+    assert "because the path is not known: switch does not run;" in only(lines, "RETRY_EXC")
+    assert "vm0[1] is Down: its link has no peer" in only(why.lines(seen, "vm0"), "vm0[1]")
+
+
+def test_one_of_two_switch_processes_has_ended(seen):
+    """The other process's part of the fabric is known."""
+    del seen.switches["leaf2"]
+    seen.ended = {"switch1": ["leaf2"]}
+    assert "switch1 (leaf2) does not run" in why.answer(seen, "leaf2")
+    assert "switch1 (leaf2) does not run" in why.answer(seen, "switch1")
+    assert why.answer(seen, "leaf1").startswith("leaf1: nothing is wrong")
+    fails(seen, "vm1")
+    assert "because the path is not known: switch1 (leaf2) does not run;" in only(why.lines(seen), "RETRY_EXC")
 
 
 def test_refused_commands(seen):
@@ -316,6 +340,15 @@ def test_sections_are_in_the_page(seen):
     sections |= {why.PORT_SECTION, why.WAIT_SECTION, why.LINK_SECTION, "1-first-looks"}
     assert len(sections) > 20
     assert sections - anchors == {"ibv_wc_general_err"} - anchors
+
+
+def test_the_switch_processes_of_a_lab_that_have_ended(fabric):
+    assert evidence.ended_switches(fabric) == {}
+    fabric.up(Wanted(1), [])
+    assert evidence.ended_switches(fabric) == {}
+    with fabric.locked():
+        fabric.stop_switch()
+    assert evidence.ended_switches(fabric) == {"switch": []}
 
 
 def test_of_a_running_switch(tmp_path, monkeypatch):

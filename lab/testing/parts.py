@@ -46,7 +46,7 @@ PACKAGES = "packages"
 ADVERSARY = "adversary"
 ADVERSARY_SEEDS = 100
 # Debian packages that one part alone needs.
-PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.CONTAINER_LIST}
+PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.PACKAGING_LIST}
 
 
 @dataclasses.dataclass(frozen=True)

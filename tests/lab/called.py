@@ -25,7 +25,7 @@ COMMAND = re.compile(r"argv$|command$")
 PROGRAM = re.compile(r"[a-z][\w.+-]*$")
 # Folders whose commands and tests bring packages of their own.
 MORE = {"lab/develop": deps.DEBUGGER_LIST, "tests/debug": deps.DEBUGGER_LIST, "tests/browser": deps.BROWSER_LIST,
-        "tests/packages": deps.CONTAINER_LIST}
+        "tests/packages": deps.PACKAGING_LIST}
 # Programs and modules without which the caller says what is missing, or does less.
 OPTIONAL = {"ccache", "sudo", "sshd", "virsh", "libvirtd", "libvirt", "no-such-program"}
 # A file of the lab that only developers need, or that names the package of a missing program, has it from the tests'.

@@ -17,6 +17,7 @@ from lab.hosts import place, spread
 
 TREE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 HERE, THERE, A, B = "10.213.1.1", "10.213.1.2", "10.213.2.1", "10.213.2.2"
+SSHD = shutil.which("sshd", path="/usr/sbin:/usr/bin") is not None
 NETWORK = """set -e
 ip link add pib-t0 type veth peer name pib-t1 netns {0}
 ip link add pib-t2 netns {0} type veth peer name pib-t2 netns {1}
@@ -38,7 +39,7 @@ def _two(tmp_path_factory):
     base, _ = up.prepare()
     made = []
     try:
-        for name, ssh in (("a", bool(shutil.which("sshd", path="/usr/sbin:/usr/bin"))), ("b", False)):
+        for name, ssh in (("a", SSHD), ("b", False)):
             made.append(libvirt_host.LibvirtHost(tmp_path_factory.mktemp(name), ssh))
         a, b = (host.daemon.pid for host in made)
         libvirt_host.wait_until(lambda: all(os.readlink(f"/proc/{pid}/ns/net") != os.readlink("/proc/self/ns/net")
@@ -63,6 +64,11 @@ def _lab(two, request):
         yield running
     finally:
         running.down()
+
+
+@pytest.mark.skipif(not SSHD, reason="wants sshd of the package openssh-server")
+def test_one_host_is_reached_by_ssh(two):
+    assert two[0].uri(THERE).startswith("qemu+ssh://root@")
 
 
 def test_each_host_runs_its_guest_and_a_switch(lab, two):

@@ -83,7 +83,7 @@ def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
     assert built == [None] and ran == [*FIRST, str(host_build.SANITIZED)]
 
 
-@pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.CONTAINER_LIST]),
+@pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.PACKAGING_LIST]),
                                          ("unit", []), (parts.ALL, list(parts.PACKAGES_OF.values()))])
 def test_a_part_installs_the_packages_that_it_alone_needs(monkeypatch, tmp_path, name, lists):
     installed = []

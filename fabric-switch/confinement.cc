@@ -37,7 +37,7 @@ namespace {
     "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "sched_getaffinity", "sched_getattr",
     "sched_getparam", "sched_getscheduler", "sched_setattr", "sigaltstack", "sysinfo", "tgkill"};
 
-// A call of which one argument is limited.
+// A system call that is permitted only with certain values of one argument.
 struct Limited {
     const char* call;
     scmp_arg_cmp argument;
@@ -53,7 +53,7 @@ struct Limited {
 
 using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 
-// A call that this architecture does not have needs no rule.
+// A system call that this architecture does not have needs no rule.
 [[maybe_unused]] int permit(scmp_filter_ctx filter, const char* call,
                             const scmp_arg_cmp* argument) {
     const int number = seccomp_syscall_resolve_name(call);
@@ -64,7 +64,8 @@ using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 }
 
 #ifdef PIB_INSTRUMENTED
-// Sanitizers and coverage need most calls when the program ends: the filter refuses a few instead.
+// Sanitizers and coverage need most system calls at the program's end, so this filter refuses only
+// a few.
 constexpr std::uint32_t kOtherCalls = SCMP_ACT_ALLOW;
 
 int add_rules(scmp_filter_ctx filter) {
@@ -90,7 +91,7 @@ int add_rules(scmp_filter_ctx filter) {
 }
 #endif
 
-// Those of a switch that root has started.
+// Drops the capabilities that the switch has if root has started it.
 bool drop_capabilities() {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};

@@ -23,10 +23,10 @@ namespace {
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kAcceptsPerTurn = 64;
-// Turns of links in shared memory before sockets are looked at again.
+// Turns that serve only links in shared memory before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
-// Steps of TLS handshakes in a turn: each costs up to a millisecond.
+// Most steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;  // longest time between flushes of captures
 
@@ -41,14 +41,15 @@ std::string no_certificates(const Address& address) {
            "pib-switch cert";
 }
 
-// Room for all connections, so that none is missing from a list for want of memory.
+// Reserves room for all connections, so that adding one to a list cannot fail.
 void make_room(std::size_t connections, std::vector<Connection*>& to_flush,
                std::vector<Connection*>& busy) {
     to_flush.reserve(connections);
     busy.reserve(connections);
 }
 
-// The connection has its place in the list before it exists, because the dialer keeps its address.
+// Allocates the list's node first: the dialer keeps the new connection's address, so nothing may
+// fail after on_deadline().
 void dial_one(Dialer& dialer, ConnectionHost& host,
               std::list<std::unique_ptr<Connection>>& connections, std::uint64_t now_ns) {
     std::list<std::unique_ptr<Connection>> place(1);
@@ -69,7 +70,7 @@ void shed(int listening_fd, UniqueFd& spare) {
 
 }  // namespace
 
-// ---- what polls
+// ---- poll handlers
 
 class FabricServer::Listener final : public PollHandler {
   public:
@@ -270,7 +271,7 @@ void FabricServer::dial(std::uint64_t now_ns) {
     }
 }
 
-// ---- what links report
+// ---- reports of links
 
 void FabricServer::schedule(Connection& connection) {
     if (!connection.in_flush_list && !connection.waits_for_room) {
@@ -355,8 +356,8 @@ std::expected<void, std::string> FabricServer::run() {
     pib_idle_spin_init(&idle, poll_us_);
     bool awake = false;
     while (!stop_) {
-        // Traffic in a ring is likely to continue; links over sockets gain nothing by polling.
         handshakes_ = 0;
+        // Traffic in a ring is likely to continue; links over sockets gain nothing by polling.
         awake = !busy_.empty() || (awake && pib_idle_spin_go_on(&idle));
         poller_.wait(awake ? 0 : timeout_ms(), [this] { fabric_->advance(clock_ns()); });
         if (!busy_.empty()) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The process around a switch: listening sockets, connections, time. A peer's fault ends at most
-// its own connection.
+// that peer's connection.
 #pragma once
 
 #include <chrono>
@@ -39,11 +39,11 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
-    // Certificates for addresses with TLS, which are refused without them.
+    // Certificates for TLS addresses. Without them listen() and connect() refuse such addresses.
     void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
     // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
-    // Longest time of adaptive polling without work, while a processor is idle; 0: none.
+    // Longest adaptive polling without work, in microseconds; 0: none.
     void set_poll_us(unsigned most) { poll_us_ = most; }
 
     // Serves until SIGINT or SIGTERM, which the caller has blocked.
@@ -72,7 +72,7 @@ class FabricServer final : private ConnectionHost {
     std::unique_ptr<Fabric> fabric_;
     Poller poller_;
     std::unique_ptr<TlsCredentials> tls_;
-    unsigned handshakes_ = 0;  // steps of handshakes in this turn
+    unsigned handshakes_ = 0;  // steps of TLS handshakes in this turn
     std::unique_ptr<PcapTap> tap_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::unique_ptr<ControlServer> control_;
@@ -83,7 +83,7 @@ class FabricServer final : private ConnectionHost {
     std::vector<Connection*> to_flush_;  // these two have room for every connection
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
-    UniqueFd spare_fd_;  // spare descriptor, used to refuse a connection when no other is free
+    UniqueFd spare_fd_;  // closed to accept and refuse a connection when no other is free
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;

@@ -18,9 +18,9 @@ namespace {
 using namespace pib;
 using namespace pib::fabric;
 
-// The same GUID every time for the same addresses, so that the subnet manager sees a restarted
-// switch as the same node. It is locally administered, and begins with 0x06 as the GUIDs of
-// topology.cc do.
+// Derives the GUID from the addresses, so that the subnet manager sees a restarted switch as the
+// same node. The GUID is locally administered and begins with 0x06 for the reason given in
+// topology.cc.
 ib::Guid default_guid(const std::vector<std::string>& listen) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const std::string& address : listen) {
@@ -158,7 +158,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return connected;
         }
     }
-    // Last, so that the control socket's existence implies all other sockets.
+    // The control socket comes last: if it exists, all other sockets do.
     if (const auto control = options.control.empty() ? std::expected<void, std::string>{}
                                                      : server.listen_control(options.control);
         !control) {
@@ -169,7 +169,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return std::unexpected(page.error());
         }
     }
-    // Systemd's filter in the unit stays when the kernel takes no other one.
+    // If this fails, the filter of the systemd unit still applies.
     if (const auto confined = confine(); !confined) {
         spdlog::warn("{}: the switch runs with all of its user's rights", confined.error());
     }

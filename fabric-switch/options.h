@@ -18,7 +18,7 @@ struct ServeOptions {
     std::vector<std::string> listen;   // unix:PATH, tls:HOST:PORT, tcp:HOST:PORT or tcp:PORT
     SocketRules sockets;               // rules for listen and connect
     std::string tls;                   // directory of certificates; empty: none
-    std::vector<std::string> connect;  // the same, with =NODE,... for some nodes only
+    std::vector<std::string> connect;  // as listen, with =NODE,... for some nodes only
     std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;
     std::string http;  // address of the page; empty: no page
@@ -42,7 +42,8 @@ struct Options {
     CertOptions cert;
 };
 
-// The exit status if the program must end: after --help, or after a reported mistake.
+// The error is the exit status with which the program must end: after --help, or after a reported
+// mistake.
 [[nodiscard]] std::expected<Options, int> parse_options(int argc, char** argv);
 
 }  // namespace pib::fabric

@@ -31,7 +31,7 @@ bool is_port(const std::string& text) {
     return error == std::errc() && rest == text.data() + text.size();
 }
 
-// Beside pib-switch where both are installed; in a checkout above the build directory.
+// `pib` is beside pib-switch if both are installed, and two directories higher in a checkout.
 std::expected<std::filesystem::path, std::string> find_pib() {
     std::error_code error;
     const auto own = std::filesystem::read_symlink("/proc/self/exe", error);
@@ -48,8 +48,8 @@ std::expected<std::filesystem::path, std::string> find_pib() {
                    ". Install the package pib-lab");
 }
 
-// In the child. The page must not outlive the switch, takes signals as any program, gains no
-// rights, and leaves standard output to `--pcap -`.
+// Runs in the child: resets its signals, ends it with the switch, gives up new privileges, and
+// leaves standard output to `--pcap -`.
 [[noreturn]] void become(const std::vector<std::string>& words, pid_t parent) {
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);
@@ -105,7 +105,7 @@ std::expected<void, std::string> start_page(const std::string& http, const std::
     }
     std::vector<std::string> words = {pib->string(), "web", "--control", control};
     words.insert(words.end(), options->begin(), options->end());
-    ::signal(SIGCHLD, SIG_IGN);  // the child needs no burial
+    ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps the child
     const pid_t parent = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {

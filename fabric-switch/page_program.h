@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The program behind --http: `pib web`, which serves the fabric's page and reads the fabric by the
-// control socket, as any other client of it.
+// The program behind --http: `pib web`, which serves the fabric's page and reads the fabric through
+// the control socket, as any other client.
 #pragma once
 
 #include <expected>
@@ -9,8 +9,8 @@
 
 namespace pib::fabric {
 
-// ADDRESS, ADDRESS:PORT, or PORT on the loopback address, as options of `pib web`. An IPv6 address
-// is in brackets.
+// Converts ADDRESS, ADDRESS:PORT or PORT (on the loopback address) to options of `pib web`. An IPv6
+// address is in brackets.
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> page_options(
     const std::string& text);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Writes the switch's packets to a pcap file of link type 247 (LINKTYPE_INFINIBAND: LRH to VCRC),
-// which Wireshark reads. Checksums that the links elide are computed here.
+// Writes the switch's packets, LRH to VCRC, to a pcap file. Computes the checksums that the links
+// elide.
 #pragma once
 
 #include <array>
@@ -19,7 +19,8 @@ enum class PcapFormat : std::uint8_t {
     // LINKTYPE_INFINIBAND, 247: LRH to VCRC and nothing else. Wireshark 4 does not read this
     // number; `editcap` or its DLT_USER table can translate it.
     kInfiniBand,
-    // LINKTYPE_ERF, 197: the same after a 16-byte ERF header, which Wireshark reads.
+    // LINKTYPE_ERF, 197: the same after an ERF header of 24 bytes (erf_header.h), which Wireshark
+    // reads.
     kErf,
 };
 
@@ -33,7 +34,7 @@ class PcapTap final : public PacketTap {
     void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
     // Flushes the capture to the file.
     void flush();
-    // A full disk ends the capture, not the switch.
+    // Whether a write has failed, for example on a full disk. The switch goes on.
     [[nodiscard]] bool failed() const { return failed_; }
 
   private:

@@ -22,7 +22,7 @@ namespace pib::fabric {
 namespace {
 
 constexpr int kBacklog = 512;
-// Most bytes of a dot and a process id, with which a socket's name ends until it listens.
+// Most bytes of the suffix ".PID" that the path of a Unix socket has until the socket listens.
 constexpr std::size_t kSuffix = 8;
 constexpr std::size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 
@@ -73,10 +73,10 @@ std::expected<void, std::string> give_to_group(const std::string& path, const st
     return {};
 }
 
-// Makes a bound socket listen, and gives it its path. early: its path until then.
+// Makes a bound socket listen, then renames its path from `early` to `path`.
 std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& early,
                                          const std::string& path, const SocketRules& rules) {
-    // The kernel refuses connections before listen().
+    // The kernel refuses connections before listen(), so nobody connects with other permissions.
     if (const auto given = give_to_group(early, rules.group); !given) {
         return given;
     }
@@ -87,7 +87,7 @@ std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& 
     return {};
 }
 
-// A client that waits for the path finds a socket that listens already.
+// Binds another path and renames it, so that `path` never names a socket that does not listen yet.
 std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
                                                          const SocketRules& rules) {
     const std::string early = path + "." + std::to_string(::getpid());
@@ -120,7 +120,8 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
 
 using AddressInfo = std::unique_ptr<addrinfo, decltype(&::freeaddrinfo)>;
 
-// Without a host these are the loopback addresses, so an omitted host admits no other machine.
+// Without a host getaddrinfo() returns the loopback addresses, so that no other machine can
+// connect.
 std::expected<AddressInfo, std::string> look_up(const Address& address) {
     addrinfo hints{};
     hints.ai_socktype = SOCK_STREAM;
@@ -143,7 +144,7 @@ bool is_loopback(const addrinfo& at) {
     return at.ai_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&v6->sin6_addr);
 }
 
-// Addresses of the name, if these rules permit each.
+// The addresses of the host; an error if `rules` forbid one of them.
 std::expected<AddressInfo, std::string> look_up(const Address& address, const SocketRules& rules) {
     auto found = look_up(address);
     if (!found || address.kind == Address::Kind::kTls || rules.plain_tcp) {

@@ -20,7 +20,7 @@ struct HostPort {
     std::string host;
     std::optional<std::string> port;
 
-    // nullopt: a bracket is not closed, or more than the port is behind the host.
+    // nullopt: a bracket is not closed, or text other than one :PORT follows the host.
     [[nodiscard]] static std::optional<HostPort> parse(std::string_view text);
 };
 
@@ -28,8 +28,8 @@ struct Address {
     enum class Kind { kUnix, kTcp, kTls };
     Kind kind = Kind::kUnix;
     std::string path;  // kUnix
-    // kTcp, kTls: name, IPv4 or IPv6 (in brackets where a user writes it); empty: this host, by its
-    // loopback addresses alone.
+    // kTcp, kTls: a name or an IP address, IPv6 without its brackets; empty: the loopback addresses
+    // of this host.
     std::string host;
     std::string port;
 
@@ -45,8 +45,8 @@ struct SocketRules {
     bool plain_tcp = false;  // kTcp may use other addresses than loopback ones
 };
 
-// Non-blocking listening sockets, one for each address that the name has. A Unix path left behind
-// by a dead process is taken over; a path with a listener is an error.
+// Returns non-blocking listening sockets, one for each address that `address` resolves to. Replaces
+// a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
 // A connected, blocking Unix socket.

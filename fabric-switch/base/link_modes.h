@@ -15,7 +15,8 @@ struct LinkModes {
     std::uint8_t speed_ext = 0;
 
     bool operator==(const LinkModes&) const = default;
-    // Unset fields are taken from the other; a basic speed given alone means no extended speed.
+    // Takes an unset width, and unset speeds, from `other`. If either speed is set here, neither
+    // comes from `other`.
     [[nodiscard]] LinkModes or_else(const LinkModes& other) const {
         const bool speeds = speed != 0 || speed_ext != 0;
         return {.width = width != 0 ? width : other.width,

@@ -30,9 +30,9 @@ class MadPacket {
     std::size_t size_ = 0;
 };
 
-// A packet from QP0 to QP0 on VL15.
+// Headers of a packet from QP0 to QP0 on VL15.
 [[nodiscard]] ib::PacketHeaders smp_headers(ib::Lid dlid, ib::Lid slid, ib::Sl sl, ib::Psn psn);
-// A response to the sender of `request`, the packet that gmp_of() got.
+// Headers of the response to `request`, a packet that gmp_of() has accepted.
 [[nodiscard]] ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request,
                                                   const ib::PortAttrs& port, ib::Psn psn);
 

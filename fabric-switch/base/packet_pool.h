@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Packets that wait in the switch. Buffers have a few sizes, are reused, and are shared by the
-// egress queues of a multicast. The credits granted at ingress bound their number, because a
-// waiting packet still occupies its receive buffer.
+// egress queues of a multicast. The credits granted at ingress bound the number of waiting packets,
+// because a waiting packet still occupies its receive buffer.
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ struct Origin {
     std::uint8_t port = 0;     // ingress port, 0: the switch itself
     std::uint8_t vl = 0;       // ingress VL
     std::uint32_t blocks = 0;  // credit blocks
-    // Generation of the link it arrived on: a later link must not return its credits.
+    // Generation of the link on which the packet arrived: a later link must not return its credits.
     std::uint64_t link_serial = 0;
 };
 
@@ -76,7 +76,7 @@ class PacketPool {
 
     // A copy of `packet` (at most kMaxPacketBytes). Its origin is released with the last reference.
     [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
-    // A buffer of that size; the caller writes the packet.
+    // A buffer of `bytes` bytes, into which the caller writes the packet.
     [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
     [[nodiscard]] std::size_t held_packets() const { return held_; }
 
@@ -101,11 +101,12 @@ struct OfferRecord;
 
 // The packets of one burst on their way through the switch. A single packet is a view until a queue
 // has to keep it; then it is held in a buffer. Several packets are never held: they are forwarded
-// at once, or refused and delivered one by one. If a transit ends without being held, its receive
-// buffer is free at once.
+// at once, or refused and delivered one by one. A transit that ends without a held packet frees its
+// receive buffer at once.
 class Transit {
   public:
-    // `offer`: the location of the payload, if it is not here.
+    // `offer`: the location of a payload that stays in the sender's memory; nullptr: `burst` has
+    // the payload.
     Transit(PacketPool& pool, OriginSink& sink, const ib::Burst& burst, const OfferRecord* offer,
             const Origin& origin)
         : pool_(pool),
@@ -134,11 +135,11 @@ class Transit {
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
     [[nodiscard]] const OfferRecord* offer() const { return offer_; }
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
-    // The stable bytes of the first packet, at least its headers.
+    // The bytes of the first packet that the peer cannot change any more: at least the headers.
     [[nodiscard]] std::span<const std::uint8_t> head() const {
         return bytes_.head().subspan(is_single() ? 0 : ib::kBurstFirst);
     }
-    // The single packet, for callers that read more than headers.
+    // All bytes of a single packet. Copies them to a buffer if the peer can still change them.
     [[nodiscard]] std::span<const std::uint8_t> settled() {
         if (!bytes_.is_stable()) {
             hold();
@@ -153,7 +154,7 @@ class Transit {
         }
         return held_;
     }
-    // The packets will be delivered one by one; those transits own the receive buffer.
+    // The packets will be delivered one by one: their own transits own the receive buffer.
     void split() { origin_.blocks = 0; }
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// epoll, level-triggered, with handlers instead of numbers.
+// epoll, level-triggered. Each descriptor has a handler object.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,11 @@ namespace pib::fabric {
 class PollHandler {
   public:
     virtual ~PollHandler() = default;
-    // EPOLL* bits. A handler must outlive the Poller::wait() call in which it was removed.
+    // `events`: EPOLL* bits. A handler must outlive the Poller::wait() call in which it was
+    // removed.
     virtual void ready(std::uint32_t events) = 0;
-    // ready() has thrown std::bad_alloc and is abandoned: a handler with a peer ends its
-    // connection.
+    // Called after ready() has thrown std::bad_alloc. A handler that serves a peer closes that
+    // peer's connection.
     virtual void out_of_memory() = 0;
 };
 

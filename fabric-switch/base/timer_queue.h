@@ -16,7 +16,7 @@ struct Clock {
 
 class TimerQueue;
 
-// Something that has deadlines.
+// An object with deadlines.
 class TimerClient {
   public:
     TimerClient() = default;
@@ -32,7 +32,7 @@ class TimerClient {
   private:
     friend class TimerQueue;
     TimerQueue* timers_ = nullptr;
-    std::uint64_t due_ns_ = UINT64_MAX;  // deadline under which the queue has it
+    std::uint64_t due_ns_ = UINT64_MAX;  // deadline by which the queue sorts it
     std::uint64_t serial_ = 0;           // order of equal deadlines
     bool touched_ = false;
 };
@@ -42,7 +42,7 @@ class TimerQueue {
     [[nodiscard]] const Clock& clock() const { return clock_; }
     // Reports an event at `client`, which may change its next deadline.
     void touch(TimerClient& client);
-    // Moves the clock and calls all clients whose deadline has passed.
+    // Moves the clock (nanoseconds) and calls all clients whose deadline has passed.
     void advance(std::uint64_t now_ns);
     // Reads the next deadlines of all touched clients. Must precede next_deadline().
     void update();

@@ -48,7 +48,7 @@ void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, const Arri
     }
 }
 
-// A client has nothing to say while it captures: input, or the end of it, ends the capture.
+// A client sends nothing while it captures: input, or the end of it, ends the capture.
 void CaptureClient::ready(std::uint32_t events) {
     if (!fd_) {
         return;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pcapng format (draft-ietf-opsawg-pcapng), in the byte order of this machine as it allows.
-// Each block begins and ends with its length.
+// The pcapng format (draft-ietf-opsawg-pcapng), in this machine's byte order, which the format
+// permits. Each block begins and ends with its length.
 #include "control/capture_stream.h"
 
 #include <array>
@@ -34,7 +34,8 @@ constexpr std::array<std::uint8_t, 4> kPadding{};
 
 }  // namespace
 
-// The buffer never grows later: a capture must not make the events of a device's link fail.
+// Allocates the whole buffer here: a packet must not cause std::bad_alloc, which would end a
+// device's connection.
 CaptureStream::CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns,
                              std::size_t room)
     : room_(room), wall_offset_ns_(wall_offset_ns) {

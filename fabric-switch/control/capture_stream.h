@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A live capture as bytes of the pcapng format: packets with ERF headers, as in pcap_tap.h, in a
 // buffer of fixed size. A packet that finds no room is lost; the next packet's ERF header has the
-// number of packets lost before it, and Interface Statistics Blocks that of all (isb_ifdrop).
+// number of packets lost before it, and Interface Statistics Blocks have the number of all lost
+// packets (isb_ifdrop).
 #pragma once
 
 #include <cstdint>
@@ -40,10 +41,10 @@ class CaptureStream {
     std::size_t room_;
     std::int64_t wall_offset_ns_;
     std::vector<std::uint8_t> buffer_;
-    std::size_t sent_ = 0;  // bytes of buffer_
+    std::size_t sent_ = 0;  // bytes of buffer_ that were sent
     std::uint64_t lost_ = 0;
     std::uint64_t told_ = 0;         // part of lost_ that is in Interface Statistics Blocks
-    std::uint64_t lost_before_ = 0;  // the last packet
+    std::uint64_t lost_before_ = 0;  // lost_ at the last packet
     std::uint64_t last_ns_ = 0;
 };
 

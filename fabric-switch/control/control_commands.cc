@@ -5,16 +5,17 @@
 //   run      line                     one of ibsim's verbs, see control_verbs.cc
 //   status   [switch]                 a switch and its ports
 //   counters [switch] [port] [clear]  port counters, 64 bits wide
+//   traffic  [switch]                 counters as rows of numbers, see control_traffic.h
 //   lft, mft [switch]                 forwarding tables, entries in use
 //   vls      port                     queues and credits by VL, VLArbitration and SLtoVLMapping
 //   link     port, state              "up", "down" (as if the cable were pulled) or "retrain"
-//   fault    port [direction] ...     sets the faults of fault_spec_from(), none: as they are
+//   fault    port [direction] ...     sets faults ("set": see fault_spec_from()), and shows them
 //   journal  [switch]                 the last changes of links
 //   capture  [rules]                  packets until the client closes (control_server.cc)
 //
 // "switch" is an id, a NodeDescription or a GUID as in the topology file; it may be left out where
-// there is only one. "port" is a number, or "ID[NUMBER]" of any node: of a channel adapter it
-// stands for the switch port at the other end.
+// there is only one. "port" is a number, or "ID[NUMBER]" of any node: a port of a channel
+// adapter stands for the switch port at its other end.
 #include "control/control_commands.h"
 
 #include <algorithm>
@@ -181,7 +182,7 @@ std::expected<void, std::string> fault_everywhere(Fabric& fabric, json request) 
 
 }  // namespace
 
-// To copy a JSON value recurses, so a request nests no deeper than commands need.
+// Copying a JSON value recurses, so this limits the nesting of a request.
 json parse_control_line(std::string_view line) {
     constexpr int kMaxDepth = 8;
     bool too_deep = false;

@@ -13,14 +13,14 @@
 
 namespace pib::fabric {
 
-// A request in a line of text; not an object if the line is no request.
+// Parses one line as a request. The result is not an object if the line is no request.
 [[nodiscard]] nlohmann::json parse_control_line(std::string_view line);
 // Answers one line of text, valid or not, by one line.
 [[nodiscard]] std::string run_control_line(Fabric& fabric, std::string_view line);
 [[nodiscard]] nlohmann::json run_control_command(Fabric& fabric, const nlohmann::json& request);
 
-// The --fault option: PORT:NAME=VALUE,... with PORT a number, NODE[NUMBER] or "all", the names of
-// fault_spec_from() and "direction". The error is one line for a user.
+// The --fault option: PORT:NAME=VALUE,... with PORT a number, NODE[NUMBER] or "all", and NAME a
+// member of fault_spec_from() or "direction". The error is one line for a user.
 [[nodiscard]] std::expected<void, std::string> apply_fault_option(Fabric& fabric,
                                                                   const std::string& text);
 

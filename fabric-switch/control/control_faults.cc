@@ -30,7 +30,7 @@ constexpr Probability kProbabilities[] = {{"drop", &FaultSpec::drop},
                                           {"reorder", &FaultSpec::reorder},
                                           {"corrupt", &FaultSpec::corrupt}};
 
-// Setters of members. False: `value` is not what the member needs.
+// Setters of members. They return false if the member does not accept `value`.
 template <double FaultSpec::* kMember>
 bool set_probability(FaultSpec& spec, const json& value) {
     const double number = value.is_number() ? value.get<double>() : -1;
@@ -132,7 +132,7 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
         port.ingress_faults().set(spec);
     }
     if (out) {
-        // A random sequence that differs from the other direction's, from the same seed.
+        // Derives another seed, so that the two directions have different random sequences.
         FaultSpec outgoing = spec;
         outgoing.seed ^= in ? 0xA5A5A5A5A5A5A5A5 : 0;
         port.egress_faults().set(outgoing);
@@ -140,7 +140,7 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
     return {};
 }
 
-// Filters make no fault by themselves.
+// A specification that has only filters is "none".
 std::string describe_faults(const FaultSpec& spec) {
     std::vector<std::string> parts;
     for (const Probability& row : kProbabilities) {

@@ -15,16 +15,15 @@ enum class FieldType : std::uint8_t { kText, kFlag, kPort };
 struct RequestField {
     const char* name;
     FieldType type;
-    const char* expected;  // "up or down": the error says it after the name
+    const char* expected;  // for the error: "up or down" follows the name
     bool needed = false;
 };
 
 inline constexpr RequestField kCommandField{"command", FieldType::kText,
                                             "the name of a command as text", true};
 
-// After success a command may read each of `fields` that the request contains as its type, and
-// contains those that are needed. A field of type kPort is a whole number or text. The error is one
-// line for a user.
+// Checks that the request contains each needed field, and that each of `fields` that it contains
+// has its type. A field of type kPort is a whole number or text. The error is one line for a user.
 [[nodiscard]] std::expected<void, std::string> check_fields(const nlohmann::json& request,
                                                             std::span<const RequestField> fields);
 

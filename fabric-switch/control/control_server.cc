@@ -160,8 +160,9 @@ std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create
     return server;
 }
 
-// A client beyond the limit replaces the oldest one. Without free descriptors a client waits in the
-// backlog, and the listening socket is not polled, so that it cannot wake the server repeatedly.
+// A client beyond the limit replaces the oldest one. Without a free descriptor the client waits in
+// the backlog, and the listening socket is not polled for a while, so that it does not wake the
+// server repeatedly.
 void ControlServer::accept_one(int listening_fd) {
     UniqueFd fd(::accept4(listening_fd, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {

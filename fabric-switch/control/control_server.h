@@ -32,8 +32,8 @@ class ControlServer {
     ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric);
     void accept_one(int listening_fd);
     void close(Client& client);
-    // The answer, if the line is a request for a capture that is refused; "" if the client captures
-    // from now on; no value for other lines.
+    // Handles a line that requests a capture. Returns "" if the client captures from now on, else
+    // the answer that refuses the request; no value for other lines.
     [[nodiscard]] std::optional<std::string> start_capture(Client& client, std::string_view line);
 
     std::string path_;
@@ -43,7 +43,7 @@ class ControlServer {
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;
     std::list<CaptureClient> captures_;
-    unsigned deaf_turns_ = 0;  // no descriptor was left
+    unsigned deaf_turns_ = 0;  // turns without listening: no descriptor was left
 };
 
 }  // namespace pib::fabric

@@ -353,7 +353,7 @@ json vl_arbitration(const std::vector<ib::VlArbEntry>& table) {
     return entries;
 }
 
-// A lane beyond the VLs in operation appears only while packets wait for it.
+// A VL that is not in operation appears only while packets wait for it.
 json lanes_of(SwitchPort& port) {
     const Neighbour* neighbour = port.cable().neighbour();
     json lanes = json::array();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Requests that are for one switch, and what all requests share.
+// Requests for one switch, and functions that all requests use.
 #pragma once
 
 #include <cstdint>
@@ -19,9 +19,9 @@ namespace pib::fabric {
 
 // {"ok": false, "error": text}
 [[nodiscard]] nlohmann::json control_failure(const std::string& text);
-// Counters by the names of "ctl counters".
+// The counter with this name in "ctl counters"; no value if there is none.
 [[nodiscard]] std::optional<ib::Counter> counter_named(std::string_view name);
-// 0x and that many digits.
+// 0x and at least `digits` hexadecimal digits.
 [[nodiscard]] std::string hex(std::uint64_t value, int digits);
 
 }  // namespace pib::fabric

@@ -2,19 +2,17 @@
 // The operator's verbs of ibsim, one line each:
 //
 //   Link "node"[port] "node"[port]          lays a cable between two free ports
-//   Unlink "node"[port]                     takes one away; without [port]: all of the node
-//   ReLink "node"[port]                     puts back what Unlink took, likewise
-//   Clear "node"[port]                      Unlink, and the port as new: no LID, counters 0, no
-//   faults Error "node"[port] rate [attribute]     loses rate % of the MADs (of one attribute) at
-//   that port;
-//                                           0: none
-//   PerformanceSet "node"[port] name=value  sets a counter, as "ctl counters" calls it
-//   Trap "node"[port] number                an error of the link that trap 129 to 131 tells (not of
-//                                           ibsim)
-//   Baselid "node"[port] lid [lmc]          changes the LID (and LMC) behind the subnet manager's
-//   back
+//   Unlink "node"[port]                     removes a cable; without [port]: all of the node
+//   ReLink "node"[port]                     restores the cables that Unlink removed, likewise
+//   Clear "node"[port]                      Unlink, and resets the port: LID, counters and faults
+//   Error "node"[port] rate [attribute]     loses rate % of the MADs (of one attribute) at that
+//                                           port; 0: none
+//   PerformanceSet "node"[port] name=value  sets a counter, by its name in "ctl counters"
+//   Trap "node"[port] number                raises the link error that trap 129, 130 or 131
+//                                           reports (not in ibsim)
+//   Baselid "node"[port] lid [lmc]          changes LID (and LMC) without the subnet manager
 //
-// Verbs are known in upper and lower case; an ID without white space needs no quotation marks.
+// A verb may be in upper or lower case; an ID without white space needs no quotation marks.
 #include "control/control_verbs.h"
 
 #include <algorithm>
@@ -178,7 +176,7 @@ Outcome relink_verb(Fabric& fabric, const Words& words) {
 struct FaultPlace {
     Switch* sw = nullptr;  // nullptr: the link has no switch port
     std::uint8_t number = 0;
-    bool outgoing = false;  // the port that was asked for is this one
+    bool outgoing = false;  // the verb names this port, not its peer
 
     [[nodiscard]] SwitchPort& port() const { return sw->port(number); }
     void note(const FaultSpec& spec) const {
@@ -222,7 +220,7 @@ Outcome clear_verb(Fabric& fabric, const Words& words) {
     }
     for (const PortId& port : found->ports) {
         make_new(fabric, port);
-        // A port without a link needs no unlinking.
+        // unlink() fails if the port has no link, which is no error here.
         static_cast<void>(fabric.unlink(port));
     }
     return {};
@@ -339,7 +337,7 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
 
 struct Verb {
     const char* name;
-    std::size_t least_words, most_words;  // the verb's included
+    std::size_t least_words, most_words;  // the verb itself included
     Outcome (*run)(Fabric& fabric, const Words& words);
     const char* usage;
 };

@@ -11,7 +11,7 @@
 
 namespace pib::fabric {
 
-// One line. Empty ones and comments (#) do nothing. The error is one line for a user.
+// Runs one line. Empty lines and comments (#) do nothing. The error is one line for a user.
 [[nodiscard]] std::expected<void, std::string> run_verb(Fabric& fabric, std::string_view line);
 // The request {"command": "run", "line": TEXT}.
 [[nodiscard]] nlohmann::json verb_command(Fabric& fabric, const nlohmann::json& request);

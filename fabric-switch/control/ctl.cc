@@ -27,7 +27,7 @@ std::expected<json, std::string> ask(const std::string& path, const json& reques
     if (!fd) {
         return std::unexpected(fd.error());
     }
-    // Words of the command line may not be UTF-8.
+    // Words of the command line need not be UTF-8.
     const std::string line = request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     if (::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(line.size())) {

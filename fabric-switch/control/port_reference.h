@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A node, or a port of one, in the words of an operator: "leaf 1"[3], leaf1[3], leaf1.
+// A node, or a port of a node, as an operator writes it: "leaf 1"[3], leaf1[3], leaf1.
 #pragma once
 
 #include <charconv>

@@ -52,8 +52,8 @@ PhantomHca::Config phantom_config(const TopologyNode& node, const LinkModes& mod
     return config;
 }
 
-// A node belongs to the peer that has used it first, all of its ports; a certificate may have to
-// name it.
+// All ports of a node belong to the peer that has used the node first. If the peer has a
+// certificate, it must name the node.
 std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::string& owner,
                                       const Peer& peer) {
     if (!owner.empty() && owner != peer.name) {
@@ -69,7 +69,7 @@ std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::strin
 
 }  // namespace
 
-// ---- making it
+// ---- construction
 
 Fabric::Fabric(const SwitchConfig& config)
     : defaults_(config), nodes_(std::make_unique<Switch>(config, &timers_)) {}
@@ -118,7 +118,7 @@ void Fabric::add_tap(PacketTap& tap) {
     }
 }
 
-// Without a tap, switches forward several packets at once.
+// Without a tap, switches forward several packets of a burst at once.
 void Fabric::remove_tap(PacketTap& tap) {
     taps_.remove(tap);
     for (Switch* sw : switches()) {
@@ -131,7 +131,7 @@ std::uint64_t Fabric::next_deadline() {
     return cables_.is_idle() ? timers_.next_deadline() : now_ns();
 }
 
-// ---- who connects
+// ---- admission
 
 link::LinkEndpoint::Buffers Fabric::link_buffers() const {
     for (const Node& node : nodes()) {
@@ -150,7 +150,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello, const 
                                              : admit_adapter(hello, peer);
 }
 
-// Removes a phantom with all its ports for good: the connected device is the node from now on.
+// Replaces a phantom, with all its ports and for good, by the connected device.
 std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello,
                                                               const Peer& peer) {
     const auto found = find_place(nodes_.topology(), hello);

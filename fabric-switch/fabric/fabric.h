@@ -48,7 +48,7 @@ class Fabric final : public Admission {
         return nodes_.switch_port(node, port);
     }
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const { return nodes_.peer(port); }
-    // Each packet of the fabric, once. The tap outlives its removal.
+    // `tap` receives each packet of the fabric once. It must outlive remove_tap().
     void add_tap(PacketTap& tap);
     void remove_tap(PacketTap& tap);
 
@@ -72,7 +72,7 @@ class Fabric final : public Admission {
     [[nodiscard]] std::uint64_t now_ns() const { return timers_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver() { return cables_.deliver(); }
-    // Valid while no packet is on its way. UINT64_MAX: none.
+    // The present time while packets are on their way. UINT64_MAX: none.
     [[nodiscard]] std::uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;

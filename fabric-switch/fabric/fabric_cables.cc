@@ -61,7 +61,8 @@ void FabricCables::cut_node(std::uint32_t node) {
     }
 }
 
-// For status displays, and so that a capture has each packet only once.
+// Tells each switch its neighbour, for status displays. Of two switches only one captures a packet,
+// so that a capture has it once.
 void FabricCables::tell_neighbours(const Link& link) {
     Switch* a = nodes_[link.a.node].sw.get();
     Switch* b = nodes_[link.b.node].sw.get();

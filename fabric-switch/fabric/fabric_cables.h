@@ -19,7 +19,8 @@ namespace pib::fabric {
 
 class FabricCables final : private CableScheduler {
   public:
-    // `receive_blocks`: receive buffer of a port for each VL. All outlive the cables.
+    // `receive_blocks`: credit blocks of a port's receive buffer for each VL. All arguments outlive
+    // the cables.
     FabricCables(FabricNodes& nodes, Trunks& trunks, std::uint32_t receive_blocks, PacketPool& pool)
         : nodes_(nodes), trunks_(trunks), receive_blocks_(receive_blocks), pool_(pool) {}
 

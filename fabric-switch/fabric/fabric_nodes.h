@@ -29,11 +29,11 @@ class FabricNodes {
     struct Node {
         std::string id;
         std::string description;
-        std::unique_ptr<Switch> sw;           // or
-        std::unique_ptr<PhantomHca> phantom;  // neither: a virtual machine, connected or not
-        bool remote = false;                  // or in another process
+        std::unique_ptr<Switch> sw;           // a switch of this process, or
+        std::unique_ptr<PhantomHca> phantom;  // a phantom; neither: a VM's node, connected or not
+        bool remote = false;                  // the node is in another process
         std::string owner;                    // name of the peer that the node is bound to
-        std::vector<std::uint32_t> links;     // by port number - 1, index of a link; kNoLink
+        std::vector<std::uint32_t> links;     // by port number - 1: the link's index, or kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: the peer before unlink()
     };
     static constexpr std::uint32_t kNoLink = UINT32_MAX;
@@ -46,7 +46,7 @@ class FabricNodes {
     [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }
     [[nodiscard]] Node& operator[](std::uint32_t node) { return nodes_[node]; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
-    // The links of the file, with the cables laid and removed since.
+    // The file's nodes, and their links with the cables laid and removed since.
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] std::vector<Switch*> switches() const;
 
@@ -59,14 +59,14 @@ class FabricNodes {
                                                                  unsigned port) const;
     // The port at the other end; no value if there is no link.
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const;
-    // The name that an operator reads.
+    // The port's name in messages for an operator.
     [[nodiscard]] std::string name_of(const PortId& port) const;
     // A port of a switch or phantom of this process.
     [[nodiscard]] LinkUser& user(const PortId& port);
 
-    // Sets the link of both ports, which become each other's peers; or removes it, and each
-    // remembers its last peer.
+    // Sets the link of both ports, which become each other's peers.
     void join(const PortId& a, const PortId& b, std::uint32_t link);
+    // Removes the link of both ports; each remembers its last peer.
     void separate(const PortId& a, const PortId& b);
     // The link of a port, or kNoLink.
     [[nodiscard]] std::uint32_t link_of(const PortId& port) const {

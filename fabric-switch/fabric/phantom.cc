@@ -15,7 +15,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// Answers are lost, as datagrams are, if a requester has more than this many unread ones.
+// Most answers that wait for credits. More are lost, as datagrams may be.
 constexpr std::size_t kMaxWaiting = 64;
 constexpr std::uint16_t kPKeys = 32;
 constexpr std::uint8_t kVlCap = 4;  // 8 data VLs
@@ -74,7 +74,7 @@ class PhantomHca::Port final : public LinkUser {
     }
     void pump() override;
     std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
-    // `vl`: the VL in the packet's LRH.
+    // Sends a packet, LRH to padding, or queues it until the neighbour has credits.
     void send(std::span<const std::uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { cable_.attributes_changed(events); }
     void set_cable(bool plugged) { cable_.plug(plugged); }

@@ -41,7 +41,7 @@ class PhantomHca final : public TimerClient {
     // The first port has the number 1.
     [[nodiscard]] LinkUser& port(unsigned number);
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
-    // Holds the link down, as a pulled cable would.
+    // Plugs the cable in, or pulls it, which holds the link down.
     void set_cable(unsigned number, bool plugged);
     // Counts and reports the error as if the port had detected it.
     void raise(unsigned number, ib::LinkError error);

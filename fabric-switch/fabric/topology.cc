@@ -32,7 +32,7 @@ std::string hex(std::uint64_t value) {
     return text;
 }
 
-// S-0002c90200400110 and H-0002c903000e0b72: ibnetdiscover derives ids from GUIDs.
+// The GUID in an id that ibnetdiscover has made (S-0002c90200400110, H-0002c903000e0b72); 0: none.
 std::uint64_t guid_in_id(const std::string& id) {
     constexpr std::size_t kSize = 18;
     const bool made = id.size() == kSize && (id[0] == 'S' || id[0] == 'H') && id[1] == '-';
@@ -118,7 +118,7 @@ class Builder {
     LinkModes modes_;
     // Values for the next node only.
     std::uint64_t system_image_guid_ = 0;
-    std::uint64_t guid_[2] = {0, 0};  // CA, switch; 0: made up
+    std::uint64_t guid_[2] = {0, 0};  // CA, switch; 0: not in the file
     std::uint64_t next_guid_[2] = {kFirstCaGuid, kFirstSwitchGuid};
 };
 

@@ -31,7 +31,7 @@ struct TopologyPort {
 
 struct TopologyNode {
     bool is_switch = false;
-    std::string id;           // between quotation marks, unique in the file
+    std::string id;           // text between quotation marks, unique in the file
     std::string description;  // NodeDescription: the comment behind the id, or the id
     ib::Guid guid{};
     ib::Guid system_image_guid{};
@@ -48,7 +48,8 @@ struct Topology {
     std::vector<TopologyNode> nodes;
 };
 
-// More nodes than a subnet has unicast LIDs, longer lines and larger files are refused.
+// Limits of a file; larger ones are refused. A subnet has no more unicast LIDs than
+// kMaxTopologyNodes.
 inline constexpr std::size_t kMaxTopologyNodes = 0xBFFF;
 inline constexpr std::size_t kMaxTopologyBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxTopologyLine = 4096;
@@ -57,7 +58,7 @@ inline constexpr std::size_t kMaxNodeId = 127;
 // The error is a one-line message, "FILE:LINE: mistake: remedy"; `file` is only a name.
 [[nodiscard]] std::expected<Topology, std::string> parse_topology(std::string_view text,
                                                                   const std::string& file);
-// Reads the file first.
+// Reads a file and parses it.
 [[nodiscard]] std::expected<Topology, std::string> load_topology(const std::string& path);
 
 }  // namespace pib::fabric

@@ -122,7 +122,7 @@ std::uint8_t widths_up_to(std::uint64_t lanes) {
     }
 }
 
-// In the comment of a port line, outside of the neighbour's description.
+// The link modes in the comment of a port line. Ignores the quoted description of the neighbour.
 LinkModes modes_in_comment(std::string_view comment) {
     LinkModes found;
     bool quoted = false;

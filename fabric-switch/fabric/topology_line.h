@@ -39,11 +39,11 @@ struct PortLine {
 };
 
 struct BlankLine {};    // ends a node's record
-struct CommentLine {};  // ends nothing
+struct CommentLine {};  // does not end it
 
 using TopologyLine = std::variant<BlankLine, CommentLine, AssignmentLine, NodeLine, PortLine>;
 
-// Views into `line`, which has no newline. The error has mistake and remedy.
+// The result has views into `line`, which has no newline. The error has mistake and remedy.
 [[nodiscard]] std::expected<TopologyLine, std::string> parse_topology_line(std::string_view line);
 
 // "4xEDR" as link modes: that width and speed, and all below. No value if the text is no mode.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which port of a topology file a device takes that connects.
+// Chooses the port of a topology file for a device that connects.
 #pragma once
 
 #include <expected>

@@ -17,13 +17,13 @@ class Trunks {
   public:
     explicit Trunks(FabricNodes& nodes) : nodes_(nodes) {}
 
-    // A trunk: one end is in this process, the other in another process.
+    // Adds a trunk. One of the ports is in this process, the other in another process.
     void add(const PortId& a, const PortId& b);
     // The trunks to these nodes of other processes. If `nodes` is empty, all trunks that this side
     // does not connect yet. A single switch gets one more trunk, at its highest free port.
     [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> to(
         const std::vector<std::string>& nodes);
-    // A switch connects.
+    // Admits a switch that connects.
     [[nodiscard]] std::expected<Admission::Place, link::Refuse> admit(const link::Hello& hello,
                                                                       const Peer& peer);
 

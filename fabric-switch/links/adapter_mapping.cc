@@ -15,8 +15,9 @@
 namespace pib::fabric {
 namespace {
 
-// A sparse file costs its maker nothing, but each mapped byte takes address space, and without that
-// the switch ends. One adapter may map 8 TiB, all together a quarter of the 128 TiB.
+// A sparse file costs its owner nothing, but its mapping takes address space, without which the
+// switch cannot work. One adapter may map 8 TiB, all adapters together 32 TiB, a quarter of the
+// address space.
 constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{1} << 43;
 constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
 
@@ -54,7 +55,8 @@ class Mappings {
     std::vector<std::span<std::uint8_t>> all_;
 };
 
-// A read behind the end of a file causes SIGBUS, so the size must be checked.
+// Checks that the file has at least, or exactly, `bytes` bytes and cannot shrink: a read behind its
+// end would raise SIGBUS.
 std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
     struct statfs system{};
@@ -92,7 +94,7 @@ std::expected<std::vector<std::span<std::uint8_t>>, std::string> map_blocks(
     return mapped;
 }
 
-// The sum cannot overflow.
+// Whether the blocks together exceed kMaxAdapterBytes. Subtracts, because a sum could overflow.
 bool too_large(std::span<const std::uint64_t> blocks) {
     std::uint64_t left = kMaxAdapterBytes;
     return !std::ranges::all_of(blocks, [&left](std::uint64_t bytes) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Maps the memory that a channel adapter shares by MEMORY (docs/fabric-protocol.md, "Peer copy").
+// Maps the memory that a channel adapter shares by a MEMORY frame (docs/fabric-protocol.md, "Peer
+// copy").
 #pragma once
 
 #include <cstdint>
@@ -13,9 +14,9 @@
 
 namespace pib::fabric {
 
-// `descriptors`: the control memory, then the blocks, whose sizes are in `blocks`. They are checked
-// first, because memory that can shrink, or that has holes that cannot be filled, would kill this
-// process. The result is written to the control memory if that is usable. Errors are one-line
+// `descriptors`: the control memory, then the blocks, whose sizes in bytes are in `blocks`. Checks
+// them first: an access to memory that has shrunk, or to a hole that cannot be filled, would kill
+// this process. Writes the result to the control memory if that is usable. Errors are one-line
 // messages for the user.
 [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks);

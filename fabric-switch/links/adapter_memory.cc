@@ -11,8 +11,8 @@ using link::BlockSegment;
 using link::PullResult;
 
 // Announces to the adapter that the switch reads the segments of an offer. An adapter that revokes
-// the handle waits for the end. Either the switch sees the revocation, or the adapter sees the
-// announcement.
+// the handle waits for the end of the announcement. Either the switch sees the revocation, or the
+// adapter sees the announcement.
 class Reading {
   public:
     Reading(const AdapterMemory& source, std::uint64_t handle) : source_(source), handle_(handle) {
@@ -24,7 +24,7 @@ class Reading {
     Reading& operator=(const Reading&) = delete;
 
     [[nodiscard]] bool holds() const {
-        // Acquire fence: orders earlier reads before this point.
+        // Acquire fence: orders earlier reads of the payload before this check.
         std::atomic_thread_fence(std::memory_order_acquire);
         return source_.holds(handle_);
     }

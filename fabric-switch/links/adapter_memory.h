@@ -16,7 +16,8 @@ namespace pib::fabric {
 
 class AdapterMemory {
   public:
-    // `control` has peer_copy_bytes() of these blocks; `keeper` keeps all of it mapped.
+    // `control` has the size that peer_copy_bytes() returns for these blocks; `keeper` keeps all
+    // the memory mapped.
     AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
                   std::shared_ptr<const void> keeper);
     AdapterMemory(const AdapterMemory&) = delete;

@@ -9,7 +9,7 @@
 namespace pib::fabric {
 namespace {
 
-// Buffered SMPs, as in an endpoint of a connection; VL15 has no credits.
+// Most SMPs in the queue, as in a link endpoint; VL15 has no credits.
 constexpr std::size_t kMaxVl15Queued = 512;
 
 }  // namespace
@@ -55,7 +55,7 @@ void Cable::run(unsigned packets) {
     }
 }
 
-// Every change of an offer takes an active link through Down.
+// Any change of parameters takes an active link through Down.
 void Cable::train() {
     if (std::exchange(up_, false)) {
         a_.drop_queue();
@@ -88,7 +88,7 @@ std::uint32_t Cable::End::credits(unsigned vl) const {
     return cable_.up_ && vl < link::kDataVls ? cable_.receive_blocks_ - used_[vl] : 0;
 }
 
-// Packets go singly here.
+// Gives room for one packet at a time.
 link::BurstRoom Cable::End::begin(const link::BurstRequest& request) {
     if (request.is_offer || !can_send(request.vl, request.longest, request.crc)) {
         return {};

@@ -82,7 +82,7 @@ class Cable final {
     CableScheduler& scheduler_;
     End a_, b_;
     bool scheduled_ = false;
-    bool changed_ = false;  // a LINK frame of a connection: parameters, or a retraining
+    bool changed_ = false;  // set_parameters() or retrain() since train()
     bool up_ = false;
 };
 

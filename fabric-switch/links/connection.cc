@@ -18,14 +18,14 @@
 namespace pib::fabric {
 namespace {
 
-// MEMORY carries its control memory and the blocks.
+// Most descriptors of a MEMORY frame: the control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + link::kMaxMemoryBlocks;
 
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
-// Shared memory: input of one connection before the others have their turn.
+// Shared memory: most input of one connection in a turn.
 constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
-// Bytes copied for it in that turn.
+// Most bytes of a pull that are copied for one connection in a turn.
 constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
 // Time after which TCP reports a dead or stalled peer.
@@ -76,8 +76,8 @@ bool would_block() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-// Adds the message's descriptors to `received`, if MEMORY may come and carries no more. False: they
-// are more, or come at a wrong time; then none of them is kept.
+// Adds the message's descriptors to `received`. False, and none are kept: MEMORY may not come now,
+// or there are more than it carries.
 bool take_descriptors(msghdr& message, bool takes_memory, std::vector<UniqueFd>& received) {
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -161,7 +161,7 @@ bool Connection::finish_connect() {
     return true;
 }
 
-// The certificate then says who the peer is.
+// Continues the TLS handshake. At its end the certificate identifies the peer.
 void Connection::continue_handshake() {
     if (!host_.may_handshake()) {
         return;  // the socket stays ready
@@ -232,7 +232,7 @@ void Connection::write_output() {
     }
 }
 
-// Memory that this peer's frames and packets take is not there: the peer goes, the others stay.
+// There is no memory for this peer's frames and packets: closes this connection, and no other.
 void Connection::out_of_memory() {
     if (fd_) {
         reason_ = "out of memory";
@@ -287,7 +287,7 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
 
 void Connection::read() {
     const unsigned most = tls_ ? kTlsReadsPerTurn : kReadsPerTurn;
-    // The socket is not ready again for bytes that TLS has read from it.
+    // epoll does not report bytes that TLS has already read from the socket.
     for (unsigned i = 0; fd_ && (i < most || (tls_ && tls_->has_input())); ++i) {
         const auto space = link.input_space();
         const auto got = get(space);
@@ -302,7 +302,7 @@ void Connection::read() {
             return;
         }
         if (!tls_ && *got < space.size()) {
-            return;  // all there was
+            return;  // the socket is empty
         }
     }
 }
@@ -345,7 +345,7 @@ void Connection::lost(const link::LinkFailure& failure) {
     if (!outgoing_) {
         link_note(reason_ + ": connection closed");
     }
-    // A REFUSE is a few bytes to an empty socket. If it does not fit, the peer does not read.
+    // Tries once to send a REFUSE. Its few bytes fit unless the peer does not read.
     const auto out = link.output();
     if (secured_ && !out.empty()) {
         [[maybe_unused]] const auto sent = put(out);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One socket with a link on it, whichever side has connected. A peer's fault ends at most its own
-// connection: no call here blocks.
+// A link over one socket, whichever side has connected it. No call here blocks, and a peer's fault
+// ends at most its own connection.
 #pragma once
 
 #include <sys/socket.h>
@@ -33,7 +33,7 @@ class ConnectionHost {
     virtual void make_busy(Connection& connection) = 0;  // its rings may contain frames
     // Whether a TLS handshake may continue in this turn: their cost in a turn is bounded.
     [[nodiscard]] virtual bool may_handshake() = 0;
-    // The handler stays until the end of the turn: events for it may be waiting.
+    // Destroys the connection at the end of the turn, because events for it may be waiting.
     virtual void close(Connection& connection) = 0;
     // `known`: the peer has identified itself. The number of notes is limited, because a peer can
     // cause them.
@@ -64,7 +64,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
     [[nodiscard]] const Peer& peer() const { return peer_; }
-    // The reason of the closure, if the peer caused it; one line.
+    // Why the connection was closed, if the peer caused it; one line.
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
     const std::uint64_t began_ns;
@@ -84,7 +84,8 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     [[nodiscard]] bool finish_connect();
     // Continues the TLS handshake, and begins the link when it ends.
     void continue_handshake();
-    // Output and input as send() and recvmsg(): 0 where that would block.
+    // Write and read the socket, as send() and recvmsg() do. 0: the socket would block; no value:
+    // the connection has ended.
     [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
     [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
     void read();

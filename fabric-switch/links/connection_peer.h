@@ -6,8 +6,8 @@
 
 namespace pib::fabric {
 
-// The user who connected to a Unix socket, or listens at it. TCP identifies nobody: all of its
-// peers have one name.
+// Identifies the user who connected to a Unix socket, or listens at it. TCP identifies nobody, so
+// all TCP peers have one name.
 [[nodiscard]] Peer peer_of_socket(int fd);
 
 }  // namespace pib::fabric

@@ -7,9 +7,9 @@ namespace pib::fabric {
 
 using link::PullResult;
 
-// ---- what was given
+// ---- offers
 
-// The table limits the offers that an adapter gets, because an adapter may never finish them.
+// Takes the adapter's count of finished offers, unless that is impossible.
 void OfferTable::look() {
     const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {

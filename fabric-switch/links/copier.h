@@ -20,13 +20,14 @@ struct CopyCounts {
     std::uint64_t forwarded = 0;   // offers from the adapter that were forwarded unchanged
     std::uint64_t split = 0;       // offers forwarded as packets
     std::uint64_t lost = 0;        // offers that were no longer valid
-    std::uint64_t bytes = 0;       // copied to it
-    std::uint64_t pulls = 0;       // ended well
-    std::uint64_t unfinished = 0;  // gone or cancelled
+    std::uint64_t bytes = 0;       // copied to the adapter
+    std::uint64_t pulls = 0;       // pulls that succeeded
+    std::uint64_t unfinished = 0;  // pulls of revoked offers, or cancelled
     std::uint64_t refused = 0;     // pulls to memory that was not registered
 };
 
-// The offers sent to an adapter, numbered from 1.
+// The offers sent to an adapter, numbered from 1. At most kSize are unfinished, because an adapter
+// may never finish an offer.
 class OfferTable {
   public:
     static constexpr std::uint64_t kSize = 256;
@@ -54,7 +55,7 @@ class Copier {
     Copier(const Copier&) = delete;
     Copier& operator=(const Copier&) = delete;
 
-    // nullptr: given up.
+    // nullptr: after give_up().
     [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
     [[nodiscard]] OfferTable& table() { return table_; }
     // kOfferRoom bytes for offers that are split into packets.
@@ -62,7 +63,7 @@ class Copier {
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
-    // The error is the violation of the protocol.
+    // The error names the peer's violation of the protocol.
     [[nodiscard]] std::expected<void, std::string> start(const link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
     // Copies at most this many bytes; true when the pull is answered.

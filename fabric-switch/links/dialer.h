@@ -20,7 +20,7 @@ class Dialer {
         std::string name;                      // for the log
         std::vector<SocketAddress> addresses;  // not empty; tried in turn
         const TlsCredentials* tls = nullptr;   // nullptr: without TLS
-        std::string host;                      // that the peer's certificate has; empty: any
+        std::string host;                      // in the peer's certificate; empty: any
     };
 
     // The trunk and the credentials outlive the dialer.
@@ -28,7 +28,7 @@ class Dialer {
 
     // When to call on_deadline().
     [[nodiscard]] std::uint64_t due_ns() const { return due_ns_; }
-    // A new connection if an attempt is due, else nullptr. The dialer keeps it.
+    // A new connection if an attempt is due, else nullptr. The dialer keeps its address.
     [[nodiscard]] std::unique_ptr<Connection> on_deadline(ConnectionHost& host,
                                                           std::uint64_t now_ns);
     [[nodiscard]] bool owns(const Connection& connection) const {

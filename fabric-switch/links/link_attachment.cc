@@ -52,7 +52,8 @@ std::uint32_t LinkAttachment::shared_features(const link::Hello& hello) const {
     return common | link::kFeatureSharedMemory;
 }
 
-// A link without a port offers nothing, so that it cannot come up before it is closed.
+// After an objection the link has no port and offers no parameters, so that it cannot come up
+// before it is closed.
 void LinkAttachment::link_welcome(const link::Welcome& welcome) {
     if (const auto objection = owner_.link_peer().objection(welcome.switch_guid)) {
         unwelcome_ = *objection;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The port at this end of a connection: found when HELLO or WELCOME arrives, and then receives the
-// events of the link endpoint. Peer copy begins here with MEMORY.
+// Finds the port at this end of a connection when HELLO or WELCOME arrives, and passes it the
+// events of the link endpoint. Starts peer copy when MEMORY arrives.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +30,7 @@ class LinkOwner {
         const link::Memory& /*memory*/) {
         return std::unexpected("descriptors are missing");
     }
-    // There is an answer for the peer, which may sleep.
+    // Wakes the peer, which may sleep: there is an answer for it.
     virtual void link_wake() {}
     // The other end. It stays the same from the peer's first frame on.
     [[nodiscard]] virtual const Peer& link_peer() const;
@@ -61,7 +61,7 @@ class LinkAttachment final : public link::LinkEvents {
     // nullptr: neither HELLO nor WELCOME has arrived, or the connection has ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
-    // Why the peer's answer does not fit; empty: it does.
+    // Why WELCOME was not acceptable; empty: it was.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }

@@ -21,7 +21,7 @@ void Newcomers::remove(Connection& connection) {
     std::erase(waiting_, &connection);
 }
 
-// The oldest one of the origin that has the most.
+// Chooses the oldest connection of the origin that has the most.
 Connection* Newcomers::one_too_many() {
     if (waiting_.size() < kMost) {
         return nullptr;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Connections that have not identified themselves: a bounded number for a bounded time, and none at
-// the expense of another origin that has fewer.
+// Connections whose peers have not identified themselves yet. Their number and their time are
+// limited. If there are too many, the origin with the most of them loses its oldest one.
 #pragma once
 
 #include <cstddef>

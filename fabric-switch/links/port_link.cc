@@ -12,7 +12,8 @@ link::BurstRoom PortLink::begin(const link::BurstRequest& request) {
     }
     const auto room = endpoint_.begin(request);
     if (room.packets == 0) {
-        // The ring may have been full before this turn, and no sender has found it full since.
+        // The channel wants room: gives notice, so that the owner waits for it
+        // (FrameChannel::room_is_back()).
         notice_.give();
     }
     return room;

@@ -11,8 +11,8 @@
 namespace pib::fabric {
 namespace {
 
-// Large enough that the two ends of a busy link need not wait for each other at every message,
-// small enough to stay in the processors' caches.
+// log2 of a ring's bytes: large enough that the two ends of a busy link need not wait for each
+// other at every message, small enough to stay in the processors' caches.
 constexpr unsigned kLogRing = 19;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One connection to the switch: a link endpoint and, from HELLO (or WELCOME) on, the port it
 // belongs to. It takes and returns bytes; its owner has the socket, or joins two ends in memory in
-// tests. The port has the same link as a PortLink.
+// tests. The port sees the link as a PortLink.
 #pragma once
 
 #include <cstddef>
@@ -39,7 +39,7 @@ class SwitchEndpoint {
         const Copier* copier = attachment_.copier();
         return endpoint_.may_sleep() && !(copier != nullptr && copier->is_copying());
     }
-    // Continues the peer's pull up to this limit.
+    // Copies at most `bytes` bytes of the peer's pull.
     void copy(std::uint64_t bytes);
     // Whether the next input may carry descriptors.
     [[nodiscard]] bool takes_memory() const {
@@ -53,7 +53,7 @@ class SwitchEndpoint {
     [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
 
   private:
-    // The port sends what waits for room or credits.
+    // Lets the port send packets that wait for room or credits.
     void pump();
 
     LinkOwner& owner_;

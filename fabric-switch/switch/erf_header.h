@@ -25,8 +25,8 @@ struct ErfRecord {
     std::uint64_t lost = 0;
 };
 
-// The type of the extension header is one that no program has assigned. Behind it: the port, the
-// LID of its switch, and the credits; kNoCredits for none (docs/pib-switch.md).
+// The extension header: a type that no program has assigned, the port, the LID of its switch, and
+// the credits or kNoCredits (docs/pib-switch.md).
 inline constexpr std::uint8_t kErfArrival = 0x7E;
 inline constexpr std::uint32_t kNoCredits = UINT32_MAX;
 

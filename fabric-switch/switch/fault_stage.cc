@@ -13,7 +13,7 @@ namespace pib::fabric {
 namespace {
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// A delayed packet without followers is released after this time.
+// A packet held back for reordering is released after this time if too few packets pass it.
 constexpr std::uint64_t kMaxHoldBackNs = 20'000'000;
 constexpr std::size_t kMaxHeld = 65'536;
 constexpr std::size_t kCrcBytes = 6;
@@ -93,7 +93,7 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     std::optional<std::uint32_t> damage;
     if (corrupt) {
         ++state.counts.corrupted;
-        // Not the first byte, which has the VL for which both ends count credits.
+        // Spares the first byte: it has the VL, for which both ends count credits.
         const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
         damage = static_cast<std::uint32_t>(8 + where % bits);
     }
@@ -133,8 +133,8 @@ void FaultStage::deliver(Held held) {
     sink_.deliver(packet, held.vl, held.damage);
 }
 
-// One packet has passed: releases the packets that enough others have passed, or that have waited
-// too long.
+// One more packet has passed: releases the held-back packets that enough packets have passed, or
+// that have waited too long.
 void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
     std::vector<Held>& held_back = state_.make().held_back;
     for (std::size_t i = 0; i < held_back.size();) {

@@ -20,8 +20,8 @@ struct FaultSpec {
     double reorder = 0;           // a packet is held back until some later ones have passed it
     double corrupt = 0;           // one bit is flipped after the checksums were computed
     unsigned reorder_depth = 4;   // most packets that pass it, at least one
-    std::uint64_t delay_ns = 0;   // every packet
-    std::uint64_t jitter_ns = 0;  // maximum of a random addition
+    std::uint64_t delay_ns = 0;   // delay of every packet
+    std::uint64_t jitter_ns = 0;  // most random delay added to delay_ns
     std::uint64_t seed = 1;
     bool vl15 = false;                                      // packets on VL15 as well
     std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
@@ -68,7 +68,7 @@ class FaultStage {
     }
 
     void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
-    // Delivers what is due.
+    // Delivers packets whose time has come.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
     void clear();
@@ -79,7 +79,7 @@ class FaultStage {
         std::uint64_t due_ns = 0;
         std::uint64_t serial = 0;  // keeps packets of one due time in order
         unsigned vl = 0;
-        unsigned passes_left = 0;  // reordering: number of packets that still have to pass it
+        unsigned passes_left = 0;  // reordering: packets that still have to pass it
         std::optional<std::uint32_t> damage;
     };
     struct Later {

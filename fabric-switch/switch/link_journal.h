@@ -12,7 +12,7 @@ namespace pib::fabric {
 enum class LinkChange : std::uint8_t {
     kUp,           // left Down
     kDown,         // went to Down
-    kCablePulled,  // by the operator, as the following
+    kCablePulled,  // by the operator, as kCableBack and kRetrained
     kCableBack,
     kRetrained,
     kFaults,  // set or cleared; the detail lists them
@@ -24,7 +24,7 @@ class LinkJournal {
     static constexpr std::size_t kMost = 256;
 
     struct Entry {
-        std::uint64_t time_ns;  // the last repetition
+        std::uint64_t time_ns;  // of the last repetition
         std::uint8_t port;
         LinkChange change;
         std::uint64_t times;  // repetitions of the same change in a row

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Interface of a switch port to its neighbour: a connection to an HCA or to another process, or a
-// port of another switch in this process. The neighbour calls SwitchPort.
+// port of another switch in this process. The neighbour calls the port as a LinkUser.
 #pragma once
 
 #include <cstddef>
@@ -96,7 +96,7 @@ class CableEnd {
     link::Link parameters_{};
 };
 
-// The port at one end of a link, with the neighbour's actions as functions. The owner defines the
+// The port at one end of a link: functions for the neighbour's calls. The owner of the port has the
 // clock.
 class LinkUser {
   public:
@@ -106,7 +106,7 @@ class LinkUser {
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
     // Received packets; returns how many were taken, as LinkEvents::link_burst() does. `offer`: the
-    // location of the payload, if it is not here.
+    // location of a payload that stays in the sender's memory; nullptr: `burst` has the payload.
     [[nodiscard]] virtual std::uint32_t receive(const ib::Burst& burst,
                                                 const OfferRecord* offer) = 0;
     virtual void receive_fault(link::PacketFault fault) = 0;

@@ -73,7 +73,7 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     return forward(port.number(), packets);
 }
 
-// A packet that the switch itself has made was received by no port (IBA 16.1.3.5).
+// Counts no packet that the switch itself has made, because no port has received it (IBA 16.1.3.5).
 Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
     const Outcome outcome = taken_if_unread(packets);
     if (outcome == Outcome::kTaken && ingress != 0) {

@@ -44,7 +44,8 @@ struct Peer {
     [[nodiscard]] std::optional<std::string> objection(ib::Guid switch_guid) const;
 };
 
-// The refusal of a peer that asks for the GUID or port of another one. `what` names that.
+// The refusal of a peer that asks for a GUID or port of another peer. `what` names the GUID or
+// port.
 [[nodiscard]] link::Refuse owned_by_another(const std::string& what, const std::string& owner);
 
 // 0x and 16 digits.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The parts that a switch port shares with others: the switch above the port, and decoded PortInfo.
+// Interface of the switch for its ports, and decoded PortInfo, which the parts of a port share.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class PortHost : public OriginSink {
     // are not visited.
     virtual void port_touched(SwitchPort& port) = 0;
     // Packets that have passed the ingress faults. A single packet has been counted, and is always
-    // taken. False for several: nothing is done, and they are delivered one by one.
+    // taken. False, only for several packets: nothing was done, and the caller delivers them one by
+    // one.
     [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
     // The link itself has moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;

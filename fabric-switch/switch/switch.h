@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One InfiniBand switch (IBA 18.2): its ports, packet relay and port 0, admission of peers to
-// ports, and timers. Pure and single-threaded: packets arrive through SwitchPort, and time is an
-// argument.
+// ports, and timers. Uses no thread, socket or clock: packets arrive through SwitchPort, and time
+// is an argument.
 #pragma once
 
 #include <cstdint>
@@ -41,14 +41,14 @@ class Switch final : public Admission, public TimerClient, private PortHost {
         management_.set_tap(tap);
     }
 
-    // The lowest free port. A peer that was connected before (same port GUID; switches: node GUID
-    // and port) gets its old port again, so the subnet looks the same after a reconnect. GUIDs of a
-    // port are refused to peers other than its owner.
+    // Assigns the lowest free port. A peer that was connected before (same port GUID; switches:
+    // node GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
+    // Refuses a GUID of a port to peers other than the port's owner.
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
-    // Reserves this port, which this side connects, so that admit() does not assign it.
+    // Keeps admit() from assigning this port, because this side connects it.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
@@ -58,8 +58,8 @@ class Switch final : public Admission, public TimerClient, private PortHost {
         return neighbours_[number - 1].owner;
     }
 
-    // Without timers: moves the clock (nanoseconds, never backwards) and does due work. Call
-    // before links report events.
+    // Without a shared timer queue: moves the clock (nanoseconds, never backwards) and does due
+    // work. Call before links report events.
     void advance(std::uint64_t now_ns);
     void on_deadline(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;

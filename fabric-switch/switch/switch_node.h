@@ -42,7 +42,7 @@ struct SwitchConfig {
     }
 };
 
-// A port mask holds port 0 and these.
+// Most external ports: a PortMask has a bit for each of them and for port 0.
 inline constexpr std::uint8_t kMaxPorts = 63;
 
 struct SwitchNode : ib::SmaNode {
@@ -50,7 +50,7 @@ struct SwitchNode : ib::SmaNode {
 
     LinearForwardingTable lft;
     MulticastForwardingTable mft;
-    // SwitchInfo in wire format; the tables have the tops.
+    // SwitchInfo in wire format, except LinearFDBTop and MulticastFDBTop, which the tables have.
     std::array<std::uint8_t, ib::kSmpDataSize> info{};
 
     [[nodiscard]] ib::PortAttrs& port0() { return ports[0]; }

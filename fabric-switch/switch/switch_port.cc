@@ -154,7 +154,7 @@ void SwitchPort::release(const Origin& origin) {
 
 // ---- packets out
 
-// Faults apply to single packets.
+// Faults apply to single packets, so several are refused while there are egress faults.
 bool SwitchPort::send(Transit& packets, unsigned vl) {
     const bool open = cable_.neighbour() != nullptr && limits_.state != ib::PortState::kDown &&
                       (vl == link::kVl15 || limits_.state == ib::PortState::kActive);

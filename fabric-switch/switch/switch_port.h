@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One external port of a switch: link state, received packets, counters, faults (IBA 7.6). Its
-// queues hold the packets to send; the switch forwards.
+// One external port of a switch: link state, received packets, counters, faults (IBA 7.6).
+// SwitchPortQueues has the packets to send; the switch above forwards received packets.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     // --- for the switch
     // Sends packets to this port's neighbour, or queues a single one. VL15 is sent in every state
-    // except Down, data only in Active. MTU and partition have been checked. False for several
-    // packets: nothing is sent, and they are sent one by one.
+    // except Down, data only in Active. MTU and partition have been checked. False, only for
+    // several packets: nothing was sent, and the caller sends them one by one.
     [[nodiscard]] bool send(Transit& packets, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);
@@ -64,7 +64,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
   private:
     void deliver(Transit& packet, unsigned vl,
-                 std::optional<std::uint32_t> damage) override;  // ingress faults' sink
+                 std::optional<std::uint32_t> damage) override;  // sink of the ingress faults
 
     PortHost& host_;
     PacketPool& pool_;

@@ -104,7 +104,7 @@ void SwitchPortQueues::pop(unsigned vl) {
     }
 }
 
-// ---- sending what waits
+// ---- sending of waiting packets
 
 ib::VlMask SwitchPortQueues::sendable() const {
     ib::VlMask ready = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Attributes of a switch's SMA beyond those of every node, and the construction of a switch.
+// Attributes of a switch's SMA beyond those of every node, and the construction of a SwitchNode.
 #include <algorithm>
 
 #include "switch/switch_node.h"
@@ -13,7 +13,7 @@ using ib::SmpRequest;
 using Data = std::span<std::uint8_t, ib::kSmpDataSize>;
 
 constexpr std::uint16_t kPKeys = 32;
-// "Subnet" vendor number of devices that exist only in software: the one QEMU uses for PCI.
+// NodeInfo:VendorID of devices that exist only in software: the number that QEMU uses for PCI.
 constexpr std::uint32_t kVendorId = 0x001234;
 constexpr std::uint16_t kDeviceId = 0x1b0d;
 
@@ -67,7 +67,8 @@ AttributeResult set_lft(SwitchNode& node, const SmpRequest& request, Data data) 
     return answer(node.lft.write_block(request.modifier(), data));
 }
 
-// The attribute modifier: 4 bits position, 19 reserved, 9 block.
+// Bits of the attribute modifier (IBA 14.2.5.12): 4 position, 19 reserved, 9 block. A reserved bit
+// that is set makes the block too large.
 struct MftPart {
     std::uint32_t block;
     unsigned position;

@@ -38,7 +38,7 @@ Done checked(const char* what, int code) {
     return code < 0 ? Done(std::unexpected(gnutls_error(what, code))) : Done();
 }
 
-// Steps up to the first error.
+// Runs the steps in order until one fails.
 template <typename... Step>
 Done in_order(Step... step) {
     Done done;
@@ -99,7 +99,7 @@ Done load_ca(const std::string& directory, Pair& ca) {
 
 // ---- certificates
 
-// Calls of GnuTLS up to the first error.
+// Runs calls of GnuTLS until one fails.
 class Steps {
   public:
     template <typename Call>
@@ -116,7 +116,7 @@ class Steps {
 std::array<unsigned char, kSerialBytes> random_serial() {
     std::array<unsigned char, kSerialBytes> serial{};
     gnutls_rnd(GNUTLS_RND_NONCE, serial.data(), serial.size());
-    serial[0] = (serial[0] & 0x3F) | 0x40;  // positive, without zeros in front
+    serial[0] = (serial[0] & 0x3F) | 0x40;  // positive, without leading zeros
     return serial;
 }
 
@@ -211,7 +211,7 @@ std::expected<Grant, std::string> grant_from(const CertOptions& options) {
     return grant;
 }
 
-// It becomes the name of a directory and of a peer in logs.
+// Whether `name` can name a directory, and a peer in logs.
 bool is_name(const std::string& name) {
     const auto fits = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
@@ -222,7 +222,7 @@ bool is_name(const std::string& name) {
 }
 
 Done make_signed(const CertOptions& options) {
-    const std::string files = options.directory + "/" + options.name;  // its directory
+    const std::string files = options.directory + "/" + options.name;  // a new directory
     const std::string kind = options.command == "switch" ? "/server-" : "/client-";
     const auto grant = grant_from(options);
     if (!grant) {

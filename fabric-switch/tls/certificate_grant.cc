@@ -39,7 +39,7 @@ std::string common_name(gnutls_x509_crt_t certificate) {
     return code == GNUTLS_E_SUCCESS ? std::string(name.data(), size) : "";
 }
 
-// Too long ones are passed over: none of ours is.
+// Skips URIs that are too long: `pib-switch cert` makes none.
 std::vector<std::string> uris_of(gnutls_x509_crt_t certificate) {
     std::vector<std::string> uris;
     for (unsigned i = 0; i < kMaxNames; ++i) {

@@ -16,11 +16,11 @@
 
 namespace pib::fabric {
 
-// An operator writes the text: GUID, FIRST-LAST or "any". The error is one line.
+// Parses a range as an operator writes it: GUID, FIRST-LAST or "any". The error is one line.
 [[nodiscard]] std::expected<GuidRange, std::string> parse_guids(std::string_view text);
 
 [[nodiscard]] std::vector<std::string> to_uris(const Grant& grant);
-// Other URIs are ignored. The error: malformed ones, or no role.
+// Ignores other URIs. The error is one line: a malformed URI, or no role.
 [[nodiscard]] std::expected<Grant, std::string> grant_of(const std::vector<std::string>& uris);
 
 // The peer with this certificate, which has been verified. The error is one line.

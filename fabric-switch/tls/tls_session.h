@@ -44,7 +44,7 @@ class TlsSession {
     // has to write the same bytes again.
     [[nodiscard]] std::optional<std::size_t> read(std::span<std::uint8_t> to);
     [[nodiscard]] std::optional<std::size_t> write(std::span<const std::uint8_t> bytes);
-    // Bytes that were read from the socket wait for read().
+    // Whether bytes that were read from the socket wait for read().
     [[nodiscard]] bool has_input() const {
         return gnutls_record_check_pending(session_.get()) != 0;
     }

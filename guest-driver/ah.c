@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Address handles (IBA vol. 1, 11.2.2). The device has none: an address vector is copied into each
- * datagram's WQE, so nothing here sleeps or fails.
+ * Address handles (IBA vol. 1, 11.2.2). The device has none: the driver copies an address vector
+ * into each datagram's WQE, so nothing here sends a command or sleeps.
  */
 #include "pib_hca.h"
 

@@ -163,7 +163,10 @@ int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_tabl
 	return pib_hca_table_alloc(dev, table, &pages);
 }
 
-/* The tables of the lowest level come first, and the one above, if there is one, is the last. */
+/*
+ * The tables of the lowest level come first, and the table above them, if there is one, is the
+ * last.
+ */
 void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
 			u32 page_count, u32 page_size)
 {
@@ -209,7 +212,7 @@ struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes
 	return ret ? ERR_PTR(ret) : pib_hca_compat_umem_get(&dev->ibdev, addr, bytes, access);
 }
 
-/* Pins what the queue needs of a process's buffer, which begins on a page. */
+/* Pins the first `bytes` bytes of a process's buffer, which begins on a page. */
 int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, u64 addr,
 			   u64 length, u64 bytes)
 {
@@ -231,7 +234,7 @@ int pib_hca_queue_mem_table(struct pib_hca_dev *dev, struct pib_hca_page_table *
 
 	if (!mem->umem)
 		return pib_hca_table_from_buf(dev, table, pages, &mem->buf);
-	/* A queue begins at the start of its first page: pages that allow this have offset 0. */
+	/* A queue begins at the start of a page: offset 0 finds a page size that allows this. */
 	page_size = ib_umem_find_best_pgsz(mem->umem, le64_to_cpu(dev->caps.page_size_cap), 0);
 	if (!page_size)
 		return -EINVAL;

@@ -38,7 +38,7 @@ static int pib_hca_status_to_errno(u8 status)
 
 /* ---------------------------------------------------------------- completions ---------------- */
 
-/* One completion, if the device has written it; cmdq->lock is held. */
+/* Handles one completion, if the device has written it; cmdq->lock is held. */
 static bool pib_hca_cmdq_reap_one(struct pib_hca_dev *dev)
 {
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
@@ -93,7 +93,7 @@ void pib_hca_cmdq_stop(struct pib_hca_dev *dev)
 
 /* ---------------------------------------------------------------- one command ---------------- */
 
-/* Takes a free slot, NULL when the device is dead; the semaphore counts the free ones. */
+/* Takes a free slot; NULL if the device is dead. The semaphore counts the free slots. */
 static struct pib_hca_cmd_slot *pib_hca_take_slot(struct pib_hca_cmdq *cmdq)
 {
 	struct pib_hca_cmd_slot *slot = NULL;
@@ -120,7 +120,7 @@ static void pib_hca_release_slot(struct pib_hca_cmdq *cmdq, struct pib_hca_cmd_s
 	spin_unlock_irq(&cmdq->lock);
 }
 
-/* Doorbells must be rung in order: the device takes the counter only forwards. */
+/* The mutex keeps doorbells in order: the device accepts only a counter that grows. */
 static void pib_hca_cmdq_post(struct pib_hca_dev *dev, const struct pib_hca_cmd *cmd)
 {
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
@@ -177,7 +177,7 @@ static size_t pib_hca_mailbox(const struct pib_hca_cmdq *cmdq, const struct pib_
 	return (slot - cmdq->slots) * 2 * PIB_HCA_CMD_MAX_LENGTH;
 }
 
-/* The device tells the rule that a command breaks; debugfs has its words. */
+/* Logs the number of the rule that a refused command breaks; debugfs has the rule in words. */
 static void pib_hca_log_refusal(struct pib_hca_dev *dev, const struct pib_hca_cmd_slot *slot,
 				u16 opcode)
 {
@@ -329,7 +329,7 @@ static int pib_hca_cmdq_alloc(struct pib_hca_dev *dev)
 	struct pib_hca_cmdq *cmdq = &dev->cmdq;
 	int ret;
 
-	/* A page each, as the rings are page aligned. */
+	/* Each ring has a page of its own: rings are page aligned. */
 	BUILD_BUG_ON(sizeof(struct pib_hca_cmd) * PIB_HCA_CMDQ_DEPTH > PAGE_SIZE);
 	/* Allocate all mailboxes now: destroying an object must not fail for memory. */
 	ret = pib_hca_buf_alloc(dev, &cmdq->mailboxes,

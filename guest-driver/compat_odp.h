@@ -32,7 +32,7 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 	return write ? HMM_PFN_WRITE : 0;
 }
 
-/* Maps the page for DMA, unless it is mapped already; ib_umem_odp_unmap_dma_pages() ends that. */
+/* Maps the page for DMA, unless it is mapped already; ib_umem_odp_unmap_dma_pages() unmaps it. */
 static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
 {
 	struct device *dma_dev = umem->umem.ibdev->dma_device;

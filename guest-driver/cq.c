@@ -65,8 +65,8 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 }
 
 /*
- * The QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for it. A
- * device may name any other QP, which may be going away.
+ * Returns the QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for
+ * that lock. A device may name any other QP, which may be freed meanwhile.
  */
 static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
 {
@@ -100,7 +100,7 @@ static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 	return wr_id;
 }
 
-/* Retires the work request of a CQE; false when the QP has no such queue. */
+/* Retires the work request of a CQE; false when the QP has no such queue, or the SRQ no such id. */
 static bool pib_hca_retire_cqe(struct pib_hca_qp *qp, const struct pib_hca_cqe *cqe, u64 *wr_id)
 {
 	u32 counter = le32_to_cpu(cqe->wqe_counter);
@@ -258,8 +258,9 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		value |= PIB_HCA_DB_CQ_SOLICITED;
 	/*
-	 * The device compares the counter with what it has written: a CQE that it writes before it
-	 * sees the doorbell raises its event then. No event is lost.
+	 * The device compares the counter with the CQEs that it has written. If it has written one
+	 * after the counter before it sees the doorbell, it sends the event at once. No event is
+	 * lost.
 	 */
 	writeq(value, dev->uar0 + PIB_HCA_UAR_CQ_ARM);
 	return 0;
@@ -297,7 +298,7 @@ static void pib_hca_unlock_cqs(struct pib_hca_cq *a, struct pib_hca_cq *b)
 	}
 }
 
-/* Takes the QP's CQEs out of the CQ; the others move up. cq->lock is held. */
+/* Removes the QP's CQEs from the CQ; the other CQEs move up. cq->lock is held. */
 static void pib_hca_clean_cq(struct pib_hca_cq *cq, struct pib_hca_qp *qp)
 {
 	u32 depth = 1U << cq->log_depth;
@@ -475,7 +476,7 @@ err_mem:
 	return ret;
 }
 
-/* Moderation of completion events is all that can be modified. */
+/* Sets the moderation of completion events, the only attribute that can be modified. */
 int pib_hca_modify_cq(struct ib_cq *ibcq, u16 count, u16 period_us)
 {
 	struct pib_hca_moderate_cq in = {

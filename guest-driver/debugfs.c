@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * /sys/kernel/debug/pib_hca/PCI-ADDRESS: the device's view of every object of this driver, and the
- * reasons of what it has refused, queried when a file is read; and injected events, for tests of
- * applications. These files are for people: they change without notice, and no program should parse
- * them.
+ * /sys/kernel/debug/pib_hca/PCI-ADDRESS: files with the device's view of this driver's objects and
+ * with the device's last refusals, both queried at each read; and a file that injects events, for
+ * tests of applications. The files are for people: they change without notice, and no program
+ * should parse them.
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>
@@ -170,8 +170,8 @@ static int eqs_show(struct seq_file *s, void *unused)
 DEFINE_SHOW_ATTRIBUTE(eqs);
 
 /*
- * From the oldest to the newest. A refusal that comes meanwhile moves the others by one, so that
- * one of them appears again.
+ * Shows the refusals from the oldest to the newest. A refusal during the loop moves the others by
+ * one index, so that the loop meets one of them again and skips it.
  */
 static int refusals_show(struct seq_file *s, void *unused)
 {

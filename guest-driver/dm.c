@@ -21,8 +21,8 @@ struct pib_hca_dm {
 /* The pages; freed when the last process has unmapped them. */
 struct pib_hca_dm_entry {
 	struct pib_hca_mmap_entry mmap;
-	size_t bytes;
-	u64 length; /* requested; bytes: size taken from the pool */
+	size_t bytes; /* taken from the pool */
+	u64 length;   /* requested, in bytes */
 };
 
 static struct pib_hca_dm *to_pdm(struct ib_dm *ibdm)
@@ -184,11 +184,12 @@ const struct uapi_definition pib_hca_dm_defs[] = {
 	{}
 };
 
-/* ---------------------------------------------------------------- the device's --------------- */
+/* ---------------------------------------------------------------- the BAR -------------------- */
 
 /*
  * The host uses the device's memory as RAM, through its caches. On arm64 a mapping that bypasses
- * the caches need not see what is in them; on x86 the caches stay coherent with every mapping.
+ * the caches need not see data that is still in them; on x86 the caches stay coherent with every
+ * mapping.
  */
 static u8 __iomem *pib_hca_dm_ioremap(struct pib_hca_dev *dev)
 {

@@ -13,7 +13,10 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 		.element.port_num = port,
 	};
 
-	/* Before this the core's caches are not set up; afterwards the device is not registered. */
+	/*
+	 * Before the flag is set, the core's caches are not set up; after it is cleared, the device
+	 * is not registered.
+	 */
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
 }
@@ -63,7 +66,7 @@ int pib_hca_enable_driver(struct ib_device *ibdev)
 	u32 port;
 
 	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	smp_mb__after_atomic(); /* either the handler sees the bit or the loop its flags */
+	smp_mb__after_atomic(); /* the handler sees the bit, or the loop the handler's flags */
 	for (port = 1; port <= dev->caps.port_count; port++)
 		pib_hca_tell_port(dev, port);
 	return 0;

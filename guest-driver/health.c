@@ -24,7 +24,7 @@ static void pib_hca_reset_now(struct pib_hca_dev *dev)
 				  !(status & PIB_HCA_STATUS_RESETTING) ||
 					  status == PIB_HCA_ALL_ONES,
 				  100, PIB_HCA_RESETTING_US);
-	/* A device that does not take the reset loses the bus. */
+	/* A device that does not end its reset loses bus mastering. */
 	if (status)
 		pci_clear_master(dev->pdev);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device below its commands: BARs, reset and version. The sequence is that of
+ * The lowest layer of the driver: BARs, reset and version. The sequence is that of
  * docs/device-spec.md, "Reset and bring-up".
  */
 #include <linux/delay.h>

@@ -20,7 +20,9 @@ int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, 
 	*shadow = (struct pib_hca_shadow){ .uar = uar };
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_SHADOW_DOORBELLS))
 		return 0;
-	/* Driver and device use the page without syncs, so there is none where DMA needs them. */
+	/*
+	 * Driver and device use the page without syncs, so there is no page where DMA needs syncs.
+	 */
 	if (dev->dma_needs_sync)
 		return 0;
 	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* a page for each context */
@@ -61,10 +63,10 @@ void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shad
 }
 
 /*
- * A kernel with one processor omits the lock prefix of its atomic operations, but the device is
- * another processor: a store here may restore a bit that the device clears. Therefore each store is
- * followed by the summary and, unless the device is awake, by a kick, whatever the bit was before;
- * and the barriers are those for devices.
+ * A uniprocessor kernel omits the lock prefix of its atomic operations, but the device is another
+ * processor: set_bit_le() may restore a bit that the device clears meanwhile. Therefore this
+ * function sets the summary after each such store, requests a kick unless the device is awake,
+ * whatever the bit was before, and uses the barriers for devices.
  */
 static bool pib_hca_shadow_needs_kick(struct pib_hca_shadow_page *map, u32 qpn)
 {
@@ -75,7 +77,7 @@ static bool pib_hca_shadow_needs_kick(struct pib_hca_shadow_page *map, u32 qpn)
 	mb(); /* store the QP's producer before the bit */
 	if (!(READ_ONCE(map->rung[slot / 64]) & bit)) {
 		set_bit_le(slot, map->rung);
-		dma_wmb(); /* the device looks for the bit when it has seen the summary */
+		dma_wmb(); /* the device reads rung[] after it has seen the summary */
 		set_bit_le(slot / 64, &map->summary);
 	} else if (!(READ_ONCE(map->summary) & summary_bit)) {
 		/* The poster that has set the bit may be preempted here: set the summary for it. */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Management datagrams: the device answers for its own SMA and PMA, software for all other agents.
- * The core passes each MAD that arrives, or that is sent to this port itself.
+ * The core calls pib_hca_process_mad() for each MAD that arrives, or that is sent to this port
+ * itself.
  */
 #include <rdma/ib_mad.h>
 #include <rdma/ib_smi.h>
@@ -71,7 +72,7 @@ int pib_hca_process_mad(struct ib_device *ibdev, int flags, u32 port, const stru
 	u32 result;
 	int ret;
 
-	/* The values that the core and the device give back are the same. */
+	/* The result codes of the core and of the device are equal. */
 	BUILD_BUG_ON(PIB_HCA_MAD_RESULT_SUCCESS != IB_MAD_RESULT_SUCCESS ||
 		     PIB_HCA_MAD_RESULT_REPLY != IB_MAD_RESULT_REPLY ||
 		     PIB_HCA_MAD_RESULT_CONSUMED != IB_MAD_RESULT_CONSUMED);

@@ -338,7 +338,7 @@ static int pib_hca_resume(struct device *device)
 
 static DEFINE_SIMPLE_DEV_PM_OPS(pib_hca_pm_ops, pib_hca_suspend, pib_hca_resume);
 
-/* A non-fatal error costs one transaction, which the device reports. */
+/* A non-fatal error affects one transaction, and the device reports that. */
 static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	struct pib_hca_binding *binding = pci_get_drvdata(pdev);

@@ -196,7 +196,7 @@ static struct ib_umem *pib_hca_repin(struct pib_hca_mr *mr, int access)
 {
 	struct ib_umem *umem = mr->umem;
 
-	/* Only the process whose address space it is can pin memory by address. */
+	/* Only the process that owns the address space can pin memory by address. */
 	if (umem->is_dmabuf || umem->owning_mm != current->mm)
 		return ERR_PTR(-EOPNOTSUPP);
 	return pib_hca_umem_get(to_pdev(mr->ibmr.device), umem->address, umem->length, access);
@@ -244,7 +244,7 @@ static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in
 	return 0;
 }
 
-/* NULL: the region itself has changed. After a failure it is unchanged. */
+/* Returns NULL: the region itself has changed. After an error it is unchanged. */
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata)
 {

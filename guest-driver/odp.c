@@ -285,8 +285,8 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	if (ret)
 		return ret;
 	/*
-	 * The device may have reused the key for another region, so remove only this region's
-	 * entry.
+	 * The entry may be that of a region whose key the device has reused: pib_hca_dereg_odp_mr()
+	 * of that region then keeps the new entry.
 	 */
 	ret = xa_err(xa_store(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr,
 			      GFP_KERNEL));

@@ -125,7 +125,7 @@ static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va)
 }
 
 /*
- * Takes the lowest table of `va`, of which all pages go, out of the tree and adds it to `gone`.
+ * Moves the lowest table of `va`, whose pages are all being unmapped, from the tree to `gone`.
  * pib_hca_odp_show() writes nothing without a table, and the device then asks for the page again.
  */
 static void pib_hca_odp_unlink(struct pib_hca_odp *odp, u64 va, struct pib_hca_odp_node **gone)
@@ -209,7 +209,7 @@ void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end)
 		else
 			pib_hca_odp_clear(odp, va, stop);
 	}
-	wmb(); /* store the entries before the load */
+	wmb(); /* store the entries before the load of STATUS */
 	/* When the load returns, no access uses the entries' old values. */
 	pib_hca_read(odp->dev, PIB_HCA_REG_STATUS);
 	for (; gone; gone = next) {

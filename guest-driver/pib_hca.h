@@ -7,7 +7,7 @@
  * Locks, in the order in which they are taken:
  *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
  *   odp->mutex, umem_mutex    see pib_hca_odp.h; sleep
- *   cmdq->slots (semaphore)   as many commands in flight as the ring holds; sleeps
+ *   cmdq->slots_free          a semaphore: as many commands in flight as the ring holds; sleeps
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
  *   qp->sq.lock, qp->rq.lock  posting; never both of them; irqs off
  *   cq->lock                  polling, and the lists of QPs; of two CQs, the lower number first
@@ -168,7 +168,7 @@ void pib_hca_cmdq_stop(struct pib_hca_dev *dev);
  * missing feature, -EINVAL for a refused value, -ENOMEM for a limit, -EBUSY, -EFAULT.
  */
 int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args);
-/* Without input and output structures; *number, unless NULL, is the created object's. */
+/* `in` may be NULL with in_length 0. *number is set to the created object's number. */
 int pib_hca_cmd_create(struct pib_hca_dev *dev, u16 opcode, const void *in, u32 in_length,
 		       u32 *number);
 int pib_hca_cmd_set(struct pib_hca_dev *dev, u16 opcode, u32 object, const void *in,
@@ -226,7 +226,7 @@ struct pib_hca_dev {
 	bool dma_needs_sync;     /* processes' memory cannot be shared with the device */
 	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* port event flags not yet passed to the core */
 	struct delayed_work health;
-	struct mutex node_desc_mutex; /* the device's and the core's node description agree */
+	struct mutex node_desc_mutex; /* keeps the device's and the core's node description equal */
 
 	u32 vector_count;        /* MSI-X vectors in use */
 	u32 eq_count;            /* 1 async, then one per completion vector */
@@ -235,7 +235,7 @@ struct pib_hca_dev {
 	struct pib_hca_cmdq cmdq;
 	struct pib_hca_query_device caps;
 	struct xarray qps;       /* by the device's number */
-	struct xarray cqs;
+	struct xarray cqs;       /* likewise */
 	struct xarray srqs;      /* likewise */
 	struct pib_hca_shadow shadow; /* shadow doorbell page of UAR 0 */
 	struct {
@@ -274,13 +274,13 @@ struct pib_hca_binding {
 	struct delayed_work recovery;
 };
 
-/* main.c; both with the lock of the PCI function's struct device. */
+/* main.c; the caller holds the lock of the PCI function's struct device. */
 void pib_hca_stop(struct pci_dev *pdev);
 int pib_hca_restart(struct pci_dev *pdev);
 
 /* recovery.c */
 void pib_hca_recovery_init(struct pib_hca_binding *binding);
-/* False: the device is not started again. Any context. */
+/* Schedules the recovery; false: the device is starting or stopping. Any context. */
 bool pib_hca_recovery_begin(struct pib_hca_dev *dev);
 void pib_hca_recovery_stop(struct pib_hca_binding *binding);
 
@@ -296,7 +296,7 @@ void pib_hca_health_stop(struct pib_hca_dev *dev);
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
 /* Ends the device's DMA and wakes all waiters; false if that has been done before. Any context. */
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
-/* The same, and informs the log and the consumers. */
+/* As pib_hca_cut_off(); also informs the log (`why`) and the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 
 #define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
@@ -315,11 +315,14 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 
 /* ---------------------------------------------------------------- uverbs data ---------------- */
 
-/* The input may be shorter than *req; if it is longer, the rest must be zero, or -EOPNOTSUPP. */
+/*
+ * Copies the input to *req. A shorter input is extended by zeros; the rest of a longer one must be
+ * zero, else the result is -EOPNOTSUPP.
+ */
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
 /* Copies the part of *resp that fits in user space's buffer, and zeroes the rest of the buffer. */
 int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
-/* For verbs without driver-specific input. NULL is allowed. */
+/* For verbs without driver-specific input: -EOPNOTSUPP if there is any. NULL is allowed. */
 int pib_hca_udata_no_input(struct ib_udata *udata);
 
 /* ---------------------------------------------------------------- verbs ---------------------- */

@@ -45,7 +45,7 @@ int pib_hca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs);
 struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 				struct ib_dm_mr_attr *attr, struct uverbs_attr_bundle *attrs);
 
-/* ---------------------------------------------------------------- paging on demand (odp.c) --- */
+/* ---------------------------------------------------------------- on-demand paging (odp.c) --- */
 
 #ifdef PIB_HCA_HAS_ODP
 int pib_hca_odp_init(struct pib_hca_dev *dev);

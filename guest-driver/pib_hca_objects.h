@@ -49,7 +49,7 @@ struct pib_hca_mr {
 	struct ib_umem *umem;
 	u64 iova;
 	int access; /* as requested: enum ib_access_flags */
-	/* on-demand region, which has no umem */
+	/* On-demand regions, which have no umem: */
 	struct pib_hca_odp *odp;
 	u64 odp_start;  /* address in the process's address space */
 	u64 odp_length;
@@ -63,7 +63,10 @@ struct pib_hca_mw {
 	struct ib_mw ibmw;
 };
 
-/* The owner has one reference, running handlers have others; the last put wakes destroy. */
+/*
+ * The owner has one reference, and running handlers have others. The last put wakes the verb that
+ * destroys the object.
+ */
 struct pib_hca_ref {
 	refcount_t count;
 	struct completion last_put;
@@ -133,7 +136,7 @@ struct pib_hca_srq {
 	spinlock_t lock;
 	u32 head;       /* posted, modulo 2^32 */
 	u64 *wr_ids;    /* by id */
-	u32 *free_ids;  /* the ids of no WQE: the first free_count entries */
+	u32 *free_ids;  /* unused ids: the first free_count entries */
 	u32 free_count;
 };
 

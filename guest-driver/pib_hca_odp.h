@@ -54,8 +54,8 @@ int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /*
- * Clears the entries of [start, end), waits for the device's accesses, and frees tables of which
- * all pages go. umem_mutex is held.
+ * Clears the entries of [start, end), waits for the device's accesses, and frees tables without a
+ * mapped page. umem_mutex is held.
  */
 void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
 

@@ -19,7 +19,7 @@ struct pib_hca_shadow {
 /* Leaves `map` NULL if the device has no such pages. */
 int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, u32 uar);
 void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow);
-/* Rings the doorbell of a kernel QP. Store its sq_producer before. */
+/* Rings the doorbell of a kernel QP, after the caller has stored its sq_producer. */
 void pib_hca_ring_send(struct pib_hca_dev *dev, u32 qpn);
 
 #endif /* PIB_HCA_SHADOW_H */

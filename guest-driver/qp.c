@@ -342,8 +342,8 @@ err_queues:
 /* ---------------------------------------------------------------- destroy -------------------- */
 
 /*
- * Removes a kernel QP's completions from its CQs before another QP can get its number. A QP in
- * Reset still exists, but makes no more completions.
+ * Removes a kernel QP's completions from its CQs before another QP can get its number: resets the
+ * QP first, which then keeps its number but makes no more completions.
  */
 static void pib_hca_silence_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {

@@ -49,7 +49,10 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 	pib_hca_paths_from_attr(in, attr, mask);
 }
 
-/* Reset and Error can always be entered; on a dead device every QP is treated as being in them. */
+/*
+ * Whether a transition may fail on a dead device. One to Reset or Error always succeeds: the QPs of
+ * a dead device are inactive.
+ */
 static bool pib_hca_may_fail(enum ib_qp_state new_state)
 {
 	return new_state != IB_QPS_RESET && new_state != IB_QPS_ERR;
@@ -154,7 +157,7 @@ int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 	memset(init_attr, 0, sizeof(*init_attr));
 	pib_hca_attr_from_query(attr, &out);
 	pib_hca_qp_cap(qp, &attr->cap);
-	/* Other kinds of QPs have an address in each work request. */
+	/* Datagram QPs have an address in each work request instead. */
 	if (!pib_hca_qp_is_datagram(ibqp->qp_type)) {
 		pib_hca_av_to_attr(&out.av, &attr->ah_attr, out.port);
 		pib_hca_av_to_attr(&out.alt_av, &attr->alt_ah_attr, out.alt_port);

@@ -5,9 +5,9 @@
  */
 #include "pib_hca.h"
 
-/* Programs have this time for the fatal event before their contexts end. */
+/* Time for programs to handle the fatal event before their contexts end. */
 #define PIB_HCA_RECOVERY_DELAY HZ
-/* Between two starts of a device that fails again and again. */
+/* Least time between two starts of a device that fails again and again. */
 #define PIB_HCA_RECOVERY_INTERVAL (10 * HZ)
 
 static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long delay)
@@ -15,7 +15,10 @@ static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long
 	queue_delayed_work(system_long_wq, &binding->recovery, delay);
 }
 
-/* A device that does not answer is unplugged, or its configuration is being restored. */
+/*
+ * False: try again later. A device that does not answer is unplugged, or its configuration is being
+ * restored.
+ */
 static bool pib_hca_recover(struct pib_hca_binding *binding)
 {
 	struct pib_hca_dev *dev = binding->dev;
@@ -37,7 +40,10 @@ static void pib_hca_recovery_work(struct work_struct *work)
 	struct device *device = &binding->pdev->dev;
 	bool done = false;
 
-	/* pib_hca_recovery_stop() waits for this work with the lock held. */
+	/*
+	 * Do not wait for the lock: its holder may be in pib_hca_recovery_stop(), which waits for
+	 * this work.
+	 */
 	if (device_trylock(device)) {
 		done = pib_hca_recover(binding);
 		device_unlock(device);

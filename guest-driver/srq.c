@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Shared receive queues (IBA vol. 1, 10.2.9 and 11.2.3). WQEs are taken in order and complete in
- * any order, so each carries the id of the slot with its wr_id. No more WQEs are posted than there
+ * any order, so each WQE carries an id, the index of its wr_id. No more WQEs are posted than there
  * are ids, so the device has always taken the ring's next entry; see docs/device-spec.md, "Shared
  * receive queues".
  */
@@ -49,7 +49,7 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-/* The id is the device's: it may never have been given out, or have been freed already. */
+/* The id comes from the device, which may name one that is not in use. */
 bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id)
 {
 	unsigned long flags;

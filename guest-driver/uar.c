@@ -211,7 +211,7 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 						pib_hca_dm_pgprot(vma->vm_page_prot) :
 						pgprot_noncached(vma->vm_page_prot),
 					rdma_entry);
-	/* Neither executable nor in core dumps: reading doorbells would ring them. */
+	/* Neither executable nor in core dumps: a dump must not read device registers. */
 	if (!ret)
 		pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_MAYEXEC);
 	rdma_user_mmap_entry_put(rdma_entry);

@@ -10,7 +10,7 @@ enum pib_hca_segment {
 	PIB_HCA_SEGMENT_REG,
 };
 
-/* Services that have an operation (IBA vol. 1, table 81). */
+/* Transport services that have an operation (IBA vol. 1, table 81). */
 #define PIB_HCA_ON_RC BIT(0)
 #define PIB_HCA_ON_UC BIT(1)
 #define PIB_HCA_ON_UD BIT(2)
@@ -69,7 +69,7 @@ u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline)
 {
 	u32 size = pib_hca_max_data_offset(type) + max_sge * sizeof(struct pib_hca_sge);
 
-	/* The device counts inline data from the longest header (pib_hca_create_qp.max_inline). */
+	/* max_inline counts from the end of the longest header (pib_hca_create_qp.max_inline). */
 	size = max_t(u32, size, PIB_HCA_UD_DATA_OFFSET + max_inline);
 	/* An atomic has one SGE, but a longer header. */
 	if (type == IB_QPT_RC && max_sge)
@@ -310,12 +310,10 @@ static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 he
 	smp_store_release(&wq->head, head);
 }
 
-/*
- * Work requests posted to a dead device are flushed here; pib_hca_cut_off() flushes earlier ones.
- */
+/* Flushes work requests posted to a dead device; pib_hca_cut_off() flushes earlier ones. */
 static void pib_hca_flush_if_dead(struct pib_hca_dev *dev)
 {
-	smp_mb(); /* head before flag; pib_hca_cut_off(): flag before head */
+	smp_mb(); /* store head, then load the flag; a flush loads head after the flag is set */
 	if (unlikely(pib_hca_is_dead(dev)))
 		schedule_work(&dev->flush_work);
 }

@@ -15,7 +15,7 @@
 #define PIB_MAX_FLOW_LABEL 0xfffff
 
 /*
- * The length of the table is fixed while the device lives, so one query for each port and context
+ * The length of a GID table is fixed while the device lives, so one query for each port and context
  * suffices.
  */
 static unsigned int pib_gid_table_length(struct pib_context *ctx, uint8_t port)

@@ -57,7 +57,10 @@ int pib_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, uint64_t resource_
 	if (domain)
 		atomic_fetch_add(&domain->users, 1);
 	ret = domain && domain->alloc ? pib_ask_allocator(domain, buf, page_size) : pib_map(buf);
-	/* Copy-on-write after a fork would leave the device with the child's page. */
+	/*
+	 * Copy-on-write after a fork could give this process a new page and leave the old one,
+	 * which the device uses, to the child.
+	 */
 	if (!ret)
 		ret = ibv_dontfork_range(buf->addr, buf->length);
 	if (!ret) {

@@ -66,7 +66,7 @@ static uint64_t pib_measure_offset(struct pib_context *ctx)
 
 /*
  * Measures again every second, because the clocks drift apart and the wall clock may be set.
- * Asking for the present second takes no system call.
+ * Reading the present second takes no system call.
  */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp)
 {

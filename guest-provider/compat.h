@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The differences between the releases of rdma-core that the provider compiles in, 44 and newer.
- * CMakeLists.txt asks their headers for each PIB_HAS_*:
+ * CMakeLists.txt looks for each PIB_HAS_* in their headers:
  *
  * PIB_HAS_GET_CONTEXT_FDS: ibv_cmd_get_context() takes descriptors to hand to the kernel.
  * PIB_HAS_CREATE_CQ_PROV_ATTR: ibv_cmd_create_cq_ex() takes a buffer to hand to the kernel.

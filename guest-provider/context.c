@@ -153,7 +153,10 @@ static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 	return 0;
 }
 
-/* The context with what the driver has answered, or with its error. */
+/*
+ * Sets up the context with the driver's answer. After an error, here or in the driver (`ret`),
+ * frees it and returns NULL with errno.
+ */
 static struct verbs_context *pib_finish_context(struct pib_context *ctx, int cmd_fd, int ret,
 						const struct pib_hca_alloc_ucontext_resp *resp)
 {

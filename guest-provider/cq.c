@@ -43,8 +43,8 @@ struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq)
 void pib_cq_publish_consumer(struct pib_cq *cq)
 {
 	/*
-	 * Release, because the udma barriers order stores only: the CQEs' reads have to be over
-	 * before the device may write there again.
+	 * Release, because the udma barriers order stores only: the loads of the CQEs must be
+	 * complete before the device may overwrite them.
 	 */
 	atomic_store_explicit((_Atomic(uint32_t) *)&cq->header->consumer,
 			      htole32(cq->consumer), memory_order_release);
@@ -131,7 +131,7 @@ unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
 	       (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED ? IBV_WC_WITH_INV : 0);
 }
 
-/* An R_Key is a number, immediate data is not; both come out of the same function. */
+/* The same verbs function returns the immediate data, in wire order, and an R_Key, a number. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe)
 {
 	if (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED)
@@ -229,7 +229,7 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 		counter++;
 	udma_from_device_barrier();
 
-	/* From the newest to the oldest, the ones that stay move up over the dropped ones. */
+	/* Moves the CQEs that stay over the dropped ones, from the newest to the oldest. */
 	while (counter != cq->consumer) {
 		cqe = pib_cqe_at(cq, --counter);
 		if (pib_cqe_leaves(cqe, leaver)) {

@@ -13,7 +13,7 @@
 #include "pib.h"
 #include "pib_hca_abi.h"
 
-/* Offsets and lengths are multiples of what one access of the bus carries at least. */
+/* The unit of offsets and lengths, in bytes: the smallest access that the bus carries. */
 #define PIB_DM_UNIT 4
 
 struct pib_dm {

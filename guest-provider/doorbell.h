@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
- * Stores to the UAR page. A doorbell only says which object has new entries; the counters are in
- * the queue's header, so a lost race between two doorbells of one queue loses nothing.
+ * Stores to the UAR page. A QP's doorbell only names the QP: the counters are in the queue's
+ * header, so the order of two doorbells of one QP does not matter.
  */
 #ifndef __PIB_DOORBELL_H__
 #define __PIB_DOORBELL_H__
@@ -41,8 +41,9 @@ static inline bool pib_shadow_has(__le64 *words, uint32_t bit)
 /*
  * Whether the device needs a kick to see the QP's new counter, which has been stored. A poster that
  * has set a bit may be stopped or killed before it continues, so a poster that finds the bit set
- * does the rest for it. On the emulated machine above, an atomic operation on `rung` may restore
- * bits that the device clears meanwhile; the later store to `summary` makes up for that.
+ * does the rest for it. On an emulated machine with one processor (see above), an atomic operation
+ * on `rung` may restore bits that the device clears meanwhile; the later store to `summary` makes
+ * up for that.
  */
 static inline bool pib_shadow_needs_kick(struct pib_hca_shadow_page *shadow, uint32_t qpn)
 {
@@ -51,7 +52,7 @@ static inline bool pib_shadow_needs_kick(struct pib_hca_shadow_page *shadow, uin
 	pib_full_barrier();
 	if (!pib_shadow_has(shadow->rung, slot)) {
 		pib_shadow_set(shadow->rung, slot);
-		/* The device looks for the bit when it has seen the summary. */
+		/* The device reads rung[] after it has seen the summary. */
 		udma_to_device_barrier();
 		pib_shadow_set(&shadow->summary, slot / 64);
 	} else if (!pib_shadow_has(&shadow->summary, slot / 64)) {

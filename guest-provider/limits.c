@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's limits. Sizes of rings and WQEs are computed from them, so none is taken beyond what
- * the interface permits, whatever the device says.
+ * The device's limits. Sizes of rings and WQEs are computed from them, so each is cut to what the
+ * interface permits, whatever the device reports.
  */
 #include <config.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Memory windows (IBA vol. 1, 10.6.7). Work requests bind windows of type 2; for type 1 the verb
- * posts one, and chooses the new R_Key.
+ * Memory windows (IBA vol. 1, 10.6.7). Work requests bind windows of type 2. For type 1 the verb
+ * ibv_bind_mw() posts the work request and chooses the new R_Key.
  */
 #include <config.h>
 

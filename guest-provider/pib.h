@@ -31,8 +31,8 @@ struct pib_srq;
 #define PIB_TABLE_MASK (PIB_TABLE_SIZE - 1)
 
 /*
- * An object and the CQs at which it may complete. Its entry is written with the locks of all of them
- * held, so a poller that holds the lock of one of them may use the object.
+ * An object and the CQs at which it may complete. The entry is written with the locks of all these
+ * CQs held, so a poller that holds the lock of one of them may use the object.
  */
 struct pib_table_entry {
 	_Atomic(void *) object;
@@ -69,7 +69,7 @@ struct pib_context {
 	 */
 	pthread_mutex_t table_mutex;
 	struct pib_table qps;
-	struct pib_table xrc_srqs; /* likewise, of XRC's SRQs; each has one CQ */
+	struct pib_table xrc_srqs; /* XRC SRQs, likewise; each has one CQ */
 };
 
 /* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
@@ -106,8 +106,8 @@ struct pib_buf {
 	size_t length;
 	struct pib_pd *domain;  /* the parent domain whose allocator supplied it, or NULL */
 	uint64_t resource_type; /* PIB_RESOURCE_*, as passed to allocators */
-	bool is_foreign;        /* an allocator's */
-	bool is_kept;           /* by MADV_DONTFORK */
+	bool is_foreign;        /* from an allocator */
+	bool is_kept;           /* a fork does not copy it: MADV_DONTFORK */
 };
 
 enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
@@ -148,7 +148,7 @@ struct pib_srq {
 	uint32_t max_sge;
 	uint32_t srqn;
 	uint8_t log_stride;
-	struct pib_cq *cq; /* XRC: where it completes */
+	struct pib_cq *cq; /* XRC: the CQ of its completions */
 };
 
 struct pib_wq {
@@ -195,7 +195,7 @@ static inline struct pib_pd *to_ppd(struct ibv_pd *ibpd)
 	return container_of(ibpd, struct pib_pd, ibv_pd);
 }
 
-/* NULL when it is a PD, or none. */
+/* NULL if `ibpd` is a PD, or NULL. */
 static inline struct pib_pd *pib_parent_domain(struct ibv_pd *ibpd)
 {
 	return ibpd && to_ppd(ibpd)->contained ? to_ppd(ibpd) : NULL;
@@ -225,7 +225,7 @@ static inline struct pib_qp *to_pqp(struct ibv_qp *ibqp)
 struct verbs_context *pib_alloc_context(struct ibv_device *ibdev, int cmd_fd, void *private_data);
 struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
 
-/* limits.c: keeps the limits that the device has told, as far as the interface permits them. */
+/* limits.c: keeps the limits that the device has reported, as far as the interface permits them. */
 struct pib_hca_alloc_ucontext_resp;
 void pib_keep_limits(struct pib_context *ctx, const struct pib_hca_alloc_ucontext_resp *resp);
 

@@ -12,15 +12,16 @@
 /* The longest header before the data of a send WQE: an atomic's or a datagram's. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
-/* An XRC QP may have no such CQ: NULL. */
+/* An XRC QP may have no CQ for one of its queues: then NULL. */
 static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 {
 	return ibcq ? to_pcq(ibcq) : NULL;
 }
 
 /*
- * The QP's CQs in the order of their addresses, so that two QPs with crossed CQs cannot deadlock; one
- * entry if both queues have the same CQ. Numbers are the device's, and two CQs might have one.
+ * The QP's CQs in the order of their addresses, so that two QPs with crossed CQs cannot deadlock;
+ * one entry if both queues have the same CQ. The order is not that of their numbers, which a faulty
+ * device may give twice.
  */
 static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 {
@@ -86,7 +87,7 @@ static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp)
 	pib_unlock_cqs(qp);
 }
 
-/* A queue of `wr` entries with `wqe_size` bytes each; no entries, no queue. */
+/* Sizes a queue for `wr` entries of `wqe_size` bytes each; with no entries there is no queue. */
 static int pib_size_wq(struct pib_wq *wq, uint32_t wr, uint32_t wqe_size,
 		       uint8_t min_log_stride)
 {
@@ -118,7 +119,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 	if (ret)
 		return ret;
 
-	/* Report the depth after rounding up. */
+	/* Report all the room that the strides have after rounding up. */
 	if (qp->sq.depth) {
 		uint32_t room = (1u << qp->sq.log_stride) - PIB_SEND_WQE_OVERHEAD;
 
@@ -145,7 +146,7 @@ static int pib_alloc_rings(struct pib_context *ctx, struct ibv_pd *pd, struct pi
 	size_t length = rq_offset + ((size_t)qp->rq.depth << qp->rq.log_stride);
 	int ret;
 
-	/* A one-entry send queue ends on a multiple of 64 anyhow: its stride is one. */
+	/* rq_offset is a multiple of 64, because the stride of the send queue is one. */
 	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_QP, &qp->buf, length);
 	if (ret)
 		return ret;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Shared receive queues (IBA vol. 1, 10.2.9). WQEs are taken in order and complete in any order, so
- * each carries an id, the place of its wr_id. As no more are posted than the ring has entries, the
- * next entry is always one that the device has taken. Posting is stores only: no doorbell is needed.
+ * each WQE carries an id, the index of its wr_id. No more WQEs are posted than the ring has
+ * entries, so the next entry is always one that the device has taken. Posting consists of stores to
+ * memory: no doorbell is needed.
  */
 #include <config.h>
 
@@ -59,7 +60,7 @@ int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	return ret;
 }
 
-/* The id is the device's: it may never have been given out, or have been freed already. */
+/* The id comes from the device, which may name one that is not in use. */
 bool pib_srq_retire(struct pib_srq *srq, uint32_t id, uint64_t *wr_id)
 {
 	bool is_one;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * Objects by the device's 24-bit numbers: a two-level table keeps the sparse range small. A page
- * lives as long as the context, because pollers read it without the writers' mutex. CQEs name
- * objects, and a device may name any: an object of other CQs, which their owners may be destroying,
- * is not looked at.
+ * lives as long as the context, because pollers read it without the writers' mutex. A CQE may name
+ * any object, so a lookup returns only objects of the polled CQ; other objects may be freed
+ * meanwhile.
  */
 #include <config.h>
 

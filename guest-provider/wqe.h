@@ -39,12 +39,12 @@ static inline void *pib_wqe_at(const struct pib_wq *wq, uint32_t counter)
 
 static inline bool pib_wq_full(const struct pib_wq *wq, uint32_t head)
 {
-	/* Acquire, against pib_cq_retire(): the slot of wr_ids is free now. */
+	/* Pairs with the release in pib_cq_retire(): the slot of wr_ids is free now. */
 	return head - atomic_load_explicit((atomic_uint *)&wq->tail,
 					   memory_order_acquire) >= wq->depth;
 }
 
-/* 0, or EINVAL when a flag is not offered or does not go with the operation. */
+/* 0, or EINVAL when a flag is unknown or not allowed for the operation. */
 int pib_wqe_put_control(void *wqe, const struct pib_send_op *op, unsigned int send_flags,
 			__be32 imm_data);
 
@@ -69,7 +69,7 @@ static inline void pib_wqe_put_atomic(void *wqe, uint32_t rkey, uint64_t remote_
 	atomic->compare = htole64(compare);
 }
 
-/* The R_Key that a SEND invalidates stands where others have immediate data. */
+/* The R_Key to invalidate is in the field that has the immediate data of other operations. */
 static inline void pib_wqe_put_invalidate(void *wqe, uint32_t rkey)
 {
 	((struct pib_hca_wqe_control *)wqe)->imm_data = (__force __be32)htole32(rkey);
@@ -92,7 +92,7 @@ static inline void pib_wqe_put_flush(void *wqe, uint32_t rkey, uint64_t remote_a
 	memset(flush, 0, sizeof(*flush));
 	flush->remote_addr = htole64(remote_addr);
 	flush->rkey = htole32(rkey);
-	/* A region's FLUSH is not about bytes (IBA annex A19). */
+	/* A FLUSH of a whole region has no length (IBA annex A19). */
 	flush->length = htole32(level == PIB_HCA_FLUSH_REGION ? 0 : length);
 	flush->placement = placement;
 	flush->level = level;
@@ -145,7 +145,7 @@ static inline void pib_put_sges(struct pib_hca_sge *to, const struct ibv_sge *fr
 		pib_put_sge(&to[i], from[i].addr, from[i].length, from[i].lkey);
 }
 
-/* A receive WQE; its SGEs fit. `id` is 0 unless it is an SRQ's. */
+/* Writes a receive WQE, whose SGEs fit. `id` is 0 unless it belongs to an SRQ. */
 static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uint32_t id)
 {
 	struct pib_hca_recv_wqe *recv = wqe;

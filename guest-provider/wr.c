@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Posting work requests (IBA vol. 1, 11.4.1). WQEs are written into the ring, the producer
- * counter in the queue's header makes them the device's, and a doorbell wakes it.
+ * Posting work requests (IBA vol. 1, 11.4.1). WQEs are written into the ring, the producer counter
+ * in the queue's header gives them to the device, and a doorbell wakes it.
  */
 #include <config.h>
 
@@ -35,8 +35,8 @@ void pib_sq_publish(struct pib_qp *qp, uint32_t head)
 	}
 	pthread_spin_unlock(&qp->sq.lock);
 	/*
-	 * The device may execute WQEs inside this store: let other posters go on. It
-	 * reads the counter afresh, so the order of two doorbells does not matter.
+	 * The device may execute WQEs inside this store, so the lock is released first. The device
+	 * reads the counter itself, so the order of two doorbells does not matter.
 	 */
 	if (ring) {
 		udma_to_device_barrier();
@@ -175,9 +175,9 @@ static void pib_rq_publish(struct pib_qp *qp, uint32_t head)
 	qp->rq.head = head;
 	pib_set_producer(&qp->header->rq_producer, head);
 	/*
-	 * The device sets RECV_NOTIFY and then reads the producer; here the producer is stored
-	 * and then the flag is read. A full fence between the two, which no udma barrier is,
-	 * makes sure that at least one side sees the other.
+	 * The device sets RECV_NOTIFY and then reads the producer; here the producer is stored and
+	 * then the flag is read. A full fence between the two, which no udma barrier is, makes sure
+	 * that at least one side sees the other's store.
 	 */
 	pib_full_barrier();
 	flags = atomic_load_explicit((_Atomic(uint32_t) *)&qp->header->flags,

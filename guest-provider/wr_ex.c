@@ -187,7 +187,7 @@ static void pib_wr_atomic_write(struct ibv_qp_ex *qp_ex, uint32_t rkey,
 	pib_wqe_put_rdma(wqe, rkey, remote_addr);
 	memcpy(wqe + qp->ex_data_offset, atomic_wr, sizeof(uint64_t));
 	pib_wqe_set_inline(wqe, sizeof(uint64_t));
-	/* The WQE has its data. */
+	/* The WQE has its data already: refuse more. */
 	qp->ex_data_offset = 0;
 	qp->ex_inline_allowed = false;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
 /*
  * The command queue of the pib-hca device: entries, statuses and opcodes, and the structures of
- * commands about device and ports. A part of pib_hca_hw.h, which says more and has the structures
- * of commands about objects.
+ * commands about device and ports. A part of pib_hca_hw.h, which has the conventions and the
+ * structures of commands about objects.
  */
 #ifndef PIB_HCA_CMD_H
 #define PIB_HCA_CMD_H
@@ -31,7 +31,7 @@ struct pib_hca_cmd {
 PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
 
 struct pib_hca_cmd_cpl {
-	__le32 result;     /* number of the created object, or per command; refused: the rule */
+	__le32 result;     /* created object's number, or defined per opcode; refused: the rule */
 	__le32 out_length; /* bytes of the output structure; written up to out_length */
 	__le16 id;
 	__u8 status; /* PIB_HCA_CMD_STATUS_* */
@@ -265,7 +265,7 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_PACKETS,
 	PIB_HCA_COUNTER_TX_BYTES,
 	PIB_HCA_COUNTER_RX_BYTES,
-	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun, as responder */
+	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun at the responder */
 	PIB_HCA_COUNTER_RX_READ_REQUESTS,
 	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
 	/* not counted per port: 0 in queries of a port */
@@ -296,7 +296,7 @@ struct pib_hca_query_cq {
 	__le32 consumer; /* value last read from the header, which may be newer */
 	__le32 eqn;
 	__le32 uar;
-	__le32 users; /* ends of QPs */
+	__le32 users; /* send and receive queues of QPs */
 	__u8 log_depth;
 	__u8 armed; /* PIB_HCA_CQ_ARMED_* */
 	__u8 error; /* overrun, or its memory is gone */
@@ -308,12 +308,12 @@ struct pib_hca_query_cq {
 PIB_HCA_ASSERT_SIZE(pib_hca_query_cq, 32);
 
 /*
- * MODERATE_CQ: an event may wait for this many completions, and for this time; both 0: it does not
- * wait.
+ * MODERATE_CQ: the device delays an event until this many completions are written or this time is
+ * over; both 0: no delay.
  */
 struct pib_hca_moderate_cq {
-	__le16 count;  /* completions; 0: any number */
-	__le16 period; /* microseconds; 0: any time */
+	__le16 count;  /* completions; 0: no such limit */
+	__le16 period; /* microseconds; 0: no such limit */
 	__u8 reserved[4];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_moderate_cq, 8);
@@ -324,7 +324,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_moderate_cq, 8);
 struct pib_hca_query_key {
 	__le32 key; /* the present one, key byte included */
 	__le32 pd;
-	__le64 addr; /* iova of a region; of a window where it is bound in its region */
+	__le64 addr; /* iova of a region; start of a bound window */
 	__le64 length;
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__u8 kind;     /* PIB_HCA_KEY_* */
@@ -341,7 +341,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_key, 40);
 
 struct pib_hca_query_qp_progress {
 	__le32 sq_producer;
-	__le32 sq_consumer; /* copied by the device; in_window of them have not completed */
+	__le32 sq_consumer; /* WQEs copied by the device; in_window of them have not completed */
 	__le32 rq_producer;
 	__le32 rq_consumer;
 	__le32 una;      /* oldest PSN that is not acknowledged */
@@ -376,8 +376,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
 struct pib_hca_refusal {
 	__le64 number; /* counts from power-on, from 1; 0: the device has kept no such refusal */
 	__le64 time;   /* device clock */
-	__le64 value;  /* the field's; 0 if the rule is about none */
-	__le64 limit;  /* most or least of the value, its bits, or more about the refusal */
+	__le64 value;  /* the field's; 0 if the rule is about no field */
+	__le64 limit;  /* most or least value, the permitted bits, or the last value in `text` */
 	__le32 rule;
 	__le32 object; /* the command's; ACCESS: offset in the BAR; MISUSE: number; WQE: QPN */
 	__le16 opcode; /* COMMAND: PIB_HCA_CMD_* */
@@ -390,7 +390,7 @@ struct pib_hca_refusal {
 	__u8 reserved[2];
 	__le32 counter; /* WQE: its counter in its queue */
 	__u8 reserved2[8];
-	__u8 text[256]; /* all of this in words, ASCII, ends with a zero byte */
+	__u8 text[256]; /* the refusal in words, ASCII, ends with a zero byte */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
 #define PIB_HCA_RULE_SECTION_SHIFT 16
@@ -398,8 +398,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
 #define PIB_HCA_REFUSALS_KEPT 64 /* the last ones */
 #define PIB_HCA_REFUSAL_COMMAND 1
 #define PIB_HCA_REFUSAL_ACCESS 2 /* a store or load, which the device has ignored */
-#define PIB_HCA_REFUSAL_MISUSE 3 /* a strict device has named it */
-#define PIB_HCA_REFUSAL_SEND_WQE 4 /* it completes with an error */
+#define PIB_HCA_REFUSAL_MISUSE 3 /* a rule that only a strict device names */
+#define PIB_HCA_REFUSAL_SEND_WQE 4 /* the WQE completes with an error */
 #define PIB_HCA_REFUSAL_RECV_WQE 5
 #define PIB_HCA_REFUSAL_IN_NONE 0
 #define PIB_HCA_REFUSAL_IN_ENTRY 1 /* pib_hca_cmd */
@@ -423,7 +423,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_shadow_page, 576);
 #define PIB_HCA_SHADOW_AWAKE (1ull << 0) /* the device reads the page again: no kick needed */
 
 struct pib_hca_set_shadow_page {
-	__le64 addr; /* bus address of a page of 4 KiB, zeros; 0: remove the page */
+	__le64 addr; /* bus address of a zeroed page of 4 KiB; 0: remove the page */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_set_shadow_page, 8);
 

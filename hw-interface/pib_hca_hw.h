@@ -206,7 +206,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_cq, 32);
 #define PIB_HCA_MAX_CQ_LOG_DEPTH 22
 
 struct pib_hca_resize_cq {
-	struct pib_hca_pages pages; /* the new buffer, zeros */
+	struct pib_hca_pages pages; /* the new buffer, zeroed */
 	__u8 log_depth;
 	__u8 reserved[15];
 };
@@ -334,7 +334,7 @@ enum pib_hca_qp_type {
 #define PIB_HCA_FIRST_QPN 0x40
 
 struct pib_hca_create_qp {
-	struct pib_hca_pages pages; /* header, then the two queues at their offsets */
+	struct pib_hca_pages pages; /* header, then the send and receive queue at their offsets */
 	__le32 pd;
 	__le32 send_cq;
 	__le32 recv_cq;
@@ -527,7 +527,7 @@ struct pib_hca_wqe_atomic {
 	__le32 reserved;
 	__le64 swap_or_add;
 	__le64 compare;
-	/* 0 but for masked atomics; of a masked FETCH_ADD only compare_mask is looked at. */
+	/* 0 except in masked atomics; a masked FETCH_ADD uses only compare_mask. */
 	__le64 swap_mask;
 	__le64 compare_mask;
 };
@@ -562,7 +562,7 @@ struct pib_hca_wqe_bind {
 	__le32 lkey;   /* the region's */
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__le32 reserved;
-	__le64 addr;   /* address of its first byte, in the region's address space */
+	__le64 addr;   /* the window's first byte, in the region's address space */
 	__le64 length; /* bytes; 0 unbinds a window of type 1, and the other fields are ignored */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_wqe_bind, 32);

@@ -57,7 +57,7 @@
 #define PIB_HCA_STATUS_ENABLED (1u << 0) /* the command queue runs */
 #define PIB_HCA_STATUS_FATAL (1u << 1)   /* the device has stopped; only a reset helps */
 #define PIB_HCA_STATUS_BAD_ENABLE (1u << 2) /* the last ENABLE was refused: bad ring address or size */
-#define PIB_HCA_STATUS_RESETTING (1u << 3)  /* a reset goes on: memory is not software's again yet */
+#define PIB_HCA_STATUS_RESETTING (1u << 3)  /* a reset goes on: memory may still be written */
 
 #define PIB_HCA_FATAL_NONE 0
 #define PIB_HCA_FATAL_CMDQ_DMA 1      /* command or completion ring not readable or writable memory */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * usage: rdma_write NAME server     waits for one client at the address of NAME, and checks what that writes
+ * usage: rdma_write NAME server     waits for one client at the address of NAME, and checks what it writes
  *        rdma_write NAME client     writes pages into the server's memory by RDMA WRITE
  *
- * The server tells its buffer in the private data of the connection. The last WRITE bears an immediate value, the number
- * of pages, which tells the server that all of them are there.
+ * The server sends the address and key of its buffer in the private data of the connection. The last WRITE has the
+ * number of pages as immediate data, which tells the server that all pages are there.
  */
 #include <arpa/inet.h>
 #include <rdma/rdma_cma.h>
@@ -20,7 +20,7 @@ enum { PAGE = 4096, PAGES = 64, ATTEMPTS = 100 };
 static const char *const PORT = "7471";
 
 struct buffer {
-	uint64_t address;       /* in network byte order, as the key */
+	uint64_t address;       /* all fields in network byte order */
 	uint32_t key;
 	uint32_t size;
 };
@@ -49,7 +49,7 @@ static struct ibv_qp_init_attr queues(void)
 	return attr;
 }
 
-/* The endpoint of one side. It is the client's until it is connected, the server's listens. */
+/* An endpoint: the client's, not yet connected; with RAI_PASSIVE the server's, for rdma_listen(). */
 static struct rdma_cm_id *endpoint(const char *name, int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *info;

@@ -1,11 +1,11 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A peer of step 7, in a program of verbs.
+"""The peer of step 7: a program of verbs.
 
 usage: python3 peer.py DEVICE LID QPN PSN R_KEY ADDRESS
 
 The numbers are those of the driver's file `address`. The program prints its own, for the driver's file `peer`. After a
-line of input it prints the text that the driver has written to its memory, and writes an answer to the driver's.
+line of input it prints the text that the driver has written to its memory, and writes an answer to the driver's memory.
 """
 import sys
 

@@ -3,7 +3,7 @@
 # usage: bind.sh         gives the HCAs of this machine to vfio-pci, so that a process may drive them
 #        bind.sh undo    takes them back
 #
-# A kernel that has no IOMMU for an HCA does so only in its no-IOMMU mode: the process then reaches all memory.
+# Without an IOMMU for an HCA, vfio-pci needs the kernel's no-IOMMU mode, in which the process can reach all memory.
 set -eu
 unsafe=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
 

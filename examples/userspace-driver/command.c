@@ -59,7 +59,7 @@ static void write_entry(struct command_queue *queue, const struct pib_hca_cmd *e
 	queue->count++;
 }
 
-/* The completion of the last command, when the device has written it. */
+/* Waits for the completion of the last command, and returns it. */
 static const struct pib_hca_cmd_cpl *wait_completion(struct hca *hca)
 {
 	struct command_queue *queue = &hca->commands;

@@ -8,8 +8,8 @@
 void event_open(struct hca *hca);
 
 /*
- * Waits for an interrupt, at most so long, and takes all new events. An event says where to look, so its caller looks
- * there. An error of a queue or of the device ends the program.
+ * Waits for an interrupt, at most so many milliseconds, and takes all new events. The caller then looks at the queue or
+ * port that it waits for. An error of a queue or of the device ends the program.
  */
 void event_wait(struct hca *hca, int milliseconds);
 

@@ -11,13 +11,13 @@
 int exchange_accept(void);
 
 /*
- * With ibv_rc_pingpong and ibv_ud_pingpong: fixed texts of LID, QPN, PSN and GID, and a "done". The client speaks
- * first. It sends messages as soon as it has been answered, so receives are posted before that.
+ * For ibv_rc_pingpong and ibv_ud_pingpong: texts of fixed length with LID, QPN, PSN and GID, and then "done". The
+ * client speaks first. It sends messages as soon as it has the answer, so post receives before exchange_answer().
  */
 void exchange_hear(int connection, struct peer *peer);
 void exchange_answer(int connection, const struct peer *own);
 
-/* A line, as printf() and scanf() have it. */
+/* Sends a line, formatted as by printf(); receives a line. */
 void exchange_say(FILE *connection, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void exchange_read(FILE *connection, char *line, size_t room);
 

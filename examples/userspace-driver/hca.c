@@ -17,7 +17,7 @@
 /* Registers of the device that accesses this process's memory; NULL: there is none. */
 static volatile uint8_t *working;
 
-/* Returns when the device accesses no memory any more. */
+/* Resets the device and returns its STATUS: 0 if the device accesses no memory any more. */
 static uint32_t reset(volatile uint8_t *registers)
 {
 	time_t deadline = deadline_in(RESET_LIMIT_S);
@@ -30,8 +30,8 @@ static uint32_t reset(volatile uint8_t *registers)
 }
 
 /*
- * The kernel takes the memory of a process away before it closes the function, so the process itself ends the
- * device's accesses.
+ * The kernel frees a process's memory before it closes the function, so the process itself must end the device's
+ * accesses.
  */
 static void reset_at_exit(void)
 {

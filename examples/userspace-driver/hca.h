@@ -31,11 +31,14 @@ struct hca {
 	uint32_t pd;
 };
 
-/* The device has an event queue and a protection domain afterwards. It is reset before the program ends. */
+/*
+ * Resets the device, and creates an event queue and a protection domain. The device is reset again before the program
+ * ends.
+ */
 void hca_open(struct hca *hca, const struct function *function);
 void hca_close(struct hca *hca);
 
-/* Whether the device has written an entry: counter and log_depth name the pass that software is in (manual, 1). */
+/* Whether the device has written an entry. counter and log_depth give software's pass over the ring (manual, 1). */
 static inline bool hca_is_new(uint8_t owner, uint32_t counter, unsigned int log_depth)
 {
 	return (owner & PIB_HCA_OWNER_BIT) == (((counter >> log_depth) & 1) ^ 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Loads and stores of registers, and barriers (manual, 3 and 8). Registers take accesses of 4 bytes, doorbells with a
- * counter one store of 8 bytes, so this needs a processor of 64 bits.
+ * Loads and stores of registers, and barriers (manual, 3 and 8). Registers take accesses of 4 bytes, and doorbells with
+ * a counter one store of 8 bytes, so this driver needs a 64-bit processor.
  */
 #ifndef IO_H
 #define IO_H
@@ -28,7 +28,7 @@ static inline void store64(volatile uint8_t *base, size_t offset, uint64_t value
 	*(volatile uint64_t *)(base + offset) = htole64(value);
 }
 
-/* The device sees stores before the barrier no later than those behind it. */
+/* The device sees stores before the barrier no later than stores after it. */
 static inline void store_barrier(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A driver in user space for one HCA. The kernel has no part in it but VFIO, which gives a process the function's BARs,
- * its interrupt, and memory for its DMA.
+ * A driver in user space for one HCA. Of the kernel it uses only VFIO, which gives a process the function's BARs, its
+ * interrupt, and memory for its DMA.
  */
 #include "command.h"
 #include "fail.h"

@@ -5,7 +5,7 @@
 
 #include "hca.h"
 
-/* A region of a block; its addresses are those of this process. key: its L_Key and R_Key. */
+/* A region of a block. Its addresses are this process's addresses. key: its L_Key and R_Key. */
 struct region {
 	struct dma_block block;
 	uint32_t key;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Bytes that differ from message to message, and from page to page. peer.py has the same. */
+/* Bytes that differ from message to message, and from page to page. peer.py makes the same bytes. */
 #ifndef PATTERN_H
 #define PATTERN_H
 

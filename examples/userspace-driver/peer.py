@@ -4,8 +4,8 @@
 
 usage: python3 peer.py DEVICE HOST
 
-Both ends tell LID, QPN and first PSN in a line of hexadecimal numbers. The first half of the memory is written by the
-other end, which then asks for it; the second half is read.
+Each end sends LID, QPN and first PSN in a line of hexadecimal numbers. The other end writes the first half of the
+memory, reads the second half, and then asks whether the first half is right.
 """
 import socket
 import sys

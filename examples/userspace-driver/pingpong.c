@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * The server of libibverbs' ping-pong programs. Their client sends first. From then on it sends what it has received,
- * because it has one buffer for both: so each message but the first has to be what this side has sent.
+ * The server of libibverbs' ping-pong programs. Their client sends first. It has one buffer for both directions, so
+ * from then on it sends the bytes that it has received: each message except the first must be one that this side has
+ * sent.
  */
 #include "scenes.h"
 
@@ -25,9 +26,9 @@ struct game {
 	struct qp qp;
 	struct peer peer;
 	struct region out;
-	struct region in;		/* SLOTS buffers of so many bytes */
+	struct region in;		/* SLOTS buffers, each for a message */
 	uint32_t bytes;			/* in a message */
-	uint32_t headroom;		/* before the payload of a received one */
+	uint32_t headroom;		/* before the payload of a received message */
 	uint32_t received;
 	uint32_t answered;
 	uint32_t sent;			/* answers that have completed */
@@ -111,7 +112,10 @@ static void play(struct game *game, const struct options *options, int connectio
 	printf("%u messages of %u bytes, and all came back as they were sent\n", game->sent, game->bytes);
 }
 
-/* The end of the device's work resets the link, and what is still in the fabric is lost. */
+/*
+ * Waits for the end of input. At its end the program resets the device and so its link, which would lose packets that
+ * are still in the fabric.
+ */
 static void wait_for_the_end(void)
 {
 	printf("end of input ends the program\n");

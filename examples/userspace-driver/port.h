@@ -9,7 +9,7 @@
 
 void port_query(struct hca *hca, struct pib_hca_query_port *port);
 
-/* Waits until the subnet manager has made the port Active; its LID. */
+/* Waits until the subnet manager has made the port Active, and returns its LID. */
 uint16_t port_wait_active(struct hca *hca);
 
 #endif

@@ -18,7 +18,7 @@
 #define RECEIVE_OFFSET (SEND_OFFSET + DEPTH * SEND_STRIDE)
 
 #define MTU_1024 3
-#define TIMEOUT 18			/* 4.096 us * 2^18 = 1 s, and what the device adds */
+#define TIMEOUT 18			/* 4.096 us * 2^18 = 1 s; the device may wait longer */
 #define RETRIES 7
 
 /* Send WQEs, by type of QP and operation (manual, 12.1). */
@@ -220,7 +220,7 @@ void qp_post_datagram(struct hca *hca, struct qp *qp, struct piece piece, const 
 	post(hca, qp, &wqe, sizeof(wqe));
 }
 
-/* A CQE also completes the WQEs before it in its queue. */
+/* A CQE also completes the earlier WQEs of its queue. */
 void qp_completed(struct qp *qp, const struct pib_hca_cqe *cqe)
 {
 	uint32_t done = le32toh(cqe->wqe_counter) + 1;

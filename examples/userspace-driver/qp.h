@@ -11,7 +11,7 @@ struct qp {
 	uint8_t *send_queue;
 	uint8_t *receive_queue;
 	uint32_t number;
-	uint32_t sends;			/* posted; sends_done: completed */
+	uint32_t sends;			/* posted; sends_done of them have completed */
 	uint32_t sends_done;
 	uint32_t receives;
 	uint32_t receives_done;
@@ -33,7 +33,7 @@ struct piece {
 
 void qp_create(struct hca *hca, struct qp *qp, enum pib_hca_qp_type type, const struct cq *cq);
 
-/* Takes the QP from Reset to RTS. psn: of its first request. */
+/* Takes the QP from Reset to RTS. psn: PSN of its first request. */
 void qp_connect_rc(struct hca *hca, const struct qp *qp, const struct peer *peer, uint32_t psn);
 void qp_start_ud(struct hca *hca, const struct qp *qp, uint32_t qkey, uint32_t psn);
 
@@ -45,7 +45,7 @@ void qp_post_datagram(struct hca *hca, struct qp *qp, struct piece piece, const 
 void qp_post_rdma(struct hca *hca, struct qp *qp, enum pib_hca_wqe_opcode opcode, struct piece piece, uint64_t address,
 		  uint32_t rkey);
 
-/* Takes note of a completion, which makes room in its queue. */
+/* Counts a completed WQE, which makes room in its queue. */
 void qp_completed(struct qp *qp, const struct pib_hca_cqe *cqe);
 
 void qp_destroy(struct hca *hca, const struct qp *qp);

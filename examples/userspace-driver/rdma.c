@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * RDMA WRITE and READ. peer.py says where its memory is; its first half is written, its second half is read. The peer's
- * processor has no part in that, so it is asked for the written half afterwards.
+ * RDMA WRITE and READ. peer.py says where its memory is: this side writes the first half and reads the second half. The
+ * peer's processor takes no part in either, so this side then asks the peer to check the written half.
  */
 #include "scenes.h"
 

@@ -18,13 +18,13 @@ struct vfio {
 	volatile uint8_t *uar;		/* page 0 of BAR2: UAR 0 */
 };
 
-/* The function has memory access, bus mastering and MSI-X afterwards. */
+/* Opens the function, and enables memory access, bus mastering and MSI-X. */
 void vfio_open(struct vfio *vfio, const struct function *function);
 
-/* Gives the device memory of this process, which it then sees at a bus address. Not without an IOMMU. */
+/* Maps memory of this process for the device at a bus address. Only with an IOMMU. */
 void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus);
 
-/* Waits for an interrupt, at most so long. */
+/* Waits for an interrupt, at most so many milliseconds. */
 void vfio_wait(const struct vfio *vfio, int milliseconds);
 
 void vfio_close(struct vfio *vfio);

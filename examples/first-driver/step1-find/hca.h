@@ -15,15 +15,17 @@ struct hca {
 	void __iomem *uar;
 };
 
-/* The device is reset afterwards, and may reach memory. */
+/* Resets the device and gives it bus mastering. */
 int hca_open(struct hca *hca, struct pci_dev *pdev);
 
-/* The device reaches no memory any more, so that its driver may free it. */
+/* Ends the device's accesses to memory, so that its driver may free the memory. */
 void hca_stop(struct hca *hca);
 
 void hca_close(struct hca *hca);
 
-/* Whether the device has written an entry; counter tells the pass of software (manual, 1). */
+/*
+ * Whether the device has written an entry; counter gives software's pass over the ring (manual, 1).
+ */
 static inline bool hca_is_new(u8 owner, u32 counter, unsigned int log_depth)
 {
 	return (owner & PIB_HCA_OWNER_BIT) == (((counter >> log_depth) & 1) ^ 1);

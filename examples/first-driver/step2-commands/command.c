@@ -98,7 +98,7 @@ static int wait_for(struct command_queue *queue, struct pib_hca_cmd_cpl *complet
 
 	ret = read_poll_timeout(READ_ONCE, owner, hca_is_new(owner, queue->count, LOG_DEPTH),
 				POLL_US, LIMIT_US, false, completion->owner);
-	dma_rmb(); /* the rest of the entry after its owner bit */
+	dma_rmb(); /* load the rest of the entry after its owner bit */
 	return ret;
 }
 

@@ -7,7 +7,7 @@
 
 #include "hca.h"
 
-/* count: commands since ENABLE. broken: one has not completed, so bus mastering is off. */
+/* count: commands since ENABLE. broken: a command has not completed, so bus mastering is off. */
 struct command_queue {
 	struct hca *hca;
 	struct mutex lock; /* one command at a time */
@@ -29,13 +29,13 @@ struct command {
 
 int command_open(struct command_queue *queue, struct hca *hca);
 
-/* After hca_stop(). */
+/* Call this after hca_stop(). */
 void command_close(struct command_queue *queue);
 
-/* Executes a command, and may sleep. result: that of the completion; may be NULL. */
+/* Executes a command, and may sleep. result: the completion's result; may be NULL. */
 int command_execute(struct command_queue *queue, const struct command *command, u32 *result);
 
-/* Commands that end an object: their failure is a mistake of the driver. */
+/* Executes a command that destroys an object. Its failure is a bug of the driver. */
 void command_destroy(struct command_queue *queue, u16 opcode, u32 object);
 
 #endif

@@ -51,7 +51,7 @@ static irqreturn_t handle(int irq, void *data)
 
 		if (!hca_is_new(READ_ONCE(event->owner), queue->consumer, LOG_DEPTH))
 			break;
-		dma_rmb(); /* the rest of the entry after its owner bit */
+		dma_rmb(); /* load the rest of the entry after its owner bit */
 		take(queue, event);
 		queue->consumer++;
 	}
@@ -79,7 +79,7 @@ static int create(struct event_queue *queue)
 	return command_execute(queue->commands, &command, &queue->number);
 }
 
-/* Its handler runs from enable_irq() on. */
+/* The handler of the interrupt runs from enable_irq() on. */
 static int connect_interrupt(struct event_queue *queue)
 {
 	struct pci_dev *pdev = queue->hca->pdev;
@@ -129,7 +129,7 @@ err_free:
 	return ret;
 }
 
-/* Other events may come until the queue is gone, so its handler stays until then. */
+/* Events may come until the queue is destroyed, so the handler stays until then. */
 void event_close(struct event_queue *queue)
 {
 	command_destroy(queue->commands, PIB_HCA_CMD_DESTROY_EQ, queue->number);

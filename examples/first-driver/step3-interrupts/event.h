@@ -7,7 +7,7 @@
 
 #include "command.h"
 
-/* consumer: events taken. completions: those that told of a completion, for sleepers at `wait`. */
+/* consumer: events taken. completions: completion events, which wake sleepers at `wait`. */
 struct event_queue {
 	struct hca *hca;
 	struct command_queue *commands;
@@ -17,11 +17,11 @@ struct event_queue {
 	u32 consumer;
 	u32 completions;
 	wait_queue_head_t wait;
-	/* The interrupt handler calls it when a port changes; NULL: it calls none. */
+	/* The interrupt handler calls this function when a port changes; NULL: there is none. */
 	void (*port_changed)(struct event_queue *queue, u8 port, u32 changes);
 };
 
-/* queue: zeroes, except port_changed. */
+/* *queue is zeroed, except port_changed. */
 int event_open(struct event_queue *queue, struct hca *hca, struct command_queue *commands);
 void event_close(struct event_queue *queue);
 

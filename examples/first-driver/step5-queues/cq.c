@@ -60,7 +60,7 @@ static bool poll(struct cq *cq, struct pib_hca_cqe *taken)
 
 	if (!hca_is_new(READ_ONCE(next->owner), cq->consumer, LOG_DEPTH))
 		return false;
-	dma_rmb(); /* the rest of the entry after its owner bit */
+	dma_rmb(); /* load the rest of the entry after its owner bit */
 	*taken = *next;
 	cq->consumer++;
 	dma_mb(); /* the device may write the entry again as soon as it sees the counter */

@@ -18,7 +18,9 @@ struct cq {
 int cq_create(struct cq *cq, struct event_queue *events);
 void cq_destroy(struct cq *cq);
 
-/* Takes the next CQE, and sleeps until there is one. An error if that has one, or none comes. */
+/*
+ * Takes the next CQE, and sleeps until there is one. Fails if the CQE has an error, or none comes.
+ */
 int cq_wait(struct cq *cq, struct pib_hca_cqe *taken);
 
 #endif

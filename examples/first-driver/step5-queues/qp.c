@@ -10,7 +10,7 @@
 
 #define PORT 1
 #define MTU_1024 3
-#define TIMEOUT 18 /* 4.096 us * 2^18 = 1 s, and what the device adds */
+#define TIMEOUT 18 /* 4.096 us * 2^18 = 1 s; the device may wait longer */
 #define RETRIES 7
 
 struct write_wqe {

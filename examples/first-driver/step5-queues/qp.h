@@ -27,10 +27,13 @@ struct peer {
 int qp_create(struct qp *qp, struct cq *cq, u32 pd);
 void qp_destroy(struct qp *qp);
 
-/* From Reset to RTS, at port 1. psn: of the first request. */
+/* Takes the QP from Reset to RTS, at port 1. psn: PSN of its first request. */
 int qp_connect(struct qp *qp, const struct peer *peer, u32 psn);
 
-/* Writes bytes of a region from an offset on to the peer's address. Returns when they are there. */
+/*
+ * Writes `bytes` bytes of a region, from `offset` on, to the peer's address. Returns when the bytes
+ * are there.
+ */
 int qp_write(struct qp *qp, const struct peer *peer, const struct region *region, u32 offset,
 	     u32 bytes);
 

@@ -80,7 +80,7 @@ static enum rdma_link_layer verbs_link_layer(struct ib_device *ib, u32 number)
 	return IB_LINK_LAYER_INFINIBAND;
 }
 
-/* One entry of a table, which the device gives from its first entry on. */
+/* Reads one entry of a table. The device returns the table from its first entry on. */
 static int query_entry(struct ib_device *ib, u16 opcode, u32 port, u32 index, void *entry,
 		       u32 bytes)
 {
@@ -207,7 +207,9 @@ static void verbs_dealloc_context(struct ib_ucontext *ib)
 	rdma_user_mmap_entry_remove(&container_of(ib, struct context, ib)->uar->entry);
 }
 
-/* ib_core takes mappings and objects away. Without this function it waits for processes. */
+/*
+ * ib_core itself removes mappings and objects. Without this function it waits for processes to end.
+ */
 static void verbs_disassociate_context(struct ib_ucontext *ib)
 {
 }
@@ -262,7 +264,10 @@ static void verbs_port_changed(struct event_queue *queue, u8 port, u32 changes)
 			tell(first, port, port_events[i].type);
 }
 
-/* ib_core has read the ports before it takes events, so it reads them once more now. */
+/*
+ * ib_core has read the ports before this call. An event makes it read them again, in case they have
+ * changed since.
+ */
 static int verbs_enable(struct ib_device *ib)
 {
 	struct first *first = first_of(ib);

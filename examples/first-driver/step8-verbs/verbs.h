@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The device as ib_core, and by way of that libibverbs, sees it. */
+/* The device as ib_core, and through it libibverbs, sees it. */
 #ifndef VERBS_H
 #define VERBS_H
 
@@ -7,7 +7,7 @@
 
 #include "event.h"
 
-/* ib: first, because ib_core allocates it. */
+/* ib is the first member, because ib_core allocates it. */
 struct first {
 	struct ib_device ib;
 	struct hca hca;
@@ -19,7 +19,7 @@ struct first {
 struct first *verbs_alloc(void);
 int verbs_register(struct first *first);
 
-/* No event is told to ib_core afterwards. */
+/* Sends no event to ib_core afterwards. */
 void verbs_unregister(struct first *first);
 
 #endif

@@ -24,7 +24,7 @@ class LinkJournal {
     static constexpr std::size_t kMost = 256;
 
     struct Entry {
-        std::uint64_t time_ns;  // of the last repetition
+        std::uint64_t time_ns;  // time of the last repetition
         std::uint8_t port;
         LinkChange change;
         std::uint64_t times;  // repetitions of the same change in a row

@@ -26,7 +26,7 @@ constexpr unsigned kAcceptsPerTurn = 64;
 // Turns that serve only links in shared memory before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
-// Most steps of TLS handshakes in a turn: each takes up to a millisecond.
+// Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;  // longest time between flushes of captures
 

@@ -31,7 +31,7 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] std::expected<void, std::string> listen(const Address& address,
                                                           const SocketRules& rules);
     // Keeps the trunks to these nodes of other processes connected; if `nodes` is empty, all trunks
-    // that are not connected yet. It queries a name server once, now.
+    // that are not connected yet. Queries the name server once, in this call.
     [[nodiscard]] std::expected<void, std::string> connect(const Address& address,
                                                            const std::vector<std::string>& nodes,
                                                            const SocketRules& rules);
@@ -87,7 +87,7 @@ class FabricServer final : private ConnectionHost {
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;
-    std::uint64_t note_second_ = 0;  // limits notes per second, because peers can cause them
+    std::uint64_t note_second_ = 0;  // the second of notes_, which limits notes that peers cause
     unsigned notes_ = 0;
 };
 

@@ -14,8 +14,9 @@ namespace pib::fabric {
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> page_options(
     const std::string& text);
 
-// Starts `pib web` for a control socket that listens already. It ends with this process. Call it
-// before confine(), after which no program can be started. The errors here are one line for a user.
+// Starts `pib web`, which ends with this process, for a control socket that listens already. Call
+// this before confine(), after which no program can be started. The errors here are one line for a
+// user.
 [[nodiscard]] std::expected<void, std::string> start_page(const std::string& http,
                                                           const std::string& control);
 

@@ -22,7 +22,7 @@ namespace pib::fabric {
 namespace {
 
 constexpr int kBacklog = 512;
-// Most bytes of the suffix ".PID" that the path of a Unix socket has until the socket listens.
+// Maximum length of the suffix ".PID" that the path of a Unix socket has until the socket listens.
 constexpr std::size_t kSuffix = 8;
 constexpr std::size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 

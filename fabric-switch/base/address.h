@@ -42,7 +42,7 @@ struct Address {
 struct SocketRules {
     unsigned mode = 0660;    // permissions of a Unix socket
     std::string group;       // its group; empty: that of the process
-    bool plain_tcp = false;  // kTcp may use other addresses than loopback ones
+    bool plain_tcp = false;  // kTcp may use addresses that are not loopback addresses
 };
 
 // Returns non-blocking listening sockets, one for each address that `address` resolves to. Replaces

@@ -26,7 +26,7 @@ class TimerClient {
 
     // Does the work that is due.
     virtual void on_deadline(std::uint64_t now_ns) = 0;
-    // UINT64_MAX: none. The call may drop finished work.
+    // The next deadline; UINT64_MAX: none. The call may drop finished work.
     [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
 
   private:

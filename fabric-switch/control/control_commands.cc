@@ -71,7 +71,7 @@ json nodes(Fabric& fabric, const json&) {
     return {{"ok", true}, {"nodes", found}};
 }
 
-// ---- which switch
+// ---- the switch of a request
 
 std::expected<Switch*, std::string> switch_named(Fabric& fabric, const std::string& name) {
     const auto node = fabric.find_node(name);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Faults in words.
+// Fault specifications as members of a request, and in words.
 #include "control/control_faults.h"
 
 #include <fmt/format.h>

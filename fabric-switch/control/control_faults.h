@@ -22,7 +22,7 @@ inline constexpr const char* kFaultDirections = "in, out or both";
                                                           const std::string& direction,
                                                           const FaultSpec& spec);
 
-// In words: "drop 0.5, delay 10 us"; "none".
+// Describes faults in words: "drop 0.5, delay 10 us", or "none".
 [[nodiscard]] std::string describe_faults(const FaultSpec& spec);
 
 }  // namespace pib::fabric

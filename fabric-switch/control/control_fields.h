@@ -15,7 +15,7 @@ enum class FieldType : std::uint8_t { kText, kFlag, kPort };
 struct RequestField {
     const char* name;
     FieldType type;
-    const char* expected;  // for the error: "up or down" follows the name
+    const char* expected;  // the valid values in words: "up or down"
     bool needed = false;
 };
 

@@ -107,8 +107,8 @@ class ControlServer::Client final : public PollHandler {
         output_.clear();
     }
 
-    // The server reads no request until the answer is written. If there is room and a waiting
-    // request, the next turn starts at once.
+    // While an answer is not written the server reads no request. While a complete request waits,
+    // room in the socket starts the next turn at once.
     void wait_for_room(bool wanted) {
         if (wanted != waits_for_room_) {
             waits_for_room_ = wanted;

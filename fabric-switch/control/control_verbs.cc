@@ -75,7 +75,7 @@ std::optional<T> number_of(std::string_view text) {
                                                                      : std::nullopt;
 }
 
-// ---- which port
+// ---- the ports of a verb
 
 std::expected<PortReference, std::string> reference_of(std::string_view word) {
     const auto reference = PortReference::parse(word);

@@ -117,7 +117,7 @@ SwitchPort* FabricCables::connection_port(const PortId& port) {
     return &nodes_[end.node].sw->port(end.port);
 }
 
-// Writes a change of a present cable into the journals of both ends that are switches here.
+// Writes a change of a cable into the journal of each end that is a switch of this process.
 void FabricCables::note(const PortId& port, LinkChange change) {
     const auto write = [this, change](const PortId& end) {
         if (Switch* sw = nodes_[end.node].sw.get()) {

@@ -15,7 +15,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 constexpr std::uint64_t kNever = UINT64_MAX;
-// Most answers that wait for credits. More are lost, as datagrams may be.
+// Maximum number of answers that wait for credits. Further answers are lost, as datagrams may be.
 constexpr std::size_t kMaxWaiting = 64;
 constexpr std::uint16_t kPKeys = 32;
 constexpr std::uint8_t kVlCap = 4;  // 8 data VLs

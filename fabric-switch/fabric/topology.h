@@ -24,7 +24,7 @@ struct TopologyPort {
     std::uint8_t peer_port = 0;
     ib::Guid guid{};
     LinkModes modes;
-    unsigned line = 0;  // line that joins it; 0: only the peer's record has the link
+    unsigned line = 0;  // line that joins the port; 0: only the peer's record has it
 
     [[nodiscard]] bool joined() const { return peer_node != kNobody; }
 };

@@ -39,7 +39,7 @@ struct PortLine {
 };
 
 struct BlankLine {};    // ends a node's record
-struct CommentLine {};  // does not end it
+struct CommentLine {};  // does not end a record
 
 using TopologyLine = std::variant<BlankLine, CommentLine, AssignmentLine, NodeLine, PortLine>;
 

@@ -9,7 +9,7 @@
 namespace pib::fabric {
 namespace {
 
-// Most SMPs in the queue, as in a link endpoint; VL15 has no credits.
+// Maximum number of SMPs in the queue, as in a link endpoint; VL15 has no credits.
 constexpr std::size_t kMaxVl15Queued = 512;
 
 }  // namespace

@@ -18,14 +18,14 @@
 namespace pib::fabric {
 namespace {
 
-// Most descriptors of a MEMORY frame: the control memory and the blocks.
+// Maximum number of descriptors of a MEMORY frame: the control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + link::kMaxMemoryBlocks;
 
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
-// Shared memory: most input of one connection in a turn.
+// Shared memory: maximum input of one connection in a turn.
 constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
-// Most bytes of a pull that are copied for one connection in a turn.
+// Maximum number of bytes of a pull that are copied for one connection in a turn.
 constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
 // Time after which TCP reports a dead or stalled peer.

@@ -9,7 +9,7 @@ using link::PullResult;
 
 // ---- offers
 
-// Takes the adapter's count of finished offers, unless that is impossible.
+// Takes over the adapter's count of finished offers, unless the count is invalid.
 void OfferTable::look() {
     const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {

@@ -86,7 +86,7 @@ class LinkAttachment final : public link::LinkEvents {
   private:
     [[nodiscard]] std::uint32_t shared_features(const link::Hello& hello) const;
 
-    Admission* admission_ = nullptr;  // one of these
+    Admission* admission_ = nullptr;  // one of these two is set
     OutgoingLink* outgoing_ = nullptr;
     LinkOwner& owner_;
     Neighbour& link_;

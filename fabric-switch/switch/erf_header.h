@@ -15,7 +15,7 @@ namespace pib::fabric {
 
 inline constexpr std::uint32_t kLinkTypeErf = 197;
 inline constexpr std::size_t kErfBytes = 16 + 8;  // with the extension header
-// Both checksums follow the packet.
+// Bytes of both checksums, which follow the packet.
 inline constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 
 // `bytes`: LRH to VCRC. `lost`: packets that the capture lacks before this one.

@@ -34,9 +34,9 @@ class LinkJournal {
     void add(std::uint64_t now_ns, std::uint8_t port, LinkChange change, std::string detail = {});
     // Oldest first.
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
-    // Entries that later ones have replaced.
+    // Number of entries that later entries have replaced.
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
-    // All changes so far, repetitions included.
+    // Number of changes so far, repetitions included.
     [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
   private:

@@ -23,7 +23,8 @@ class Neighbour {
     virtual ~Neighbour() = default;
     // Same as LinkEndpoint::begin(). Gives room for one packet where bursts cannot be sent.
     virtual link::BurstRoom begin(const link::BurstRequest& request) = 0;
-    // Sends the written packets. `offer`: the location of an offer's payload.
+    // Sends the written packets. `offer`: the location of an offer's payload; nullptr: the packets
+    // have their payload.
     virtual void commit(const ib::BurstSize& size, const OfferRecord* offer) = 0;
     // Counters of peer copies for the adapter; nullptr: it does not share its memory.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }

@@ -106,7 +106,7 @@ Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
 }
 
 // A multicast LID that the table does not list is sent to the default ports: all packets to the
-// primary one, those that arrived there to the other (IBA 18.2.4.3.3).
+// primary one, packets that arrived at that port to the other one (IBA 18.2.4.3.3).
 PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const {
     if (const auto listed = node_.mft.ports(dlid)) {
         return *listed;

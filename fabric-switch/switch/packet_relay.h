@@ -24,7 +24,7 @@ class PacketRelay {
                 const Clock& clock)
         : node_(node), ports_(ports), counters_(counters), clock_(clock) {}
 
-    // The packets' fate.
+    // The result for the packets.
     enum class Outcome : std::uint8_t {
         kTaken,   // they are sent, queued, or dropped and counted
         kSingly,  // not handled: deliver them one by one

@@ -18,7 +18,7 @@ namespace pib::fabric {
 
 class SwitchManagement {
   public:
-    // The switch. All arguments outlive its port 0.
+    // The parts of the switch. They outlive its port 0.
     struct Parts {
         SwitchNode& node;
         SwitchPorts& ports;
@@ -32,9 +32,9 @@ class SwitchManagement {
     // Receives the packets that port 0 makes; nullptr: none.
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
-    // A packet of VL15.
+    // Handles a packet that has arrived on VL15.
     void receive_smp(std::uint8_t ingress, Transit& packet);
-    // A data packet for port 0.
+    // Handles a data packet for port 0.
     void receive_gmp(const Transit& packet);
     void link_state_changed();
     void link_error(ib::LinkError error, std::uint8_t port);

@@ -21,7 +21,7 @@ struct SwitchConfig {
     std::string description = "pib-switch";  // NodeDescription, at most 64 bytes of UTF-8
     std::uint8_t num_ports = 36;             // external, 1..kMaxPorts
     ib::Guid system_image_guid{};            // 0: the node GUID
-    std::uint32_t vendor_id = 0;             // 0: that of software devices
+    std::uint32_t vendor_id = 0;             // 0: the number of software devices
     std::uint16_t device_id = 0;
     LinkModes modes = kAllLinkModes;
     std::vector<LinkModes> port_modes;  // [0] is port 1; missing or unset ports use `modes`
@@ -42,7 +42,7 @@ struct SwitchConfig {
     }
 };
 
-// Most external ports: a PortMask has a bit for each of them and for port 0.
+// Maximum number of external ports: a PortMask has a bit for each of them and for port 0.
 inline constexpr std::uint8_t kMaxPorts = 63;
 
 struct SwitchNode : ib::SmaNode {

@@ -29,7 +29,7 @@ class SwitchPortQueues final : public FaultSink {
   public:
     using Damage = std::optional<std::uint32_t>;  // as FaultSink has it
 
-    // The port. All arguments outlive its queues.
+    // The parts of the port. They outlive its queues.
     struct Port {
         const PortHost& host;
         PacketPool& pool;
@@ -55,7 +55,7 @@ class SwitchPortQueues final : public FaultSink {
     void restart_arbiter() { arbiter_.restart(); }
     // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
-    // Data that the port has sent and received.
+    // Data that the port has sent and received, by VL.
     [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
     // Packets that wait.
     [[nodiscard]] std::size_t size() const;

@@ -11,7 +11,7 @@ namespace pib::fabric {
 namespace {
 
 constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
-// Most bytes of a handshake message: enough for a certificate with hundreds of GUIDs.
+// Maximum length of a handshake message: enough for a certificate with hundreds of GUIDs.
 constexpr std::size_t kMaxHandshakeMessage = 16 * 1024;
 
 std::unexpected<std::string> not_loaded(const std::string& file, const std::string& why) {

@@ -6,7 +6,7 @@
 namespace pib::fabric {
 namespace {
 
-// Most steps in one call, because a peer can cause more of them by warning alerts.
+// Maximum number of steps in one call, because a peer can cause more of them by warning alerts.
 constexpr unsigned kMaxSteps = 16;
 
 bool waits(ssize_t code) {

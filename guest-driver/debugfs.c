@@ -171,7 +171,7 @@ DEFINE_SHOW_ATTRIBUTE(eqs);
 
 /*
  * Shows the refusals from the oldest to the newest. A refusal during the loop moves the others by
- * one index, so that the loop meets one of them again and skips it.
+ * one index, so that the loop misses one of them. An index without a refusal has number 0.
  */
 static int refusals_show(struct seq_file *s, void *unused)
 {

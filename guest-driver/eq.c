@@ -12,7 +12,10 @@
 #define PIB_HCA_ASYNC_EQ_LOG_DEPTH PIB_HCA_MAX_EQ_LOG_DEPTH
 /* The device delays completion events while an EQ is full. */
 #define PIB_HCA_COMPLETION_EQ_LOG_DEPTH 12
-/* Most events that one interrupt handles: a small part of each EQ, so that new ones have room. */
+/*
+ * Maximum number of events that one interrupt handles: a small part of each EQ, so that new events
+ * have room.
+ */
 #define PIB_HCA_EQ_BUDGET 256
 
 static void pib_hca_eq_doorbell(struct pib_hca_eq *eq, bool arm)

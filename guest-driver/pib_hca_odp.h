@@ -62,9 +62,9 @@ void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
 /* odp.c */
 
 /*
- * Maps the pages of an access by the device or a process. -EPERM or -EFAULT: impossible; -EAGAIN,
- * -EBUSY or -ENOMEM: may work later. `addr` is the address in work requests; `ibpd`, unless NULL,
- * must be the region's.
+ * Maps the pages of an access by the device or a process. -ENOENT: there is no such region; -EPERM
+ * or -EFAULT: the access is not allowed; -EAGAIN, -EBUSY or -ENOMEM: it may work later. `addr` is
+ * the address in work requests; `ibpd`, unless NULL, must be the region's.
  */
 int pib_hca_odp_demand(struct pib_hca_dev *dev, u32 key, struct ib_pd *ibpd, u64 addr, u64 length,
 		       bool write, bool fault);

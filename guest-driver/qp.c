@@ -82,7 +82,10 @@ static int pib_hca_layout_kernel(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	return ret;
 }
 
-/* A queue as user space describes it. The device checks that the two do not overlap. */
+/*
+ * Takes the layout of a queue from user space. The device checks that the two queues do not
+ * overlap.
+ */
 static int pib_hca_take_wq(struct pib_hca_wq *wq, u32 offset, u8 log_depth, u8 log_stride)
 {
 	if (!offset) /* there is no such queue */

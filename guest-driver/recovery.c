@@ -7,7 +7,7 @@
 
 /* Time for programs to handle the fatal event before their contexts end. */
 #define PIB_HCA_RECOVERY_DELAY HZ
-/* Least time between two starts of a device that fails again and again. */
+/* Minimum time between two starts of a device that fails again and again. */
 #define PIB_HCA_RECOVERY_INTERVAL (10 * HZ)
 
 static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long delay)

@@ -226,7 +226,7 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 
 	/*
 	 * The mutex keeps the order of create and destroy: a number that the kernel has just freed
-	 * must not enter the table again before it has left it.
+	 * must leave the table before another QP enters the table with it.
 	 */
 	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_qp_ex(&ctx->ibv_ctx.context, &qp->verbs_qp, attr,

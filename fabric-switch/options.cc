@@ -96,11 +96,11 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
                    "browser there, by pib web of the package pib-lab")
         ->needs("--control");
     app.add_option("--topology", options.topology,
-                   "many switches and nodes, as this file of ibnetdiscover or ibsim has them")
+                   "topology file of ibnetdiscover or ibsim, with many switches and nodes")
         ->excludes(app.add_option("--guid", options.guid,
                                   "node GUID, hexadecimal (default: from the addresses)"));
     app.add_option("--only", options.only,
-                   "NODE,...: the switches of the topology that this process is; others are "
+                   "NODE,...: the switches of the topology that this process has; others are "
                    "elsewhere")
         ->delimiter(',')
         ->needs("--topology");
@@ -128,7 +128,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
     app.add_flag("!--no-peer-copy", options.config.peer_copy,
                  "take no memory from devices with peer-copy=on: payload goes through the rings");
     app.add_option("--poll-us", options.poll_us,
-                   "stay awake so long at most before sleeping, when a processor is idle; 0: never")
+                   "poll this long before sleeping, in us, while a processor is idle; 0: never")
         ->capture_default_str();
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
         ->capture_default_str();
@@ -151,7 +151,7 @@ void add_fault_command(CLI::App& ctl, CtlOptions& options) {
         {"duplicate", "probability of duplication"},
         {"reorder", "probability of being passed by others"},
         {"corrupt", "probability of a flipped bit"},
-        {"reorder-depth", "packets that pass at most"},
+        {"reorder-depth", "most packets that pass a reordered packet"},
         {"delay-us", "delay of every packet"},
         {"jitter-us", "random delay on top"},
         {"seed", "of the random sequence"},

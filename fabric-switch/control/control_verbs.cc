@@ -153,7 +153,7 @@ ib::PortCounters* counters(const Fabric& fabric, const PortId& port) {
 
 Failure not_ours(std::string_view word) {
     return Failure(std::string(word) +
-                   " is a virtual machine's, whose state is its own: do it in the machine");
+                   " belongs to a virtual machine, which has its state: change it there");
 }
 
 // ---- verbs

@@ -65,14 +65,14 @@ std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly
         return std::unexpected("its memory is no memfd (-object memory-backend-memfd,share=on)");
     }
     if ((seals & F_SEAL_SHRINK) == 0) {
-        return std::unexpected("its memory could shrink: it wants a memfd with seals (seal=on)");
+        return std::unexpected("its memory could shrink: it needs a memfd with seals (seal=on)");
     }
     if (system.f_type != TMPFS_MAGIC) {
         return std::unexpected("its memory is of huge pages (hugetlb=off is needed)");
     }
     const auto size = static_cast<std::uint64_t>(info.st_size);
     if (size < bytes || (exactly && size != bytes)) {
-        return std::unexpected("its memory has not the size it says");
+        return std::unexpected("its memory does not have the announced size");
     }
     return {};
 }
@@ -109,7 +109,7 @@ bool too_large(std::span<const std::uint64_t> blocks) {
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks) {
     if (descriptors.size() != blocks.size() + 1) {
-        return std::unexpected("its memory has not the size it says");
+        return std::unexpected("its memory does not have the announced size");
     }
     if (too_large(blocks)) {
         return std::unexpected("its memory is more than 8 TiB");

@@ -279,7 +279,7 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
         return 0;
     }
     if (n > 0 && !take_descriptors(message, link.takes_memory(), received_)) {
-        lost({link::LinkError::kUnexpectedFrame, "descriptors that nobody asked for"});
+        lost({link::LinkError::kUnexpectedFrame, "unexpected descriptors"});
         return std::nullopt;
     }
     return n > 0 ? std::optional(static_cast<std::size_t>(n)) : std::nullopt;
@@ -311,7 +311,7 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::lin
     const link::Memory& memory) {
     const auto descriptors = std::exchange(received_, {});
     if (descriptors.size() != 1 + memory.blocks.size()) {
-        return std::unexpected("not as many descriptors as it says");
+        return std::unexpected("another number of descriptors than it announces");
     }
     auto mapped = map_adapter_memory(descriptors, memory.blocks);
     if (!mapped) {

@@ -40,14 +40,14 @@ Copier::Copier(std::shared_ptr<const AdapterMemory> own)
 
 std::expected<void, std::string> Copier::start(const link::Pull& pull) {
     if (pull_ || own_ == nullptr) {
-        return std::unexpected("another one is not answered");
+        return std::unexpected("the previous pull is not answered");
     }
     const OfferRecord* offer = table_.find(pull.handle);
     if (offer == nullptr) {
-        return std::unexpected("of what was not given");
+        return std::unexpected("unknown offer");
     }
     if (pull.offset + std::uint64_t{pull.length} > offer->bytes) {
-        return std::unexpected("of more than there is");
+        return std::unexpected("longer than the offer");
     }
     pull_ = pull;
     offer_ = *offer;

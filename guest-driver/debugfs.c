@@ -7,7 +7,9 @@
  */
 #include <linux/debugfs.h>
 #include <linux/math64.h>
+#include <linux/mm.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/uaccess.h>
 
 #include "pib_hca.h"
@@ -169,32 +171,56 @@ static int eqs_show(struct seq_file *s, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(eqs);
 
-/*
- * Shows the refusals from the oldest to the newest. A refusal during the loop moves the others by
- * one index, so that the loop misses one of them. An index without a refusal has number 0.
- */
-static int refusals_show(struct seq_file *s, void *unused)
+static void pib_hca_print_refusal(struct seq_file *s, const struct pib_hca_refusal *refusal)
 {
-	struct pib_hca_dev *dev = s->private;
-	struct pib_hca_refusal refusal;
-	u64 number, shown = 0, time;
-	u32 index = PIB_HCA_REFUSALS_KEPT, ns;
-	int ret;
+	u32 ns;
+	u64 time = div_u64_rem(le64_to_cpu(refusal->time), NSEC_PER_SEC, &ns);
 
-	while (index--) {
-		ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_REFUSAL, index, &refusal,
-					sizeof(refusal));
+	seq_printf(s, "%llu at %llu.%06us: %.*s\n", le64_to_cpu(refusal->number), time, ns / 1000,
+		   (int)sizeof(refusal->text), (const char *)refusal->text);
+}
+
+/*
+ * Reads the refusals from the newest to the oldest one and returns their number, or a negative
+ * errno. A refusal in between moves all others one index up, so that one is read twice, and none is
+ * missed. An index without a refusal has number 0.
+ */
+static int pib_hca_read_refusals(struct pib_hca_dev *dev, struct pib_hca_refusal *refusals)
+{
+	u64 number, oldest = U64_MAX;
+	int count = 0, ret;
+	u32 index;
+
+	for (index = 0; index < PIB_HCA_REFUSALS_KEPT; index++) {
+		ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_REFUSAL, index, &refusals[count],
+					sizeof(*refusals));
 		if (ret)
 			return ret;
-		number = le64_to_cpu(refusal.number);
-		if (number <= shown)
+		number = le64_to_cpu(refusals[count].number);
+		if (!number)
+			break;
+		if (number >= oldest)
 			continue;
-		shown = number;
-		time = div_u64_rem(le64_to_cpu(refusal.time), NSEC_PER_SEC, &ns);
-		seq_printf(s, "%llu at %llu.%06us: %.*s\n", number, time, ns / 1000,
-			   (int)sizeof(refusal.text), (const char *)refusal.text);
+		oldest = number;
+		count++;
 	}
-	return 0;
+	return count;
+}
+
+/* Shows the refusals from the oldest to the newest one. */
+static int refusals_show(struct seq_file *s, void *unused)
+{
+	struct pib_hca_refusal *refusals;
+	int count;
+
+	refusals = kvcalloc(PIB_HCA_REFUSALS_KEPT, sizeof(*refusals), GFP_KERNEL);
+	if (!refusals)
+		return -ENOMEM;
+	count = pib_hca_read_refusals(s->private, refusals);
+	for (int i = count - 1; i >= 0; i--)
+		pib_hca_print_refusal(s, &refusals[i]);
+	kvfree(refusals);
+	return min(count, 0);
 }
 DEFINE_SHOW_ATTRIBUTE(refusals);
 

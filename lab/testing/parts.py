@@ -83,9 +83,20 @@ def unit(run: Run) -> Count:
     return count + runners.meson(run.progress) + simulate.new_seeds(run.progress)
 
 
+def _drawn_seed() -> int:
+    return random.SystemRandom().randrange(2 ** 32)
+
+
+def _one_adversary() -> dict[str, str]:
+    """The environment of the adversary's test by day: a new seed for each run, which is printed."""
+    seed = _drawn_seed()
+    ui.say(f"seed of the adversary, again by: ./pib test {ADVERSARY} --seed {seed} --seeds 1")
+    return {"PIB_ADVERSARY_SEED": str(seed)}
+
+
 def guests(run: Run, name: str) -> Count:
     """name: of GUESTS."""
-    with runners.environment(GUESTS[name]):
+    with runners.environment(GUESTS[name] | _one_adversary()):
         up.prepare()
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               lanes=LANES if memory.available_mib() >= PARALLEL_MIB else None)
@@ -98,7 +109,7 @@ def _stage(name: str) -> str:
 def adversary(run: Run) -> Count:
     """Boots guests with adversarial devices, for one seed after the other."""
     wanted = run.simulation
-    first = random.SystemRandom().randrange(2 ** 32) if wanted.seed is None else wanted.seed
+    first = _drawn_seed() if wanted.seed is None else wanted.seed
     seeds = ADVERSARY_SEEDS if wanted.seeds is None else wanted.seeds
     ui.say(f"again: ./pib test {ADVERSARY} --seed {first} --seeds {seeds}")
     with runners.environment({"PIB_ADVERSARY": f"{first},{seeds}"}):

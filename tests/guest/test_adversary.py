@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests whose devices do what the manual permits and others do not (docs/observability.md, Adversary): one boot for
-each seed. PIB_ADVERSARY has the first seed and their number; without it one seed is drawn, and less is tested."""
+each seed. PIB_ADVERSARY has the first seed and their number, of which all is tested; PIB_ADVERSARY_SEED has the one
+seed of ./pib test, which prints it, and less is tested. Without both a seed is drawn."""
 import contextlib
 import os
 import random
@@ -13,7 +14,7 @@ from rdma import DEVICE, reload_the_driver, sh, wait_active
 from test_rdma_core import SUITE, TESTS
 from test_rdmacm import pair
 
-VARIABLE = "PIB_ADVERSARY"
+VARIABLE, ONE_SEED = "PIB_ADVERSARY", "PIB_ADVERSARY_SEED"
 FLAPS_S = 11            # links of such devices go down in the 10 s after a reset
 ADDRESS = "10.78.0.{}"
 SHORT = ("cq", "qpex")  # modules of rdma-core's tests
@@ -27,7 +28,7 @@ def seeds():
     if VARIABLE in os.environ:
         first, count = map(int, os.environ[VARIABLE].split(","))
         return range(first, first + count), True
-    return [random.SystemRandom().randrange(2 ** 32)], False
+    return [int(os.environ.get(ONE_SEED) or random.SystemRandom().randrange(2 ** 32))], False
 
 
 SEEDS, WHOLE = seeds()

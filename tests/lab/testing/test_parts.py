@@ -2,6 +2,7 @@
 """The order of the unit tests: the build with sanitizers runs beside the tests that do not need it."""
 
 import dataclasses
+import os
 import threading
 
 import pytest
@@ -81,6 +82,17 @@ def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
     monkeypatch.setattr(host_build, "build", lambda directory=None: built.append(directory))
     assert parts.unit(parts.Run(None)) == Count(passed=6)
     assert built == [None] and ran == [*FIRST, str(host_build.SANITIZED)]
+
+
+def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):
+    """./pib test draws a new one for each run."""
+    seeds = []
+    monkeypatch.setattr(up, "prepare", lambda: None)
+    monkeypatch.setattr(runners, "pytest", lambda *_, **__: seeds.append(os.environ["PIB_ADVERSARY_SEED"]))
+    for _ in range(2):
+        parts.guests(parts.Run(None), "guest")
+        assert f"./pib test adversary --seed {seeds[-1]} --seeds 1" in capsys.readouterr().err
+    assert seeds[0] != seeds[1] and "PIB_ADVERSARY_SEED" not in os.environ
 
 
 @pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.PACKAGING_LIST]),

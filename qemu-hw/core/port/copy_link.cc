@@ -44,7 +44,8 @@ void CopyLink::cancel_pull() {
     }
 }
 
-// Not from a handler of the endpoint: while the endpoint waits for an answer it calls none.
+// May close the connection here: the endpoint calls no handler while it waits for an answer, so
+// none is on the stack.
 void CopyLink::give_up() {
     link_.abandon("the switch copies for the guest and does not answer");
 }

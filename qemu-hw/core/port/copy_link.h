@@ -15,7 +15,7 @@ class CopyLink final : private PeerCopyLink {
     // Whether the switch has agreed to peer copy and has not received the memory yet.
     bool wants_memory() const;
     void share(const PeerCopyMemory& memory);
-    // The connection has ended, and the sharing with it.
+    // The connection has ended: the switch no longer shares the memory.
     void gone();
 
   private:

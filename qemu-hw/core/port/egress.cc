@@ -64,8 +64,8 @@ link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) 
     }
 }
 
-// Registers the refused packet, for port_ready(). A refused offer is not registered: the caller
-// sends its packets with their payload instead.
+// Marks the packet's lane as waiting, so that port_ready() follows. A refused offer does not wait:
+// the caller sends its packets with their payload instead.
 void Egress::refused(const TxRequest& request, const Outgoing& out) {
     if (request.is_offer) {
         return;
@@ -168,8 +168,8 @@ VlGrant Egress::arbitrate(ib::VlMask ready) {
     return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = attributes_.arbiter().allowance()};
 }
 
-// While a packet of one VL waits for room on the link, packets of other VLs wait as well: a shorter
-// one would take the room again and again.
+// While a packet of one VL waits for room on the link, packets of other VLs wait as well: otherwise
+// shorter packets could take the room again and again.
 bool Egress::must_wait_for_others(unsigned vl) const {
     return wants_room_ != 0 && vl < link::kVl15 && (wants_room_ >> vl & 1) == 0;
 }
@@ -207,8 +207,8 @@ void Egress::stop_waiting(unsigned lane) {
     wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
 }
 
-// If other packets of the VL have used the credits of a waiting packet, the packet waits for
-// credits, and no longer delays other VLs.
+// If other packets of a VL have used the credits of its waiting packet, the waiting packet needs
+// credits again and no longer delays other VLs.
 void Egress::wait_for_credit_alone() {
     for (unsigned vl = 0; vl < link::kVl15; ++vl) {
         if ((wants_room_ >> vl & 1) != 0 && !link_.has_credit(vl, waiting_[vl].bytes)) {

@@ -37,10 +37,10 @@ class Egress {
     // Whether a refused packet may be sent now.
     bool resume();
     // timer(): whether a packet that was refused because of its static rate may be sent now.
-    // next_deadline(): when to call it.
+    // next_deadline(): when to call timer().
     bool timer(uint64_t now_ns);
     uint64_t next_deadline() const { return paced_until_ns_; }
-    // The link has gone down, and the room of begin() with it.
+    // The connection of the link has ended: the room that begin() returned is no longer valid.
     void link_gone();
     void reset();
 
@@ -57,8 +57,8 @@ class Egress {
         uint32_t qpn = 0;            // sender
         std::span<uint8_t> bytes{};  // room for the packets
     };
-    // Packets of a VL, or from the port to itself, that wait for credits or room.
     static constexpr unsigned kNoVl = kLanes;
+    // A packet of a VL, or from the port to itself, that waits for credits or room.
     struct Waiting {
         bool waiting = false;
         uint32_t bytes = 0;  // length of the packet

@@ -4,10 +4,10 @@
 // Reset: a port's firmware outlives its driver. A warm reset (ENABLE 1->0, RESET, FLR) drops
 // packets, takes back the values that software has set (CapabilityMask bits, NodeDescription,
 // SystemImageGUID), and retrains the link by a LINK with another epoch. The port then passes
-// through Down to Initialize and the SM has to bring it up again, from which other nodes learn that
-// the former QPs no longer exist. The values that the SM has set (LID, P_Key table, M_Key, GUIDs,
-// SL to VL) stay, because a guest must not escape its partition or an M_Key by a reset. A cold
-// reset is a power-on: it resets everything, the PMA's counters included.
+// through Down to Initialize, and the SM has to bring it up again. This tells other nodes that the
+// former QPs no longer exist. The values that the SM has set (LID, P_Key table, M_Key, GUIDs, SL to
+// VL) stay, because a guest must not escape its partition or an M_Key by a reset. A cold reset is a
+// power-on: it resets everything, the PMA's counters included.
 #pragma once
 
 #include <algorithm>

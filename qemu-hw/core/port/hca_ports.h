@@ -27,8 +27,8 @@ class HcaPorts {
              PeerCopy* peer_copy = nullptr);
     ~HcaPorts();
 
-    // Sets the receiver of packets, the transport. Call it before all others; the transport is
-    // created from ports().
+    // Sets the receiver of packets, the transport. Only ports() may be called before, to create the
+    // transport.
     void set_client(PortClient& client);
     std::span<Port* const> ports() const { return views_; }
     HcaPort* find(uint32_t number);  // ports count from 1; nullptr: there is no such port

@@ -77,7 +77,7 @@ void HcaSma::reset(bool cold) {
     node_.vendor_id = kVendorOui;
     node_.set_description(config_.node_description);
     if (cold) {
-        node_.ports.clear();  // filled in place, because the ports' arbiters refer to it
+        node_.ports.clear();  // keeps its memory: arbiters hold references to the elements
         for (uint32_t number = 1; number <= config_.port_count; ++number) {
             node_.ports.push_back(make_port(config_, static_cast<uint8_t>(number)));
         }

@@ -38,13 +38,14 @@ class HcaSma {
     const ib::SmaNode& node() const { return node_; }
     ib::PortAttrs& port(unsigned number) { return *node_.port(number); }  // 1..port_count
 
-    // Answers an SMP that ib::smp_is_for_sma() and has reached the end of its path.
+    // Answers an SMP that has reached the end of its path, and for which ib::smp_is_for_sma() is
+    // true.
     ib::SmaAnswer answer(const ib::Mad& request, const ib::SmpArrival& arrival) {
         return ib::sma_answer(node_, request, arrival);
     }
 
-    // The attributes that software sets. Each change reports to the SM by a trap (144, 145). Masks
-    // contain bits of kSoftwareCapabilities only.
+    // The attributes that software sets. Each change queues a trap to the SM (144, 145) at Active
+    // ports. Masks contain bits of kSoftwareCapabilities only.
     void change_capabilities(unsigned port, uint32_t set, uint32_t clear, uint64_t now_ns);
     void set_description(std::span<const uint8_t, ib::kSmpDataSize> text, uint64_t now_ns);
     void set_system_image_guid(ib::Guid guid, uint64_t now_ns);

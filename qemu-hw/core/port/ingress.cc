@@ -21,8 +21,9 @@ bool Ingress::accepts_dlid(const ib::Lrh& lrh) const {
     return lrh.dlid.is_multicast() || attributes_.view().owns_lid(lrh.dlid.value());
 }
 
-// A packet to a group has a multicast LID, a multicast GID and QPN 0xffffff; a GRH to one port
-// names its GID; and QP0 and VL15 belong together (IBA 9.6.1.2.3, 9.6.1.5, C9-53, 10.5.2).
+// A packet to a group has a multicast LID, a multicast GID and QPN 0xffffff. The DGID of a packet
+// to one port is a GID of this port. QP0 and only QP0 uses VL15 (IBA 9.6.1.2.3, 9.6.1.5, C9-53,
+// 10.5.2).
 bool Ingress::accepts_address(const ib::PacketView& packet) const {
     const ib::Lrh& lrh = packet.lrh();
     const bool to_group = lrh.dlid.is_multicast();
@@ -50,8 +51,8 @@ Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
     return vl15 || view.active ? Admission::kYes : Admission::kWakes;
 }
 
-// Whether the packets pass the checks of the link layer. Several packets pass only if none of them
-// would cause an action.
+// Whether the packets pass the checks of the link layer. A burst of several packets passes only if
+// a single packet would pass without changing the state of the port.
 bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
     const Admission admission = admit(burst.lrh(), looped);
     if (admission == Admission::kYes) [[likely]] {
@@ -82,8 +83,8 @@ void Ingress::count(const ib::Burst& burst, uint32_t packets, bool looped) {
     port_.count(HcaCounter::kRxBytes, burst.size().bytes(0, packets));
 }
 
-// Counts a single packet before its delivery, because it may query these counters, and several
-// packets after it, because only the taken ones count.
+// Counts a single packet before its delivery, because the packet may be a query of these counters.
+// Counts several packets after their delivery, because only those that were taken count.
 uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped) {
     Trace* trace = port_.counters.trace;
     if (burst.is_single()) {
@@ -105,7 +106,7 @@ uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped)
     return taken;
 }
 
-// An adversarial device: senders of MADs repeat them.
+// An adversarial device loses MADs, because their senders repeat them.
 bool Ingress::loses_mad(const ib::Burst& burst) {
     Adversary* adversary = port_.counters.adversary;
     return adversary != nullptr && burst.is_single() &&

@@ -16,8 +16,8 @@ class Ingress {
     Ingress(PortContext& port, PortAttributes& attributes, PortMads& mads)
         : port_(port), attributes_(attributes), mads_(mads) {}
 
-    // See PortEndpoint::Owner::link_burst(). `looped`: sent by this port itself, not received from
-    // the link.
+    // See link::LinkEvents::link_burst(). `looped`: sent by this port itself, not received from the
+    // link.
     uint32_t receive(ib::Burst& burst, ib::Placement& payload, bool looped);
     void fault(link::PacketFault fault);
     void link_up() { link_errors_ = {}; }

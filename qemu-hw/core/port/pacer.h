@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Static rate control (IBA 9.11): packets to a LID behind a slower path leave at the rate of that
 // path, summed over all QPs. Each LID has a token bucket that fills at its rate. A short burst may
-// leave at once. A host's timer that is later than kBurstNs loses throughput.
+// leave at once.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace pib::hca {
 class Pacer {
   public:
     // Size of the bucket, as the time that the path needs for it. One packet or burst may exceed
-    // it. A host's timer may be late by this much without a loss.
+    // it. A host's timer may be late by half of this time without a loss of throughput.
     static constexpr uint64_t kBurstNs = 1'000'000;
 
     // The time at which to ask again for a packet to this LID; 0: the packet may leave now.
@@ -31,7 +31,8 @@ class Pacer {
         return (bytes * 8000 + mbps - 1) / mbps;
     }
 
-    // Times at which paths will have carried all sent packets, by LID; empty before a paced packet.
+    // Times at which paths will have carried all sent packets, by LID; empty until the first paced
+    // packet.
     std::vector<uint64_t> paid_ns_;
 };
 

@@ -28,7 +28,7 @@ class PortClient {
     // Bytes of copies of received multicasts since the last call: work beyond the packets' own
     // bytes.
     virtual uint64_t take_copied() { return 0; }
-    // begin() has been refused, and may now succeed.
+    // begin() has refused a packet of this port, and may now succeed.
     virtual void port_ready(unsigned port) = 0;
     // The port's P_Key table, LID or GIDs have changed, so cached values are invalid. A command may
     // cause this call, too.
@@ -42,14 +42,14 @@ struct TxRequest {
     uint32_t bytes;  // longest packet: LRH to the end of padding, without ICRC and VCRC
     // Rate of the address vector: a code of PathRecord:Rate, or 0 for the port's rate.
     uint8_t static_rate = 0;
-    uint32_t packets = 1;   // at most so many, all of one message
+    uint32_t packets = 1;   // at most this number, all of one message
     uint32_t mtu = 0;       // several packets: payload of all but the last, in bytes
     bool is_offer = false;  // MIDDLE packets without AckReq whose payload the switch copies
     uint32_t qpn = 0;       // the sender, for the trace; 0: the port itself
 };
 
-// Queues of the send scheduler: one lane for each VL, and one for packets that need no turn on the
-// link, which are packets to the port itself and discarded ones.
+// Lanes of the send scheduler: one for each VL, and one for packets that need no turn on the link:
+// packets to the port itself and discarded packets.
 inline constexpr unsigned kVl15Lane = 15;
 inline constexpr unsigned kLoopbackLane = 16;
 inline constexpr unsigned kLanes = 17;
@@ -69,8 +69,9 @@ class Port {
 
     // Finds room for as many of the packets as may be sent now. There is none while credits or
     // space are missing, or while the static rate delays the packets (IBA 9.11); then port_ready()
-    // follows, except after an offer. The caller writes the packets, LRH (with VL 0) to padding, as
-    // ib::BurstBuilder lays out several, and calls commit(), or calls nothing.
+    // follows, except after an offer. The caller writes the packets, each from LRH (with VL 0) to
+    // padding, in the layout of ib::BurstBuilder, and calls commit(). It may also leave the room
+    // unused and call nothing.
     //
     // The port takes and discards data packets while it is not Active (IBA vol. 1, 7.2.7), SMPs
     // while the link is down, packets longer than NeighborMTU, and packets whose SL maps to no VL;

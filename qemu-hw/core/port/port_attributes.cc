@@ -9,8 +9,8 @@ namespace pib::hca {
 
 namespace {
 
-// Flags of the port event for the driver. The flags for leaving and entering Active depend on the
-// former state and are added elsewhere.
+// Flags of the port event for the driver. tell() adds the flags for leaving and entering Active,
+// which depend on the former state.
 struct EventFlag {
     ib::PortEvent event;
     uint32_t flag;
@@ -86,7 +86,7 @@ void PortAttributes::apply(ib::PortEvents events) {
         return;
     }
     tell(events);
-    // Last, because the link may go down and up within this call, which calls apply() again.
+    // Last, because retrain() may take the link down and up, and each of these calls apply() again.
     if (events.has(ib::PortEvent::kDownRequest)) {
         link_.retrain(ib::link_parameters(port_.attrs()));
     }
@@ -113,7 +113,8 @@ void PortAttributes::tell(ib::PortEvents events) {
 }
 
 // Changed widths and speeds take effect when the link trains the next time (IBA 14.2.5.6). A port
-// that has gone to sleep with its link (LinkDownDefaultState) takes its offer back.
+// that has entered Sleep when its link went down (LinkDownDefaultState) tells the peer that it no
+// longer wants the link.
 void PortAttributes::sync_parameters() {
     if (!link_.is_up() || !ib::port_wants_link(port_.attrs())) {
         link_.set_parameters(ib::link_parameters(port_.attrs()));

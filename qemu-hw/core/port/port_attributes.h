@@ -29,7 +29,8 @@ struct PortView {
     bool owns_lid(uint16_t dlid) const {
         return lid != 0 && ib::Lid(dlid).is_unicast() && dlid >> lmc == lid >> lmc;
     }
-    // A GID of the table, or with the prefix that every port accepts beside its own (IBA 4.1.3).
+    // A GID of the table, or the default prefix with a GUID of the table, which every port accepts
+    // as well (IBA 4.1.3).
     bool owns_gid(const ib::Gid& dgid) const {
         const bool by_default = dgid.subnet_prefix() == ib::kDefaultGidPrefix;
         return std::ranges::any_of(gids, [&](const ib::Gid& gid) {
@@ -52,7 +53,8 @@ class PortAttributes {
 
     // Carries out the effects of a change by the SM or by a command: events, link, caches.
     void apply(ib::PortEvents events);
-    // Sends the link parameters of the attributes to the peer, unless the link is up.
+    // Sends the link parameters of the attributes to the peer, unless the link is up and the port
+    // wants it to stay up.
     void sync_parameters();
     link::Hello hello(bool can_share) const;
 

@@ -14,11 +14,11 @@ namespace {
 constexpr uint32_t kReceiveBlocks = 4096;
 // A batch of this many bytes is sent at once, before the end of the device's entry point.
 constexpr size_t kLargeBatch = 64 * 1024;
-// Shared memory: bytes that one poll() handles before it returns, and the batch that is sent at
-// once.
+// Shared memory: bytes of the ring that one poll() handles before it returns.
 constexpr size_t kPollBytes = 128 * 1024;
-// Bytes of the ring after which copies of multicasts are counted.
+// poll() adds the copies of multicasts to its work after each step of this many bytes.
 constexpr size_t kPollStep = 4 * 1024;
+// As kLargeBatch, for a ring.
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
 link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {
@@ -128,7 +128,8 @@ void PortEndpoint::link_down() {
     owner_.link_down();
 }
 
-// The receive buffer of a burst is released after its payload has been pulled.
+// Releases the receive buffer of the packets taken. The buffer of an offer is released after the
+// pull of its payload.
 uint32_t PortEndpoint::link_burst(ib::Burst& burst, ib::Placement& payload) {
     const uint32_t taken = owner_.link_burst(burst, payload);
     if (endpoint_ && taken != 0 && !payload.is_offered()) {
@@ -170,7 +171,8 @@ void PortEndpoint::flush() {
     if (endpoint_->channel().publish()) {
         host_.link_kick(port_);
     }
-    // Only poll() uses the room, and the caller may be the thread of another port.
+    // Wakes the port's own thread: only its poll() uses the room, and the caller may be the thread
+    // of another port.
     if (endpoint_->channel().room_is_back()) {
         host_.link_wake(port_);
     }

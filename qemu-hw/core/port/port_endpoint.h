@@ -23,9 +23,9 @@ class PortEndpoint : private link::LinkEvents {
         virtual void link_down() = 0;
         virtual uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
         virtual void link_packet_fault(link::PacketFault fault) = 0;
-        // Bytes that handled packets have cost beyond their own, since the last call.
+        // See PortClient::take_copied().
         virtual uint64_t take_copied() = 0;
-        // The connection has ended, and the sharing of memory with it.
+        // The connection has ended: the switch no longer shares the memory.
         virtual void link_gone() = 0;
     };
 
@@ -84,7 +84,7 @@ class PortEndpoint : private link::LinkEvents {
     std::optional<link::LinkRings> rings_;
     std::optional<link::LinkEndpoint> endpoint_;
     unsigned trainings_ = 0;     // number of times that the link went down
-    bool refusal_told_ = false;  // the switch has refused a copy, and the log has it
+    bool refusal_told_ = false;  // the log has the warning that the switch refuses copies
     bool blocked_ = false;       // the host accepts no output until writable()
     std::string last_warning_;   // text of the last warning, which is not repeated
 };

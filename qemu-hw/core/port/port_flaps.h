@@ -39,7 +39,7 @@ class PortFlaps {
   private:
     Host& host_;
     Adversary* const adversary_;     // nullptr: never
-    std::vector<uint64_t> moments_;  // the next one is the last
+    std::vector<uint64_t> moments_;  // latest first; the next moment is at the end
 };
 
 }  // namespace pib::hca

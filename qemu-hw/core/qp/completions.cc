@@ -52,7 +52,7 @@ void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
     if (!cqs.post(next.cqn, next.completion, next.solicited, next.patient) && qp != nullptr &&
         !qp->reported.fatal) {
         cq_failed(services, next.cqn);
-        fatal(services, *qp);  // an XRC target completes to the CQs of its domain's SRQs
+        fatal(services, *qp);  // cq_failed() misses XRC targets: they use the CQs of SRQs
     }
 }
 
@@ -84,9 +84,9 @@ void post_send(QpServices& services, QueuePair& qp, uint32_t counter, Completion
                                 .byte_count = byte_count,
                                 .opcode = opcode,
                                 .error = error};
-    // A sender of an SMP waits for the response, which arrives in some 50 us. Two events would be
-    // two interrupts and two turns of the guest's worker. This does not apply to the GSI: RMPP
-    // sends by completions.
+    // The event of an SMP's send completion may wait for the event of the response, which arrives
+    // in some 50 us: two events would cost the guest two interrupts and two turns of its worker.
+    // GSI completions do not wait: RMPP sends the next segments when earlier ones complete.
     const bool answer_follows = qp.type == QpType::kSmi;
     post(services, qp, qp.send_cq, completion, error.status != WcStatus::kSuccess, answer_follows);
 }
@@ -115,7 +115,7 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     }
 }
 
-// The CQE names the WQE by its counter; the opcode of an error means nothing.
+// The CQE names the WQE by its counter; the opcode of a CQE in error has no meaning.
 void complete_uncopied_send(QpServices& services, QueuePair& qp, uint32_t counter,
                             const WqeError& error) {
     post_send(services, qp, counter, CompletionOpcode::kSend, 0, error);
@@ -160,7 +160,8 @@ void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error) {
 
 void release_completions(QpServices& services) {
     std::deque<HeldCompletion>& held = services.held_completions();
-    // A completion that finds its CQ full fails QPs, and so may revoke memory.
+    // A completion that finds its CQ full fails QPs, and so may revoke memory, which makes peer
+    // copy busy again.
     while (!held.empty() && !services.peer_copy()->is_busy()) {
         const HeldCompletion next = held.front();
         held.pop_front();

@@ -90,7 +90,8 @@ void fatal(QpServices& services, QueuePair& qp) {
     enter_error(services, qp);
 }
 
-// A QP in Reset has nothing to complete; its first completion after that finds the error.
+// Skips a QP in Reset: it has nothing to complete, and its first completion after Reset finds the
+// error.
 void cq_failed(QpServices& services, uint32_t cqn) {
     services.qps().for_each([&](QueuePair& qp) {
         if (qp.state != QpState::kReset && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
@@ -116,8 +117,8 @@ void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {
 }
 
 Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget) {
-    // The depth bounds both queues: software posts nothing while the device works, and rings a
-    // doorbell for what it posts later.
+    // The depths of the queues bound the loop: it does not read the producers again, because
+    // software rings a doorbell for WQEs that it posts in these states.
     while (!budget.spent()) {
         const bool sent = flush_one_send(services, qp);
         const bool received = flush_one_recv(services, qp);

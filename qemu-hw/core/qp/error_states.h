@@ -7,11 +7,11 @@
 
 namespace pib::hca {
 
-// Error; later turns flush the queues.
+// Enters Error; later turns flush the queues.
 void enter_error(QpServices& services, QueuePair& qp);
-// Error after a responder's NAK: earlier responses and the NAK itself are still sent.
+// Enters Error after a responder's NAK: earlier responses and the NAK itself are still sent.
 void enter_error_after_nak(QpServices& services, QueuePair& qp);
-// Error for a reason that no completion can report: raises QP_FATAL, once.
+// Enters Error for a reason that no completion can report: raises QP_FATAL, once.
 void fatal(QpServices& services, QueuePair& qp);
 // A CQ takes no more entries, which is fatal to every QP that completes to it (IBA 10.8.3).
 void cq_failed(QpServices& services, uint32_t cqn);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A completion that is written later: it returns a buffer that the switch may still access.
+// A completion that is written later, because it returns to software a buffer that the switch may
+// still access.
 #pragma once
 
 #include <cstdint>

@@ -30,12 +30,12 @@ struct PageWait {
 
 class PageFaults {
   public:
-    // True when an event has to wake the driver.
+    // Adds a fault. True: an event has to wake the driver.
     bool add(uint32_t qpn, QpHalf half, const PageMiss& miss) {
         faults_.insert_or_assign({qpn, half}, miss);
         return !std::exchange(announced_, true);
     }
-    // Removes and returns the next fault; length 0: none, and the next add() wakes the driver.
+    // Removes and returns the next fault; length 0: there is none, and the next add() returns true.
     PageFault take();
     void forget(uint32_t qpn) {
         faults_.erase({qpn, QpHalf::kRequester});

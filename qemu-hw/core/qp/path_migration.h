@@ -11,16 +11,16 @@ namespace pib::hca {
 // Whether a packet that arrived at `port` (1..) belongs to the connection.
 enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 
-// A packet may also arm the QP (Rearm, and the peer does not ask for migration), have it migrate
-// (Armed, and the peer comes by the alternate path), or be a migration request that cannot be
-// followed: Event::kPathMigFailed.
+// The packet may also change the migration state: a packet without MigReq arms a QP in Rearm, and a
+// packet with MigReq on the alternate path makes an Armed QP migrate. A packet with MigReq on
+// another path raises Event::kPathMigFailed.
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
 // Makes the alternate path the connection's path, and raises Event::kPathMigrated.
 void migrate(QpServices& services, QueuePair& qp);
 
-// The path has failed. False when there is no other.
+// To be called when the path has failed. Migrates if the QP is Armed, else returns false.
 bool migrate_if_armed(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

@@ -52,7 +52,7 @@ struct ReceiveRequest {
     bool valid = false;
     uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
     uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
-    uint32_t cqn = 0;      // where it completes
+    uint32_t cqn = 0;      // CQ of its completion
     KeyUser user{};        // user of the keys in its SGEs
     DataSegment data;
     std::vector<uint8_t> bytes;  // the copied WQE, one stride of its queue
@@ -82,10 +82,12 @@ enum class RdKind : uint8_t { kRead, kAtomic, kEmpty };
 struct RdResource {
     ib::Psn psn_first = {};
     uint32_t packets = 0;
-    uint32_t next_packet = 0;   // PSN of the response being sent
-    uint32_t first_packet = 0;  // where this response starts: not 0 when part of a READ is repeated
-    uint32_t end_packet = 0;    // and where it ends,
-    uint32_t end_bytes = 0;     // counted from `va`
+    // The response being sent, as indexes of packets from psn_first on. It starts after packet 0
+    // when part of a READ is repeated.
+    uint32_t next_packet = 0;   // the next one to send
+    uint32_t first_packet = 0;  // the first one of the response
+    uint32_t end_packet = 0;    // the one after the last
+    uint32_t end_bytes = 0;     // end of the response's data, as an offset from `va`
     uint32_t rkey = 0;
     uint32_t length = 0;
     uint32_t msn = 0;  // counts this request and those before it
@@ -127,7 +129,7 @@ struct PagingState {
     PageWait recv;
     // A response was dropped for an absent page; later ones are dropped until `send` is resolved.
     bool response_lost = false;
-    bool read_waits = false;  // a READ response waits for `recv`, and all answers after it
+    bool read_waits = false;  // a READ response and all answers after it wait for `recv`
 };
 
 // Automatic path migration (IBA 17.2.8).
@@ -161,10 +163,10 @@ struct QueuePair {
     uint32_t recv_cq = 0;
     uint32_t uar = 0;
     uint32_t srq = 0;   // 0: none
-    uint32_t xrcd = 0;  // XRC target
+    uint32_t xrcd = 0;  // XRC domain of an XRC target
     uint32_t max_inline = 0;
-    uint32_t mcast_groups = 0;  // attached to
-    uint8_t special_port = 0;   // SMI and GSI
+    uint32_t mcast_groups = 0;  // number of groups that it is attached to
+    uint8_t special_port = 0;   // port of an SMI or GSI QP; 0: others
     bool signal_all = false;
     bool privileged = false;
 

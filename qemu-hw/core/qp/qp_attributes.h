@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// Bits of QpAttributes::attr_mask. The register interface has the same
+// Bits of QpAttributes::attr_mask. The register interface has the same bits
 // (commands/interface_numbers.cc).
 namespace qp_attr {
 inline constexpr uint32_t kState = 1u << 0;
@@ -39,8 +39,8 @@ enum class PathMigration : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
 
 struct QpAttributes {
     uint32_t attr_mask = 0;
-    QpState state = QpState::kReset;      // wanted, or of a query present
-    QpState cur_state = QpState::kReset;  // the caller's belief, with qp_attr::kCurState
+    QpState state = QpState::kReset;      // MODIFY_QP: the state to enter; QUERY_QP: the state
+    QpState cur_state = QpState::kReset;  // the state that the caller expects; kCurState
     uint8_t path_mtu = 0;                 // 1: 256 ... 5: 4096
     PathMigration path_mig_state = PathMigration::kMigrated;
     uint32_t qkey = 0;
@@ -57,12 +57,12 @@ struct QpAttributes {
     uint8_t timeout = 0;  // Local ACK Timeout: 4.096 us * 2^n, 0: none
     uint8_t alt_timeout = 0;
     uint8_t retry_cnt = 0;
-    uint8_t rnr_retry = 0;           // 7: without end
+    uint8_t rnr_retry = 0;           // 7: no limit
     uint8_t min_rnr_timer = 0;       // IBA vol. 1, table 45
     uint8_t max_rd_atomic = 0;       // as requester
     uint8_t max_dest_rd_atomic = 0;  // as responder
     uint8_t en_sqd_async_notify = 0;
-    bool sq_draining = false;  // a query's: the state is SQD, and the queue has not drained
+    bool sq_draining = false;  // QUERY_QP: the state is SQD, and the queue has not drained
 };
 
 }  // namespace pib::hca

@@ -12,17 +12,17 @@
 
 namespace pib::hca {
 
-// A QP has a buffer, of whose header the device has written the flags alone.
+// The QP is new: the device has written only the flags in the header of its buffer.
 void check_new_qp(Strict& strict, const QueuePair& qp);
 // The QP goes from Reset to Init.
 void check_init(Host& host, Strict& strict, const QueuePair& qp);
-// The producer of one of its queues was read. `before`: the one that was known.
+// The device has read the producer of one of the QP's queues. `before`: the former value.
 void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                     uint32_t before, QueueRead result);
 // A WQE is about to complete. `copy`: the entry as it was executed.
 void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                      uint32_t counter, std::span<const uint8_t> copy);
-// The QP was sent a doorbell.
+// Software has rung a doorbell of the QP.
 void check_doorbell(Host& host, Strict& strict, const QueuePair& qp);
 
 }  // namespace pib::hca

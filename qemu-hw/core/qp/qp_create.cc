@@ -36,7 +36,7 @@ QueueSpec receive_queue(const QpRequest& in) {
             kMinLogRqStride};
 }
 
-// The rules that a queue of a kind obeys.
+// The rules that name errors of a send or receive queue.
 struct QueueRules {
     Rule absent;
     Rule deep;
@@ -88,7 +88,7 @@ Verdict check_type(const QpRequest& in, unsigned port_count) {
     return fits ? CmdStatus::kOk : refuse(Rule::kQpPort, in.port, special ? port_count : 0);
 }
 
-// A special QP's receives are its own (IBA 10.2.9: SRQs are for RC, UC and UD).
+// A special QP has a receive queue of its own (IBA 10.2.9: SRQs are for RC, UC and UD).
 Verdict check_srq(const QpRequest& in) {
     if ((in.flags & qp_flag::kSrq) == 0) {
         return in.srq == 0 ? CmdStatus::kOk : refuse(Rule::kQpSrqField, in.srq);

@@ -12,7 +12,7 @@ inline constexpr uint32_t kSignalAll = 1u << 0;
 inline constexpr uint32_t kPrivileged = 1u << 1;  // may use the privileged L_Key
 inline constexpr uint32_t kNoRq = 1u << 2;        // the receive queue's fields are 0
 inline constexpr uint32_t kNoSq = 1u << 3;
-inline constexpr uint32_t kSrq = 1u << 4;  // receives from `srq`; goes with kNoRq
+inline constexpr uint32_t kSrq = 1u << 4;  // receives from `srq`; requires kNoRq
 }  // namespace qp_flag
 
 struct QpRequest {
@@ -23,7 +23,7 @@ struct QpRequest {
     uint32_t uar = 0;
     uint32_t sq_offset = 0;  // bytes from the start of the buffer
     uint32_t rq_offset = 0;
-    uint32_t flags = 0;  // qp_flag
+    uint32_t flags = 0;  // qp_flag::k...
     uint32_t max_inline = 0;
     QpType type = QpType::kRc;
     uint8_t port = 0;  // SMI and GSI: 1..; otherwise 0
@@ -35,11 +35,11 @@ struct QpRequest {
     uint32_t xrcd = 0;  // XRC targets
 };
 
-// OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED; looks at nothing but the command.
+// OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED. Checks the command alone, not the objects it names.
 Verdict check_create_qp(const QpRequest& in, unsigned port_count);
 
-// A QP in Reset, without a number. `pages_left` bounds the host memory that page lists take, and is
-// reduced. BAD_MEMORY or another status of GuestBuffer::load(), NO_RESOURCES.
+// Makes a QP in Reset, without a number. `pages_left` bounds the host memory that page lists take,
+// and is reduced. Errors: those of GuestBuffer::load_queue().
 CmdResult<QueuePair> make_qp(Host& host, const QpRequest& in, uint64_t& pages_left);
 
 // Back to Reset: only values from CREATE_QP stay.

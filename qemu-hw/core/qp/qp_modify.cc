@@ -230,8 +230,8 @@ Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> 
     return check_vector(in.alt_av, port).of_alternate();
 }
 
-// IBA 17.2.8: software loads a path and asks for Rearm; the device arms when the peer has done so,
-// too; in Armed software may migrate. An armed path cannot be replaced.
+// IBA 17.2.8: software loads a path and asks for Rearm. The device enters Armed when the peer has
+// asked for Rearm, too. In Armed, software may migrate. An armed path cannot be replaced.
 Verdict check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
     const bool armed = qp.attr.path_mig_state == PathMigration::kArmed;

@@ -25,7 +25,7 @@ class QpServices {
     const TransportParts& parts() const { return parts_; }
     Host& host() { return parts_.host; }
     Mpt& mpt() { return parts_.mpt; }
-    // nullptr unless the device checks its driver.
+    // nullptr unless the device is strict.
     Strict* strict() { return parts_.counters.strict; }
     // nullptr unless the device has peer copy.
     PeerCopy* peer_copy() { return parts_.peer_copy; }
@@ -43,7 +43,7 @@ class QpServices {
     const Timers& timers() const { return timers_; }
     SnapshotBudget& snapshots() { return snapshots_; }
     PageFaults& page_faults() { return page_faults_; }
-    // Completions in the order of their CQs; release_completions() writes them.
+    // Held completions, oldest first; release_completions() writes them.
     std::deque<HeldCompletion>& held_completions() { return held_completions_; }
     const std::deque<HeldCompletion>& held_completions() const { return held_completions_; }
 
@@ -52,8 +52,8 @@ class QpServices {
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
-    // For the trace, and for the counts of what the driver uses: a WQE copied from a queue, and its
-    // end.
+    // Tell the trace and the driver's coverage of a WQE that was copied from a queue, and tell the
+    // trace of its completion.
     void trace_send(const QueuePair& qp, const SendRequest& request, std::span<const uint8_t> wqe) {
         if (DriverCoverage* coverage = parts_.counters.coverage; coverage != nullptr) {
             coverage->send_wqe(wqe[0], wqe[1]);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The queue pairs of a device by number. SMI and GSI QPs have fixed numbers below kFirst.
+// The queue pairs of a device by number. SMI and GSI QPs have fixed numbers below kFirstQpn.
 #pragma once
 
 #include <array>

@@ -6,7 +6,7 @@
 
 namespace pib::hca {
 
-// Retries that stay for causes outside of the device.
+// Retries that the adversary leaves for causes outside of the device.
 inline constexpr uint8_t kSpareRetries = 3;
 
 inline bool can_repeat(const QueuePair& qp) {

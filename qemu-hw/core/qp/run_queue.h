@@ -16,7 +16,7 @@ namespace pib::hca {
 
 class RunQueue {
   public:
-    // Ports count from 1; a QP is in it once.
+    // Ports count from 1. The QP must not be in the queue yet.
     void push(uint32_t qpn, unsigned port, unsigned lane);
     bool empty() const { return ports_ == 0; }
     // Whether a QP waits for the same link in a lane that `lane` must not overtake.
@@ -27,7 +27,7 @@ class RunQueue {
     // The next lane of the port: the only non-empty one, or VL15, or kLoopbackLane every other
     // time. No value: several data VLs wait, and the port must arbitrate.
     std::optional<unsigned> next_lane(unsigned port);
-    // Its data VLs in which QPs wait.
+    // Data VLs of the port in which QPs wait.
     ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }
     // The QP that has waited longest in this lane, which is not empty.
     uint32_t pop(unsigned port, unsigned lane);
@@ -38,7 +38,7 @@ class RunQueue {
   private:
     static constexpr uint32_t kDataLanes = (1u << kVl15Lane) - 1;
     struct PortLanes {
-        uint32_t lanes = 0;  // that are not empty, bit per lane
+        uint32_t lanes = 0;  // non-empty lanes, one bit per lane
         bool loopback_was_last = false;
         std::array<Ring<uint32_t>, kLanes> qpns;
     };
@@ -47,7 +47,7 @@ class RunQueue {
     void note_if_empty(unsigned port, unsigned lane);
 
     std::array<PortLanes, kMaxPorts> by_port_;
-    uint32_t ports_ = 0;  // with a lane that is not empty, bit per port - 1
+    uint32_t ports_ = 0;  // ports with a non-empty lane: bit (port - 1)
     unsigned last_port_ = kMaxPorts;
 };
 

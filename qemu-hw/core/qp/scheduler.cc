@@ -58,7 +58,8 @@ void Scheduler::unpark(QueuePair& qp) {
 }
 
 void Scheduler::room(unsigned port, QpTable& qps) {
-    // Cleared at the end, which keeps the vector's memory; no QP is parked before its turn.
+    // Cleared at the end, which keeps the vector's memory: schedule() gives no turns, so no QP is
+    // parked meanwhile.
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
         if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->scheduling.parked) {
@@ -69,7 +70,7 @@ void Scheduler::room(unsigned port, QpTable& qps) {
     parked.clear();
 }
 
-// The run queue holds QPs that exist, which bounds it.
+// Takes the QP out of the run queue: only existing QPs are in it, which bounds its length.
 void Scheduler::forget(QueuePair& qp) {
     unpark(qp);
     if (qp.scheduling.queued) {

@@ -31,7 +31,7 @@ class Scheduler {
         return !run_queue_.empty() && run_queue_.others_wait(qp.port(), lane_of(qp));
     }
 
-    // Turns follow without a request, until end_turns().
+    // Until end_turns(), schedule() does not request Device::run(): the caller gives the turns.
     void begin_turns() { turns_ = true; }
     void end_turns() { turns_ = false; }
     // The host has answered the request.
@@ -43,7 +43,7 @@ class Scheduler {
     uint64_t copied() const { return copied_; }
     uint64_t take_copied() { return std::exchange(copied_, 0); }
 
-    // The port has no room for the QP's packet: no turns until its room() or unpark().
+    // The port has no room for the QP's packet: the QP gets no turns until room() or unpark().
     void park(QueuePair& qp);
     void unpark(QueuePair& qp);
     // The port has room: its parked QPs get turns.

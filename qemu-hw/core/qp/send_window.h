@@ -13,8 +13,8 @@
 
 namespace pib::hca {
 
-// Host memory that all windows may take; growth beyond it is refused, and a window of kFirstSlots
-// works.
+// Bytes of host memory that all windows may take. Beyond it no window grows, except to its first
+// kFirstSlots.
 struct SnapshotBudget {
     static constexpr uint64_t kBytes = 1ull << 30;
     uint64_t left = kBytes;
@@ -24,10 +24,11 @@ struct SendRequest {
     SendWqe wqe = {};
     uint32_t counter = 0;  // counter of the WQE in its send queue
     ib::Psn psn_first = {};
-    // Where it was sent from the last time: a repeated READ asks for the rest only.
+    // The PSN from which it was sent the last time: a repeated READ asks for the rest only.
     ib::Psn psn_asked = {};
     uint32_t ssn = 0;  // number of the message (receive_credits.h)
-    // PSNs it takes: of its request, or for a READ of its response; none for an operation on a key.
+    // Number of PSNs: of its request packets, or of the response packets of a READ; 0 for an
+    // operation on a key.
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.
     WqeError error{};
@@ -49,7 +50,7 @@ class SendWindow {
     // The n-th oldest, n < size().
     SendRequest& at(uint32_t n) { return requests_[slot(n)]; }
     const SendRequest& at(uint32_t n) const { return requests_[slot(n)]; }
-    // The data of the n-th oldest; `user` uses its keys.
+    // The data of the n-th oldest; `user` is the user of the keys.
     SegmentView segments_at(uint32_t n, const KeyUser& user) const {
         return {.wqe = bytes_at(n), .data = requests_[slot(n)].wqe.data, .user = user};
     }

@@ -9,8 +9,7 @@
 
 namespace pib::hca {
 
-// Remaining work of a QP's turn, in packets and bytes: payload dominates the cost, packets cost the
-// rest.
+// Remaining work of a QP's turn: bytes bound the cost of payload, packets bound all other cost.
 struct Budget {
     uint32_t packets;
     uint32_t bytes;
@@ -19,9 +18,10 @@ struct Budget {
     static constexpr uint8_t kAnyVl = 0xff;
 
     bool spent() const { return packets == 0 || bytes == 0; }
-    // The turn is as long as a VL's weight, so nothing longer than one burst may be sent in it.
+    // Arbitration has granted the turn to one VL, for the bytes of its weight: no offers, which
+    // would exceed them by far.
     bool is_arbitrated() const { return vl != kAnyVl; }
-    // Charges a packet, or a burst, which is sent as a whole.
+    // Charges one packet, or one burst: a burst counts as one packet and `packets_sent` headers.
     void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
         const uint32_t cost = payload_bytes + packets_sent * header_weight();
         packets -= packets != 0 ? 1 : 0;

@@ -44,7 +44,7 @@ void for_each_number(AnyConfig& config, F&& f) {
     f("adversary-kinds", config.knobs.adversary.kinds);
 }
 
-// The largest value of a member.
+// The largest value of a member of this type.
 template <typename T>
 uint64_t most() {
     if constexpr (std::is_same_v<T, bool>) {
@@ -58,7 +58,7 @@ uint64_t most() {
     }
 }
 
-// False: no number has this name, or the value is none.
+// False: the configuration has no number of this name, or the text is not a value for it.
 bool set_number(Config& config, std::string_view name, std::string_view text) {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -76,7 +76,7 @@ bool set_number(Config& config, std::string_view name, std::string_view text) {
     return found;
 }
 
-// A line of a file from anybody, for a message on a terminal.
+// Makes a line of an untrusted file safe for a message on a terminal.
 std::string printable(std::string_view line) {
     constexpr size_t kMost = 80;
     std::string text(line.substr(0, kMost));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A running hash of all that the device does to its host. Recording and replay compute it alike,
-// so a device that does something else is found at the next entry. Payload is left out: a replay
-// has its length only.
+// A running hash of the device's calls of its host. Recorder and replayer compute it in the same
+// way, so a replay finds a call that differs at the next entry. The hash leaves out the content of
+// payload, because a replay has only its length.
 #pragma once
 
 #include <algorithm>
@@ -59,7 +59,8 @@ class OutputCheck {
             hash_.add(from);
         }
     }
-    // The headers that every packet has, at the least; payload may follow them.
+    // Hashes the length of a frame, and the headers that every packet has. The bytes after these
+    // headers may be payload.
     void frame(std::span<const uint8_t> bytes) {
         constexpr size_t kHeaders = 28;
         call(Call::kFrame, bytes.size(), 0);

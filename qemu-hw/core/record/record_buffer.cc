@@ -66,7 +66,7 @@ void RecordBuffer::flush() {
     used_ = 0;
 }
 
-// The events in the buffer are lost: the last one may be incomplete.
+// Drops the events in the buffer, because the last one may be incomplete.
 void RecordBuffer::stop() {
     stopped_ = true;
     used_ = 0;

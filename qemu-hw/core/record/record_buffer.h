@@ -10,11 +10,11 @@
 
 namespace pib::hca::record {
 
-// The file, as the host of the device serves it.
+// The file of a recording. The host of the device implements it.
 class Sink {
   public:
     virtual ~Sink() = default;
-    // Appends bytes. False: it cannot, and has told the user why; the recording ends.
+    // Appends bytes. False: this failed, and the user has been told why; the recording ends.
     virtual bool write(std::span<const uint8_t> bytes) = 0;
 };
 
@@ -23,15 +23,16 @@ class RecordBuffer {
     // `limit`: bytes of the file. The host's log gets a warning at the limit.
     RecordBuffer(Host& host, Sink& sink, uint64_t limit);
 
-    // Makes room for a tag and at most six numbers; call this before put() to put_fixed().
+    // Makes room for a tag and at most six numbers. Call it before put(), put_number() and
+    // put_fixed().
     void make_room();
     void put(uint8_t byte) { buffer_[used_++] = byte; }
     void put_number(uint64_t number);
     void put_fixed(uint64_t number, unsigned bytes);
-    // Takes bytes of any number.
+    // Takes any number of bytes, and needs no make_room().
     void put_bytes(std::span<const uint8_t> bytes);
 
-    // Writes what is in the buffer.
+    // Writes the content of the buffer to the file.
     void flush();
     // Ends the recording.
     void stop();

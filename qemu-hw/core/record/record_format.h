@@ -9,7 +9,7 @@
 
 namespace pib::hca::record {
 
-// It contains bytes that transfers as text would damage.
+// It contains bytes that a transfer as text would change, so that a reader notices the damage.
 inline constexpr std::array<uint8_t, 8> kMagic = {'P', 'I', 'B', 'R', 'E', 'C', 0x1a, '\n'};
 inline constexpr uint32_t kVersion = 1;
 // After the magic: version of the format, major and minor version of the register interface, and
@@ -19,7 +19,7 @@ inline constexpr uint32_t kMostConfigBytes = 4096;
 
 enum class Tag : uint8_t {
     // Entries: calls of the device. Fields: nanoseconds since the last time in the recording; low
-    // 32 bits of the check of all outputs before, 4 bytes; then as named here.
+    // 32 bits of the OutputCheck before this entry, 4 bytes, little-endian; the fields named here.
     kMmioRead = 1,   // BAR, offset, size
     kMmioWrite,      // BAR, offset, value, size
     kReset,          // cold
@@ -28,8 +28,8 @@ enum class Tag : uint8_t {
     kRun,            // -
     kTimer,          // -
     kLinkConnected,  // port, can_share
-    kLinkReceived,   // port, bytes, then pieces until there are so many bytes: bytes, and a number
-                     // of bytes that are not recorded
+    kLinkReceived,   // port, number of bytes, then pieces with that many bytes in all: recorded
+                     // bytes, and the number of bytes after them that are not recorded
     kLinkWritable,   // port
     kLinkClosed,     // port
     kLinkShared,     // port, size of the ring out, size of the ring in
@@ -50,7 +50,7 @@ enum class Tag : uint8_t {
     kRingPosition,
     kRingBytes,    // bytes
     kRingPayload,  // bytes
-    // Between entries.
+    // An event between entries.
     kMark = 64,  // number of objects; of each: kind (1 byte), number, hash (8 bytes)
 };
 
@@ -61,11 +61,12 @@ inline constexpr Tag kLastAnswer = Tag::kRingPayload;
 // "doorbell or register store" and so on, for reports.
 std::string_view name_of(Tag tag);
 
-// Numbers of an entry after time and check.
+// Number of fields of an entry after time and check, without the pieces of kLinkReceived.
 unsigned fields_of(Tag entry);
 
-// Longer accesses to payload, and the rest of longer frames, are not recorded unless the user asks
-// for it: the device copies them and does not look at them. A MAD with all headers is shorter.
+// Accesses to payload and frames up to this length are recorded in full. Unless the user asks for
+// it, longer accesses are recorded without content, and longer frames without their payload: the
+// device copies these bytes and does not read them. A MAD with all headers is shorter.
 inline constexpr size_t kWholePayload = 512;
 
 }  // namespace pib::hca::record

@@ -10,7 +10,8 @@
 namespace pib::hca::record {
 namespace {
 
-// The interval of marks, and what each object adds to it: the hashes of many objects take time.
+// The shortest interval of marks, and the shortest for each object of the device: hashes of many
+// objects take time.
 constexpr uint64_t kMarkNs = 100'000'000;
 constexpr uint64_t kMarkNsPerObject = 10'000;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Records what a device is told from outside, in the format of record_format.h: each call of the
-// device with its arguments, and each answer of the host. A replay of them brings a device of the
-// same interface to the same state.
+// device with its arguments, and each answer of the host. A replay of the recording brings a device
+// with the same register interface to the same state.
 #pragma once
 
 #include <array>
@@ -33,30 +33,30 @@ class Recorder {
         uint32_t major;
         uint32_t minor;
     };
-    // Writes the header. `host`: the one that answers the device.
+    // Writes the header. `host`: the host of the device.
     Recorder(Host& host, const Options& options, const Config& config, Interface interface);
     ~Recorder() { flush(); }
     Recorder(const Recorder&) = delete;
     Recorder& operator=(const Recorder&) = delete;
 
     // ---- calls of the device
-    // Before each: looks at the clock. True: mark() is due first.
+    // Reads the clock; call it before each entry. True: call mark() first.
     bool looks_at_mark() {
         now_ns_ = host_.now_ns();
         return !buffer_.stopped() && now_ns_ >= mark_ns_;
     }
     void mark(const State& state);
     void entry(Tag tag, std::initializer_list<uint64_t> fields);
-    // kLinkReceived, kLinkConnected: these follow the stream of the link.
+    // The entries kLinkReceived and kLinkConnected. They also follow the stream of the link.
     void received(unsigned port, std::span<const uint8_t> bytes);
     void connected(unsigned port, bool can_share);
 
-    // ---- answers of the host, recorded unless quiet
+    // ---- answers of the host: recorded unless set_quiet(true) was called
     void answer(Tag tag);
     void answer(Tag tag, uint64_t number);
     void answer(Tag tag, std::span<const uint8_t> bytes);
     void clock(uint64_t now_ns);
-    // Questions that change nothing, as for a dump of the objects, are not recorded.
+    // For calls that do not change the device, such as a dump of its objects.
     void set_quiet(bool quiet) { quiet_ = quiet; }
     // Whether the content of a read of this length is recorded.
     bool keeps(DmaPurpose purpose, size_t bytes) const {
@@ -75,9 +75,9 @@ class Recorder {
     Host& host_;
     const bool payload_;
     RecordBuffer buffer_;
-    uint64_t now_ns_ = 0;   // that the next entry has
-    uint64_t time_ns_ = 0;  // the last one in the recording
-    uint64_t mark_ns_ = 0;  // when the next mark is due
+    uint64_t now_ns_ = 0;   // time of the next entry
+    uint64_t time_ns_ = 0;  // the last time in the recording
+    uint64_t mark_ns_ = 0;  // time at which the next mark is due
     bool quiet_ = false;
     OutputCheck check_;
     std::array<StreamCut, kMaxPorts> streams_;

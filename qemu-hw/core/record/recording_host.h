@@ -20,7 +20,7 @@ class RecordingHost final : public Host {
         purpose_ = purpose;
         host_.dma_for(purpose);
     }
-    // The device makes each access by the functions above, as with TracedHost.
+    // No direct access: the device makes each access by the functions above, as with TracedHost.
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
     void ram_written(uint64_t bus_addr, uint64_t length) override {
         host_.ram_written(bus_addr, length);

@@ -35,12 +35,12 @@ struct StateEntry {
     auto operator<=>(const StateEntry&) const = default;
 };
 
-// Sorted.
+// The entries are sorted.
 using State = std::vector<StateEntry>;
 
 // "qp 0x41 (requester)" and so on.
 std::string to_string(StateKind kind, uint64_t number);
-// The objects that are in one state only, or differ; at most `most` names.
+// Names the objects that differ, or are in one of the states only; at most `most` of them.
 std::string differences(const State& recorded, const State& replayed, unsigned most = 8);
 
 }  // namespace pib::hca::record

@@ -10,7 +10,7 @@ namespace pib::hca::record {
 
 namespace {
 
-// The part of a longer packet that the device checks: it has all headers.
+// Bytes that are kept of a longer packet: they have all headers, which the device checks.
 constexpr size_t kKeptHead = 128;
 static_assert(kKeptHead >= ib::kMaxHeaders);
 

@@ -12,7 +12,7 @@
 
 namespace pib::hca::record {
 
-// Bytes of a frame's body that a recording keeps.
+// Number of bytes of a frame's body that a recording keeps.
 size_t kept_bytes(const link::FrameHeader& header);
 
 class StreamCut {
@@ -20,8 +20,8 @@ class StreamCut {
     // A new connection.
     void restart() { *this = {}; }
 
-    // Takes the first bytes of `bytes`, not empty. They consist of `kept`, and of `left_out` bytes
-    // after them.
+    // Takes a piece from the start of `bytes`, which is not empty: `kept` bytes to record, then
+    // `left_out` bytes.
     struct Piece {
         size_t kept = 0;
         size_t left_out = 0;
@@ -32,10 +32,10 @@ class StreamCut {
     size_t take_header(std::span<const uint8_t> bytes);
 
     std::array<uint8_t, link::kHeaderSize> header_{};
-    size_t header_bytes_ = 0;  // that are known
-    size_t keep_ = 0;          // bytes of the current body, from here
-    size_t leave_ = 0;         // and after those
-    bool lost_ = false;        // no frame begins here: keeps everything
+    size_t header_bytes_ = 0;  // bytes of header_ that have arrived
+    size_t keep_ = 0;          // next bytes of the current body to keep
+    size_t leave_ = 0;         // bytes after those to leave out
+    bool lost_ = false;        // a header was invalid: keeps all bytes from then on
 };
 
 }  // namespace pib::hca::record

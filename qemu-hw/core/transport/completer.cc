@@ -25,9 +25,9 @@ bool covers(const SendRequest& request, ib::Psn psn) {
     return psn_distance(psn, request.psn_first) < request.packets;
 }
 
-// Whether a READ response begins where one may (IBA 9.7.6.1, table 61): FIRST or ONLY at the PSN
-// that was asked for the last time. The responses of earlier requests still arrive, but not before
-// the beginning of the message.
+// Whether a READ response has its place (IBA 9.7.6.1, table 61): FIRST or ONLY at the first PSN of
+// the newest request packet of this READ, MIDDLE or LAST not at the first PSN of the READ.
+// Responses to earlier request packets of the READ may still arrive.
 bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
     const ib::Psn psn = burst.psn(0);
     const ib::Psn begin = request.wqe.is_read() ? request.psn_asked : request.psn_first;
@@ -54,7 +54,7 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     const ib::Psn psn = packet.bth().psn;
     uint32_t taken = burst.is_single() ? 1 : 0;
     if (qp.paging.response_lost || !qp.can_send()) {
-        return taken;  // the requester asks for a dropped response again, and for those behind it
+        return taken;  // the requester asks again for a dropped response and for those after it
     }
     // Ghost responses answer packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
     if (psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
@@ -84,8 +84,8 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     return taken;
 }
 
-// An adversarial device: the answer is lost, or tells in place of what it says that the oldest
-// packet has to come again. The peer then has it already.
+// An adversarial device drops the response, or handles it as a NAK or RNR NAK of the oldest packet,
+// although the peer has taken this packet.
 bool Completer::set_back(QueuePair& qp) {
     constexpr uint8_t kRnrTimer = 12;  // 0.64 ms
     const Setback setback = services_.parts().counters.adversary->setback();
@@ -152,7 +152,7 @@ bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
     return true;
 }
 
-// The oldest PSN has moved: the retry counters start anew (IBA 9.9.2.1.1), and so does the timer.
+// Moves the oldest unacknowledged PSN. The retry counters (IBA 9.9.2.1.1) and the timer start anew.
 void Completer::advance(QueuePair& qp, ib::Psn una) {
     RequesterState& req = qp.req;
     const SendRequest& request = qp.window.front();
@@ -203,7 +203,7 @@ void Completer::retry(QueuePair& qp) {
     requester::rewind(services_, qp);
 }
 
-// A NAK for `una`, or an implied one. Each response after one loss implies it; only the first
+// Handles an implied NAK for `una`. Each response after a loss implies this NAK; only the first one
 // starts a retry.
 void Completer::sequence_error(QueuePair& qp) {
     if (qp.req.retry_started) {
@@ -276,8 +276,7 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     if (!qp.can_send() || qp.window.empty()) {
         return false;
     }
-    // Data in answer to a SEND or WRITE, or a READ answered like an atomic: a bad response (IBA
-    // 9.9.2.2).
+    // Data in answer to a SEND or WRITE is a bad response (IBA 9.9.2.2).
     if (!qp.window.front().wqe.needs_response()) {
         bad_response(qp);
         return false;

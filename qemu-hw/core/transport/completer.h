@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The other half of the requester (IBA vol. 1, 9.7.5.1, 9.7.6.1, 9.9.2): completes or repeats
-// requests, by responses and timeouts.
+// requests when responses arrive or timers expire.
 #pragma once
 
 #include "ib/wire/burst.h"
@@ -14,7 +14,7 @@ class Completer {
     explicit Completer(QpServices& services) : services_(services) {}
 
     // ACK, NAK, READ responses or atomic ACK for a QP that can send; address and P_Key are checked.
-    // How many packets were taken: see PortClient::burst_in().
+    // Returns how many packets were taken: see PortClient::burst_in().
     uint32_t response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     // The QP's timer has expired.
     void timer(QueuePair& qp);
@@ -23,7 +23,8 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    // Fail the request of a single response that cannot be taken.
+    // For a single response that cannot be taken: fail its request, or wait for an absent page.
+    // Both return 1, the number of packets taken.
     uint32_t cannot_scatter(QueuePair& qp);
     uint32_t bad_response(QueuePair& qp);
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);

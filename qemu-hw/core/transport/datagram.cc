@@ -20,7 +20,7 @@ namespace {
 // The first bytes of every datagram's receive buffer belong to the GRH, present or not
 // (IBA 11.4.1.2).
 constexpr uint32_t kGrhBytes = ib::Grh::kSize;
-constexpr uint32_t kUseQpQkey = 1u << 31;  // (IBA 10.2.5)
+constexpr uint32_t kUseQpQkey = 1u << 31;  // a WQE's Q_Key: use that of the QP (IBA 10.2.5)
 
 ib::PKey pkey_at(const Port& port, unsigned index) {
     return ib::PKey(port.pkey(index));
@@ -31,8 +31,8 @@ ib::PKey pkey_at(const Port& port, unsigned index) {
 // ---------------------------------------------------------------- send
 
 Turn Datagram::run(QueuePair& qp, Budget& budget) {
-    // A datagram completes when it has left, so the window holds at most one: the port had no room
-    // for it.
+    // A datagram completes when it is sent, so the window holds at most one, for which the port had
+    // no room.
     while (qp.can_send() && !qp.paging.send.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
@@ -46,7 +46,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
         }
         if (budget.vl != Budget::kAnyVl && services_.scheduler().lane_of(qp) != budget.vl)
             [[unlikely]] {
-            return Turn::kMore;  // its turn comes with its own VL
+            return Turn::kMore;  // the QP gets a turn in the lane of this packet's VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
         const uint64_t copied = services_.scheduler().copied();
@@ -137,7 +137,7 @@ ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
     ib::PacketHeaders headers;
     address_packet(headers, op.av, port);
     if (headers.lrh.dlid.is_permissive()) {
-        headers.lrh.slid = ib::kPermissiveLid;  // directed routes from end to end (IBA 14.2.2.1)
+        headers.lrh.slid = ib::kPermissiveLid;  // the whole path is a directed route (IBA 14.2.2.1)
     }
     const bool with_imm = wqe.opcode == SendOpcode::kSendWithImm;
     headers.bth.opcode = with_imm ? ib::opcode::kUdSendOnlyImm : ib::opcode::kUdSendOnly;
@@ -145,8 +145,8 @@ ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
     headers.bth.mig_req = true;  // C9-7: datagrams have no migration
     headers.bth.dest_qp = ib::Qpn(op.dest_qpn);
     headers.bth.psn = qp.window.front().psn_first;
-    // SMPs carry the default P_Key, which nobody checks (C9-41, 10.9.8); GMPs the one the WQE
-    // names.
+    // SMPs carry the default P_Key, which nobody checks (C9-41, 10.9.8). The WQE names the P_Key of
+    // a GMP, MODIFY_QP that of a UD QP.
     const unsigned index =
         qp.type == QpType::kGsi ? op.pkey_index : static_cast<unsigned>(qp.attr.pkey_index);
     headers.bth.pkey = qp.type == QpType::kSmi ? ib::kDefaultPKey : pkey_at(port, index);
@@ -184,8 +184,8 @@ Sent Datagram::send_front(QueuePair& qp) {
 
 // ---------------------------------------------------------------- receive
 
-// C9-41: SMPs are not checked; C9-42: GMPs may use any key of the table; C9-43: others the QP's
-// own.
+// The P_Key of SMPs is not checked (C9-41), GMPs may use any P_Key of the table (C9-42), and other
+// packets use that of the QP (C9-43).
 unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& packet) {
     const Port& port = services_.port_of(qp);
     if (qp.type == QpType::kSmi) {
@@ -202,7 +202,7 @@ unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& pack
     return kNoPkey;
 }
 
-// C9-44 and following: everything but SMPs carries the receiver's Q_Key.
+// C9-44 and following: all packets except SMPs carry the receiver's Q_Key.
 bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
     return qp.type == QpType::kSmi || packet.deth()->qkey.value() == qp.attr.qkey;
 }
@@ -227,8 +227,8 @@ void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& pac
 }
 
 uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
-    // Without a GRH there is no group (IBA 9.8.3.4). A wrong key of one of many receivers is no
-    // violation.
+    // Without a GRH the group is not known (IBA 9.8.3.4). A key that does not match one of many
+    // receivers is no violation.
     if (!packet.grh()) {
         services_.count_dropped(port);
         return 0;
@@ -267,7 +267,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
         case Fetch::kOk:
             break;
         case Fetch::kShort:
-            // Dropped, and the WQE waits for another (IBA 9.9.3.1, class D).
+            // Drops the packet; the WQE stays for another one (IBA 9.9.3.1, class D).
             services_.count(qp, HcaCounter::kRespLocalLengthError);
             services_.count(qp, HcaCounter::kRxDropped);
             return;
@@ -279,7 +279,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             return;
     }
     if (!scatter_packet(qp, packet)) {
-        (void)services_.mpt().take_miss();  // a datagram does not come again: no resume would help
+        (void)services_.mpt().take_miss();  // the datagram is lost, so its page is not needed
         fail_recv(services_, qp,
                   protection_error(services_.mpt(), qp.resp.recv.segments(), access::kLocalWrite));
         enter_error(services_, qp);

@@ -19,7 +19,8 @@ class Datagram {
 
     // A SEND for one datagram QP that came in at port `port`.
     void packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
-    // A SEND to the multicast QPN: a copy for each attached QP (IBA 10.5.2). How many.
+    // A SEND to the multicast QPN: each attached QP gets a copy (IBA 10.5.2). Returns the number of
+    // copies.
     uint32_t multicast_in(unsigned port, const ib::PacketView& packet);
 
   private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A request at the responder: its checks in the order of the specification, its execution, and the
-// refusals of both. For responder*.cc and request_*.cc.
+// A request at the responder: its checks in the order of the specification, its execution, and how
+// either refuses it. For responder*.cc and request_*.cc.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,12 @@ namespace pib::hca::responder {
 
 // Reason why a request is not executed, and its consequences (IBA 9.9.3.1, table 58).
 struct Refusal {
-    AckKind kind = AckKind::kNak;  // kNone: the peer is told nothing
+    AckKind kind = AckKind::kNak;  // kNone: the peer gets no NAK
     uint8_t code = 0;
-    Event event = Event::kCompletion;  // COMPLETION: none
+    Event event = Event::kCompletion;  // kCompletion: no event
     WqeError receive{WcStatus::kWrFlushErr};
-    // The check of several packets is true for some of them only. Nothing has happened, and the
-    // caller delivers them one by one.
+    // The request is a burst, and not all of its packets may pass the check. Nothing has happened,
+    // and the caller delivers the packets one by one.
     bool of_some = false;
 };
 using Check = std::optional<Refusal>;
@@ -28,11 +28,11 @@ Refusal access_error();
 Refusal operational_error(const WqeError& receive);
 Refusal of_some();
 Refusal not_ready(const QueuePair& qp);
-// The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try it
-// again later. UC has no such answer, so there it is `error`.
+// The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try
+// again later. UC has no RNR NAK, so the result is `error`.
 Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error);
 
-// Packets of a request, which have come in together.
+// Packets of a request that arrived in one burst.
 struct Request {
     const ib::Burst& burst;
     ib::Placement& payload;
@@ -46,7 +46,7 @@ using CheckStep = Check (*)(QpServices&, QueuePair&, const Request&);
 
 // The message that an operation belongs to; kNone: it is no SEND or WRITE.
 InboundMessage message_of(ib::OpKind kind);
-// The first packet tells a QP that still waits for it (IBA 11.6.3.1).
+// Raises COMM_ESTABLISHED for the first packet of a QP in RTR (IBA 11.6.3.1).
 void established(QpServices& services, QueuePair& qp);
 
 // ---- request_checks.cc
@@ -62,10 +62,12 @@ Check execute(QpServices& services, QueuePair& qp, const Request& request);
 
 // ---- responder_rd.cc: READ, atomics, FLUSH, ATOMIC WRITE
 Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
-// A request of these that has been executed before.
+// Answers such a request again that has been executed before.
 void duplicate_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
 
-// ---- responder_out.cc. A NAK stands until it is sent: it says all that a later ACK would.
+// ---- responder_out.cc
+// Notes the acknowledgement that the responder sends in its next turn. An ACK does not replace a
+// NAK that waits: a NAK acknowledges all earlier packets, too.
 void owe(QpServices& services, QueuePair& qp, const PendingAck& ack);
 
 }  // namespace pib::hca::responder

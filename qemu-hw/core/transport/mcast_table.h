@@ -22,8 +22,8 @@ struct McastGroup {
 
 class McastTable {
   public:
-    // OK when the QP already is attached: it gets one copy all the same (IBA 11.3.1). `added` tells
-    // which.
+    // Also OK when the QP is attached already: it still gets one copy of each packet (IBA 11.3.1).
+    // `added`: the QP was not attached before.
     Verdict attach(const McastGroup& group, uint32_t qpn, bool& added);
     // BAD_RESOURCE when it is not attached.
     Verdict detach(const McastGroup& group, uint32_t qpn);

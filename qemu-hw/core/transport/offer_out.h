@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The sender's half of peer copy: MIDDLE packets whose payload the switch takes out of guest memory
-// itself.
+// The sender's half of peer copy: offers MIDDLE packets. The switch copies their payload out of
+// guest memory.
 #pragma once
 
 #include "memory/peer_copy.h"
@@ -9,9 +9,9 @@
 
 namespace pib::hca {
 
-// Offers as many MIDDLE packets without ACK as the link takes now, and returns how many. 0: nothing
-// has happened, and the packets are sent with their payload. locate(bytes, sg_list) finds the
-// payload.
+// Offers as many MIDDLE packets without AckReq as the link takes now, and returns how many. 0:
+// nothing has happened, and the caller sends the packets with their payload. last(n) returns the
+// headers of the n-th packet; locate(bytes, sg_list) finds the payload.
 template <typename Last, typename Locate>
 uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& out, Last&& last,
                     Locate&& locate, OfferOwner owner) {

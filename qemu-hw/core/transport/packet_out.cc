@@ -35,7 +35,8 @@ void address_packet(ib::PacketHeaders& headers, const AddressVector& av, const P
 
 namespace {
 
-// IBA 9.2.1: the connected transports share the operations' low bits.
+// The opcode bits that name the transport. The bits of the operation are the same for all connected
+// transports (IBA 9.2.1).
 uint8_t transport_bits(const QueuePair& qp) {
     switch (qp.service()) {
         case ib::Service::kUc:

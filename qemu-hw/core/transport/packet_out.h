@@ -38,7 +38,7 @@ inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, 
 }
 
 // Writes one packet to its room and sends it. `fill` writes the payload into its place and returns
-// whether it could; `observe` sees the packet before it goes.
+// whether it could; `observe` gets the packet before it is sent.
 template <typename Fill, typename Observe>
 Sent write_packet(Port& port, std::span<uint8_t> room, const ib::PacketHeaders& headers,
                   uint32_t payload_bytes, Fill&& fill, Observe&& observe) {
@@ -52,7 +52,7 @@ Sent write_packet(Port& port, std::span<uint8_t> room, const ib::PacketHeaders& 
     return Sent::kYes;
 }
 
-// Sends one packet, as write_packet().
+// Sends one packet; `fill` and `observe` as in write_packet().
 template <typename Fill, typename Observe>
 Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t payload_bytes,
                  Fill&& fill, Observe&& observe, bool vl15 = false) {
@@ -79,7 +79,8 @@ struct BurstOut {
     uint32_t mtu = 0;
     uint32_t payload_bytes = 0;  // total of all packets
 
-    // LAST has at most the immediate more than the others.
+    // Length of the longest packet, 0: none is valid. LAST is longer than the others by an ImmDt at
+    // most.
     uint32_t longest() const {
         const uint32_t payload = packets > 1 ? mtu : payload_bytes;
         const auto size = ib::packet_size(first, payload, ib::Crcs::kElided);
@@ -91,8 +92,8 @@ struct BurstOut {
     }
 };
 
-// Sends as many of the packets as the port takes now, at least one; `sent`: how many. last(n) are
-// the headers of the n-th, n > 1. `fill` writes the payload of all that go.
+// Sends as many of the packets as the port takes now; `sent`: how many. last(n) returns the headers
+// of the n-th packet, n > 1. `fill` writes the payload of all packets that are sent.
 template <typename Last, typename Fill>
 Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill, uint32_t& sent) {
     const uint32_t longest = out.longest();
@@ -118,7 +119,7 @@ Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill,
         to.port.commit(*size);
         return Sent::kYes;
     }
-    // The packets before an absent page can go: try the first one.
+    // The payload of the first packet may still be readable, before an absent page: try it alone.
     const BurstOut one{.first = out.first, .mtu = out.mtu, .payload_bytes = out.payload_of(1)};
     return send_burst(to, one, last, fill, sent);
 }

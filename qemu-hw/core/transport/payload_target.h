@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The place of a burst's payload in guest memory. Copies the payload there, or has it pulled there.
+// The target of a burst's payload in guest memory. The responder or completer copies the payload
+// there, or has it pulled there.
 #pragma once
 
 #include "ib/wire/burst.h"
@@ -10,7 +11,7 @@
 
 namespace pib::hca {
 
-// In the data segment of a WQE, from an offset on.
+// A target in the data segments of a WQE, from an offset on.
 struct WqeTarget {
     SegmentView segments;
     uint64_t offset;
@@ -23,7 +24,7 @@ struct WqeTarget {
     }
 };
 
-// In a memory region, from an address on.
+// A target in a memory region, from an address on.
 struct KeyTarget {
     KeyUser user;
     uint32_t key;
@@ -40,9 +41,9 @@ struct KeyTarget {
     }
 };
 
-// Copies a payload that is here. Names the target of an offered payload, for the pull. Checks that
-// a pulled payload is at its target. False: a key or memory does not allow it, a page is absent, or
-// the target has changed since the pull began.
+// Copies a payload that is in the burst. Gives the target of an offered payload to the pull. Checks
+// that a pulled payload is at its target. False: a key or memory does not allow the access, a page
+// is absent, or the target has changed since the pull began.
 template <typename Target>
 bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
                    const ib::Burst& burst, ib::Placement& payload) {

@@ -23,7 +23,7 @@ constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkey
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
-// SQE to RTS: WQEs that were posted before are flushed (IBA 10.3.1.6). The queue's depth bounds the
+// SQE to RTS: flushes the WQEs that were posted before (IBA 10.3.1.6). The queue's depth bounds the
 // work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
     constexpr uint32_t kPackets = 4096;
@@ -58,7 +58,7 @@ Verdict QpVerbs::check_queues(const QpRequest& in) {
                                                              : refuse(Rule::kQpSrq, in.srq);
 }
 
-// Counts the QP among the users of the objects that it names.
+// Adds the QP to the users of its CQs and SRQ, or removes it if `use` is false.
 void QpVerbs::use_queues(const QueuePair& qp, bool use) {
     CqTable& cqs = services_.parts().cqs;
     const uint32_t change = use ? 1u : ~0u;
@@ -118,7 +118,7 @@ Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
         return verdict;
     }
     if ((in.attr_mask & qp_attr::kPort) != 0) {
-        services_.scheduler().unpark(*qp);  // it waits for the old port
+        services_.scheduler().unpark(*qp);  // it may wait for the old port
     }
     const QpState from = qp->state;
     const bool migrates = is_migration_command(*qp, in);
@@ -176,7 +176,7 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         default:
             break;
     }
-    // The flush above may have overrun a CQ.
+    // The flush above may have overrun a CQ and so moved the QP to Error.
     if (qp.state == from) {
         qp.state = to;
     }
@@ -254,8 +254,8 @@ Verdict QpVerbs::detach_mcast(uint32_t qpn, const McastGroup& in) {
     return status;
 }
 
-// Only XRC targets use an SRQ that does not count them as users. The message that such a QP
-// receives is lost with its WQE; its next packet finds none.
+// Only XRC targets use an SRQ without being counted as its users. A message that such a QP receives
+// loses its receive WQE, and the next packet of the message is refused.
 void QpVerbs::srq_destroyed(uint32_t srqn) {
     services_.qps().for_each([&](QueuePair& qp) {
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {

@@ -20,15 +20,15 @@ constexpr bool takes_receive(SendOpcode opcode) {
            opcode == SendOpcode::kSendWithInv || opcode == SendOpcode::kRdmaWriteWithImm;
 }
 
-// A message beyond the credits may be sent if it is the next one, to learn of new credits; and once
-// all before it is acknowledged, whatever the responder has counted.
+// The first message beyond the credits may be sent, because its answer tells of new credits. Any
+// message may be sent once all messages before it are acknowledged.
 inline bool has_credit(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;
     return req.no_credits || qp.type != QpType::kRc || !takes_receive(request.wqe.opcode) ||
            !is_after(request.ssn, req.lsn + 1) || req.una == request.psn_first;
 }
 
-// A message that takes no receive WQE leaves its credit to the next.
+// A message that takes no receive WQE leaves its credit to the next message.
 inline void message_started(RequesterState& req, const SendRequest& request) {
     req.lsn += takes_receive(request.wqe.opcode) ? 0 : 1;
 }

@@ -53,14 +53,14 @@ InboundMessage message_of(ib::OpKind kind) {
 
 namespace {
 
-// A WRITE's bytes that have not arrived before this packet.
+// Bytes of the WRITE in progress that earlier packets have not brought.
 uint32_t write_remaining(const ResponderState& resp) {
     return resp.write_length - resp.received;
 }
 
 constexpr uint32_t kWordBytes = sizeof(uint64_t);
 
-// Operands that the headers may have.
+// The operands in the headers must be valid.
 Check check_rd_operation(const ib::PacketView& packet) {
     if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
         return invalid_request();  // C9-158
@@ -79,7 +79,7 @@ Check check_rd_operation(const ib::PacketView& packet) {
 
 }  // namespace
 
-// A message's packets follow each other (IBA 9.7.4.1.2, table 56).
+// The packets of a message must follow each other (IBA 9.7.4.1.2, table 56).
 Check check_sequence(QpServices& /*services*/, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const bool in_message = qp.resp.message != InboundMessage::kNone;
@@ -89,7 +89,7 @@ Check check_sequence(QpServices& /*services*/, QueuePair& qp, const Request& req
     return std::nullopt;
 }
 
-// Operations that this responder has and this QP allows (IBA 9.7.4.1.3).
+// The responder must have the operation, and the QP must allow it (IBA 9.7.4.1.3).
 Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const ib::OpKind kind = packet.opcode().kind;
@@ -104,8 +104,8 @@ Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& re
     return check_rd_operation(packet);
 }
 
-// The SRQ that an XRCETH names is of the QP's domain and stays the same in a message; its PD is the
-// one of the R_Keys (annex A14).
+// The SRQ that an XRCETH names must be of the QP's XRC domain and stay the same in a message. The
+// R_Keys must be of the SRQ's PD (annex A14).
 Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const auto xrceth = packet.xrceth();
@@ -123,7 +123,7 @@ Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request)
     return std::nullopt;
 }
 
-// A receive WQE, or a place for a READ or atomic (IBA 9.7.4.1.4).
+// The request must get the receive WQE or the READ resource that it needs (IBA 9.7.4.1.4).
 Check check_resources(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     if (packet.opcode().takes_rd_resource()) {
@@ -136,18 +136,19 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
     const bool takes_receive =
         is_send ? request.starts()
                 : request.burst.last().opcode().consumes_receive() && request.ends();
-    // The WQE of a message that has begun went with its SRQ.
+    // The message in progress has lost its receive WQE, because its SRQ was destroyed.
     if (is_send && !takes_receive && !qp.resp.recv.valid) {
         return invalid_request();
     }
-    // A UC message that was given up has left its WQE to the next.
+    // A UC message that was dropped has left its receive WQE to the next message.
     if (!takes_receive || qp.resp.recv.valid) {
         return std::nullopt;
     }
     if (!qp.has_receive_queue()) {
         return invalid_request();
     }
-    // The last packet of a WRITE takes it: without one, those before are executed.
+    // The last packet of a WRITE takes the receive WQE. If there is none, the packets before the
+    // last one are executed.
     if (!request.burst.is_single() && !is_send && peek_recv(services, qp) != Fetch::kOk) {
         return of_some();
     }
@@ -162,7 +163,7 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
     return operational_error({WcStatus::kWrFlushErr});
 }
 
-// Packet and message lengths (IBA 9.7.4.1.6).
+// The lengths of packet and message must be valid (IBA 9.7.4.1.6).
 Check check_length(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const ResponderState& resp = qp.resp;
@@ -196,13 +197,13 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
     if (packet.opcode().kind != ib::OpKind::kRdmaWrite) {
         return std::nullopt;
     }
-    // A WRITE brings exactly the bytes its RETH announced.
+    // A WRITE must bring exactly the bytes that its RETH has announced.
     const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
     const bool fits = request.ends() ? bytes == remaining : bytes < remaining;
     return fits ? Check() : single ? invalid_request() : of_some();
 }
 
-// The whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
+// The R_Key must allow the whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).
 Check check_rkey(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const auto range = named_range(packet);

@@ -17,13 +17,15 @@ Refusal invalidate_error(uint32_t rkey) {
             .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
 
-// Some of several packets may have a place; a payload that was pulled is no longer here.
+// Does not refuse several packets together: some of them may have a place. Of a pulled payload, the
+// link endpoint delivers the packets again with their payload.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
                    const Refusal& error) {
     return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();
 }
 
-// The last packet of a SEND or WRITE: a receive completion if the message takes one, and the MSN.
+// Ends a SEND or WRITE at its last packet: counts the MSN and completes the receive WQE if the
+// message takes one. Before the last packet, notes that the message is in progress.
 void complete_message(QpServices& services, QueuePair& qp, const Request& request) {
     ResponderState& resp = qp.resp;
     const ib::PacketView& packet = request.burst.last();
@@ -92,7 +94,8 @@ Check execute_write(QpServices& services, QueuePair& qp, const Request& request)
     if (reth && (placed || request.burst.is_single())) {
         services.count(qp, HcaCounter::kRxWriteRequests);
     }
-    // The region may have gone since the first packet, or its memory may be no RAM (T27).
+    // The region may be invalid since the first packet (T27 in docs/fault-cases.md), or its memory
+    // may be no RAM.
     if (!placed) {
         return cannot_place(services, qp, request, access_error());
     }

@@ -16,17 +16,18 @@ uint32_t access_of(const ib::PacketView& packet);
 // The range of a RETH or AtomicETH, with those rights; no value if the packet has neither.
 std::optional<KeyedRange> named_range(const ib::PacketView& packet);
 
-// An atomic's operands. A plain atomic gets the masks of the same operation.
+// The operands of an atomic. A plain atomic gets the masks with which the masked atomic does the
+// same.
 struct AtomicRequest {
     ib::AtomicEth eth;
     uint64_t swap_mask;
     uint64_t compare_mask;
     bool swap;
 
-    // The word's new value.
+    // The new value of a word.
     uint64_t apply(uint64_t word) const;
 };
-// The packet is an atomic's.
+// Requires a packet of an atomic.
 AtomicRequest atomic_request(const ib::PacketView& packet);
 
 }  // namespace pib::hca

@@ -64,7 +64,7 @@ constexpr uint32_t kWindowPackets = 512;
 // Packets of a retry that may be unacknowledged. The peer drops all packets after one more loss, so
 // a larger window wastes more of them.
 constexpr uint32_t kRetryWindow = 128;
-// The same with peer copy: a round trip has two more wake-ups, and offers take no room.
+// kWindowPackets with peer copy: a round trip has two more wake-ups, and offers take no room.
 constexpr uint32_t kOfferWindow = 2048;
 // An ACK is asked for at the end of every message and after this many packets within one, so that
 // the window never closes without an answer under way.
@@ -79,7 +79,7 @@ uint32_t window_packets(QpServices& services, const QueuePair& qp) {
                                                        : kWindowPackets;
 }
 
-// Packets that may go before an answer comes.
+// Packets that may be sent before the next acknowledgement.
 uint32_t window_left(QpServices& services, const QueuePair& qp) {
     const uint32_t window = window_packets(services, qp);
     return window - std::min(psn_distance(qp.req.cursor, qp.req.una), window);
@@ -175,7 +175,7 @@ struct LocalExecutor {
     bool operator()(const auto&) { return false; }
 };
 
-// The key that the operation is not allowed on.
+// Names the rule that an operation on a key has broken.
 struct RefusedKey {
     Verdict operator()(const InvalidateOp& op) { return refuse(Rule::kWqeInvalidate, op.key); }
     Verdict operator()(const BindOp& op) {
@@ -231,8 +231,8 @@ void data_sent(QueuePair& qp, bool ack_req, uint32_t packets, uint32_t bytes, Bu
     budget.charge(bytes, packets);
 }
 
-// Whether enough MIDDLE packets of the message are left, and none of them was sent before: a retry
-// sends its payload. UC has no answer that would end an offer.
+// Whether the message has enough MIDDLE packets left to offer, and none of them was sent before: a
+// retry sends packets with their payload. UC has no acknowledgement that would end an offer.
 bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
                const Budget& budget) {
     if (services.peer_copy() == nullptr || budget.is_arbitrated() || !qp.is_reliable() ||
@@ -245,8 +245,8 @@ bool can_offer(QpServices& services, QueuePair& qp, const SendRequest& request,
     return middles * qp.path_mtu_bytes() >= services.peer_copy()->min_bytes();
 }
 
-// FIRST and LAST go with their payload, so that the peer sees the message in order. An offer asks
-// for no ACK; the next packet does.
+// FIRST and LAST are sent with their payload, so that the peer receives the message in order. An
+// offer asks for no ACK; the next packet does.
 uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& request,
                     Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
@@ -282,7 +282,7 @@ uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& requ
 // the last packet of a burst may ask.
 Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, Budget& budget,
                uint32_t& packets) {
-    const bool offers = can_offer(services, qp, request, budget);  // as a rule not
+    const bool offers = can_offer(services, qp, request, budget);  // rarely
     packets = offers ? offer_data(services, qp, request, budget) : 0;
     if (packets != 0) {
         return Sent::kYes;
@@ -290,7 +290,7 @@ Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, 
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
     const uint64_t offset = uint64_t{packet} * mtu;
-    // The first packet goes alone if what follows it can be offered.
+    // The first packet is sent alone if the packets after it can be offered.
     const bool alone = request.packets - packet == 1 || (offers && packet == 0);
     BurstOut out{.first = data_headers(services, qp, request, 0), .packets = 1, .mtu = mtu};
     if (!alone) {
@@ -319,7 +319,7 @@ Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, 
     return result;
 }
 
-// A READ whose first packets have arrived asks for the rest only (IBA 9.7.5.1.4).
+// A READ whose first response packets have arrived asks for the rest only (IBA 9.7.5.1.4).
 Sent send_read(QpServices& services, QueuePair& qp, const SendRequest& request) {
     const auto& rdma = std::get<RdmaOp>(request.wqe.op);
     const uint32_t packet = psn_distance(qp.req.cursor, request.psn_first);
@@ -403,7 +403,7 @@ void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cur
     }
 }
 
-// An adversarial device: the next packet is lost on its way.
+// An adversarial device loses the next packet: it counts the packet as sent.
 bool loses_packet(QpServices& services, QueuePair& qp, SendRequest& request) {
     Adversary* const adversary = services.parts().counters.adversary;
     if (adversary == nullptr || !can_repeat(qp) || !adversary->loses_request()) [[likely]] {
@@ -443,7 +443,7 @@ Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget&
 }
 
 // IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer on a
-// busy host answers late, so short timers use all of that; long ones need no grace.
+// busy host answers late, so the timer adds up to 3 T_tr, but at most kMaxGrace.
 uint64_t ack_timeout_ns(uint8_t timeout) {
     constexpr uint64_t kMaxGrace = 200'000'000;
     const uint64_t t_tr = 4096ull << timeout;
@@ -470,7 +470,7 @@ void resume(QueuePair& qp) {
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.paging.send.waiting) {
         if (budget.spent() && !has_more(qp)) {
-            break;  // the message just fits: no turn follows that would find no work
+            break;  // all work is done, so another turn would find none
         }
         if (budget.spent()) {
             return Turn::kMore;

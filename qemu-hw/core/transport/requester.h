@@ -7,9 +7,9 @@
 
 namespace pib::hca::requester {
 
-// The state of a requester that has sent nothing: RTR to RTS.
+// RTR to RTS: sets the state of a requester that has sent nothing.
 void start(QueuePair& qp);
-// SQE to RTS of a QP whose send queue has been flushed: PSNs go on from the last one sent.
+// SQE to RTS, after the flush of the send queue: PSNs continue after the last one sent.
 void resume(QueuePair& qp);
 
 // Sends until nothing may be sent, the budget is spent, or the port has no room.

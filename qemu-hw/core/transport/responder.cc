@@ -53,7 +53,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     }
     resp.expected_psn = resp.expected_psn + burst.count();
     if (burst.last().bth().ack_req || resp.ack.kind != AckKind::kNone) {
-        // The missing packet has come, so a NAK that waits is no longer true.
+        // A NAK that has not been sent yet is out of date: its packet has arrived.
         resp.ack = {};
         owe(services, qp, {.kind = AckKind::kAck});
     }
@@ -109,8 +109,8 @@ void resize_rd(QueuePair& qp) {
     resp.rd_head = resp.rd.empty() ? 0 : kept % static_cast<uint32_t>(resp.rd.size());
 }
 
-// Takes several packets as one: the checks of the first packet hold for all, lengths are those of
-// all. If that is not enough for a check, the caller delivers them one by one.
+// Takes a burst as one request: the checks of the first packet hold for all packets, and lengths
+// are those of the burst. If a check needs single packets, the caller delivers them one by one.
 uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
                     ib::Placement& payload) {
     ResponderState& resp = qp.resp;
@@ -139,7 +139,7 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
             return &step == std::end(kSteps) - 1 ? burst.count() : 1;
         }
     }
-    // A QP whose CQ has failed is in Error by now: an error of its own.
+    // The completion may have overrun its CQ: then the QP is in Error and owes no answer.
     if (qp.can_receive() && !payload.is_offered()) {
         accepted(services, qp, burst);
     }

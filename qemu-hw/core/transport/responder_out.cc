@@ -25,7 +25,7 @@ uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
     return last ? op::kRdmaReadResponseLast : op::kRdmaReadResponseMiddle;
 }
 
-// The code of an ACK for so many receive WQEs, rounded down (IBA table 47).
+// The credit code of an ACK for `count` receive WQEs, rounded down (IBA table 47).
 constexpr uint8_t credit_code(uint32_t count) {
     if (count < 2) {
         return static_cast<uint8_t>(count);
@@ -37,15 +37,15 @@ constexpr uint8_t credit_code(uint32_t count) {
 static_assert(ib::credit_count(credit_code(7)) == 6 && ib::credit_count(credit_code(3)) == 3 &&
               ib::credit_count(credit_code(16384)) == 16384);
 
-// A QP with a receive queue of its own tells how many WQEs wait (IBA 9.7.7.2, C9-147.2.1). One that
-// shares its queue cannot: the requester learns of an empty queue by RNR NAK.
+// A QP with a receive queue of its own tells the peer how many WQEs wait (IBA 9.7.7.2, C9-147.2.1).
+// A QP with an SRQ cannot: its peer learns of an empty queue by RNR NAK.
 ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
     const bool counts =
         qp.rq.present && qp.shared_queue() == 0 && refresh_rq(services, qp) == QueueRead::kOk;
     return ib::Aeth::ack(counts ? credit_code(qp.rq.ready()) : ib::Aeth::kInvalidCreditCount, msn);
 }
 
-// Bytes of a READ response's packets from the next one on, `packets` of them.
+// The range of memory for the next `packets` packets of a READ response.
 KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
     const uint64_t offset = uint64_t{resource.next_packet} * mtu;
     return {.key = resource.rkey,
@@ -63,8 +63,8 @@ ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
     return headers;
 }
 
-// Whether the response has enough MIDDLE packets left to offer. A repeated response goes with its
-// payload.
+// Whether the response has enough MIDDLE packets left to offer. A repeated response is sent with
+// its payload.
 bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& resource,
                const Budget& budget) {
     if (services.peer_copy() == nullptr || budget.is_arbitrated() ||
@@ -109,13 +109,13 @@ Sent read_response_sent(RdResource& resource, uint32_t packets) {
 Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resource, Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
-    const bool offers = can_offer(services, qp, resource, budget);  // as a rule not
+    const bool offers = can_offer(services, qp, resource, budget);  // rarely
     uint32_t packets = offers ? offer_response(services, qp, resource) : 0;
     if (packets != 0) {
         budget.charge(0);
         return read_response_sent(resource, packets);
     }
-    // The first packet goes alone if what follows it can be offered.
+    // The first packet is sent alone if the packets after it can be offered.
     const bool alone = offers && next == resource.first_packet;
     BurstOut out{.first = read_response_headers(services, qp, resource, next), .mtu = mtu};
     out.packets =
@@ -149,7 +149,8 @@ Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) 
     return result;
 }
 
-// The region of a READ has gone while its response was sent (T27): a NAK in place of the packet.
+// The region of a READ has become invalid before its whole response was sent (T27 in
+// docs/fault-cases.md): sends a NAK in place of the packet.
 void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
     services.count(qp, HcaCounter::kRespRemoteAccessErrors);
@@ -241,8 +242,8 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     return Turn::kIdle;
 }
 
-// No ACK if a READ response is incomplete: the ACK would imply it, and the READ has not completed
-// at the peer.
+// Sends no ACK while a READ response is incomplete: the ACK would imply that the whole response was
+// sent.
 void send_pending_ack(QpServices& services, QueuePair& qp) {
     const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
     if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Requests with a response besides the ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
-// 9.4.5, annex A19). Each takes one of the responder's resources, where a duplicate finds it.
+// 9.4.5, annex A19). Each takes a READ resource, in which a duplicate finds its answer.
 #include <cstring>
 
 #include "transport/inbound_request.h"
@@ -10,7 +10,7 @@ namespace pib::hca::responder {
 
 namespace {
 
-// Attempts of an atomic against a guest that changes the word all the time.
+// Limit of attempts of an atomic, in case the guest changes the word all the time.
 constexpr unsigned kAttempts = 1u << 16;
 
 // The resource for the next request: the oldest one.
@@ -36,7 +36,7 @@ RdResource read_resource(const ib::PacketView& packet, uint32_t mtu, const KeyUs
             .pending = true};
 }
 
-// Answered by one packet.
+// The resource of a request that one packet answers.
 RdResource single_resource(const ib::PacketView& packet, RdKind kind) {
     return {.psn_first = packet.bth().psn,
             .packets = 1,
@@ -77,7 +77,7 @@ Check execute_atomic(QpServices& services, QueuePair& qp, const ib::PacketView& 
 }
 
 Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
-    // The payload is data, not a number: its bytes keep their order.
+    // The payload is no number in network byte order: the bytes keep their order.
     uint64_t data;
     std::memcpy(&data, packet.payload().data(), sizeof data);
     const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),
@@ -100,7 +100,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
             reth.dma_len > resource.length - offset) {
             return;
         }
-        // A response in progress ends, and starts again from here.
+        // A response in progress ends here and starts again at `first`.
         resource.replay = resource.replay || !resource.pending;
         resource.pending = qp.resp.rd_pending = true;
         resource.first_packet = resource.next_packet = first;

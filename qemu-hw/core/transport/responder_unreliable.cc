@@ -16,8 +16,8 @@ bool is_local_error(const WqeError& receive) {
     return receive.status == WcStatus::kLocProtErr || receive.status == WcStatus::kLocQpOpErr;
 }
 
-// IBA table 59: class D for what the peer did wrong: the receive WQE, if the message has one, waits
-// for the next; class E for what is wrong with the WQE itself: it completes and the QP ends.
+// IBA table 59. Class D, an error of the peer: the message's receive WQE, if it has one, stays for
+// the next message. Class E, an error of the WQE: it completes in error, and the QP enters Error.
 void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) {
     qp.resp.message = InboundMessage::kNone;
     services.count(qp, HcaCounter::kRxDropped);
@@ -34,8 +34,8 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
     ResponderState& resp = qp.resp;
     const Request request{burst, payload};
     established(services, qp);
-    // A gap ends the message that it is in; the next one to begin is taken from its first packet
-    // (9.8.2.2.1). Its PSN is where counting goes on.
+    // A gap in the PSNs ends the message in progress; the responder takes the next message that
+    // begins (IBA 9.8.2.2.1). The expected PSN continues after this packet.
     if (request.packet.bth().psn != resp.expected_psn) {
         if (!burst.is_single()) {
             return 0;
@@ -44,7 +44,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         resp.message = InboundMessage::kNone;
     }
     if (request.starts()) {
-        resp.message = InboundMessage::kNone;  // the last packets of the one before are missing
+        resp.message = InboundMessage::kNone;  // the last packets of the former one are missing
     }
     static constexpr CheckStep kSteps[] = {
         check_sequence, check_operation, check_resources, check_length, check_rkey, execute,
@@ -55,7 +55,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         if (refusal && refusal->of_some) {
             return 0;
         }
-        if (refusal || !qp.can_receive()) {  // or its CQ or queue has failed: an error of its own
+        if (refusal || !qp.can_receive()) {  // cannot receive: its CQ or queue has failed
             resp.expected_psn = burst.psn(refused);
             if (refusal) {
                 drop_message(services, qp, refusal->receive);

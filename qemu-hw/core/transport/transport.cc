@@ -17,7 +17,7 @@ namespace {
 // Work that a doorbell does at once, on the thread of the processor that rings it, and work of one
 // turn of a QP.
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
-// Turns of one run(), and of copies of multicasts what as many turns do.
+// Turns of one run(). Copies of multicasts count as turns by their bytes.
 constexpr uint64_t kRunTurns = 64;
 // Work of a received multicast's copy besides its payload, as bytes of payload: WQE, CQE and event.
 constexpr uint64_t kCopyCost = 512;
@@ -53,13 +53,13 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
             services_.schedule(*qp);
             break;
         default:
-            break;  // Reset, Init, RTR: nothing can be sent, and nothing is
+            break;  // Reset, Init, RTR: the QP cannot send
     }
     return true;
 }
 
-// Gives the QP a turn at once, unless it would overtake others, or copies of multicasts have taken
-// the time of the doorbells before this one.
+// Gives the QP a turn at once, unless it would overtake others, or earlier doorbells since the last
+// run() have made many copies of multicasts.
 void Transport::ring(QueuePair& qp) {
     if (services_.scheduler().others_wait(qp) ||
         services_.scheduler().copied() >= kTurnBudget.bytes) [[unlikely]] {
@@ -117,8 +117,8 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
     }
 }
 
-// A turn at one port. If QPs wait on several VLs, the port's tables choose the VL and the length of
-// its turn (IBA 7.6.9).
+// Gives one turn at the port. If QPs wait on several VLs, the port's tables choose the VL and the
+// length of the turn (IBA 7.6.9).
 void Transport::serve(unsigned port) {
     RunQueue& queue = services_.scheduler().run_queue();
     if (const auto lane = queue.next_lane(port)) [[likely]] {
@@ -169,7 +169,8 @@ void Transport::port_ready(unsigned port) {
     services_.scheduler().room(port, services_.qps());
 }
 
-// The transport caches no attributes of ports. Packets that wait for room may be discarded now.
+// The transport caches no attributes of ports. The port may now discard packets that wait for room,
+// so their QPs get turns.
 void Transport::port_changed(unsigned port) {
     port_ready(port);
 }
@@ -233,7 +234,7 @@ uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& 
     }
     if (services_.parts().counters.adversary != nullptr && packet.opcode().starts_message())
         [[unlikely]] {
-        services_.host().dma_barrier();  // the bytes of one message alone are written in any order
+        services_.host().dma_barrier();  // only bytes of the same message may change their order
     }
     if (!qp.is_reliable()) {
         return responder::unreliable_in(services_, qp, burst, payload);

@@ -23,25 +23,27 @@ class Transport final : public PortClient {
 
     QpVerbs& verbs() { return verbs_; }
 
-    // Doorbells; false when the QP does not exist or is another UAR's. A send doorbell works at
-    // once, within a budget; the rest is done in run().
+    // Doorbells; false when the QP does not exist or belongs to another UAR. A send doorbell sends
+    // at once, within a budget; run() does the rest.
     bool send_doorbell(uint32_t uar, uint32_t qpn);
     bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
-    // Writes completions that waited for the switch; before commands that wait, too.
+    // Writes the held completions. Call it before commands that were held as well: they may destroy
+    // the QPs.
     void release_completions() { hca::release_completions(services_); }
     bool holds_completions() const { return !services_.held_completions().empty(); }
-    // Whether run() has work, which it will be called for.
+    // Whether run() has work. If so, the host, or the caller of run_follows(), will call it.
     bool has_work() const { return services_.scheduler().has_work(); }
     // Does a bounded amount of queued work; true when some is left.
     bool run();
-    // The caller will call run() before it returns to the host, which need not be asked to.
+    // The caller will call run() before it returns to the host, so the transport need not ask the
+    // host for it.
     void run_follows() { services_.scheduler().begin_turns(); }
-    // Handles timers that are due; the next deadline, or kNever.
+    // Handles timers that are due, and returns the next deadline, or kNever.
     uint64_t timer(uint64_t now_ns);
     uint64_t next_deadline() const;
 
-    // Forgets every QP without completions: device reset.
+    // Device reset: forgets every QP, without completions.
     void reset() { verbs_.reset(); }
 
     // ---- PortClient

@@ -14,7 +14,7 @@
 
 #define RAM_PIECES 16
 
-/* A contiguous range of bus addresses that is RAM, mapped. */
+/* A contiguous range of bus addresses that is RAM, and its mapping. */
 typedef struct PibHcaRam {
     hwaddr start;
     hwaddr size;
@@ -24,7 +24,7 @@ typedef struct PibHcaRam {
 /*
  * Guest RAM as a few large pieces, collected when the memory map changes.
  * Memory behind a vIOMMU, and RAM after the first RAM_PIECES pieces, is not
- * among them: those accesses are translated one by one.
+ * among them: accesses to such memory are translated one by one.
  */
 struct PibHcaDma {
     PibHca *hca;
@@ -95,7 +95,7 @@ static void pib_hca_ram_load(const uint8_t *ram, uint8_t *to, hwaddr length)
     }
 }
 
-/* After a write QEMU invalidates translated code and marks dirty pages. */
+/* address_space_unmap() invalidates translated code and marks dirty pages. */
 static void pib_hca_copy(AddressSpace *as, MemoryRegion *mr, uint8_t *host,
                          uint8_t *buffer, hwaddr length, bool is_write)
 {
@@ -398,8 +398,8 @@ void pib_hca_ram_changed(PibHca *hca)
 
 /*
  * The switch ends its copy after at most 64 KiB; the core closes the link of a
- * switch that does not within 1 s. The thread does not sleep, because it has
- * the lock; the switch may need this processor.
+ * switch that does not end it within 1 s. The thread has the lock, so it does
+ * not sleep; it yields, because the switch may need this processor.
  */
 void pib_hca_await_switch(PibHca *hca)
 {
@@ -408,7 +408,7 @@ void pib_hca_await_switch(PibHca *hca)
     }
 }
 
-/* Full fence for loads and stores. */
+/* A release fence (host.h): earlier accesses come before later stores. */
 void pib_hca_dma_barrier(void *opaque)
 {
     smp_mb_release();

@@ -8,8 +8,8 @@
  *   pib_hca_dma.c        guest memory
  *   pib_hca_thread.c     a thread for each link in shared memory
  *   pib_hca_kick.c       doorbells by eventfd
- *   pib_hca_peer_copy.c  guest memory that the switch is given
- *   pib_hca_tls.c        TLS on these sockets
+ *   pib_hca_peer_copy.c  guest memory that the device shares with the switch
+ *   pib_hca_tls.c        TLS on the sockets of the fabric links
  *   pib_hca_link.c       sockets of the fabric links
  *   pib_hca_record.c     the file of a recording
  *   pib_hca_host.c       the services that the core calls
@@ -17,12 +17,13 @@
  *   pib_hca_observe.c    properties that show what the device does
  *   pib_hca_pci.c        the PCI device
  *
- * InfiniBand is behind pib_hca_core.h.
+ * These files know no InfiniBand: the core behind pib_hca_core.h does.
  *
- * Threads: MMIO and configuration space on vCPU threads, and bottom halves,
- * timers and sockets in the main loop, all under the BQL. Each link in shared
- * memory has a thread of its own, which takes the BQL only to send interrupts
- * that have no irqfd. The core has one lock, which is taken after the BQL.
+ * Threads: vCPU threads handle MMIO and configuration space, the main loop
+ * handles bottom halves, timers and sockets, all under the BQL. Each link in
+ * shared memory has a thread of its own, which takes the BQL only to send
+ * interrupts that have no irqfd. The core has one lock, which is taken after
+ * the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
 #define PIB_HCA_GLUE_H
@@ -167,7 +168,7 @@ void pib_hca_irqfds_start(PibHca *hca); /* no effect without KVM */
 void pib_hca_irqfds_stop(PibHca *hca);
 /* Call after each write to configuration space. */
 void pib_hca_irqfds_update(PibHca *hca);
-/* Sends what KVM can send, on any thread; the rest stays pending. */
+/* Sends pending interrupts that have an irqfd, on any thread. */
 void pib_hca_irqfds_send(PibHca *hca);
 /*
  * Counts the vectors that have an irqfd, and the interrupts that irqfds have
@@ -182,7 +183,7 @@ void pib_hca_lock(PibHca *hca);
 void pib_hca_unlock(PibHca *hca);
 /* Whether a thread waits for the lock. */
 bool pib_hca_lock_is_wanted(PibHca *hca);
-/* Counts the waits for the lock, and those that were sleeps; they wrap. */
+/* Counts the waits for the lock, and those that slept; the counts wrap. */
 void pib_hca_lock_count(PibHca *hca, uint32_t *waits, uint32_t *sleeps);
 /*
  * Entry into the core from the main loop. From pib_hca_enter() to
@@ -198,7 +199,7 @@ bool pib_hca_enter(PibHca *hca);
 void pib_hca_leave(PibHca *hca, bool was_engaged);
 /* Sends all pending interrupts. Call with the BQL, without the lock. */
 void pib_hca_send_interrupts(PibHca *hca);
-/* The same for callers outside of MMIO and pib_hca_leave(). */
+/* As pib_hca_send_interrupts(), for callers outside of an entry or MMIO. */
 void pib_hca_enter_for_interrupts(PibHca *hca);
 
 /* pib_hca_dma.c: host.h documents the services. */
@@ -250,7 +251,7 @@ bool pib_hca_peer_copy_possible(void); /* warns of the reason if false */
 PibHcaPeerCopy *pib_hca_peer_copy_new(void);
 /* Call after the core has closed the link. NULL is allowed. */
 void pib_hca_peer_copy_free(PibHcaPeerCopy *shared);
-/* The descriptors for the switch; `shared` keeps owning them. */
+/* Returns the number of descriptors for the switch, which `shared` owns. */
 size_t pib_hca_peer_copy_fds(PibHcaPeerCopy *shared, int **fds);
 void pib_hca_peer_copy_offer(PibHcaPeerCopy *shared, PibHcaCore *core,
                             unsigned port);
@@ -260,7 +261,7 @@ void pib_hca_peer_copy_offer(PibHcaPeerCopy *shared, PibHcaCore *core,
 bool pib_hca_tls_open(PibHca *hca, const SocketAddress *address,
                       Error **errp);
 void pib_hca_tls_close(PibHca *hca);
-/* A channel whose handshake is still to come. NULL is an error. */
+/* Returns a channel before its handshake; NULL on error. */
 QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
                                    Error **errp);
 
@@ -282,7 +283,7 @@ void pib_hca_link_kick(void *opaque, unsigned port);
 #define PIB_HCA_RECORD_LIMIT (16 * GiB) /* default */
 /* Takes the properties for a recording; true, and no file, if there is none. */
 bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp);
-void pib_hca_record_close(PibHca *hca); /* call after the end of the core */
+void pib_hca_record_close(PibHca *hca); /* after pib_hca_core_destroy() */
 bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length);
 
 /* pib_hca_host.c */
@@ -291,7 +292,7 @@ extern const PibHcaHostOps pib_hca_host_ops;
 /* pib_hca_props.c */
 void pib_hca_props_register(DeviceClass *dc);
 bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);
-/* Gives each device of a process other GUIDs. */
+/* Fails if another device of this process has one of the GUIDs. */
 bool pib_hca_guids_claim(PibHca *hca, const PibHcaConfig *config, Error **errp);
 void pib_hca_guids_release(PibHca *hca);
 

@@ -17,7 +17,7 @@ static void pib_hca_raise_msix(void *opaque, unsigned vector)
     }
 }
 
-/* enum VectorState. Without the BQL the answer may be that of a moment ago. */
+/* Returns an enum VectorState. Without the BQL it may be out of date. */
 static unsigned pib_hca_vector_state(void *opaque, unsigned vector)
 {
     PibHca *hca = opaque;

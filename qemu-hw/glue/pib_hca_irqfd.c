@@ -3,8 +3,8 @@
  * irqfds: with KVM, each MSI-X vector that the guest has unmasked has an
  * eventfd. Any thread sends an interrupt by a write to it; only the setup of an
  * irqfd needs the BQL. QEMU sends the interrupts without an irqfd: all of them
- * without KVM, those of masked vectors, and messages that are addressed not to
- * an interrupt controller but to other memory of the guest's choice.
+ * without KVM, those of masked vectors, and messages to an address that is not
+ * an interrupt controller's.
  */
 #include "qemu/osdep.h"
 #include "hw/pci/msi.h"
@@ -32,7 +32,7 @@ typedef struct PibHcaIrqfd {
 } PibHcaIrqfd;
 
 struct PibHcaIrqfds {
-    QemuMutex lock; /* taken after the BQL and the core's */
+    QemuMutex lock; /* taken after the BQL and the core's lock */
     uint64_t ready; /* vectors whose eventfd KVM listens to */
     uint64_t sent;
     bool may_send; /* the function may start transactions */
@@ -179,8 +179,8 @@ void pib_hca_irqfds_update(PibHca *hca)
 }
 
 /*
- * Keeps the lock to the end: once a vector is masked, or the function stopped,
- * no interrupt is under way.
+ * Holds the lock while it writes the eventfds: masking a vector or stopping the
+ * function takes the lock, so afterwards no interrupt is under way.
  */
 void pib_hca_irqfds_send(PibHca *hca)
 {

@@ -27,7 +27,7 @@ typedef struct PibHcaKickGroup {
 struct PibHcaKicks {
     QEMUBH *bh; /* `wanted` has changed */
     DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* set by the core; its lock */
-    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* set by eventfds; BQL */
+    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* UARs with an eventfd; BQL */
     PibHcaKickGroup groups[GROUPS];
 };
 
@@ -57,7 +57,7 @@ static hwaddr pib_hca_kick_offset(uint32_t uar)
     return (hwaddr)uar * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK;
 }
 
-/* Without a file descriptor, kicks of this UAR stay MMIO. */
+/* If QEMU has no file descriptor left, kicks of this UAR stay MMIO. */
 static void pib_hca_kick_start(PibHca *hca, uint32_t uar)
 {
     PibHcaKickGroup *group = &hca->kicks->groups[uar % GROUPS];

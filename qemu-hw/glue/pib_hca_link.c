@@ -44,11 +44,11 @@ struct PibHcaLink {
     QIOChannel *channel; /* NULL: not connected */
     bool want_write; /* the core waits for space in the socket */
     bool to_close;   /* the core has closed the link */
-    bool tls_failed; /* as the log says */
+    bool tls_failed; /* the log has the warning */
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
     PibHcaPeerCopy *peer_copy; /* NULL: no peer copy */
-    bool sends_fds; /* send its descriptors with the core's next bytes */
+    bool sends_fds; /* send peer_copy's descriptors with the next bytes */
 };
 
 struct PibHcaLinks {
@@ -199,7 +199,7 @@ static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
     }
     link->kick_fd = fds[1];
     fds[1] = -1;
-    /* The channel has set O_NONBLOCK off, for the switch as well. */
+    /* QEMU's channel has cleared O_NONBLOCK, which the switch shares. */
     g_unix_set_fd_nonblocking(link->kick_fd, true, NULL);
     out = pib_hca_ring(pib_link_memory_out(link->memory));
     in = pib_hca_ring(pib_link_memory_in(link->memory));
@@ -217,7 +217,7 @@ static void pib_hca_link_offer_memory(PibHcaLink *link)
     }
 }
 
-/* The thread serves the link from now on. */
+/* Starts the thread that serves the link from now on. */
 static void pib_hca_link_start_thread(PibHcaLink *link)
 {
     PibHca *hca = link->hca;

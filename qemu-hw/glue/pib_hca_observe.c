@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Properties that show the state of a device as JSON, for QMP's qom-get:
- * `objects`, `journal`, `trace`, `coverage`, `waits` and `interrupts`.
+ * Properties that show the state of a device as JSON, for QMP's qom-get;
  * docs/observability.md describes them.
  */
 #include "qemu/osdep.h"

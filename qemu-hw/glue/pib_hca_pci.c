@@ -302,7 +302,7 @@ static void pib_hca_exit(PCIDevice *pci)
     pib_hca_links_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     pib_hca_irqfds_stop(hca);
-    /* The core first, because it calls all the others. */
+    /* Destroys the core first, because it calls all other parts. */
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     pib_hca_record_close(hca);
     pib_hca_kicks_free(hca);
@@ -347,8 +347,8 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
 
     pci_default_write_config(pci, address, value, length);
     /*
-     * Bus mastering or power may have been switched off. The lock makes
-     * accesses that a link's thread has begun end before.
+     * Bus mastering or power may have been switched off. Taking the lock waits
+     * for the end of accesses that a link's thread has begun.
      */
     pib_hca_lock(hca);
     pib_hca_ram_changed(hca);

@@ -17,7 +17,7 @@
 struct PibHcaPeerCopy {
     uint8_t *control;
     uint64_t control_bytes;
-    unsigned count; /* one per block */
+    unsigned count; /* of blocks */
     PibHcaRamBlock blocks[RAM_BLOCKS];
     MemoryRegion *regions[RAM_BLOCKS];
     int fds[1 + RAM_BLOCKS]; /* control memory, then the blocks */

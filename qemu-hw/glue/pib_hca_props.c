@@ -125,8 +125,8 @@ static uint64_t pib_hca_default_node_guid(PibHca *hca)
 }
 
 /*
- * The property with which the core does each access to guest memory by itself,
- * so that the switch may do none; NULL: there is none.
+ * Names the property with which the core makes every access to guest memory
+ * itself, so that the switch may make none; NULL: no such property is set.
  */
 static const char *pib_hca_without_peer_copy(const PibHcaProps *prop)
 {
@@ -429,8 +429,9 @@ static const struct {
     {"warnings", "log what programs do that is legal but suspicious"},
     {"qpn-reuse", "which free QP number a new QP gets: round, lowest or random "
                   "(default: round)"},
-    {"strict", "on: names rules of the manual that the driver breaks and the "
-               "device could overlook; fatal: and stops; default: off"},
+    {"strict", "on: logs rules of the manual that the driver breaks, even if "
+               "a device need not notice; fatal: also stops the device; "
+               "default: off"},
     {"adversary", "SEED or SEED:KIND+KIND: the device does what the manual "
                   "permits and others do not, from this seed; default: none"},
     {"doorbells", "inline: the vCPU that rings does the work; eventfd: the "

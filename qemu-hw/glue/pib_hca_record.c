@@ -14,12 +14,12 @@ struct PibHcaRecord {
     int fd; /* changed with the core's lock */
 };
 
-/* The content of guest memory is nobody else's. */
+/* The file has content of guest memory: only QEMU's user may read it. */
 #define RECORD_MODE 0600
 
 /*
- * Begins an existing file anew, whose mode may be another one. The lock is for
- * another device that has the same file: both would write into each other.
+ * Empties an existing file and sets its mode. The lock keeps out another device
+ * with the same file, because both recordings would be damaged.
  */
 static bool pib_hca_record_prepare(int fd, const char *path, Error **errp)
 {

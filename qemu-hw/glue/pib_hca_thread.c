@@ -33,7 +33,10 @@ typedef struct PibHcaThread {
     QemuMutex lock;
     QemuCond has_left;
     bool stopping; /* set with the BQL, never cleared */
-    /* Accesses only itself until it has the BQL; cleared with BQL and lock. */
+    /*
+     * While set, the thread accesses only this structure until it has the BQL.
+     * Cleared with the BQL and `lock`.
+     */
     bool away;
 } PibHcaThread;
 
@@ -94,8 +97,8 @@ static void pib_hca_futex_wait(uint32_t *word, uint32_t seen)
 }
 
 /*
- * As the switch does it: any change of the counter wakes the thread, which then
- * checks for all kinds of work.
+ * Wakes the thread as the switch does: any change of the counter wakes the
+ * thread, which then checks for all kinds of work.
  */
 static void pib_hca_thread_wake(PibHcaThread *thread)
 {
@@ -289,8 +292,8 @@ void pib_hca_wake(void *opaque)
 }
 
 /*
- * Host::link_wake(), on any thread with the lock. The port's own thread polls
- * its link before it sleeps.
+ * Host::link_wake(), on any thread with the lock. The port's own thread needs
+ * no wake-up, because it polls its link before it sleeps.
  */
 void pib_hca_link_wake(void *opaque, unsigned port)
 {

@@ -13,7 +13,7 @@ struct PibHcaTls {
     char *hostname;
 };
 
-/* Without TLS, a link to another host has to be permitted. */
+/* Without TLS, the user must permit links to hosts that are not loopback. */
 static bool pib_hca_is_loopback(const char *host)
 {
     struct in_addr v4;

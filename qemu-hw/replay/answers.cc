@@ -81,7 +81,7 @@ const Answer* Answers::take(std::initializer_list<Tag> tags, uint64_t bytes) {
     skip_clocks(at);
     if (at == answers.size() || !fits(answers[at], tags, bytes)) {
         differ(*tags.begin(), bytes);
-        // A device that asks less than the recorded one finds its answer behind the others.
+        // If this device asks less than the recorded one, its answer comes after unused answers.
         while (tolerant_ && at < answers.size() && !fits(answers[at], tags, bytes)) {
             ++at;
         }

@@ -13,12 +13,12 @@ namespace pib::hca::replay {
 
 class Answers {
   public:
-    // `tolerant`: looks for an answer behind others.
+    // `tolerant`: skips answers that the device does not ask for.
     explicit Answers(bool tolerant) : tolerant_(tolerant) {}
 
-    // The device is called next. The step outlives the call.
+    // Call it before a call of the device. The step must outlive that call.
     void begin(const Step& step);
-    // The call has returned.
+    // Call it after the call of the device.
     void end();
     // The first question since begin() that only one of the two devices has asked; empty: none.
     const std::string& difference() const { return difference_; }
@@ -28,16 +28,16 @@ class Answers {
     bool tolerant() const { return tolerant_; }
 
     static constexpr uint64_t kAny = UINT64_MAX;
-    // The next answer if it has one of these tags and, unless `bytes` is kAny, so many bytes.
-    // nullptr: that is a difference. The first tag is the usual one.
+    // Takes the next answer if it has one of these tags and, for a tag with bytes, this number of
+    // bytes. nullptr: it does not, which is a difference; its text names the first tag.
     const Answer* take(std::initializer_list<record::Tag> tags, uint64_t bytes = kAny);
-    // The next answer, if it has this tag.
+    // Takes the next answer if it has this tag.
     const Answer* take_if(record::Tag tag);
     std::span<const uint8_t> bytes_of(const Answer& answer) const {
         return std::span(step_->data).subspan(answer.offset, answer.value);
     }
-    // The time of the next look at the clock, which changes nothing: a device may look more often
-    // than the recorded one, or less.
+    // Returns the time of the next recorded look at the clock, or the last time again. No look is a
+    // difference: this device may look more or less often than the recorded one.
     uint64_t clock();
 
   private:
@@ -46,7 +46,7 @@ class Answers {
 
     const bool tolerant_;
     const Step* step_ = nullptr;  // nullptr: between calls
-    size_t next_ = 0;             // answer
+    size_t next_ = 0;             // index of the next answer
     uint64_t time_ns_ = 0;
     std::string difference_;
     bool ran_out_ = false;

@@ -58,7 +58,7 @@ bool RecordingReader::read_fixed(uint64_t& number, unsigned bytes) {
     return true;
 }
 
-// Appends; the memory grows with what the file really has.
+// Appends bytes. Memory grows only as the file has bytes, so a damaged length takes little.
 bool RecordingReader::read_bytes(std::vector<uint8_t>& to, uint64_t bytes) {
     if (bytes > kMostBytes || to.size() + bytes > kMostStepBytes) {
         return fail(std::to_string(bytes) + " bytes in one event");

@@ -17,11 +17,11 @@
 
 namespace pib::hca::replay {
 
-// An answer of the host. kClock: the time; tags with bytes: where these are in Step::data.
+// An answer of the host.
 struct Answer {
     record::Tag tag{};
-    uint64_t value = 0;   // or the number of bytes
-    uint64_t offset = 0;  // in Step::data
+    uint64_t value = 0;   // the tag's number; kClock: nanoseconds; tags with bytes: their number
+    uint64_t offset = 0;  // of the bytes in Step::data
 };
 
 // A call of the device and the answers that it got. The first step has the answers of the
@@ -32,7 +32,7 @@ struct Step {
     uint64_t time_ns = 0;  // at its start
     uint32_t check = 0;
     std::array<uint64_t, 4> fields{};
-    std::vector<uint8_t> received;  // kLinkReceived; what was left out is 0
+    std::vector<uint8_t> received;  // kLinkReceived; bytes that were not recorded are 0
     std::vector<Answer> answers;
     std::vector<uint8_t> data;
     bool is_last = false;  // the file ends here; answers may be missing
@@ -55,11 +55,12 @@ class RecordingReader {
 
     const Step& step() const { return step_; }
     const record::State& mark() const { return mark_; }
-    // After kEnd: bytes of an incomplete step follow.
+    // After kEnd: the file ends with an incomplete step.
     bool is_truncated() const { return truncated_; }
 
   private:
-    // Bytes of one field, and of all of a step. The longest that a device makes is a link's buffer.
+    // Limits of a field and of all fields of a step, in bytes. The longest field of a device is the
+    // content of a link's buffer.
     static constexpr uint64_t kMostBytes = 1u << 24;
     static constexpr uint64_t kMostStepBytes = 1u << 28;
     static constexpr size_t kMostAnswers = 1u << 24;

@@ -47,7 +47,7 @@ std::expected<uint64_t, std::string> parse_number(std::string_view text) {
     return value;
 }
 
-// The words after an option, as far as they are used.
+// The arguments that have not been taken yet.
 class Words {
   public:
     explicit Words(std::span<char* const> words) : words_(words) {}

@@ -31,13 +31,13 @@ struct CommandLine {
     bool wants_trace() const;
 };
 
-// Without the program's name. Errors are one line for a user.
+// `arguments`: without the program's name. Errors are one line for a user.
 std::expected<CommandLine, std::string> parse_command_line(std::span<char* const> arguments);
 
-// A time: a number of seconds, or with one of the units s, ms, us and ns.
+// Converts a time to nanoseconds: a number with one of the units s (default), ms, us and ns.
 std::expected<uint64_t, std::string> parse_time(const std::string& text);
 
-// JSON. The error: there is no such object.
+// Returns JSON, or an error if there is no such object.
 std::expected<std::string, std::string> dump_of(Device& device, const Dump& dump);
 
 }  // namespace pib::hca::replay

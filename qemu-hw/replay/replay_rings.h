@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory in the place of that which a switch shares with the device. Nothing writes to it but the
-// device; what the device takes from it comes from the recording.
+// Rings of links in memory of this program, in place of memory that a switch shares. Only the
+// device writes to it. ReplayTap gives the device what the recorded device took from its rings.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ class ReplayRings {
   public:
     explicit ReplayRings(link::RingTap& tap) : tap_(tap) {}
 
-    // Rings of a port, of these sizes; nullopt: no device has such ones, or the port has too many.
+    // Adds rings of these sizes to a port. nullopt: port or sizes are invalid, or the port has too
+    // many rings.
     std::optional<link::LinkRings> add(uint64_t port, uint64_t out, uint64_t in);
     // The port's connection has ended.
     void drop(uint64_t port);
@@ -30,7 +31,7 @@ class ReplayRings {
     struct Memory {
         explicit Memory(uint64_t size) : bytes(2 * size) {}
         link::RingControl control;
-        std::vector<uint8_t> bytes;  // twice, as every frame is contiguous
+        std::vector<uint8_t> bytes;  // twice the size, because frames are contiguous
     };
     link::RingView view(Memory& memory) {
         return {.control = &memory.control,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Gives the device what the recorded one took from the rings of its links.
+// Gives the device what the recorded device took from the rings of its links.
 #pragma once
 
 #include "answers.h"

@@ -168,12 +168,12 @@ void Replayer::differ(const std::string& what) {
     }
 }
 
-// The outputs of the calls before this one. False: they differ, and the replay ends.
+// Compares the outputs of the calls before this one. False: they differ, and the replay ends.
 bool Replayer::compare_call(const Step& step) {
     if (outputs_differ_ || step.check == check_.low()) {
         return true;
     }
-    outputs_differ_ = true;  // the sums are different from here on
+    outputs_differ_ = true;  // the hashes differ from here on
     differ("in " + (result_.calls == 0 ? "the creation of the device" : describe_call()) +
            " this device does something else than the recorded one: a DMA access, an interrupt, a "
            "timer, a packet or the value of a load differs");

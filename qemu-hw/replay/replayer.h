@@ -45,14 +45,14 @@ class Replayer {
 
     // Reads the header and creates the device. Errors are one line for a user.
     std::expected<RecordingReader::Header, std::string> open();
-    // Until the end, until_ns, or the first difference.
+    // Replays until the end, until_ns, or the first difference.
     std::expected<ReplayResult, std::string> run();
-    // After open().
+    // Requires open().
     Device& device() { return *device_; }
 
   private:
     std::expected<bool, std::string> next_item();
-    // An error: no host calls the device so.
+    // Make the call of the step. Error: no host makes such a call.
     std::expected<void, std::string> call(const Step& step);
     std::expected<void, std::string> call_link(const Step& step);
     bool compare_call(const Step& step);

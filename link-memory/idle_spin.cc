@@ -13,11 +13,11 @@
 
 namespace {
 
-// The shortest time, after many vain attempts: short compared with a wake-up, but long enough to
-// notice new work.
+// The shortest time to stay awake, after many times without work: short compared with a wake-up,
+// but long enough to notice new work.
 constexpr std::uint64_t kLeastNs = 2'000;
-// How long the count of runnable threads is cached: first while no other thread is runnable, then
-// while another one is. That changes seldom between two packets of a stream.
+// How long the count of runnable threads is cached: kLookNs while no other thread wants the
+// processors, kBusyNs while one does. The latter seldom changes between two packets of a stream.
 constexpr std::uint64_t kLookNs = 4'000;
 constexpr std::uint64_t kBusyNs = 200'000;
 

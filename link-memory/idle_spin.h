@@ -22,7 +22,7 @@ extern "C" {
 
 /* The state of one thread; private to idle_spin.cc. */
 typedef struct PibIdleSpin {
-    int loadavg_fd; /* -1: unknown, so never stay awake */
+    int loadavg_fd; /* -1: never stay awake */
     unsigned processors;
     uint64_t most_ns;
     uint64_t budget_ns;

@@ -25,7 +25,7 @@ typedef struct PibLinkRing {
 
 /*
  * Returns NULL and sets *error to one line, for free(), if the memory breaks
- * the protocol's rules. The caller keeps the descriptor.
+ * the protocol's rules or cannot be mapped. The caller keeps the descriptor.
  */
 PibLinkMemory* pib_link_memory_map(int memfd, char** error);
 void pib_link_memory_unmap(PibLinkMemory* memory); /* NULL is allowed */

@@ -78,8 +78,8 @@ std::uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, std::uint32_t from) 
     return rest ? events_.link_burst(*rest, here) : 0;
 }
 
-// Delivers a burst. While the handler does not take all that is left, the next packet is delivered
-// alone.
+// Delivers a burst. Whenever the handler takes none of the packets that are left, the next packet
+// is delivered alone.
 void BurstDelivery::deliver(ib::Burst& burst) {
     const unsigned vl = burst.lrh().vl.value();
     const auto epoch = training_.epoch();

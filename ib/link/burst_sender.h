@@ -24,7 +24,7 @@ class BurstSender {
     void allow_bursts() { bursts_ = true; }
 
     // Whether begin() would find room for one packet. VL15 needs no credits. When a ring is full,
-    // both functions register the wish for room: see FrameChannel::room_is_back().
+    // can_send() and begin() note that a sender wants room: see FrameChannel::room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
     // Credit blocks that are left on a data VL.

@@ -16,7 +16,8 @@ namespace pib::link {
 class CreditLedger {
   public:
     using Capacity = std::array<std::uint32_t, kDataVls>;
-    // Two packets of 4096 bytes fit, because credits are granted in quarters of the buffer.
+    // Room for two packets of 4096 bytes: a quarter of the buffer may be free but not granted yet,
+    // and one packet must fit in the rest.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
 
     // `capacity` is the receive buffer of each VL in credit blocks; CREDIT frames are sent through
@@ -30,7 +31,7 @@ class CreditLedger {
     // The peer has sent LINK with this epoch: nothing has been received under it yet. Grants the
     // whole buffer.
     void restart_receiving(std::uint16_t epoch);
-    // Sends no more CREDIT.
+    // Stops sending CREDIT.
     void stop() { peer_epoch_.reset(); }
 
     // Credit blocks that are left on a data VL.
@@ -46,8 +47,8 @@ class CreditLedger {
         const auto left = static_cast<std::int32_t>(vls_[vl].granted - vls_[vl].received);
         return left > 0 ? static_cast<std::uint32_t>(left) : 0;
     }
-    // Takes receive buffer for packets. False, and nothing is taken, if the peer has exceeded the
-    // limit it was granted. `held` never exceeds the buffer.
+    // Counts received packets and takes receive buffer for them. False, and no buffer is taken, if
+    // the peer has exceeded the limit it was granted. `held` never exceeds the buffer.
     [[nodiscard]] bool take(unsigned vl, std::uint32_t blocks) {
         Vl& state = vls_[vl];
         state.received += blocks;

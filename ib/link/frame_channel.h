@@ -97,7 +97,7 @@ class FrameChannel {
 
     // ---- the rings
 
-    // A new pass over the ring: no sender has asked for room yet.
+    // Begins a pass over the ring: forgets that a sender has wanted room.
     void begin_reading() { rings_->wants_room = rings_->room_is_back = false; }
     [[nodiscard]] bool has_frame() { return rings_->in.available() != 0; }
     // The frame at the front, which is complete. The peer can still change published bytes, so

@@ -46,9 +46,9 @@ class LinkEndpoint {
     };
     // With peer copy: the least receive buffer, in blocks, of VLs that have any. A switch must be
     // able to hold two offers of the greatest size, because it may have to copy their payload
-    // itself. An adapter holds no payload of offers, so it grants as many as the sender may have
-    // under way; without credits for an offer the sender falls back to a burst with payload, at the
-    // cost of a copy.
+    // itself. An adapter holds no payload of offers, so it grants credits for as many offers as the
+    // sender may have under way; without credits for an offer the sender falls back to a burst with
+    // payload, at the cost of a copy.
     static constexpr std::uint32_t kSwitchCopyBlocks = 2 * kMaxOfferBytes / 64;
     static constexpr std::uint32_t kAdapterCopyBlocks = 256 * kMaxOfferBytes / 64;
 
@@ -63,8 +63,8 @@ class LinkEndpoint {
 
     // Read from the connection into input_space(), at most its size, then pass the number of bytes
     // to feed_input(), which handles the frames that are complete. Delivered packets are views into
-    // that space. After an error close the connection once output() is written, or as soon as it
-    // cannot be; link_down() has been called if the link was up, and further bytes are ignored.
+    // that space. After an error close the connection once output() is written, or as soon as
+    // writing fails; link_down() has been called if the link was up, and further bytes are ignored.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
     [[nodiscard]] LinkResult feed_input(std::size_t bytes);
     // In shared memory: handles frames until there are none left, or until `bytes` have been read
@@ -105,8 +105,8 @@ class LinkEndpoint {
     void commit(const ib::BurstSize& size, const OfferedPayload& offered = {}) {
         sender_.commit(size, offered);
     }
-    // Frees the receive buffer of delivered packets, also of a former link_up(). The endpoint sends
-    // CREDIT by itself.
+    // Frees the receive buffer of delivered packets, also of those from before a link_down(). The
+    // endpoint sends CREDIT by itself.
     void release(unsigned vl, std::uint32_t blocks) { credits_.release(vl, blocks); }
 
     // ---- peer copy
@@ -130,8 +130,8 @@ class LinkEndpoint {
     [[nodiscard]] LinkResult agree(const Features& features);
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
     [[nodiscard]] LinkResult receive_memory(const link::Frame& frame);
-    // Handles the frame at the front of the ring. Returns its bytes, or 0 while it waits for an
-    // answer.
+    // Handles the frame at the front of the ring. Returns its length in bytes, or 0 while it waits
+    // for an answer.
     [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
 
     LinkEvents& events_;

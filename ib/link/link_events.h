@@ -19,7 +19,7 @@ namespace pib::link {
 
 // Why a connection has to end. The accompanying text is for the log.
 enum class LinkError : std::uint8_t {
-    kRefused,          // by the peer, or of the peer: then REFUSE is in output()
+    kRefused,          // the peer refused this side, or this side the peer: REFUSE is in output()
     kMalformedFrame,   // a frame that the protocol never allows
     kUnexpectedFrame,  // a frame that the protocol does not allow in this state
     kVersion,

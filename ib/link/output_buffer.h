@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Bounded output of a stream: bytes are written in place at the end and read contiguously from the
-// front. The rest is moved to the front only if it is shorter than what was consumed.
+// front. Pending bytes move to the front only if at least as many bytes have been consumed.
 #pragma once
 
 #include <cstddef>

@@ -62,7 +62,7 @@ void PeerCopyAdapter::proceed() {
     }
 }
 
-// Whether the offer's link has not retrained since the offer arrived.
+// Whether the link is up and has not been retrained since the offer arrived.
 bool PeerCopyAdapter::holds() const {
     return link_.training.is_up() && link_.training.epoch() == awaited_->epoch;
 }

@@ -75,8 +75,8 @@ class PeerCopyAdapter {
     const std::vector<std::uint64_t> blocks_;  // sizes in bytes
     const std::span<std::uint8_t> room_;       // kOfferRoom bytes
     PeerCopyControl* const control_;
-    std::uint32_t sequence_ = 0;     // that PULL last had
-    std::uint64_t last_handle_ = 0;  // that an offer last had
+    std::uint32_t sequence_ = 0;     // of the last PULL
+    std::uint64_t last_handle_ = 0;  // of the last offer
     std::optional<Awaited> awaited_;
 };
 

@@ -34,12 +34,12 @@ struct PeerCopyControl {
     alignas(64) std::atomic<std::uint64_t> answer{0};  // sequence of the PULL << 8 | PullResult
     std::atomic<std::uint32_t> mapped{0};              // 0 at first, then kMapped or kNotMapped
     std::uint32_t reserved1 = 0;
-    std::atomic<std::uint64_t> reading{0};  // the adapter's offer being read, or 0
+    std::atomic<std::uint64_t> reading{0};  // handle of the adapter's offer being read, or 0
     std::uint8_t reserved2[40]{};
     // Written by the adapter.
     alignas(64) std::atomic<std::uint32_t> cancel{0};  // sequence of the PULL to cancel
     std::uint32_t reserved3 = 0;
-    std::atomic<std::uint64_t> finished{0};  // newest handle of the switch's that is finished
+    std::atomic<std::uint64_t> finished{0};  // handle of the switch's newest finished offer
     std::atomic<std::uint32_t> flags{0};     // kAllRegistered
     std::uint8_t reserved4[44]{};
     // Written by the adapter: slots[handle % kOfferSlots] is the handle while the offer is

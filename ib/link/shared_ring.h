@@ -168,7 +168,7 @@ class RingConsumer {
     [[nodiscard]] const std::uint8_t* front() const {
         return ring_.bytes + (read_ & (ring_.size - 1));
     }
-    // For the observer, nullptr if there is none: what the caller copies from front() or leaves
+    // The observer, or nullptr. The caller tells it what it copies from front() and what it leaves
     // there.
     [[nodiscard]] RingTap* tap() const { return ring_.tap; }
     [[nodiscard]] std::uint32_t size() const { return ring_.size; }

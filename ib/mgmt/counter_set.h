@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The counters of a port (IBA 16.1.3), each a sum of 64 bits. Most of them stay 0 at most ports: a
-// fabric of thousands of ports has memory for those only that count.
+// The counters of a port (IBA 16.1.3), each a sum of 64 bits. Most of them stay 0 at most ports, so
+// only counters that have counted take memory: a fabric may have thousands of ports.
 #pragma once
 
 #include <array>
@@ -67,8 +67,8 @@ inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
     return static_cast<Counter>(static_cast<std::size_t>(first) + index);
 }
 
-// A counter for each SL or VL. Ports use the first and VL15; the others share a storage that they
-// get when one of them counts.
+// A counter for each SL or VL. Most ports use only the first and the last one (VL15); the others
+// get a common storage when one of them counts.
 class PriorityCounters {
   public:
     [[nodiscard]] std::uint64_t operator[](std::size_t priority) const {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A value that is mostly T{}: it has storage from its first change on.
+// A value that usually stays T{}: it has storage from its first change on.
 #pragma once
 
 #include <memory>

@@ -6,7 +6,7 @@
 namespace pib::ib {
 namespace {
 
-// Rates of one lane.
+// Rates of one lane in 10^6 bits a second.
 constexpr std::uint32_t kSdr = 2'000;
 constexpr std::uint32_t kFdr = 13'636;
 constexpr std::uint32_t kEdr = 25'000;

@@ -95,7 +95,7 @@ struct AttributeRow {
 
 enum class SmaDisposition : std::uint8_t {
     kReply,     // send SmaAnswer::reply back
-    kConsumed,  // a TrapRepress, done with
+    kConsumed,  // a TrapRepress: carried out, and no answer
     kDiscard,   // no answer: bad version, wrong M_Key, not a request
 };
 
@@ -103,7 +103,7 @@ struct [[nodiscard]] SmaAnswer {
     SmaDisposition disposition = SmaDisposition::kDiscard;
     Mad reply{};
     PortEvents events{};    // changes by the request, to be reported after the reply
-    std::uint8_t port = 0;  // where
+    std::uint8_t port = 0;  // port of the events
     bool m_key_violation = false;
     bool wants_attribute = false;  // a Get or Set that has passed its checks
 };
@@ -178,8 +178,8 @@ template <std::derived_from<SmaNode> Node>
 // The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().
 [[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port,
                                            std::uint64_t now_ns);
-// When next_trap() may return one; nullopt: not before the port's state, its SM or its traps
-// change.
+// Time in ns at which next_trap() may return a trap; nullopt: not before the port's state, its SM
+// or its traps change.
 [[nodiscard]] std::optional<std::uint64_t> next_trap_ns(const PortAttrs& port);
 
 }  // namespace pib::ib

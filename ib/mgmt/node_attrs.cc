@@ -82,7 +82,8 @@ AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
 
 AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
     PortAttrs* port = port_info_port(node, request);
-    // Only SMPs through a channel adapter's port can set it: other ports may be in other subnets.
+    // An SMP can set only the port of a channel adapter at which it has arrived: other ports may be
+    // in other subnets.
     if (port == nullptr || (!node.is_switch() && port->number != request.arrival.port)) {
         return fail();
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A value for each counter of a port, most of them 0: stores only the others.
+// A value for each counter of a port. Most values are 0, so only the others are stored.
 #pragma once
 
 #include <array>
@@ -27,10 +27,10 @@ class NonzeroCounters {
     [[nodiscard]] bool has(std::size_t index) const {
         return (stored_[index / kBits] >> index % kBits & 1) != 0;
     }
-    // Where values_ has the value of this counter, or would have it.
+    // Index in values_ of the value of this counter, or at which to insert it.
     [[nodiscard]] std::size_t place(std::size_t index) const;
 
-    std::array<std::uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // a bit for each
+    std::array<std::uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // bit per counter
     std::vector<std::uint64_t> values_;  // in the order of the counters
 };
 

@@ -18,21 +18,24 @@
 
 namespace pib::ib {
 
-// The two attributes that show the same counters.
+// Starting points of counters: kExtended is that of PortCountersExtended, kClassic that of all
+// other attributes.
 enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     CounterSet total;
-    // Value of each total at the attribute's last clearing; a Get subtracts it.
+    // What a Get subtracts from each total: the total at the last Set, minus the value that the Set
+    // has written.
     std::array<Lazy<NonzeroCounters>, 2> base;
 
     bool operator==(const PortCounters&) const = default;
 
     void add(Counter counter, std::uint64_t amount = 1) { total.add(counter, amount); }
-    // Packets sent or received with this LRH, VL15 included; `words` is the sum of their PktLen.
+    // Count packets sent or received with this LRH, VL15 included; `words` is the sum of their
+    // PktLen.
     void count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
     void count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
-    // One packet.
+    // Count one packet.
     void count_sent(const Lrh& lrh) { count_sent(lrh, lrh.pkt_len, 1); }
     void count_received(const Lrh& lrh) { count_received(lrh, lrh.pkt_len, 1); }
 

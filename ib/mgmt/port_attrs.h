@@ -93,8 +93,8 @@ struct PortAttrs {
     bool partition_enforcement_cap = false;
     bool raw_filter_cap = false;
     std::uint8_t number = 1;
-    // PortInfo in wire format, accessed by the port_info fields. The answer adds M_Key disclosure
-    // and LocalPortNum.
+    // PortInfo in wire format, accessed by the port_info fields. The answer to an SMP sets
+    // LocalPortNum, and hides the M_Key from requesters that may not read it.
     std::array<std::uint8_t, kSmpDataSize> info{};
     std::vector<PKey> pkeys;
     std::vector<Guid> guids;  // [0] is the port GUID and never changes
@@ -151,11 +151,11 @@ struct PortAttrs {
 // 0xFFFF, default GID prefix, everything supported enabled.
 [[nodiscard]] PortAttrs make_port(const PortConfig& config);
 
-// Reports the end of link training with these active values: LinkUp and Initialize. No effect if
-// disabled. Returns the changes.
+// Reports the end of link training with these active values: LinkUp and Initialize. No effect on a
+// port that wants no link or has one. Returns the changes.
 PortEvents port_link_up(PortAttrs& port, std::uint8_t width, std::uint8_t speed,
                         std::uint8_t speed_ext);
-// The link is lost: Down, and Polling unless disabled or asleep.
+// The link is lost: Down, and the physical state that LinkDownDefaultState names.
 PortEvents port_link_down(PortAttrs& port);
 // A data packet arrived while Armed: the neighbour is Active, so this port becomes Active (7.2.7).
 PortEvents port_data_arrived(PortAttrs& port);

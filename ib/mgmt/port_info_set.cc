@@ -38,7 +38,7 @@ Verdict clear_only(const PortAttrs&, std::uint64_t value) {
     return value == 0 ? take(0) : kKeepOld;
 }
 
-// 0 keeps the value, `all` selects all supported bits, other values must be a subset of these.
+// 0 keeps the value, `all` selects all supported bits, other values may have supported bits only.
 Verdict subset(std::uint64_t supported, std::uint64_t all, std::uint64_t value) {
     if (value == 0) {
         return kKeepOld;
@@ -186,7 +186,7 @@ void command_state(PortAttrs& port, PortState from, PortState to, SetResult& res
 }
 
 // PortState and PortPhysicalState are commands, not values (IBA 7.2.7 and table 146): Armed from
-// Initialize, Active from Armed, Down from anywhere; a physical state only together with Down.
+// Initialize, Active from Armed, Down from anywhere; a physical state only with Down or NoChange.
 void command_port(PortAttrs& port, Data data, SetResult& result) {
     const auto state = static_cast<PortState>(get(data, port_info::kPortState));
     const auto phys = static_cast<PhysState>(get(data, port_info::kPortPhysicalState));

@@ -14,7 +14,7 @@ namespace psr = port_samples_result;
 using Status = PortSampling::Status;
 using Data = std::span<std::uint8_t, kGmpDataSize>;
 
-// Values of CounterSelect that follow each other, and the first counter they mean (IBA table 220).
+// A range of CounterSelect values, and the counter that the first one selects (IBA table 220).
 struct Selectable {
     std::uint16_t select;
     Counter first;
@@ -29,8 +29,8 @@ constexpr Selectable kSelectable[] = {
     {0x4015, Counter::kPortVlXmitFlowCtlUpdateErrors, kPerPriority, kEachVl},
     {0x4016, Counter::kPortVlXmitWait, kPerPriority, kEachVl}};
 constexpr std::size_t kImplementedCounters = 5;
-constexpr std::uint64_t kMandatoryAndOptional = 3;  // CounterMask of a counter that counts these
-// The counters of SLs and of extended speeds are there, but cannot be sampled.
+constexpr std::uint64_t kMandatoryAndOptional = 3;  // CounterMask: may count both kinds
+// The counters of SLs and of extended speeds exist, but cannot be sampled.
 constexpr std::uint64_t kOptionMask = psc::kOptionRcvErrorDetails | psc::kOptionXmitDiscardDetails |
                                       psc::kOptionVlXmitFlowCtlUpdateErrors |
                                       psc::kOptionVlXmitWait | psc::kOptionExtendedSpeeds |
@@ -62,7 +62,8 @@ std::uint64_t total_of(const PmaNode& node, std::size_t index) {
     return port->total[*counter];
 }
 
-// Converts recorded totals to differences, or back.
+// Subtracts each count from its total. At the start of the interval, when counts are 0, this
+// records the totals; at the end, it leaves the differences.
 void difference_to_totals(const PmaNode& node) {
     for (std::size_t i = 0; i < kImplementedCounters; ++i) {
         node.sampling.counts[i] = total_of(node, i) - node.sampling.counts[i];
@@ -145,7 +146,7 @@ std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, st
     // Counters 1 to 9, three bits each from the left: the first four are there.
     set(data, psc::kCounterMasks1To9, 0b011'011'011'011 << 15);
     set(data, psc::kCounterMasks10To14, 0);
-    set(data, psc::kSampleMechanisms, 0);  // one
+    set(data, psc::kSampleMechanisms, 0);  // one mechanism
     set(data, psc::kSampleStatus, static_cast<unsigned>(sampling.status));
     set(data, psc::kOptionMask, kOptionMask);
     set(data, psc::kVendorMask, 0);

@@ -20,7 +20,7 @@ class SlToVlTable {
     SlToVlTable() = default;
     SlToVlTable(std::size_t inputs, const SlToVl& row) : inputs_(inputs), row_(row) {}
 
-    // Input ports.
+    // Number of input ports.
     [[nodiscard]] std::size_t size() const { return inputs_; }
     [[nodiscard]] const SlToVl& operator[](std::size_t input) const {
         return rows_.empty() ? row_ : rows_[input];

@@ -66,8 +66,8 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
     const unsigned pointer = smp.hop_pointer();
     const unsigned count = smp.hop_count();
     if (pointer == 0 && count != 0) {
-        // Only a LID-routed first part ends with the pointer still at 0, and only at a switch; a
-        // node one hop away has been sent 1.
+        // The pointer is still 0 only after a LID-routed first part, which ends at a switch. If the
+        // directed route starts at the sender, the pointer is at least 1.
         const bool starts_here = is_switch(node) && !dr_slid(smp).is_permissive();
         return starts_here ? next_hop(smp, node) : kDiscarded;
     }
@@ -84,7 +84,7 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
         }
         return outgoing_end(smp, node);
     }
-    // Past the directed part: it came LID-routed from its last switch.
+    // The directed part is over: its last switch has sent the SMP LID-routed.
     return pointer == count + 1 ? local() : kDiscarded;
 }
 
@@ -154,7 +154,7 @@ bool smp_is_for_sma(const Mad& smp) {
         case Method::kTrap:
             return false;
         default:
-            // An unknown request is answered with a status, an unknown response with silence.
+            // The SMA answers an unknown request with a status. Responses are for an SM.
             return !smp.is_response();
     }
 }

@@ -18,7 +18,8 @@ Notice make_notice(NoticeType type, std::uint16_t trap_number) {
     return n;
 }
 
-// Shortest interval between two traps if SubnetTimeOut is shorter, and between two repetitions.
+// Shortest interval between any two traps of a port, and between repetitions of one trap if
+// SubnetTimeOut is shorter.
 constexpr std::uint64_t kMinTrapIntervalNs = 1'000'000;
 
 std::uint64_t trap_interval_ns(std::uint8_t subnet_timeout) {

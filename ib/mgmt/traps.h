@@ -83,7 +83,7 @@ struct TrapQueue {
     };
     std::vector<Pending> pending;
     std::uint64_t next_transaction_id = 1;
-    std::uint64_t quiet_until_ns = 0;  // no trap leaves before
+    std::uint64_t quiet_until_ns = 0;  // no trap leaves before this time
     Lid sm_lid{};                      // SM that the last trap was for
 
     bool operator==(const TrapQueue&) const = default;
@@ -92,9 +92,9 @@ struct TrapQueue {
     // anew.
     void add(const Notice& notice, std::uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
-    // wait while the port is not Active or knows no SM. Another SM gets all of them at once.
+    // wait while the port is not Active or knows no SM. For another SM all of them are due again.
     [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
-    // When next() may return a trap for this SM; nullopt while the queue is empty.
+    // Time at which next() may return a trap for this SM; nullopt while the queue is empty.
     [[nodiscard]] std::optional<std::uint64_t> deadline_ns(Lid sm) const;
     // Handles TrapRepress: removes the trap with its transaction ID.
     void repress(const Mad& trap_repress);

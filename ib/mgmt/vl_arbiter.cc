@@ -18,7 +18,8 @@ bool is_ready(const VlArbEntry& entry, VlMask ready) {
 
 }  // namespace
 
-// Stays on the current entry while it has weight left, else goes round once.
+// Stays on the current entry while it is ready and has weight left, else searches the next ready
+// entry of the table.
 std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask ready) {
     if (table.empty()) {
         return std::nullopt;

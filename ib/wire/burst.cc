@@ -13,8 +13,8 @@ namespace {
 
 using Bytes = std::span<const std::uint8_t>;
 
-constexpr std::size_t kPktLen = 4;  // in the LRH
-constexpr std::size_t kPayLen = 4;  // in the GRH
+constexpr std::size_t kPktLen = 4;  // offset in the LRH
+constexpr std::size_t kPayLen = 4;  // offset in the GRH
 constexpr std::uint8_t kPktLenReserved = 0xF8;
 // Bits of the second and the ninth byte of the BTH (IBA 9.2).
 constexpr std::uint8_t kSolicited = 0x80;

@@ -38,7 +38,7 @@ struct BurstSize {
     std::size_t last = 0;
     std::size_t payload = 0;  // all payloads, with the last packet's pad
 
-    // A single packet's.
+    // The size of a single packet.
     [[nodiscard]] static BurstSize of(std::size_t bytes) {
         return {.packets = 1, .first = bytes, .last = bytes};
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Both CRCs eight bytes at a time with eight tables each (slicing-by-8), made at compile time.
+// Computes both CRCs eight bytes at a time with eight tables each (slicing-by-8), made at compile
+// time.
 #include "ib/wire/crc.h"
 
 #include <algorithm>
@@ -63,9 +64,9 @@ T update(const Slices<T>& slices, T state, std::span<const std::uint8_t> bytes) 
     return state;
 }
 
-// Replaces by ones what may change on the way (7.8.1): LRH VL; GRH TClass, Flow Label and Hop
-// Limit; the byte of the BTH that holds FECN and BECN. A global packet may cross routers, which
-// replace its LRH, so there the whole LRH counts as ones.
+// A copy of the headers with ones in the fields that may change on the way (7.8.1): LRH VL; GRH
+// TClass, Flow Label and Hop Limit; the byte of the BTH that holds FECN and BECN. A global packet
+// may cross routers, which replace its LRH, so its whole LRH is ones.
 constexpr std::size_t kMaskedMax = Lrh::kSize + Grh::kSize + Bth::kSize;
 
 struct MaskedHeaders {

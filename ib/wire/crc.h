@@ -8,15 +8,16 @@
 
 namespace pib::ib {
 
-// Invariant CRC over what no switch or router changes. `packet` runs from the first byte of the
-// LRH to the last before the ICRC; variable fields are masked here (7.8.1). A packet too short for
-// the headers that its LNH promises is masked as far as it goes.
+// Invariant CRC over the fields that no switch or router changes. `packet` runs from the first byte
+// of the LRH to the last before the ICRC; variable fields are masked here (7.8.1). A packet that is
+// too short for the headers that its LNH names is masked up to its end.
 [[nodiscard]] std::uint32_t icrc(std::span<const std::uint8_t> packet);
 
 // Variant CRC over everything from the first byte of the LRH to the last before the VCRC (7.8.2).
 [[nodiscard]] std::uint16_t vcrc(std::span<const std::uint8_t> packet);
 
-// The CRC-32 beneath the ICRC, for other framings: `state` starts as ~0 and ends complemented.
+// Continues the CRC-32 that the ICRC uses, for other formats. The first `state` is ~0; the CRC is
+// the complement of the last result.
 [[nodiscard]] std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
 
 }  // namespace pib::ib

@@ -165,7 +165,7 @@ void add_extended(std::string& line, const PacketView& packet) {
     }
 }
 
-// A management datagram is what a UD packet to QP0 or QP1 of just the size of one carries.
+// Whether the packet carries a MAD: it is a UD packet to QP0 or QP1 with 256 bytes of payload.
 bool carries_mad(const PacketView& packet) {
     const Qpn qp = packet.bth().dest_qp;
     return packet.opcode().service == Service::kUd && (qp == kQp0 || qp == kQp1) &&

@@ -32,9 +32,9 @@ enum class FrameType : std::uint8_t {
     kLink = 4,
     kCredit = 5,
     kPacket = 6,
-    kBurst = 7,   // in shared memory alone
-    kMemory = 8,  // on the stream alone, beside shared memory
-    kPull = 9,    // in shared memory alone
+    kBurst = 7,   // only in shared memory
+    kMemory = 8,  // only on the stream of a link in shared memory
+    kPull = 9,    // only in shared memory
 };
 
 // Bits of HELLO:features and WELCOME:features. If both have this one, frames travel through shared
@@ -134,7 +134,7 @@ struct Link {
 // Why a link has dropped an inbound packet; the port counts it.
 enum class PacketFault : std::uint8_t {
     kMalformed,  // wrong LVer or PktLen, or too short
-    kTooLong,    // more payload than the receiving port's MTU
+    kTooLong,    // longer than the MTUCap of the receiving port permits
     kIcrc,
     kVcrc,
     kOverrun,  // beyond the credits that were granted
@@ -167,10 +167,10 @@ struct Credit {
 // ---- peer copy: memory that an adapter shares with its switch, and pulls
 
 inline constexpr std::size_t kMaxOfferBytes = 1024 * 1024;  // payload of an offer
-// 1 MiB in pages of 4096 bytes that start anywhere in the first.
+// The pages of 4096 bytes that 1 MiB touches if it does not start at the start of a page.
 inline constexpr std::size_t kMaxSegments = kMaxOfferBytes / 4096 + 1;
 inline constexpr std::size_t kMaxMemoryBlocks = 16;
-// Segment of the pulling side's bounce area.
+// BlockSegment::block of a segment in the pulling side's bounce area.
 inline constexpr std::uint32_t kBounceBlock = 0xFFFFFFFF;
 
 // A segment of a channel adapter's memory.
@@ -222,7 +222,7 @@ struct Pull {
 
     std::uint64_t handle = 0;    // handle of the offer
     std::uint32_t sequence = 0;  // never 0
-    std::uint32_t offset = 0;    // into its payload
+    std::uint32_t offset = 0;    // in the payload of the offer, in bytes
     std::uint32_t length = 0;    // in bytes; equal to the sum of all segments
     std::vector<BlockSegment> segments{};
 
@@ -272,8 +272,8 @@ struct FrameHeader {
 [[nodiscard]] std::expected<FrameHeader, FrameError> parse_frame_header(
     std::span<const std::uint8_t, kHeaderSize> in);
 
-// Cuts a byte stream into frames. Its constructor bounds its memory, whatever the peer sends. After
-// an error it stays in error, because the stream has lost its frame boundary.
+// Cuts a byte stream into frames. `capacity` bounds its memory, whatever the peer sends. After an
+// error it stays in error, because the next frame boundary in the stream is unknown.
 class FrameReader {
   public:
     static constexpr std::size_t kDefaultCapacity = 64 * 1024;

@@ -182,7 +182,7 @@ struct Mad {
     [[nodiscard]] std::span<const std::uint8_t, kSmpDataSize> smp_data() const {
         return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
     }
-    // Attribute area of the general classes that need no class header of their own, the PMA's too.
+    // Attribute area of the general classes without a class header, such as that of the PMA.
     [[nodiscard]] std::span<std::uint8_t, kGmpDataSize> gmp_data() {
         return std::span(bytes).subspan<kGmpDataOffset, kGmpDataSize>();
     }
@@ -191,8 +191,7 @@ struct Mad {
     }
 };
 
-// The key in an SMP, and the LIDs at the ends of its directed route, which only a directed-route
-// SMP has.
+// The M_Key of an SMP; DrSLID and DrDLID, which only a directed-route SMP has.
 [[nodiscard]] inline std::uint64_t m_key(const Mad& mad) {
     return mad.get(smp::kMKey);
 }
@@ -375,7 +374,7 @@ inline constexpr std::uint8_t kNoneEnabled = 30;  // LinkSpeedExtEnabled: no ext
 inline constexpr std::uint8_t kSetToSupported = 31;
 }  // namespace link_speed_ext
 
-// Tables that are sent in blocks: entries of one block and the width of an entry.
+// Number of entries in a block, of tables that are sent in blocks.
 inline constexpr std::size_t kPKeysPerBlock = 32;
 inline constexpr std::size_t kGuidsPerBlock = 8;
 inline constexpr std::size_t kLftEntriesPerBlock = 64;

@@ -35,7 +35,7 @@ constexpr auto kFull = PayloadRule::kFullMtu;
 constexpr auto kSome = PayloadRule::kOneToMtu;
 constexpr auto kAny = PayloadRule::kZeroToMtu;
 
-// Operations in opcode order (IBA table 38); names follow in kNames.
+// Operations in opcode order (IBA table 38). PIB_OPERATION_NAMES has their names in this order.
 constexpr Operation kOperations[] = {
     {opcode::kSendFirst, OpKind::kSend, Position::kFirst, kFull, {}},
     {opcode::kSendMiddle, OpKind::kSend, Position::kMiddle, kFull, {}},

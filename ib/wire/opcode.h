@@ -103,8 +103,8 @@ struct OpcodeInfo {
     [[nodiscard]] constexpr bool ends_message() const {
         return position == Position::kLast || position == Position::kOnly;
     }
-    // The responder of a reliable connection answers what is wrong with a request; elsewhere such
-    // packets are dropped in silence.
+    // On a reliable connection the responder answers an invalid request with a NAK; elsewhere
+    // invalid packets are dropped without an answer.
     [[nodiscard]] constexpr bool is_reliable() const {
         return service == Service::kRc || service == Service::kXrc;
     }
@@ -196,7 +196,7 @@ inline constexpr std::uint8_t kUdSendOnly = kUd | kSendOnly;
 inline constexpr std::uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
 inline constexpr std::uint8_t kCnp = 0x80;
 
-// RC, among the manufacturer-specific codes, because the IBA has no masked atomics.
+// RC only, with manufacturer-specific codes, because the IBA has no masked atomics.
 inline constexpr std::uint8_t kMaskedCmpSwap = 0xD3;
 inline constexpr std::uint8_t kMaskedFetchAdd = 0xD4;
 

@@ -190,7 +190,7 @@ std::expected<void, ParseError> PacketView::parse_transport() {
 }
 
 bool PacketView::icrc_is_good() const {
-    // The packet of a caller that checks checksums is in a private buffer as a whole.
+    // A caller that checks checksums has the whole packet in a private buffer.
     const Bytes all = bytes_.head();
     return crcs_ == Crcs::kElided ||
            (bytes_.is_stable() &&

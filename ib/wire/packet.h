@@ -94,7 +94,7 @@ class PacketBytes {
 // that depend on the port (MTU, LIDs, P_Key), and for checksums, which are checked on request. The
 // view refers to the caller's bytes; accessors return copies of headers.
 class PacketView {
-    struct Key {};  // only this class creates views, also in place of another
+    struct Key {};  // only this class can create views, also with std::optional::emplace()
 
   public:
     PacketView(Key, const PacketBytes& bytes) : bytes_(bytes) {}
@@ -132,7 +132,7 @@ class PacketView {
 
     // Payload without pad bytes; copy it only once if the packet may change.
     [[nodiscard]] std::span<const std::uint8_t> payload() const { return payload_; }
-    // The given packet, with its checksums.
+    // The bytes that were parsed, checksums included.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Whether the present checksums are right; true for elided ones.

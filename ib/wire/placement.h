@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The location of a burst's payload: in the burst, or in memory between which the switch copies.
+// The location of a burst's payload: in the burst or, with peer copy, in the memory of the sender
+// or the receiver.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +17,8 @@ struct Placement {
         kPulled,   // in the receiver's memory, at `where`
     };
     Form form = Form::kHere;
-    const link::Offer* offer = nullptr;  // kOffered, at a switch: where it is
-    // kOffered, at an adapter: the adapter writes here to where it is to be pulled.
+    const link::Offer* offer = nullptr;  // kOffered, at a switch: where the payload is
+    // At an adapter: the target of the pull. The port sets it when the form is kOffered.
     std::vector<link::BlockSegment> where{};
 
     [[nodiscard]] bool is_here() const { return form == Form::kHere; }

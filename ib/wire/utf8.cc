@@ -7,7 +7,7 @@
 namespace pib::ib {
 namespace {
 
-// First byte range, number of continuation bytes, and what the second byte may be.
+// Range of the first byte, number of continuation bytes, and range of the second byte.
 struct Sequence {
     std::uint8_t first_low;
     std::uint8_t first_high;

@@ -58,7 +58,7 @@ class PeerCopyAdapter {
     struct Awaited {
         link::Offer offer;
         ib::Burst burst;          // its payload is in `room_`
-        std::uint16_t epoch = 0;  // this side's LINK at its arrival
+        std::uint16_t epoch = 0;  // of this side's LINK when the offer arrived
         bool asked = false;       // PULL is sent, its answer not yet handled
         bool bounce = false;      // the target is `room_`; packets are delivered from there
         ib::Placement payload{};

@@ -14,7 +14,7 @@
 namespace pib::link {
 
 inline constexpr std::size_t kOfferSlots = 256;
-inline constexpr std::size_t kPageBytes = 4096;  // per bit of a bitmap
+inline constexpr std::size_t kPageBytes = 4096;  // memory per bit of a bitmap
 
 // The result of a pull.
 enum class PullResult : std::uint8_t {

@@ -16,7 +16,7 @@ namespace pib::link {
 
 // Parses the offer of the frame.
 [[nodiscard]] std::expected<link::Offer, LinkFailure> parse_offer(const link::Frame& frame);
-// The frame's packets; `room` will hold their payload. Takes their credits.
+// Parses the frame's packets and takes their credits. `room` will hold their payload.
 [[nodiscard]] std::expected<ib::Burst, LinkFailure> offered_burst(
     const link::Frame& frame, const link::Offer& offer, std::span<const std::uint8_t> room,
     CreditLedger& credits);

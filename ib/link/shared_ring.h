@@ -42,7 +42,7 @@ struct RingView {
     std::uint32_t size = 0;  // a power of two
     RingTap* tap = nullptr;  // nullptr: there is no observer
 
-    // A word that the other end writes.
+    // Loads a word that the other end writes.
     [[nodiscard]] std::uint32_t load(const std::atomic<std::uint32_t>& word,
                                      std::memory_order order) const {
         const std::uint32_t loaded = word.load(order);

@@ -78,7 +78,7 @@ Mad make_reply(const Mad& request, std::uint16_t status) {
 }
 
 bool m_key_is_readable(const PortAttrs& port, const Mad& request) {
-    // A requester with the right to set has sent the key that was valid until then.
+    // The requester of a Set knows the M_Key: it has passed the check of the key.
     return request.method() == Method::kSet || port.get(port_info::kMKeyProtectBits) == 0 ||
            m_key_matches(port, request);
 }

@@ -27,7 +27,7 @@ void clear(Data data) {
     std::ranges::fill(data, std::uint8_t{0});
 }
 
-// A failed Get still answers with an attribute area: an empty one.
+// The answer to a failed Get has an empty attribute area.
 AttributeResult fail_empty(Data data) {
     clear(data);
     return fail();
@@ -100,7 +100,7 @@ AttributeResult set_guid_info(SmaNode& node, const SmpRequest& request, Data dat
     return done(set_guid_block(*port, request.modifier(), data), *port);
 }
 
-// At a switch the upper half of the modifier names the port, a channel adapter has no such field.
+// At a switch the upper half of the modifier names the port; a channel adapter has no such field.
 PortAttrs* upper_half_port(SmaNode& node, const SmpRequest& request) {
     return node.is_switch() ? node.port(request.modifier() >> 16) : node.port(request.arrival.port);
 }

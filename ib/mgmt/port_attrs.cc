@@ -256,7 +256,8 @@ SetResult set_sl_to_vl(PortAttrs& port, std::uint8_t input,
         result.status = mad_status::kBadField;
         return result;
     }
-    // Any VL may be named: one that is not in operation means discard, like VL15 (IBA 7.6.6).
+    // Any VL is valid. Packets whose SL maps to VL15 or to a VL that is not in operation are
+    // discarded (IBA 7.6.6).
     SlToVl map{};
     for (std::size_t sl = 0; sl < map.size(); sl += 2) {
         map[sl] = data[sl / 2] >> 4;

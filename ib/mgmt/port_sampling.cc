@@ -143,7 +143,7 @@ std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, st
     set(data, psc::kTick, kTickCode);
     set(data, psc::kCounterWidth, kCounterWidth32);
     set(data, psc::kCounterMask0, kMandatoryAndOptional);
-    // Counters 1 to 9, three bits each from the left: the first four are there.
+    // Counters 1 to 9, three bits each from the left: the first four exist.
     set(data, psc::kCounterMasks1To9, 0b011'011'011'011 << 15);
     set(data, psc::kCounterMasks10To14, 0);
     set(data, psc::kSampleMechanisms, 0);  // one mechanism

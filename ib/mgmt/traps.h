@@ -78,7 +78,7 @@ struct TrapQueue {
         std::uint64_t transaction_id = 0;
         std::uint64_t due_ns = 0;
         std::uint64_t earliest_ns = 0;  // SubnetTimeOut after it was sent last
-        std::uint64_t pause_ns = 0;     // the last one; 0: not sent yet
+        std::uint64_t pause_ns = 0;     // the last pause; 0: not sent yet
         bool operator==(const Pending&) const = default;
     };
     std::vector<Pending> pending;

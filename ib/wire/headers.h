@@ -108,7 +108,7 @@ struct Bth {
 
     std::uint8_t opcode = 0;
     bool solicited_event = false;
-    bool mig_req = false;        // migration state (17.2.8)
+    bool mig_req = false;        // the sender's migration state is Migrated (17.2.8)
     std::uint8_t pad_count = 0;  // 0..3 bytes after the payload
     std::uint8_t tver = 0;
     PKey pkey{};

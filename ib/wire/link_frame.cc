@@ -42,7 +42,7 @@ constexpr FrameRule kRules[] = {
 constexpr std::uint32_t kMaxOfferBody = ib::kBurstPayload + offer_bytes(kMaxSegments);
 static_assert(kMaxOfferBody <= kMaxBody);
 
-// Appends header and a zeroed body; the caller fills the returned body.
+// Appends a frame with a zeroed body, and returns the body for the caller to fill.
 std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
                                      std::size_t length, std::uint8_t flags = 0) {
     const std::size_t start = out.size();

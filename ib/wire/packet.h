@@ -51,7 +51,7 @@ enum class ParseError : std::uint8_t {
 // A packet whose sender may still change its memory, as in the ring of a link in shared memory. The
 // first bytes, with all headers, are a copy; the rest is read only by copying it once. A payload
 // that changes meanwhile is permitted, as with DMA (IBA 9.4.1.1.1 promises nothing about a buffer
-// that its owner writes to); headers that change after their checks would not be.
+// that its owner writes to). Headers must not change after their checks, so checks use the copy.
 class PacketBytes {
   public:
     // Bytes that no other thread or process writes.
@@ -69,7 +69,7 @@ class PacketBytes {
     // All bytes of the packet, for copies only.
     [[nodiscard]] std::span<const std::uint8_t> whole() const { return whole_; }
     [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
-    // Bytes after the headers that may be copied only once.
+    // Bytes after the headers; the caller must copy them only once.
     [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
         return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
                                               : whole_.subspan(offset, bytes);

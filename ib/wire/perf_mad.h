@@ -135,7 +135,7 @@ inline constexpr Field kSampleStart{224, 32};     // ticks
 inline constexpr Field kSampleInterval{256, 32};  // ticks
 inline constexpr Field kTag{288, 16};
 inline constexpr std::size_t kCounterSelect0Offset = 38;  // bytes; 15 selects of 2 bytes
-// OptionMask: the optional counters that are there, by bit.
+// OptionMask: the optional counters that exist, by bit.
 inline constexpr std::uint64_t kOptionRcvErrorDetails = 0x3FULL << 6;     // six counters
 inline constexpr std::uint64_t kOptionXmitDiscardDetails = 0xFULL << 12;  // four
 inline constexpr std::uint64_t kOptionVlXmitFlowCtlUpdateErrors = 1ULL << 22;

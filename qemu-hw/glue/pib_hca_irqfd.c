@@ -28,7 +28,7 @@
 
 typedef struct PibHcaIrqfd {
     EventNotifier notifier;
-    int route; /* KVM's number, kept while the vector is masked; BQL */
+    int route; /* number in KVM, kept while the vector is masked; BQL */
 } PibHcaIrqfd;
 
 struct PibHcaIrqfds {

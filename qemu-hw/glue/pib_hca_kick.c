@@ -25,7 +25,7 @@ typedef struct PibHcaKickGroup {
 } PibHcaKickGroup;
 
 struct PibHcaKicks {
-    QEMUBH *bh; /* `wanted` has changed */
+    QEMUBH *bh; /* runs after a change of `wanted` */
     DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* set by the core; its lock */
     DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* UARs with an eventfd; BQL */
     PibHcaKickGroup groups[GROUPS];

@@ -54,7 +54,7 @@ struct PibHcaLink {
 struct PibHcaLinks {
     SocketAddress *address; /* NULL: no fabric, so all ports stay Down */
     uint8_t *rx_buffer;
-    QEMUBH *close_bh; /* a link is `to_close` */
+    QEMUBH *close_bh; /* closes the links that are `to_close` */
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
 };
 

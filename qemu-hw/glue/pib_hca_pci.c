@@ -177,8 +177,8 @@ static void pib_hca_empty_bar2(PibHca *hca)
     if (memory_region_is_mapped(&hca->device_memory)) {
         memory_region_del_subregion(&hca->bar2, &hca->device_memory);
         /*
-         * The RAM block is freed later. A device that is plugged in here
-         * meanwhile would use the same name.
+         * The RAM block is freed later. Until then, a new device in the same
+         * slot would use the same name.
          */
         vmstate_unregister_ram(&hca->device_memory, DEVICE(hca));
     }

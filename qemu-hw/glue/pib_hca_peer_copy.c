@@ -17,7 +17,7 @@
 struct PibHcaPeerCopy {
     uint8_t *control;
     uint64_t control_bytes;
-    unsigned count; /* of blocks */
+    unsigned count; /* number of blocks */
     PibHcaRamBlock blocks[RAM_BLOCKS];
     MemoryRegion *regions[RAM_BLOCKS];
     int fds[1 + RAM_BLOCKS]; /* control memory, then the blocks */

@@ -72,7 +72,7 @@ static const PibHcaChoice pib_hca_doorbell_choices[] = {
     {NULL, 0, 0},
 };
 
-/* Finds `word`; `unset` is the result for NULL. */
+/* Finds `word`, or `unset` if `word` is NULL. */
 static const PibHcaChoice *pib_hca_choose(const PibHcaChoice *choices,
                                           const char *property,
                                           const char *word, const char *unset,

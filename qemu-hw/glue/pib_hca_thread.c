@@ -28,7 +28,7 @@
 typedef struct PibHcaThread {
     PibHca *hca; /* a reference */
     unsigned port;
-    uint32_t *wakes; /* must not be accessed once `stopping` and `away` */
+    uint32_t *wakes; /* not to be accessed once `stopping` and `away` are set */
     QemuThread thread;
     QemuMutex lock;
     QemuCond has_left;

@@ -35,8 +35,8 @@ struct ReplayResult {
     uint64_t first_ns = 0;
     uint64_t last_ns = 0;
     bool truncated = false;    // the recording ends within a call
-    std::string difference;    // the first one; empty: none
-    uint64_t differences = 0;  // counted by a tolerant replay
+    std::string difference;    // the first difference; empty: there is none
+    uint64_t differences = 0;  // number of differences; a tolerant replay goes on after the first
 };
 
 class Replayer {
@@ -73,7 +73,7 @@ class Replayer {
     bool outputs_differ_ = false;
 };
 
-// "store to BAR2 at 0x1008" and so on.
+// "store of 0x1 to BAR2 at 0x1008, 4 bytes" and so on.
 std::string describe(const Step& step);
 // "1.234567890 s"
 std::string seconds(uint64_t time_ns);

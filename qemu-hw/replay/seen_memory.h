@@ -19,7 +19,7 @@ class SeenMemory {
     static constexpr size_t kMostPages = 1u << 16;
     static constexpr uint64_t kPage = 4096;
 
-    std::map<uint64_t, std::array<uint8_t, kPage>> pages_;  // by number
+    std::map<uint64_t, std::array<uint8_t, kPage>> pages_;  // by page number
 };
 
 }  // namespace pib::hca::replay

@@ -54,7 +54,7 @@ class Egress {
         uint8_t paced_rate = 0;  // not 0: the path is slower than the link
         uint8_t sl = 0;
         uint16_t dlid = 0;
-        uint32_t qpn = 0;            // sender
+        uint32_t qpn = 0;            // the QP that sends the packets
         std::span<uint8_t> bytes{};  // room for the packets
     };
     static constexpr unsigned kNoVl = kLanes;

@@ -61,8 +61,7 @@ struct VlGrant {
     uint32_t bytes;
 };
 
-// The part of a port that the transport uses. HcaPort (hca_port.h) implements it, and test doubles
-// do.
+// The part of a port that the transport uses. HcaPort (hca_port.h) and test doubles implement it.
 class Port {
   public:
     virtual ~Port() = default;

@@ -14,7 +14,7 @@
 
 namespace pib::hca {
 
-// Each port has one; all objects outlive the port.
+// Each port has a PortContext; all objects that it names outlive the port.
 struct PortContext {
     Host& host;
     EqTable& eqs;

@@ -9,10 +9,10 @@
 
 namespace pib::hca {
 
-// SLID, DLID and GRH are those of the address vector of a connection (C9-47 and neighbours).
+// Whether SLID, DLID and GRH are those of a connection's address vector (C9-47 and neighbours).
 bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet);
 
-// C9-43: the P_Key is that of the port's table that the connection uses.
+// Whether the P_Key matches the entry of the port's table that the connection uses (C9-43).
 bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet);
 
 }  // namespace pib::hca

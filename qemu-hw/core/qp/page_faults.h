@@ -22,7 +22,7 @@ struct PageFault {
     PageMiss miss{};
 };
 
-// Half of a QP and the page that it needs.
+// Whether half of a QP waits for a page.
 struct PageWait {
     bool waiting = false;  // until QpVerbs::resume_page_fault()
     bool refused = false;  // there will be no page: the next miss is an error

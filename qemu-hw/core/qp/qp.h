@@ -42,7 +42,7 @@ struct RequesterState {
     uint32_t lsn = 0;         // messages up to this number find a receive WQE
     bool no_credits = false;  // the responder gives none: messages are not limited
     bool offers = false;      // offers of its memory may be valid
-    // A NAK or implied NAK for `una` has started a retry; later ones repeat it.
+    // A NAK or implied NAK for `una` has started a retry; later ones for `una` start none.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
 };
@@ -51,7 +51,7 @@ struct RequesterState {
 struct ReceiveRequest {
     bool valid = false;
     uint32_t srqn = 0;     // the shared receive queue that it was taken from; 0: the QP's own
-    uint32_t counter = 0;  // in the QP's own queue; of a shared one the WQE's id
+    uint32_t counter = 0;  // counter in the QP's own queue; from an SRQ: the WQE's id
     uint32_t cqn = 0;      // CQ of its completion
     KeyUser user{};        // user of the keys in its SGEs
     DataSegment data;
@@ -69,7 +69,7 @@ enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
 struct PendingAck {
     AckKind kind = AckKind::kNone;
     uint8_t code = 0;  // NAK code or RNR timer
-    ib::Psn psn = {};  // NAKs; an ACK's is known when it is sent
+    ib::Psn psn = {};  // of a NAK; the PSN of an ACK is set when the ACK is sent
 };
 
 // How an RdResource is answered: a READ's data, an atomic's old value, or an empty READ response

@@ -31,7 +31,7 @@ inline QueueRead refresh_rq(QpServices& services, QueuePair& qp) {
     return result;
 }
 
-// Copies the next entry of a queue; false: its memory has vanished.
+// Copies the next entry of a queue; false: its memory is no longer accessible.
 inline bool copy_wqe(QpServices& services, const QueuePair& qp, const WorkQueue& queue,
                      std::span<uint8_t> to) {
     const bool copied = copy_entry(services.host(), qp.buffer, queue, queue.consumer, to);

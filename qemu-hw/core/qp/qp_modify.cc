@@ -361,7 +361,7 @@ void apply_attributes(QpAttributes& attr, const QpAttributes& in) {
     take(kAltPath, &QpAttributes::alt_port);
     take(kAltPath, &QpAttributes::alt_timeout);
     take(kAltPath, &QpAttributes::alt_pkey_index);
-    if (in.path_mig_state == PathMigration::kRearm) {  // Migrated is entered by migrating
+    if (in.path_mig_state == PathMigration::kRearm) {  // migrate() enters Migrated
         take(kMigState, &QpAttributes::path_mig_state);
     }
     take(kDestQpn, &QpAttributes::dest_qpn);

@@ -48,7 +48,7 @@ class QpServices {
     const std::deque<HeldCompletion>& held_completions() const { return held_completions_; }
 
     void schedule(QueuePair& qp) { scheduler_.schedule(qp); }
-    // Counts for the QP's port.
+    // Adds one to a counter of the QP's port.
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }

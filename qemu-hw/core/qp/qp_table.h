@@ -32,7 +32,7 @@ class QpTable {
     // Whether insert() has room: BUSY when the port has such a special QP, NO_RESOURCES when the
     // table is full. Port 0: the QP is not special.
     Verdict check_room(unsigned special_port, QpType type) const;
-    // Gives the QP its number. check_room() has said OK.
+    // Inserts the QP and gives it its number. Requires OK from check_room().
     QueuePair& insert(QueuePair&& qp);
     void erase(uint32_t qpn);
     void clear();

@@ -34,7 +34,7 @@ class Scheduler {
     // Until end_turns(), schedule() does not request Device::run(): the caller gives the turns.
     void begin_turns() { turns_ = true; }
     void end_turns() { turns_ = false; }
-    // The host has answered the request.
+    // The host has called Device::run(): the request is no longer pending.
     void woken() { woken_ = false; }
 
     // Bytes that QPs of this HCA have received of its own multicasts since the last call of

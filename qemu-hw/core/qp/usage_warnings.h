@@ -11,7 +11,7 @@ namespace pib::hca {
 
 class UsageWarnings {
   public:
-    // Limit of lines until power-on, because a program repeats its mistakes.
+    // Most lines until the next power-on: a program repeats its mistakes.
     static constexpr uint32_t kMostLines = 100;
 
     explicit UsageWarnings(Host& host) : host_(host) {}

@@ -9,7 +9,7 @@ struct Row {
     unsigned fields = 0;
 };
 
-// By tag, from 1 on.
+// Row 0 is tag 1.
 constexpr Row kEntries[] = {
     {"load", 3},          {"store", 4},
     {"reset", 1},         {"end of bus mastering", 0},

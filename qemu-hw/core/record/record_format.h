@@ -58,7 +58,7 @@ inline constexpr Tag kFirstAnswer = Tag::kRead;
 inline constexpr Tag kLastEntry = Tag::kStopCopying;
 inline constexpr Tag kLastAnswer = Tag::kRingPayload;
 
-// "doorbell or register store" and so on, for reports.
+// "store", "a DMA read" and so on, for reports.
 std::string_view name_of(Tag tag);
 
 // Number of fields of an entry after time and check, without the pieces of kLinkReceived.

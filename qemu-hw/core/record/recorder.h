@@ -56,7 +56,7 @@ class Recorder {
     void answer(Tag tag, uint64_t number);
     void answer(Tag tag, std::span<const uint8_t> bytes);
     void clock(uint64_t now_ns);
-    // For calls that do not change the device, such as a dump of its objects.
+    // Quiet: for calls that do not change the device, such as a dump of its objects.
     void set_quiet(bool quiet) { quiet_ = quiet; }
     // Whether the content of a read of this length is recorded.
     bool keeps(DmaPurpose purpose, size_t bytes) const {

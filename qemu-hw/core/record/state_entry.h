@@ -12,7 +12,7 @@ namespace pib::hca::record {
 
 enum class StateKind : uint8_t {
     kDevice,    // health, command queue, numbers of PDs, UARs and XRC domains
-    kCounters,  // those of HcaCounter, by port
+    kCounters,  // counters of HcaCounter of a port
     kJournal,   // failed work requests and asynchronous events
     kPort,      // attributes of subnet management
     kPortCounters,

@@ -37,7 +37,7 @@ bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
 // Status and counter of the request that a NAK names, by NAK code (IBA 9.9.2.3).
 struct NakMeaning {
     WcStatus status;
-    std::optional<HcaCounter> counter;  // no value: none of its own
+    std::optional<HcaCounter> counter;  // no value: nothing is counted
 };
 constexpr std::array<NakMeaning, 5> kNakMeanings = {{
     {WcStatus::kGeneralErr, HcaCounter::kPacketSeqErr},  // PSN sequence error: a retry

@@ -99,7 +99,7 @@ bool Datagram::fetch(QueuePair& qp) {
 WqeError Datagram::check(const QueuePair& qp, const SendWqe& wqe) {
     const Port& port = services_.port_of(qp);
     if (wqe.data.length > port.mtu_bytes()) {
-        return {WcStatus::kLocLenErr,  // C9-179: one packet
+        return {WcStatus::kLocLenErr,  // a datagram is one packet (C9-179)
                 refuse(Rule::kWqeAboveMtu, wqe.data.length, port.mtu_bytes())};
     }
     const Verdict broken = check_address(qp, std::get<DatagramOp>(wqe.op));

@@ -62,7 +62,7 @@ Check execute(QpServices& services, QueuePair& qp, const Request& request);
 
 // ---- responder_rd.cc: READ, atomics, FLUSH, ATOMIC WRITE
 Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
-// Answers such a request again that has been executed before.
+// Answers such a request again, if it was executed before.
 void duplicate_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
 
 // ---- responder_out.cc

@@ -17,8 +17,8 @@ Refusal invalidate_error(uint32_t rkey) {
             .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
 
-// Does not refuse several packets together: some of them may have a place. Of a pulled payload, the
-// link endpoint delivers the packets again with their payload.
+// Some packets of a burst may have a place, so the caller delivers them one by one. If the payload
+// was pulled, the link endpoint delivers the packets again with their payload.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
                    const Refusal& error) {
     return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();

@@ -39,7 +39,7 @@ constexpr std::array<MessageOpcodes, 8> kMessageOpcodes = {{
     {op::kRdmaWriteFirst, op::kRdmaWriteMiddle, op::kRdmaWriteLastImm, op::kRdmaWriteOnlyImm},
     {},
     {},
-    {},  // READ and atomics carry none
+    {},  // READ and atomics carry no data
     {op::kSendFirst, op::kSendMiddle, op::kSendLastInvalidate, op::kSendOnlyInvalidate},
 }};
 static_assert(static_cast<int>(SendOpcode::kSend) == 0 &&

@@ -46,7 +46,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     if (burst.first().opcode().takes_rd_resource()) {
         const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
         resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
-        // Its response acknowledges everything before it (IBA 9.7.5.1.1).
+        // The response to this request acknowledges everything before it (IBA 9.7.5.1.1).
         resp.ack = {};
         services.schedule(qp);
         return;

@@ -77,7 +77,7 @@ Check execute_atomic(QpServices& services, QueuePair& qp, const ib::PacketView& 
 }
 
 Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
-    // The payload is no number in network byte order: the bytes keep their order.
+    // The payload is 8 bytes of data, not a number: their order in memory is that of the packet.
     uint64_t data;
     std::memcpy(&data, packet.payload().data(), sizeof data);
     const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),

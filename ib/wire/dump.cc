@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packet dump: LIDs, lane, opcode, BTH, then the extended headers that are there.
+// Packet dump: LIDs, VL, opcode, BTH, then the extended headers of the opcode.
 #include "ib/wire/dump.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Guest memory as far as a recording and the device have shown it.
+// The bytes of guest memory that the recording or writes of the device have shown.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Page faults of on-demand regions that the driver has not fetched yet. Each half of a QP has at
-// most one, which bounds their number.
+// Page faults of on-demand regions, until the driver fetches them. Each half of a QP has at most
+// one, which bounds their number.
 #pragma once
 
 #include <cstdint>

@@ -183,7 +183,8 @@ class Timeline:
         name = self._words.name("CMD", entry["opcode"])
         self._show(Slice(f"{self._node} {COMMANDS}", COMMANDS, entry["fetched_ns"], entry["time_ns"],
                          f"{name} refused" if entry["status"] else name,
-                         {"id": entry["id"], "object": entry["object"], "answer": self._words.answer(entry)}))
+                         {"id": entry["id"], "object": entry["object"], "input": self._words.asked(entry),
+                          "answer": self._words.answer(entry)}))
 
     def _begin(self, entry: Entry) -> None:
         queue = entry["kind"].partition("-")[0]

@@ -33,6 +33,7 @@ class Words:
 
     def __init__(self) -> None:
         self._names = names()
+        self._commands = {one.opcode: one for one in description.interface().commands}
 
     def name(self, kind: str, number: int) -> str:
         return self._names[kind].get(number, f"{number:#x}")
@@ -51,10 +52,24 @@ class Words:
     def answer(self, entry: Entry) -> str:
         """A command's result, or why it was refused."""
         if not entry["status"]:
-            return f"OK{', ' + format(entry['result'], '#x') if entry['result'] else ''}"
+            return f"OK{', ' + self._result(entry) if entry['result'] else ''}"
         section, _, rule = entry["rule"].rpartition(".")
         status = self.name("CMD_STATUS", entry["status"])
         return f"{status}: {entry['reason']} (manual {section} rule {rule})"
+
+    def _result(self, entry: Entry) -> str:
+        """The number that a command has returned, with its name in the interface: QPN, key."""
+        command = self._commands.get(entry["opcode"])
+        name = command.result if command and not command.result.endswith("*") else ""
+        return f"{name} {entry['result']:#x}".lstrip()
+
+    def asked(self, entry: Entry) -> str:
+        """The input of a command that was not refused: its fields that are not 0."""
+        command = self._commands.get(entry["opcode"])
+        interface = description.interface()
+        if not command or command.input not in interface.structs:
+            return ""
+        return " ".join(words.brief(interface, command.input, bytes.fromhex(entry.get("input", ""))))
 
     def concerns(self, entry: Entry, qpn: int) -> bool:
         """Whether an entry is of this QP: its WQEs, their ends, its packets, commands that name it."""
@@ -98,7 +113,8 @@ class Words:
     def _command(self, entry: Entry) -> str:
         of = f" of {entry['object']}" if entry["object"] else ""
         took = (entry["time_ns"] - entry["fetched_ns"]) // NS_PER_US
-        return f"{self.name('CMD', entry['opcode'])}{of} id {entry['id']} -> {self.answer(entry)}, {took} us"
+        asked = " ".join(filter(None, [self.name("CMD", entry["opcode"]) + of, f"id {entry['id']}", self.asked(entry)]))
+        return f"{asked} -> {self.answer(entry)}, {took} us"
 
     def _send(self, entry: Entry) -> str:
         return f"QP {entry['qpn']:#x} send WQE {entry['counter']}: {self.operation(entry)}, {self.data(entry)}"

@@ -8,6 +8,7 @@ INDENT = "    "
 SEGMENTS = {"RDMA_WRITE": "rdma", "RDMA_WRITE_WITH_IMM": "rdma", "RDMA_READ": "rdma", "ATOMIC_WRITE": "rdma",
             "CMP_SWAP": "atomic", "FETCH_ADD": "atomic", "MASKED_CMP_SWAP": "atomic", "MASKED_FETCH_ADD": "atomic",
             "LOCAL_INV": "key", "BIND_MW": "bind", "REG_MR": "reg", "FLUSH": "flush"}
+DECIMAL = 0x10000               # larger numbers are addresses, GUIDs and keys
 DATAGRAM_TYPES = ("SMI", "GSI", "UD")
 
 
@@ -59,6 +60,29 @@ def send_wqe(interface: Interface, data: bytes, qp_type: str = "RC") -> list[str
 def recv_wqe(interface: Interface, data: bytes) -> list[str]:
     size = interface.structs["pib_hca_recv_wqe"].size
     return lines(interface, "pib_hca_recv_wqe", data) + _sges(interface, data, size, int.from_bytes(data[:4], "little"))
+
+
+def _brief_value(field: Field, data: bytes) -> str:
+    if not field.is_number:
+        return data.hex()
+    number = int.from_bytes(data, "big" if field.kind.startswith("be") else "little")
+    if field.names is not None:
+        return field.names.name(number)
+    return str(number) if number < DECIMAL else f"{number:#x}"
+
+
+def brief(interface: Interface, struct: str, data: bytes, prefix: str = "") -> list[str]:
+    """Names and values of the fields that are not 0, in words for one line. data: may end early."""
+    found = []
+    for field in interface.structs[struct].fields:
+        part = data[field.offset:field.offset + field.size]
+        if len(part) < field.size or not any(part):
+            continue
+        if field.kind in interface.structs:
+            found += brief(interface, field.kind, part, f"{prefix}{field.name}.")
+        else:
+            found.append(f"{prefix}{field.name} {_brief_value(field, part)}")
+    return found
 
 
 def of_command(interface: Interface, opcode: int, data: bytes) -> list[str]:

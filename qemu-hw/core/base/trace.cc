@@ -94,7 +94,10 @@ void Trace::command(uint64_t now_ns, const TracedCommand& command) {
     entry.opcode = command.opcode;
     entry.id = command.id;
     entry.status = command.status;
-    keep(entry, {reinterpret_cast<const uint8_t*>(command.reason.data()), command.reason.size()});
+    const std::string& reason = command.reason;
+    keep(entry, command.status == 0
+                    ? command.input
+                    : std::span(reinterpret_cast<const uint8_t*>(reason.data()), reason.size()));
 }
 
 void Trace::access(uint64_t now_ns, const MmioAccess& access) {
@@ -192,7 +195,7 @@ void Trace::print_work(JsonWriter& out, const Entry& entry, std::span<const uint
     }
 }
 
-void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason) {
+void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> kept) {
     out.member("fetched_ns", entry.fetched_ns);
     out.member("opcode", entry.opcode);
     out.member("id", entry.id);
@@ -200,11 +203,14 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
     out.member("status", entry.status);
     out.member("result", entry.number);
     if (entry.status == 0) {
+        if (!kept.empty()) {
+            out.hex("input", kept);
+        }
         return;
     }
     // A refused command's result is the number of the rule that it breaks.
     out.member("rule", dotted_number(static_cast<Rule>(entry.number)));
-    out.member("reason", std::string(reason.begin(), reason.end()));
+    out.member("reason", std::string(kept.begin(), kept.end()));
 }
 
 void Trace::print(JsonWriter& out, const Entry& entry) {

@@ -26,6 +26,7 @@ struct TracedCommand {
     uint32_t object = 0;
     uint32_t result = 0;  // the rule, of a refusal
     uint8_t status = 0;
+    std::span<const uint8_t> input{};  // without a refusal
     std::string reason{};  // a refusal's: "log_depth 31 at byte 24, at most 22"
 };
 
@@ -100,7 +101,8 @@ class Trace {
         kInterrupt,
     };
     static constexpr uint64_t kNone = UINT64_MAX;
-    // All headers of a packet and the header of a MAD in it; all of most WQEs; most reasons.
+    // All headers of a packet and the header of a MAD in it; all of most WQEs; inputs of commands
+    // but MAD_IFC's; most reasons.
     static constexpr size_t kKept = 128;
     struct Entry {
         uint64_t time_ns = 0;
@@ -130,7 +132,7 @@ class Trace {
     static void print(JsonWriter& out, const Entry& entry);
     static void print_packet(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
     static void print_work(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
-    static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> reason);
+    static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> kept);
 
     static void print_access(JsonWriter& out, const Entry& entry);
     static void print_dma(JsonWriter& out, const Entry& entry);

@@ -169,7 +169,7 @@ uint32_t CommandQueue::run(bool stopped) {
         if (watch_) {
             watch_->fetched(next.cmd);
         }
-        next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd);
+        next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd, next.in);
         report(next);
         if (!stopped && (!memory_is_free() || pace_.waits())) {
             held_ = next;
@@ -191,12 +191,11 @@ bool CommandQueue::memory_is_free() const {
     return objects_.peer_copy == nullptr || !objects_.peer_copy->is_busy();
 }
 
-CommandReply CommandQueue::execute(const pib_hca_cmd& cmd) {
+CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     const CommandSpec* spec = find_command(cmd.opcode);
     if (spec == nullptr) {
         return refuse(Rule::kOpcode, cmd.opcode);
     }
-    CommandInput in;
     in.object = cmd.object;
     const Verdict verdict =
         check_entry(cmd, *spec).and_then([&] { return read_input(cmd, *spec, in); });
@@ -252,8 +251,10 @@ void CommandQueue::trace(const Executed& executed) {
     if (trace == nullptr) [[likely]] {
         return;
     }
-    const auto& [cmd, reply, fetched_ns] = executed;
+    const auto& [cmd, in, reply, fetched_ns] = executed;
     const bool refused = reply.verdict != CmdStatus::kOk;
+    const CommandSpec* spec = find_command(cmd.opcode);
+    const size_t taken = spec == nullptr || refused ? 0 : spec->in_length;
     trace->command(host_.now_ns(),
                    {.fetched_ns = fetched_ns,
                     .opcode = cmd.opcode,
@@ -261,6 +262,7 @@ void CommandQueue::trace(const Executed& executed) {
                     .object = cmd.object,
                     .result = result_of(reply),
                     .status = static_cast<uint8_t>(reply.verdict.status()),
+                    .input = std::span(in.bytes).first(taken),
                     .reason = refused ? reason_of(refusal_of(cmd, reply.verdict)) : ""});
 }
 
@@ -284,7 +286,7 @@ bool CommandQueue::complete(const Executed& executed) {
 }
 
 bool CommandQueue::write_completion(const Executed& executed) {
-    const auto& [cmd, reply, fetched_ns] = executed;
+    const auto& [cmd, in, reply, fetched_ns] = executed;
     pib_hca_cmd_cpl cpl{};
     cpl.result = result_of(reply);
     cpl.out_length = reply.out_length;

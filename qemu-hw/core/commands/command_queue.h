@@ -64,6 +64,7 @@ class CommandQueue {
     // A command that has been executed.
     struct Executed {
         pib_hca_cmd cmd;
+        CommandInput in;
         CommandReply reply;
         uint64_t fetched_ns = 0;  // for the trace
     };
@@ -71,7 +72,7 @@ class CommandQueue {
     // The rings' size, alignment and memory.
     Verdict check(const Rings& rings);
     bool fetch(pib_hca_cmd& cmd);
-    CommandReply execute(const pib_hca_cmd& cmd);
+    CommandReply execute(const pib_hca_cmd& cmd, CommandInput& in);
     // The bytes of the input that the command takes, and what follows them.
     Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
     // Whether the switch has stopped accessing the memory that the last command took away.

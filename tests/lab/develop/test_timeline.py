@@ -139,7 +139,7 @@ def test_a_command_lasts_from_its_fetch_to_its_completion():
     assert [(event["ts"], event["dur"], event["name"]) for event in drawn.slices] == [
         (1000.5, 3.0, "CREATE_CQ"), (1004.0, 1.0, "CREATE_CQ refused")]
     assert drawn.rows() == [("vm1 commands", "commands")] * 2
-    assert drawn.slices[0]["args"] == {"id": 7, "object": 0, "answer": "OK, 0x3"}
+    assert drawn.slices[0]["args"] == {"id": 7, "object": 0, "input": "", "answer": "OK, CQN 0x3"}
     assert drawn.slices[1]["args"]["answer"] == "BAD_PARAM: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
 
 

@@ -55,7 +55,7 @@ def shown(capsys, *words):
 
 def test_entries_are_told_in_words(device, capsys):
     assert shown(capsys) == [
-        "3.000004  CREATE_CQ id 7 -> OK, 0x3, 3 us",
+        "3.000004  CREATE_CQ id 7 -> OK, CQN 0x3, 3 us",
         "4.123456  CREATE_CQ id 8 -> BAD_PARAM: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2), 456 us",
         "5.000000  QP 0x41 send WQE 9: RDMA_WRITE, 1 SGEs",
         "5.000000  QP 0x42 send WQE 9: SEND, 40 bytes inline",
@@ -73,6 +73,22 @@ def test_entries_are_told_in_words(device, capsys):
         "8.000000  interrupt 1: the register TEST_IRQ"]
     device["trace"] = [{**COMMAND, "opcode": 0x7f, "object": 65, "result": 0}]
     assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
+
+
+def test_a_commands_input_is_told_in_names(device, capsys):
+    """Fields that are 0 are left out; an input that the trace has cut ends early."""
+    given = bytearray(64)
+    given[0:8] = (0x12345000).to_bytes(8, "little")         # pages.root
+    given[20:28] = (3).to_bytes(4, "little") + (0x20000).to_bytes(4, "little")     # send_cq, recv_cq
+    given[48:51] = bytes((2, 1, 6))                         # type, port, log_sq_depth
+    create = {**COMMAND, "opcode": 0x50, "id": 12, "result": 0x41, "input": bytes(given).hex()}
+    device["trace"] = [create, {**create, "sequence": 1, "input": given[:24].hex()},
+                       {**create, "sequence": 2, "input": ""}]
+    assert shown(capsys) == [
+        "3.000004  CREATE_QP id 12 pages.root 0x12345000 send_cq 3 recv_cq 0x20000 type RC port 1 log_sq_depth 6 -> OK, "
+        "QPN 0x41, 3 us",
+        "3.000004  CREATE_QP id 12 pages.root 0x12345000 send_cq 3 -> OK, QPN 0x41, 3 us",
+        "3.000004  CREATE_QP id 12 -> OK, QPN 0x41, 3 us"]
 
 
 @pytest.mark.usefixtures("device")

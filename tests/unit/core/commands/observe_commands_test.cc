@@ -132,6 +132,20 @@ TEST_CASE("the trace has the last commands with their results") {
     CHECK_FALSE(has(later, "\"sequence\":3,"));
 }
 
+TEST_CASE("the trace has the input of a command that was not refused") {
+    Bench bench(traced(3));
+    MiniDriver& d = bench.driver;
+    REQUIRE(d.enable());
+    pib_hca_alloc_mw in{};
+    in.pd = d.alloc_pd();
+    in.type = 1;
+    CHECK(d.command_in(PIB_HCA_CMD_ALLOC_MW, 0, in).ok());
+    CHECK(has(bench.device->trace(), R"("input":"01000000)"));
+    in.pd = 77;
+    CHECK_FALSE(d.command_in(PIB_HCA_CMD_ALLOC_MW, 0, in).ok());
+    CHECK(times(bench.device->trace(), "\"input\"") == 1);
+}
+
 TEST_CASE("a trace of no entries records nothing") {
     Bench bench;
     REQUIRE(bench.driver.enable());

@@ -449,7 +449,7 @@ def _command() -> int | str | None:
         complete.offer(top := parser())
         options = top.parse_args(sys.argv[1:] or ["help"])
         return options.function(options)
-    except SystemExit as end:       # after --help, or an error that argparse has printed
+    except SystemExit as end:       # argparse raises it after --help and after an error it printed
         return end.code
 
 

@@ -28,7 +28,7 @@ class Group:
 
 
 class Run:
-    """Objects that the groups share."""
+    """State that the groups of one run share."""
 
     def __init__(self, results: bench_figures.Results):
         self.results = results
@@ -37,7 +37,7 @@ class Run:
 
     @property
     def guests(self) -> bench_guests.Guests:
-        """The objects of the groups that need guests."""
+        """The guests of the groups that need guests."""
         assert self.booted
         return self.booted
 

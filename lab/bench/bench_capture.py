@@ -41,12 +41,12 @@ class Reader:
         waiting.poll("the capture", lambda: self.file.exists() and self.file.stat().st_size, WAIT_S)
 
     def work(self) -> float:
-        """Seconds of processor time."""
+        """Processor time of the program so far, in seconds."""
         fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / bench_host.TICKS
 
     def end(self, packets: int) -> capture.Losses:
-        """The packets of the file, when all have come or nothing comes any more."""
+        """Ends the program when the file grows no more; returns the counts of packets in the file."""
         waiting.poll("the last packets", functools.partial(self._stands_still, [-1]), WAIT_S, every_s=0.5)
         self.process.send_signal(signal.SIGTERM)
         self.process.wait(WAIT_S)
@@ -65,7 +65,7 @@ class Reader:
 
 
 def _run(load: Load) -> tuple[int, float]:
-    """WRITEs of a while, and seconds of the switch's processor time for them."""
+    """Sends WRITEs for SECONDS; returns their number and the switch's processor time in seconds."""
     before = bench_host.usage([load.process])[1]
     load.begin(SECONDS)
     return load.end(), bench_host.usage([load.process])[1] - before

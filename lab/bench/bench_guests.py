@@ -34,7 +34,7 @@ def sh(node: Guest, line: str, timeout_s: float = 300) -> str:
     return done.stdout.decode()
 
 
-# The index of the RoCE v2 GID of the IPv4 address, which perftest needs as a number.
+# Prints the index of the IPv4 address's RoCE v2 GID. perftest needs this index.
 FIND_GID = """
 ports=/sys/class/infiniband/{device}/ports/1
 for try in $(seq 100); do
@@ -62,7 +62,7 @@ def roce_end(node: Guest, number: int) -> End:
 
 
 class Guests:
-    """The lab, and client and server for everything that is compared in it."""
+    """The lab, and the client and server End of each compared subject."""
 
     def __init__(self, directory: pathlib.Path, results: bench_figures.Results):
         self.lab = cluster.Cluster(directory)
@@ -91,7 +91,7 @@ class Guests:
         return End(node, next(port.device for port in subnet.ports_of(node) if port.state == "ACTIVE"))
 
     def mend(self) -> None:
-        """Ends the programs that a failed measurement may have left in the guests."""
+        """Restarts the lab after a failed measurement, which ends programs left in the guests."""
         self.down()
         self.boot(self.count)
         if self.switch_options:

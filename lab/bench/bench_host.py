@@ -45,7 +45,8 @@ def lines(target: str, **environment: str) -> dict[str, dict]:
 
 
 def _add_device(results: bench_figures.Results) -> None:
-    """Both HCAs and the switch in one thread, with frames in memory; also with peer copy."""
+    """Adds device-bench's figures: both HCAs and the switch in one thread, with frames in memory; also with peer copy.
+    """
     for name, line in lines(DEVICE_BENCH, PIB_LINK_MODE="shared").items():
         if name in DEVICE_KINDS:
             figure = results.figure(DEVICE_KINDS[name])
@@ -54,7 +55,7 @@ def _add_device(results: bench_figures.Results) -> None:
 
 
 def _add_scale(results: bench_figures.Results) -> None:
-    """The same with many connections, each of which is used seldom; and the cost of creating them."""
+    """Like _add_device(), with many connections that take turns; also the cost of creating them."""
     for line in lines(SCALE_BENCH, PIB_LINK_MODE="shared").values():
         pairs = line["pairs"]
         for what, title in SCALE.items():
@@ -63,7 +64,7 @@ def _add_scale(results: bench_figures.Results) -> None:
 
 
 def switch_kind(name: str) -> Kind:
-    """name: the line that switch-bench prints."""
+    """The kind of a line of switch-bench. name: the line's name."""
     words = name.split("_")
     if words[0] == "multicast":
         return Kind(name, f"switch, multicast of {words[2]} B to {words[1].removesuffix('copies')}", "copies/s", MORE)

@@ -32,7 +32,7 @@ def large_fabric(directory: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def routes_to_links(net: topology.Net, host: str) -> list[list[int]]:
-    """Ports by which a packet leaves on its way from a host, one route through each link."""
+    """For each link one directed route from the host through it: the output port at each node."""
     first, _port = net.nodes[host].peers[1]
     paths_to: dict[str, list[int]] = {first: [1]}
     waiting, seen, found = collections.deque([first]), {frozenset({(host, 1), (first, _port)})}, [[1]]
@@ -51,7 +51,8 @@ def routes_to_links(net: topology.Net, host: str) -> list[list[int]]:
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """seconds: of the monotonic clock. work: the switch's processor time in seconds. writes, smps: answered so far."""
+    """Counters at one moment. seconds: monotonic clock. work: the switch's processor time in seconds. writes, smps:
+    answered so far."""
     seconds: float
     work: float
     writes: int
@@ -59,8 +60,7 @@ class Sample:
 
 
 class Load:
-    """The switch, which runs while the block does, and its traffic from begin() on. rate: WRITEs a second, 0 for as
-    many as possible."""
+    """A context with a running switch. begin() starts its traffic. rate: WRITEs a second; 0: as many as possible."""
 
     def __init__(self, directory: pathlib.Path, octets: int, rate: int = 0, file: pathlib.Path | None = None):
         self.directory, self._octets, self._rate = directory, octets, rate
@@ -77,7 +77,8 @@ class Load:
         return self
 
     def begin(self, seconds: float = 0, routes: pathlib.Path | None = None) -> None:
-        """seconds: how long WRITEs are sent; 0: until the end of the block. routes: those of large_fabric()."""
+        """Starts the traffic. seconds: duration of WRITEs; 0: until the end of the block. routes: the file with routes
+        from large_fabric()."""
         words = [paths.BUILD / bench_host.FABRIC_LOAD, self.switch.socket, self._octets, self._rate, seconds,
                  *([routes] if routes else [])]
         self._sender = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
@@ -91,7 +92,7 @@ class Load:
                 self._came.notify_all()
 
     def sample(self) -> Sample:
-        """At the sender's next line."""
+        """Waits for the sender's next line and returns its counters."""
         with self._came:
             before = self._lines
             if not self._came.wait_for(lambda: self._lines > before, WAIT_S):
@@ -100,10 +101,10 @@ class Load:
             return Sample(last["seconds"], bench_host.usage([self.process])[1], int(last["writes"]), int(last["smps"]))
 
     def end(self) -> int:
-        """Waits for the end of begin()'s seconds; the number of WRITEs."""
+        """Waits until begin()'s duration has passed; returns the number of WRITEs."""
         if self._sender.wait(WAIT_S + 60):
             raise ui.LabError(f"the sender of the load ended with status {self._sender.returncode}")
-        time.sleep(0.1)                 # for the last line
+        time.sleep(0.1)                 # _read() takes the sender's last line meanwhile
         return int(self._last["writes"])
 
     def __exit__(self, *_failure) -> None:

@@ -34,7 +34,7 @@ class Test:
 
     @property
     def kind(self) -> Kind:
-        """The first."""
+        """The kind of the first column."""
         return next(iter(self.columns.values()))
 
     def messages(self, what: str) -> int:
@@ -43,7 +43,7 @@ class Test:
 
 
 def _size(size: int) -> tuple[str, str]:
-    """A size as perftest's programs print it: for keys, and for titles."""
+    """A message size as a part of keys, and as a part of titles."""
     if size >= 1 << 20:
         return f"{size >> 20}m", f"{size >> 20} MiB"
     return (f"{size >> 10}k", f"{size >> 10} KiB") if size >= 1024 else (str(size), f"{size} B")
@@ -100,7 +100,7 @@ def test_of(key: str) -> Test:
 # ---- running
 
 def run(guests: Guests, test: Test, what: str, events: bool = False) -> list[float]:
-    """The numbers of the result line."""
+    """Runs a test between the guests; returns the numbers of its result line."""
     client, server = guests.ends[what]
     options = [*test.options, *(["-e"] if events else []), "-s", str(test.size),
                "-n", str(test.iterations[what == ROCE]), *client.options]
@@ -109,10 +109,10 @@ def run(guests: Guests, test: Test, what: str, events: bool = False) -> list[flo
 
 
 class Messages:
-    """The groups of these tests. Each step measures both sides directly after each other."""
+    """Groups of perftest tests. A step measures the HCA and then Soft-RoCE, so both meet the same conditions."""
 
     def __init__(self) -> None:
-        self.use_events: dict[str, bool] = {}   # by key: Soft-RoCE's
+        self.use_events: dict[str, bool] = {}   # by key of a Kind: whether Soft-RoCE uses events
 
     def steps(self, guests: Guests, tests: tuple[Test, ...]) -> Iterable[Step]:
         for test in tests:
@@ -141,7 +141,8 @@ class Messages:
             guests.results.figure(kind).add(what, row[column] * test.factor)
 
     def with_events(self, guests: Guests, test: Test) -> bool:
-        """Soft-RoCE is a part of the guest's kernel. With one processor, a polling program takes its time."""
+        """Whether Soft-RoCE is faster with completion events. Soft-RoCE runs in the guest's kernel: on one processor
+        a polling program takes processor time from it."""
         key = test.kind.key
         if test.events and key not in self.use_events:
             column = next(iter(test.columns))

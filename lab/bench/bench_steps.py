@@ -17,9 +17,9 @@ class Step:
 
 
 def note_failure(results: bench_figures.Results, what: str, error: BaseException) -> None:
-    """Errors of a command in a guest, or of its output. The results of earlier measurements are kept."""
+    """Adds a note about a measurement that failed, for example because a command in a guest failed."""
     said = str(error) or repr(error)
-    if not isinstance(error, ui.LabError):      # those are whole sentences
+    if not isinstance(error, ui.LabError):      # a LabError's text is a whole sentence
         said += "\n" + "".join(traceback.format_exception(error))
     results.notes.append(f"{what}: failed: {said.splitlines()[0]}")
     ui.say(f"  {what} failed:\n{said}")

@@ -28,10 +28,10 @@ FILE, LOG = "/tmp/sweep.topo", "/tmp/sweep.log"
 LIGHT_SWEEPS = 3
 WAIT_S = 900
 VERBOSE = "0x07"                # log level of opensm at which it logs the start and end of light sweeps
-# table sizes of ibsim, whose defaults end at 2048 nodes
+# Sets ibsim's table sizes: the defaults allow 2048 nodes.
 SIMULATE = f"ibsim -N 4096 -S 1024 -P 65536 -s {FILE}"
 ON_ORACLE = f"SIM_HOST={HOST} LD_PRELOAD=/usr/lib/x86_64-linux-gnu/umad2sim/libumad2sim.so "
-# Log lines about light sweeps, each after the last line with a time stamp.
+# Prints each log line about a light sweep after the last line with a time stamp.
 MARKS = f"awk '/^[A-Z][a-z][a-z] [0-9 ][0-9] / {{ t = $0 }} /LIGHT SWEEP/ {{ print t; print }}' {LOG}"
 STAMP = re.compile(r"^(\w{3} \d\d \d\d:\d\d:\d\d) (\d{6}) ")
 
@@ -111,7 +111,7 @@ def _measure(results: bench_figures.Results, guest: Guest, hosts: int, what: str
 
 
 def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
-    """Restarts the switch with this fabric; all ports are as after power-on."""
+    """Measures on pib-switch, restarted with this fabric, so that all ports are as after power-on."""
     lab.stop_switch()
     pathlib.Path(lab.record.topology).write_text(text(hosts))
     lab.start_switch()
@@ -122,7 +122,7 @@ def _on_pib(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) ->
 def _on_ibsim(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) -> None:
     guest = lab.node(HOST)
     guest.run([f"cat >{FILE}"], stdin=text(hosts).encode())
-    # Its console is standard input, and it ends at end of file.
+    # ibsim reads console commands from standard input and exits at end of file, so sleep keeps that open.
     simulator = guest.start([f"sleep 100000 | {SIMULATE} >/tmp/ibsim.out 2>&1"], stdin=subprocess.DEVNULL)
     try:
         ready = guest.run([f"for i in $(seq 600); do {ON_ORACLE} ibstat >/dev/null 2>&1 && exit 0; "

@@ -29,7 +29,7 @@ IDLE_SWITCH = Kind("idle_switch", "idle: the switch, of one processor", "%", LES
 
 ALONE = "pib, alone"
 FLOOD_S = 600                   # background load; ended after the measurement
-# Its requester waits long (35 s), so a port that has stopped reading does not end the flood.
+# The Local ACK Timeout is 35 s, so a peer port that has stopped reading does not end the flood.
 FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S), "-u", "23"]
 NEIGHBOUR_P50 = Kind("neighbour", "WRITE, 8 B, beside a pair that floods, p50", "us", LESS)
 NEIGHBOUR_P99 = Kind("neighbour_p99", "WRITE, 8 B, beside a pair that floods, p99", "us", LESS)
@@ -56,7 +56,7 @@ class SwitchPort:
                                if port.get("neighbour", {}).get("port_guid") == guid)
 
     def plug(self, state: str) -> None:
-        """up or down"""
+        """Sets the link's state. state: "up" or "down"."""
         with control.Control(self.control) as asked:
             asked.ask("link", switch=self.switch, port=self.number, state=state)
 
@@ -70,8 +70,9 @@ class SwitchPort:
 
 
 def boot(guests: Guests) -> None:
-    """Port state of the second guest; the subnet manager runs in the first. The state that the guest sees counts,
-    because the device's agent makes the port Active long before the driver is loaded."""
+    """Measures the time from the start of the second guest's QEMU until its port is Active. The subnet manager runs in
+    the first guest. The port state that the second guest sees counts: the device's SMA makes the port Active long
+    before the driver is loaded."""
     with guests.lab.locked():
         guests.lab.stop_node("vm1")
         guests.lab.up(Wanted(guests.count, direct=True), guests.artefacts)
@@ -93,7 +94,7 @@ def flap(guests: Guests) -> None:
     guests.results.figure(FLAP).add(bench_host.DEVICE, time.monotonic() - begun)
 
 
-# Prints times of the guest's own clock; argument: a device.
+# Prints the nanoseconds, by the guest's clock, from binding the driver until the port is Active.
 REBIND = """
 device=$(readlink -f /sys/class/infiniband/{device}/device)
 driver=$(readlink -f $device/driver)
@@ -119,7 +120,7 @@ def bring_up(guests: Guests) -> Iterable[Step]:
 # ---- idle
 
 class Usage:
-    """Share of a processor that a process uses in the next seconds."""
+    """Measures the share of a processor that a process uses from now on."""
 
     def __init__(self, running: process.Process):
         self.running, self.begun = running, time.monotonic()
@@ -131,14 +132,14 @@ class Usage:
 
 
 def idle(guests: Guests) -> None:
-    """Processor time of a guest whose port is Active, of the switch, and of a guest without an HCA, all idle. The
-    subnet manager runs in the other guest."""
+    """Measures the idle processor time of a guest whose port is Active, of the switch, and of a guest without an HCA.
+    The subnet manager runs in vm0."""
     bare = cluster.Cluster(paths.RUN / "bench" / "bare")
     try:
         bare.up(Wanted(1, hcas=False), guests.artefacts)
         running = {"vm1": guests.lab.record.processes["vm1"], "switch": guests.lab.record.processes["switch"],
                    "bare": bare.record.processes["vm0"]}
-        time.sleep(IDLE_S)      # remaining work of the boot
+        time.sleep(IDLE_S)      # until the guests have finished booting
         usage = {name: Usage(process) for name, process in running.items()}
         time.sleep(IDLE_S)
         percent = {name: one.percent() for name, one in usage.items()}
@@ -199,7 +200,8 @@ def _beside_a_standstill(guests: Guests) -> None:
 
 
 def neighbour(guests: Guests) -> Iterable[Step]:
-    """Four guests share two processors, which lowers this result."""
+    """Measures one pair's latency alone and beside a second pair. Four guests on a machine with two processors share
+    them, which worsens the result."""
     with guests.crowd(4):
         yield Step("a latency alone", lambda: _latency(guests, ALONE, BESIDE_A_FLOOD, BESIDE_A_STANDSTILL))
         yield Step("the same beside a pair that floods", lambda: _beside_a_flood(guests))

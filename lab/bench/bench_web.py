@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The cost of ./pib web for the fabric that it shows: a fabric of 648 hosts with and without a page that watches, in
-turn."""
+"""Measures what ./pib web costs the fabric that it shows: 648 hosts, in turn with and without an open page."""
 
 import contextlib
 import dataclasses
@@ -23,7 +22,7 @@ from lab.web.readings import Readings
 
 NO_PAGE = "pib, no page"
 OCTETS = 4096
-PAIRS, WINDOW_S = 6, 4.0        # a round has so many pairs of windows
+PAIRS, WINDOW_S = 6, 4.0        # pairs of windows in a round; seconds of a window
 WAIT_S = 60
 URL = re.compile(r"http://\S+/")
 WRITES = Kind("web_writes", "WRITE of 4 KiB beside a page of 648 hosts", "per s", MORE)
@@ -37,8 +36,8 @@ PER_S = 1000
 
 
 class Page:
-    """A program that reads the stream of a running ./pib web, as a browser does. updates: new figures of a link.
-    readings: messages that had them."""
+    """Reads the event stream of a running ./pib web, as a browser does. updates: new figures of links so far.
+    readings: messages with such figures so far."""
 
     def __init__(self, url: str):
         self.updates = self.readings = 0
@@ -47,7 +46,7 @@ class Page:
 
     def _read(self) -> None:
         name = b""
-        with contextlib.suppress(OSError, ValueError):      # the server ends
+        with contextlib.suppress(OSError, ValueError):      # the server has closed the stream
             for line in self._answer:
                 if line.startswith(b"event: "):
                     name = line.strip()
@@ -58,7 +57,7 @@ class Page:
 
 @contextlib.contextmanager
 def shown(load: Load) -> Iterator[Page]:
-    """./pib web of the load's switch, and a page that has got its first figures."""
+    """Runs ./pib web for the load's switch; yields a page that has its first figures."""
     web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", load.switch.control],
                            stderr=subprocess.PIPE, text=True)
     try:
@@ -76,7 +75,8 @@ def shown(load: Load) -> Iterator[Page]:
 
 @dataclasses.dataclass(frozen=True)
 class Window:
-    """Between two samples. writes: a second. work: the switch's processor time of each, in microseconds."""
+    """Rates between two samples. writes: WRITEs per second. work: the switch's processor time per WRITE, in
+    microseconds."""
     writes: float
     work: float
 
@@ -110,7 +110,8 @@ def add(results: Results, alone: Window, watched: Window) -> None:
 
 
 def readings(load: Load, results: Results) -> None:
-    """The processor time of readings, as `./pib web` makes them. It hardly depends on other work on the machine."""
+    """Measures the processor time of the readings that `./pib web` takes. It hardly depends on other load of the
+    machine."""
     with control.Control(load.switch.control) as asked:
         fabric = Readings([asked])
         links = len(model.fabric_of(fabric.take({})[0]).links)

@@ -32,7 +32,7 @@ class Verbs:
         self.gid_index = gid_index
 
     def path(self):
-        """To this port itself."""
+        """The address vector of a path from this port to itself."""
         if self.gid_index < 0:
             return AHAttr(dlid=self.port.lid, port_num=1)
         route = GlobalRoute(dgid=self.context.query_gid(1, self.gid_index), sgid_index=self.gid_index)
@@ -51,7 +51,7 @@ class Verbs:
 
 
 def connections(verbs):
-    """Per second."""
+    """Connections created per second."""
     verbs.connect()
     count, start = 0, time.perf_counter()
     while time.perf_counter() - start < SECONDS:
@@ -61,8 +61,8 @@ def connections(verbs):
 
 
 def region(size):
-    """Address of a range that maps one chunk of memory repeatedly. So the result does not depend on pages that happen
-    to be contiguous, or on the kernel's work for new pages."""
+    """Address of a range that maps one chunk of memory repeatedly, so that the result depends neither on accidentally
+    contiguous pages nor on the kernel's work for new pages."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

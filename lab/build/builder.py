@@ -33,7 +33,7 @@ class Builder:
         return lock.held(self.work / ".lock")
 
     def headers(self, kernel: str) -> str:
-        """The tree inside that modules for a kernel are compiled against."""
+        """The kernel's build directory, as a path in the chroot, against which modules are compiled."""
         return f"/usr/src/linux-headers-{kernel}"
 
     def sh(self, title: str, script: str, log: str) -> None:
@@ -59,7 +59,7 @@ class Builder:
 
 
 def wanted(source: pathlib.Path) -> set[pathlib.Path]:
-    """Files of a source directory that a build takes."""
+    """Files of a source directory, without products of builds and git's files."""
     found = {path.relative_to(source) for path in source.rglob("*") if not is_product(path) and path.is_file()}
     return {path for path in found if ".git" not in path.parts}
 
@@ -76,7 +76,7 @@ def copy_if_changed(source: pathlib.Path, target: pathlib.Path) -> None:
 
 
 def write_if_changed(data: bytes, target: pathlib.Path) -> bool:
-    """Whether it was written."""
+    """Returns whether the file was written."""
     if target.exists() and target.read_bytes() == data:
         return False
     target.parent.mkdir(parents=True, exist_ok=True)

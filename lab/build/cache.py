@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Directories that take long to make and depend only on their recipe, which is a part of their name.
 
-An entry is made beside its place, under a lock of its own, and renamed when it is whole. What a maker that
-was killed has left is removed by the next one that makes anything. The time of a directory is that of its last use.
+An entry is made under a temporary name beside its place, under a lock of its own, and renamed when it is complete.
+Leftovers of a killed maker are removed when the next entry is made. A directory's modification time is the time of its
+last use.
 """
 
 import contextlib
@@ -24,7 +25,7 @@ def lock_of(name: str) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _taken(*locks: pathlib.Path) -> Iterator[bool]:
-    """Has the locks for as long as the block lasts; False: another command has one of them."""
+    """Holds the locks during the block, without waiting for them. Yields False if another command holds one."""
     with contextlib.ExitStack() as files:
         try:
             for path in locks:
@@ -38,7 +39,7 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
 
 
 def sweep() -> None:
-    """Removes incomplete entries whose maker does not run any more."""
+    """Removes incomplete entries whose maker has ended."""
     for part in paths.cache().glob(f"*{PART}"):
         with _taken(lock_of(part.name.removesuffix(PART))) as free:
             if free:
@@ -61,7 +62,8 @@ def entry(name: str, make: Callable[[pathlib.Path], None]) -> pathlib.Path:
 
 @contextlib.contextmanager
 def changing(name: str) -> Iterator[pathlib.Path]:
-    """The directory of an entry that one command at a time changes. Nothing frees it while the block lasts."""
+    """The directory of an entry that one command at a time may change. The entry is locked during the block, so that
+    nothing frees it."""
     with lock.held(lock_of(name)):
         final = paths.cache() / name
         final.mkdir(parents=True, exist_ok=True)
@@ -70,7 +72,7 @@ def changing(name: str) -> Iterator[pathlib.Path]:
 
 
 def note_use(final: pathlib.Path) -> None:
-    with contextlib.suppress(OSError):      # in a cache that this user may only read
+    with contextlib.suppress(OSError):      # the cache may be read-only for this user
         os.utime(final)
 
 
@@ -88,13 +90,13 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
 
 
 def entries() -> list[pathlib.Path]:
-    """All directories, the one that was used last at the end."""
+    """All entries' directories, the most recently used one last."""
     found = [path for path in paths.cache().glob("*") if path.is_dir() and path.name != LOCKS]
     return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
 def users(entry_: pathlib.Path) -> list[str]:
-    """Processes of this user's labs, in any checkout, that have files of an entry."""
+    """Processes of this user's labs, in any checkout, whose command lines name files of an entry."""
     return [f"{name} of {directory}" for directory, name, running in process.marked()
             if f"{entry_}/" in _command_line(running)]
 
@@ -107,7 +109,7 @@ def _command_line(running: process.Process) -> str:
 
 
 def remove(entry_: pathlib.Path) -> None:
-    """Removes an entry that nothing uses."""
+    """Removes an entry; an error if something uses it."""
     builds = entry_.glob("builder/work/*/.lock")
     lock_of(entry_.name).parent.mkdir(parents=True, exist_ok=True)
     with _taken(lock_of(entry_.name.removesuffix(PART)), *builds) as free:
@@ -116,5 +118,5 @@ def remove(entry_: pathlib.Path) -> None:
         if busy := users(entry_):
             raise ui.LabError(f"{entry_.name}: {', '.join(busy)} runs from it. End that first:  ./pib down")
         part = entry_.with_name(entry_.name.removesuffix(PART) + PART)
-        entry_.rename(part)                 # from now on nothing finds it
+        entry_.rename(part)                 # entry() does not find it any more
         user_namespace.remove(part)

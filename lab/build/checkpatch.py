@@ -37,7 +37,7 @@ QEMU = Style("qemu", (SCRIPT,), ("--no-tree", "--terse", "--no-summary", "-f"), 
 
 
 def driver_files() -> list[pathlib.Path]:
-    """Those of our driver, and of the steps of docs/first-driver.md."""
+    """Source files of our driver and of the steps of docs/first-driver.md."""
     found = [*(paths.ROOT / "guest-driver").glob("*.[ch]"), *(paths.ROOT / "examples").glob("first-driver/*/*.[ch]")]
     return sorted(path for path in found if not path.is_symlink())
 
@@ -47,7 +47,7 @@ def glue_files() -> list[pathlib.Path]:
 
 
 def ensure(style: Style = KERNEL) -> pathlib.Path:
-    """The script, from the cache; fetched when it is not there."""
+    """The script's path in the cache; the script is fetched if it is missing."""
     name = f"checkpatch-{image.RELEASES[0]}" if style == KERNEL else f"checkpatch-{style.source}-{image.RELEASES[0]}"
     return cache.entry(name, lambda out: _make(style, out)) / SCRIPT
 

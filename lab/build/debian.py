@@ -15,7 +15,7 @@ from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
-STATUS = "var/lib/dpkg/status"  # the packages of a tree
+STATUS = "var/lib/dpkg/status"  # lists the packages installed in a tree
 PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
 # Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
@@ -30,7 +30,7 @@ class Suite:
 
 
 def plain_environment() -> dict[str, str]:
-    """Programs whose output is parsed run with English messages."""
+    """An environment with English messages, for programs whose output is parsed."""
     return {**{name: value for name, value in os.environ.items() if name != "LANGUAGE"}, "LC_ALL": "C"}
 
 
@@ -56,7 +56,7 @@ def codename() -> str:
 
 
 def host_name() -> str:
-    """The system's own names."""
+    """The system's name and version, from os-release."""
     return _os_release().get("PRETTY_NAME", "a system without /etc/os-release")
 
 
@@ -74,7 +74,7 @@ def mirror(label: str = "Debian") -> str:
 
 
 def proxies() -> list[str]:
-    """The settings of this machine's apt for proxies, which mmdebstrap does not read."""
+    """Proxy settings of this machine's apt. mmdebstrap does not read them by itself."""
     return PROXY.findall(output("apt-config", "dump"))
 
 
@@ -121,14 +121,15 @@ def at_least(version: str, minimum: str) -> bool:
 
 
 def newest_first(versions: dict[str, str]) -> list[tuple[str, str]]:
-    """Names and their versions, without those that have none."""
+    """(name, version) pairs, newest first, without names that have no version."""
     def order(one: tuple[str, str], other: tuple[str, str]) -> int:
         return 0 if one[1] == other[1] else -1 if at_least(one[1], other[1]) else 1
     return sorted(filter(operator.itemgetter(1), versions.items()), key=functools.cmp_to_key(order))
 
 
 def _lagging(suites: list[Suite]) -> str:
-    """Testing's index expires after a week, and some mirrors lag behind. apt still checks its signature."""
+    """apt setting that accepts an expired index of testing: it expires after a week, and some mirrors lag behind. apt
+    still checks the index's signature."""
     return 'Acquire::Check-Valid-Until "false";\n' if any(suite.name == "testing" for suite in suites) else ""
 
 
@@ -138,12 +139,12 @@ def _architectures(names: tuple[str, ...]) -> str:
 
 
 class Archive:
-    """Packages of other suites, through apt, which checks signatures and hashes. apt gets its own lists, so it needs no
-    root and the machine's sources stay as they are."""
+    """Packages of other suites. apt downloads them and checks signatures and hashes. apt uses lists in `directory`, so
+    it needs no root, and the machine's own sources do not change."""
 
     def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",),
                  architectures: tuple[str, ...] = ()):
-        """architectures of the packages, with this machine's first; none: only this machine's."""
+        """architectures: of the packages, this machine's first; empty: only this machine's."""
         self.directory = directory
         self.lists = directory / "lists"
         (self.lists / "partial").mkdir(parents=True, exist_ok=True)

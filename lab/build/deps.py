@@ -22,7 +22,7 @@ FUZZER_LIST = LIST.with_name("fuzzer-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
-VARIABLE = "PIB_DEPS"           # "skip": everything is installed already, under whatever names
+VARIABLE = "PIB_DEPS"           # "skip": install nothing; the user has installed everything
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,7 +48,7 @@ def needs(text: str) -> list[Need]:
 
 
 def missing(*more: pathlib.Path) -> list[Need]:
-    """more: lists of packages beside those that everything needs."""
+    """The missing packages of packages.txt and of the files `more`."""
     wanted = [need for file in (LIST, *more) for need in needs(file.read_text())]
     installed = debian.installed()
     return [need for need in wanted if not need.met_by(installed.get(need.package, ""))]
@@ -73,7 +73,7 @@ class Selection:
 
 
 def selection(need: Need) -> Selection | None:
-    """How apt gets a version that is new enough; None: no configured suite has one."""
+    """The suite from which apt can install a version that is new enough; None: no configured suite has one."""
     default = debian.output("apt-cache", "policy", need.package)
     candidate = next((line.split(":", 1)[1].strip() for line in default.splitlines()
                       if line.strip().startswith("Candidate:")), "")
@@ -117,8 +117,8 @@ def _apt(arguments: str) -> str:
 
 
 def update_script() -> str:
-    """apt waits for dpkg's lock, but not for the lock of the package lists, which an automatic update after boot may
-    have."""
+    """Retries while another process, such as an automatic update after boot, holds the lock of the package lists: apt
+    itself waits only for dpkg's lock."""
     return f"""export LC_ALL=C; unset LANGUAGE
 tries=60
 until said=$({_apt("update")} 2>&1); do
@@ -152,16 +152,16 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
-@functools.cache                # says it once
+@functools.cache                # prints once
 def name_container() -> None:
-    """On systems other than Debian 12 and 13, first names the container as the way out. An installed lab has come with
-    Debian's packages."""
+    """Recommends the container on systems other than Debian 12 and 13; not to an installed lab, which came in Debian
+    packages."""
     if not paths.INSTALLED and debian.codename() not in RELEASES:
         ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {CONTAINER}")
 
 
 def _elsewhere() -> None:
-    """Another system works as well if it has all programs."""
+    """On a system other than Debian 12 and 13, checks that all programs are there."""
     lacking = preflight.missing_programs()
     if lacking:
         raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. Use "
@@ -170,7 +170,7 @@ def _elsewhere() -> None:
 
 
 def install(*more: pathlib.Path) -> None:
-    """Installs the missing packages, also those of other lists. If nothing is missing it is quick and silent."""
+    """Installs the missing packages of packages.txt and of the files `more`. Prints nothing if none is missing."""
     if os.environ.get(VARIABLE) == "skip":
         return
     if debian.codename() not in RELEASES:

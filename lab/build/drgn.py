@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""drgn, which reads dumps of kernels, unpacked in the cache with the Python and the libraries of its release: that of
-Debian 12 does not know the kernels of Debian 13."""
+"""Unpacks drgn, which reads dumps of kernels, in the cache, with Python and libraries of one Debian release: Debian
+12's drgn cannot read kernels of Debian 13."""
 
 import pathlib
 
@@ -34,5 +34,5 @@ def _make(out: pathlib.Path) -> None:
 
 
 def ensure() -> pathlib.Path:
-    """A Python that has drgn."""
+    """The path of a Python interpreter that can import drgn."""
     return cache.entry(f"drgn-{RELEASE}-{paths.recipe_hash(REVISION, RELEASE, WRAPPER, *PACKAGES)}", _make) / "python3"

@@ -30,7 +30,7 @@ CMAKE_OPTIONS = ("-DCMAKE_BUILD_TYPE=RelWithDebInfo -DNO_MAN_PAGES=1 -DNO_PYVERB
 
 
 def sources(*folders: str | pathlib.Path) -> list[str | bytes]:
-    """Names and contents of the files in folders of this checkout, or in others."""
+    """Names and contents of all files in the folders. Relative folders are folders of this checkout."""
     parts: list[str | bytes] = []
     for folder in folders:
         for path in sorted((paths.ROOT / folder).rglob("*")):
@@ -57,7 +57,7 @@ def _up_to_date(base: pathlib.Path, name: str, inputs: str) -> bool:
 
 
 def _emptied(base: pathlib.Path, name: str) -> pathlib.Path:
-    """The directory for a new result, without the former one."""
+    """An empty directory for a new result; the former result is removed."""
     _stamp(base, name).unlink(missing_ok=True)
     tree = _result(base, name)
     shutil.rmtree(tree, ignore_errors=True)
@@ -136,7 +136,7 @@ def _configured(tools: builder.Builder) -> None:
 
 
 def provider_name(source: pathlib.Path = OUR_PROVIDER) -> str:
-    """The name that a provider's directory gives it."""
+    """The provider's name in its CMakeLists.txt."""
     file = source / "CMakeLists.txt"
     found = re.search(r"rdma_provider\(\s*(\w+)", file.read_text() if file.is_file() else "")
     if not found:
@@ -146,7 +146,7 @@ def provider_name(source: pathlib.Path = OUR_PROVIDER) -> str:
 
 
 def compile_provider(tools: builder.Builder, source: pathlib.Path = OUR_PROVIDER) -> pathlib.Path:
-    """Builds the provider in a directory as a library of that rdma-core."""
+    """Builds the provider of a directory inside the rdma-core source of the guest's release."""
     name = provider_name(source)
     tools.bring(kernel_module.common(source), COMMON)
     tools.bring(source, PROVIDER)
@@ -194,7 +194,8 @@ PARTS = ((PROVIDER, provider), (PROGRAMS, programs))
 
 
 def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) -> list[pathlib.Path]:
-    """Builds everything whose source exists; returns the results' directories. source: of the driver, None for none."""
+    """Builds everything whose source exists; returns the results' directories. source: the driver's directory, or None
+    for no driver."""
     tools = builder.Builder(base)
     results = []
     rdma_core.note_use(tools.tree)

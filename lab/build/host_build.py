@@ -17,7 +17,7 @@ COVERAGE = paths.ROOT / "build-coverage"
 FUZZERS = paths.ROOT / "build-fuzz"
 PRODUCTS = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so", "fabric-switch/pib-switch")
 REPLAY = "qemu-hw/replay/pib-replay"
-# Line numbers for reports of crashes. Full -g, which a debugger wants, takes a fifth to a third longer to compile.
+# -g1 has line numbers, for reports of crashes. Compiling with full -g takes a fifth to a third longer.
 LINES_ONLY = ["-Dc_args=-g1", "-Dcpp_args=-g1"]
 OPTIONS: dict[pathlib.Path, list[str]] = {
     paths.BUILD: LINES_ONLY,
@@ -26,14 +26,14 @@ OPTIONS: dict[pathlib.Path, list[str]] = {
     COVERAGE: ["-Db_coverage=true", "-Doptimization=0", *LINES_ONLY],
     FUZZERS: ["-Dfuzz=true", "-Db_sanitize=address,undefined", "-Db_lundef=false", "-Doptimization=1", *LINES_ONLY],
 }
-# libFuzzer is clang's.
+# libFuzzer is a part of clang.
 COMPILERS: dict[pathlib.Path, dict[str, str]] = {FUZZERS: {"CC": "clang-19", "CXX": "clang++-19"}}
 
 # Free space in GiB that a new build takes.
 SIZES_GIB: dict[pathlib.Path, float] = {paths.BUILD: 1, SANITIZED: 4, THREADS: 1, COVERAGE: 3, FUZZERS: 3}
 
-# Precompiled headers save a quarter of a first build. GCC then warns of overruns in the standard library that are not
-# there; builds with sanitizers show the other warnings.
+# Precompiled headers save a quarter of a first build's time. With them GCC prints false warnings about overruns in the
+# standard library, so this build has no -Werror; the sanitizer builds have it.
 PRECOMPILED = ("-Dprecompiled=true", "-Dwerror=false")
 
 # Tests with several threads that share memory.
@@ -41,7 +41,7 @@ THREADED = ("link-endpoint",)
 
 
 def _is_of_this_checkout(directory: pathlib.Path) -> bool:
-    """A build directory in a copied checkout refers to the sources of the original."""
+    """False if the build directory was copied with a checkout: then it refers to the original's sources."""
     try:
         info = json.loads((directory / "meson-info" / "meson-info.json").read_text())
         return pathlib.Path(info["directories"]["source"]) == paths.ROOT
@@ -50,8 +50,8 @@ def _is_of_this_checkout(directory: pathlib.Path) -> bool:
 
 
 def _options(directory: pathlib.Path, headers: pathlib.Path) -> list[str]:
-    """Options of meson. ccache, which meson takes where it is installed, keeps no object that was compiled with
-    precompiled headers."""
+    """Options of meson. With ccache installed, meson uses it, and headers are not precompiled, because ccache does not
+    cache such objects."""
     precompiled = directory == paths.BUILD and not shutil.which("ccache")
     return [f"-Dqemu_headers={headers}", *(PRECOMPILED if precompiled else []), *OPTIONS.get(directory, [])]
 
@@ -67,8 +67,8 @@ def _configure(directory: pathlib.Path, options: list[str]) -> None:
 
 
 def _wanted(directory: pathlib.Path) -> list[str]:
-    """Targets of the build; none: all of them. Only builds with sanitizers have the tests, so a plain lab need not wait
-    for them."""
+    """Targets of the build; an empty list: all. A plain build leaves the tests out, so that ./pib up need not wait for
+    them."""
     if directory in (SANITIZED, COVERAGE):
         return []
     if directory == FUZZERS:    # the caller names targets
@@ -89,14 +89,14 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 
 
 def missing_gib(directories: Iterable[pathlib.Path]) -> float:
-    """Free space that the builds need that are not there."""
+    """Free space in GiB that those of the builds need which are not configured yet."""
     return sum(SIZES_GIB[directory] for directory in directories if not configured(directory))
 
 
 def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None,
           more: tuple[str, ...] = ()) -> pathlib.Path:
-    """Brings a build directory up to date and returns it. headers: of another QEMU than the installed one. more:
-    targets in addition to those of a plain build."""
+    """Brings a build directory up to date and returns it. headers: of a QEMU other than the installed one. more:
+    targets in addition to the default ones."""
     headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):
         _build(directory, headers, more)

@@ -15,7 +15,7 @@ COMMON = "hw-interface"
 DRIVER = "guest-driver"
 OURS = paths.ROOT / DRIVER
 REGISTERS = paths.ROOT / COMMON / "pib_hca_regs.h"
-# Kernel headers come compiled for the chroot's own machine; use every core.
+# make of kernel modules on all processors.
 MAKE = "make -j$(nproc)"
 LOG = "guest-driver"
 STRIPPED = "stripped"
@@ -23,7 +23,7 @@ STRIPPED = "stripped"
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """file: with debug information; stripped: without, for a guest."""
+    """A compiled module. file: with debug information; stripped: without, for a guest."""
     file: pathlib.Path
     stripped: pathlib.Path
     depends: tuple[str, ...]
@@ -40,7 +40,8 @@ class Module:
 
 @dataclasses.dataclass(frozen=True)
 class Compiled:
-    """source: the directory; inside: its copy, by the name that the compiler has for it; modules: in loading order."""
+    """Result of a build. source: the directory; inside: path of its copy in the build tree, as in debug information;
+    modules: in loading order."""
     source: pathlib.Path
     inside: str
     modules: list[Module]
@@ -53,13 +54,13 @@ def pci_id() -> tuple[str, str]:
 
 
 def _modalias() -> str:
-    """That of an HCA, with an asterisk for what a virtual machine can choose."""
+    """The modalias of an HCA, with an asterisk for each part that a virtual machine can choose."""
     vendor, device = (int(number, 16) for number in pci_id())
     return f"pci:v{vendor:08X}d{device:08X}sv*sd*bc0Csc06i*"
 
 
 def directory(given: pathlib.Path | None) -> pathlib.Path:
-    """The directory that was named, or ours, if a driver can be compiled there."""
+    """The given directory, or our driver's; an error if it has no Kbuild or Makefile."""
     found = (given or OURS).resolve()
     if not found.is_dir():
         raise ui.LabError(f"{given}: no such directory. Name the one that has the driver's Kbuild or Makefile")
@@ -76,7 +77,8 @@ def common(source: pathlib.Path) -> pathlib.Path:
 
 
 def _bring(source: pathlib.Path, tools: builder.Builder) -> str:
-    """Copies a directory and the hardware interface beside it; its name in the working directory."""
+    """Copies a directory and the hardware interface beside it to the working directory; returns the copy's path in it.
+    """
     parent = "" if source == OURS else f"drivers/{paths.recipe_hash(str(source))}/"
     place = parent + re.sub(r"[^\w.-]", "_", source.name)
     tools.bring(common(source), parent + COMMON)
@@ -85,7 +87,7 @@ def _bring(source: pathlib.Path, tools: builder.Builder) -> str:
 
 
 def compile_for(kernel: str, tools: builder.Builder, source: pathlib.Path = OURS) -> Compiled:
-    """kernel: a version of which the tree has the headers."""
+    """Compiles the modules of a directory. kernel: a version whose headers the tree has."""
     place = _bring(source, tools)
     inside = f"{tools.inside}/{place}"
     script = (f"{MAKE} -C {shlex.quote(tools.headers(kernel))} M={inside} modules; cd {place}; rm -rf {STRIPPED}; "
@@ -99,7 +101,7 @@ def compile_for(kernel: str, tools: builder.Builder, source: pathlib.Path = OURS
 
 
 def _modules(place: pathlib.Path, inside: str) -> list[Module]:
-    """Those that the last make has made. Of what lies there, some may be of an earlier one."""
+    """The modules of the last make. The directory may also have modules of an earlier make."""
     order = (place / "modules.order").read_text().replace(f"{inside}/", "").split()
     return [_module(place, place / pathlib.Path(line).with_suffix(".ko")) for line in order]
 

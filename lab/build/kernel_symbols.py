@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Debian's debug symbols of the guests' kernel, fetched into the cache for the debuggers, with what they use beside
-them: the kernel's own scripts for gdb, and the source of InfiniBand.
+"""Fetches into the cache what the debuggers need of the guests' kernel: Debian's debug symbols, the kernel's own
+scripts for gdb, and the source of InfiniBand.
 
-The package linux-image-VERSION-dbg has the symbols of all modules. Of it are kept the kernel's, the map of its
-addresses and the modules of InfiniBand."""
+The package linux-image-VERSION-dbg has the symbols of all modules. The cache keeps the symbols of the kernel and of the
+InfiniBand modules, and System.map."""
 
 import dataclasses
 import pathlib
@@ -19,9 +19,9 @@ REVISION = "1"                  # part of the cache key: increase it with each c
 DEBUG = "usr/lib/debug"
 SYMBOLS = (f"./{DEBUG}/boot/*", "*/drivers/infiniband/core/*", "*/drivers/infiniband/ulp/*")
 SOURCES = ("scripts/gdb", "drivers/infiniband/core", "drivers/infiniband/ulp", "include/rdma")
-SCRIPTS = "scripts/gdb/linux"   # in the source
-CONSTANTS = "constants.py"      # the kernel's build makes it for these scripts
-KEPT_MB = 800                   # with room for those of later kernels
+SCRIPTS = "scripts/gdb/linux"   # path in the kernel's source
+CONSTANTS = "constants.py"      # the kernel's build generates it for the scripts
+KEPT_MB = 800                   # size of an entry, with room for the larger symbols of later kernels
 MB = 1_000_000
 OF_DEBIAN = re.compile(rf"guest-({'|'.join(image.RELEASES)})-[0-9a-f]{{12}}")
 SERIES = re.compile(r"\d+\.\d+")
@@ -34,7 +34,7 @@ UNPACK_SOURCE = ('out=$1; packages=$2; shift 2; mkdir "$out"; dpkg-deb --fsys-ta
 
 @dataclasses.dataclass(frozen=True)
 class Kernel:
-    """directory: in the cache. version: of the kernel."""
+    """Symbols of a kernel. directory: in the cache. version: the kernel's."""
     directory: pathlib.Path
     version: str
 
@@ -44,7 +44,7 @@ class Kernel:
 
     @property
     def modules(self) -> pathlib.Path:
-        """Directory of the modules of InfiniBand."""
+        """Directory with the symbols of the InfiniBand modules."""
         return self.directory / DEBUG / "lib" / "modules" / self.version
 
     @property
@@ -53,7 +53,7 @@ class Kernel:
         return self.directory / "source"
 
     def address(self, symbol: str) -> int:
-        """The symbol's address at link time; the running kernel has moved by an offset."""
+        """The symbol's address at link time. KASLR moves a running kernel by an offset."""
         text = (self.directory / DEBUG / "boot" / f"System.map-{self.version}").read_text()
         found = re.search(rf"^([0-9a-f]+) \w {re.escape(symbol)}$", text, re.MULTILINE)
         if not found:
@@ -72,13 +72,13 @@ def release_of(directory: pathlib.Path) -> str:
 
 
 def packages_of(version: str) -> tuple[str, str]:
-    """Those with the symbols and with the source."""
+    """Names of the packages with the symbols and with the source."""
     series = SERIES.match(version)
     return f"linux-image-{version}-dbg", f"linux-source-{series[0] if series else version}"
 
 
 def _package_version(directory: pathlib.Path, version: str) -> str:
-    """The version of the package that the image's kernel is from, which its symbols have, too."""
+    """The version of the image's kernel package. The package with its symbols has the same version."""
     if not (directory / debian.STATUS).exists():
         raise ui.LabError(f"{directory.name} was made by an older pib, which has not noted its packages. Make it "
                           f"again:  ./pib down   and  ./pib clean {directory.name}   and  ./pib up")
@@ -88,7 +88,7 @@ def _package_version(directory: pathlib.Path, version: str) -> str:
 # -- fetching --------------------------------------------------------------------
 
 def _size(archive: debian.Archive, package: str, version: str) -> int:
-    """Bytes to fetch."""
+    """Size of a package's file in bytes."""
     text = debian.output("apt-cache", "show", f"{package}={version}", env=archive.env)
     found = re.search(r"^Size: (\d+)$", text, re.MULTILINE)
     if not found:
@@ -114,7 +114,7 @@ def _fetch(archive: debian.Archive, packages: tuple[str, ...], version: str) -> 
 
 
 def _make_constants(base: pathlib.Path, source: pathlib.Path, version: str) -> None:
-    """The scripts' constants come from the kernel's headers, by the Makefile that lies beside them."""
+    """Generates constants.py for the scripts from the kernel's headers, with the scripts' Makefile."""
     parts, tools = source / "constants", builder.Builder(base)
     parts.mkdir()
     for name in ("Makefile", f"{CONSTANTS}.in"):

@@ -14,7 +14,7 @@ RELEASE = "include/config/kernel.release"
 BZIMAGE = "arch/x86/boot/bzImage"
 ORDER = "modules.order"
 NEEDED = (RELEASE, BZIMAGE, ORDER, "Makefile", ".config", "Module.symvers")
-# Options without which a guest of the lab does not come up, or has no InfiniBand.
+# Options that a guest needs to boot and to have InfiniBand.
 BUILT_IN = ("BINFMT_SCRIPT", "BLK_DEV_INITRD", "DEVTMPFS", "SERIAL_8250_CONSOLE", "TMPFS", "UNIX")
 AVAILABLE = ("EXT4_FS", "INFINIBAND", "INFINIBAND_USER_ACCESS", "INFINIBAND_USER_MAD", "VIRTIO_BLK", "VIRTIO_NET",
              "VIRTIO_PCI")
@@ -25,7 +25,8 @@ VERSION = re.compile(r"[\w.+~-]+")
 
 
 def check(tree: pathlib.Path) -> pathlib.Path:
-    """The directory, if it has all that guests take from a kernel tree, and this machine can compile against it."""
+    """Returns the directory. An error: the tree lacks something that guests need, or this machine cannot compile
+    modules against it."""
     if not shutil.which("make"):
         raise ui.LabError("there is no make, with which drivers are compiled for a kernel of your own. Install it:  "
                           "sudo apt-get install make")
@@ -46,7 +47,7 @@ def check(tree: pathlib.Path) -> pathlib.Path:
 
 
 def missing(config: str) -> list[str]:
-    """Options that guests need and a .config has not, as built in or, where that suffices, as modules."""
+    """Options that guests need and .config does not enable. BUILT_IN ones must be built in; others may be modules."""
     found = dict(OPTION.findall(config))
     return [name for name in BUILT_IN if found.get(name) != "y"] + [name for name in AVAILABLE if name not in found]
 
@@ -56,7 +57,7 @@ def release(tree: pathlib.Path) -> str:
 
 
 def modules(tree: pathlib.Path) -> list[str]:
-    """Paths in the tree."""
+    """Paths of the built modules in the tree."""
     return [f"{stem}.ko" for stem in MODULE.findall((tree / ORDER).read_text())]
 
 
@@ -71,13 +72,13 @@ def fingerprint(tree: pathlib.Path) -> str:
 
 
 def of_image(image: pathlib.Path) -> pathlib.Path | None:
-    """The tree that an image's kernel is from; None: a kernel of Debian's, or of the lab."""
+    """The user's tree with the image's kernel; None: the kernel is Debian's or the lab's."""
     mark = image / MARK
     return pathlib.Path(mark.read_text()) if mark.exists() else None
 
 
 class HostBuilder(builder.Builder):
-    """Compiles modules on this machine, in the checkout's working directory, which has one name inside and outside."""
+    """Compiles modules on this machine, without a chroot, in the checkout's working directory."""
 
     def __init__(self, image: pathlib.Path, tree: pathlib.Path):
         super().__init__(image)
@@ -95,6 +96,6 @@ class HostBuilder(builder.Builder):
 
 
 def tools(image: pathlib.Path) -> builder.Builder:
-    """Compiles modules for an image's kernel."""
+    """The Builder that compiles modules for an image's kernel."""
     tree = of_image(image)
     return HostBuilder(image, tree) if tree else builder.Builder(image)

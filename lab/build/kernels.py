@@ -18,7 +18,7 @@ from lab.testing.progress import Progress
 
 RELEASES = ("bookworm-backports", "trixie-backports", "testing")
 LOG = STAGE = "kernels"
-REVISION = "1"                  # part of the cache key: version of the code that makes a tree
+REVISION = "1"                  # part of the cache key: increase it with each change of the code that makes a tree
 KERNEL = r"linux-headers-\d+\.\d+\.\d\S*-amd64"
 GENERIC = re.compile(r"linux-headers-\d+\.\d+\.\d[\d.+a-z]*(-\d+)?-amd64")
 FLAVOURS = ("amd64", "cloud-amd64", "rt-amd64")
@@ -43,8 +43,8 @@ def _numbers(name: str) -> list[int]:
 
 
 def header_packages(names: list[str], newest: list[str]) -> list[str]:
-    """Chooses the header packages to test with: all kernels, as updates within a series bring changes of newer series;
-    and in every flavour those that the metapackages depend on."""
+    """Header packages to test with: those of all kernels, because updates within a series backport changes of newer
+    series; and in every flavour those on which the metapackages depend."""
     return sorted({*filter(GENERIC.fullmatch, names), *newest})
 
 
@@ -106,13 +106,14 @@ def missing_features(kernel: str, options: str) -> list[str]:
 
 
 def _faults(driver: pathlib.Path, kernel: str) -> list[str]:
-    """Complaints about what make has left in the driver's folder."""
+    """Complaints about a build, from the files in the driver's folder."""
     return [*complaints((driver / "output").read_text()), *missing_symbols((driver / "symbols").read_text()),
             *missing_features(kernel, (driver / ".main.o.cmd").read_text())]
 
 
 def compile_driver(tools: builder.Builder, kernel: str, options: str = "") -> list[str]:
-    """Complaints of one kernel's build. options: more of make. The same sources are not compiled again, but judged."""
+    """Compiles for one kernel; returns complaints. options: additional arguments of make. If the sources are unchanged,
+    it judges the last build instead of compiling again."""
     work = f"kernels/{kernel}"
     stamp, driver = tools.work / work / "compiled", f"{work}/{kernel_module.DRIVER}"
     inputs = paths.recipe_hash(kernel, options, *guest_build.sources(kernel_module.COMMON, kernel_module.DRIVER))

@@ -17,13 +17,13 @@ from lab.build import builder, cache, host_build
 LOG = "mutants"
 LINKER = "lld"                  # links a test several times as fast as the usual one
 NO_END = "no end"
-MOST_BYTES = 8 << 30            # data of a test; a defect may allocate without end
+MOST_BYTES = 8 << 30            # limit of a test's data: a mutant may allocate without end
 OPTIONS = ("-Doptimization=1", "-Ddebug=false", "-Dmanuals=disabled")
 
 
 @dataclasses.dataclass(frozen=True)
 class Test:
-    """targets: files that ninja builds for it."""
+    """A unit test. targets: files that ninja builds for it."""
     name: str
     argv: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
@@ -31,7 +31,7 @@ class Test:
 
 
 def _checkout_files() -> set[str]:
-    """Files that git knows or would take."""
+    """Files of the checkout that git tracks, and untracked ones that it does not ignore."""
     listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
                             capture_output=True, text=True, check=False)
     if listed.returncode:
@@ -41,7 +41,7 @@ def _checkout_files() -> set[str]:
 
 
 def opened() -> contextlib.AbstractContextManager[pathlib.Path]:
-    """The directory for this checkout's tree, where the last build serves the next one."""
+    """The cache directory of this checkout's tree. It keeps the last build, so the next one is incremental."""
     return cache.changing(f"mutants-{paths.recipe_hash(str(paths.ROOT))}")
 
 
@@ -73,7 +73,7 @@ class Tree:
                                          capture_output=True, text=True).stdout)
 
     def tests(self) -> list[Test]:
-        """Meson's unit tests that are programs of the build: not those that read texts."""
+        """Meson's tests that are programs of the build; not the tests of source texts."""
         files = {target["id"]: [os.path.relpath(name, self.build) for name in target["filename"]]
                  for target in self._introspect("targets")}
         return [Test(entry["name"], tuple(entry["cmd"]), tuple(entry["env"].items()),
@@ -85,7 +85,7 @@ class Tree:
         ui.run(f"compiling {len(tests)} tests", ["ninja", "-C", self.build, *targets], LOG)
 
     def run(self, test: Test, limit_s: float) -> str:
-        """How the test fails; "": it passes."""
+        """Runs a test; returns how it fails, or "" if it passes."""
         process = groups.RUNNING.start(["prlimit", f"--data={MOST_BYTES}", "--core=0", *test.argv], cwd=self.build,
                                        env={**os.environ, **dict(test.env)}, stdin=subprocess.DEVNULL,
                                        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -94,7 +94,7 @@ class Tree:
         except subprocess.TimeoutExpired:
             return f"{NO_END} after {limit_s:.0f} s"
         finally:
-            groups.stop(process)            # with the programs that it has started
+            groups.stop(process)            # ends its child processes too
             groups.RUNNING.forget(process)
             groups.RUNNING.check()
         return f"status {status}" if status else ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs that end before the command that has started them, which forwards the signal that ends it."""
+"""Child programs of a command. The command forwards its ending signal to them and waits for their end."""
 
 import dataclasses
 import pathlib
@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from lab import paths, signals, ui
 
-DRAIN_S = 10                    # for a program's last output, as its children may keep the pipe open
+DRAIN_S = 10                    # limit for reading a program's last output: its children may keep the pipe open
 
 
 def _print(line: str) -> None:
@@ -19,8 +19,8 @@ def _print(line: str) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """stop: the signal at which the program ends its own children and then itself. show: receives each line of output,
-    in a separate thread."""
+    """A program to run. stop: the signal at which it ends its own children and then itself. show: receives each line of
+    its output, in a separate thread."""
     argv: Sequence[str | pathlib.Path]
     stop: int = signal.SIGINT
     show: Callable[[str], None] = _print
@@ -28,8 +28,8 @@ class Program:
 
 
 class _Running:
-    """Programs that run in parallel. The first signal is forwarded to all of them; further ones are not, as they would
-    interrupt the cleaning up."""
+    """Programs that run in parallel. The first signal is forwarded to all programs; later signals are ignored, because
+    they would interrupt the programs' cleaning up."""
 
     def __init__(self) -> None:
         self.children: list[tuple[Program, subprocess.Popen, threading.Thread]] = []
@@ -37,7 +37,7 @@ class _Running:
         self.error: Exception | None = None     # raised by a Program's show()
 
     def start(self, program: Program) -> None:
-        # Own process group: otherwise a terminal's Ctrl-C would arrive twice, from the terminal and from here.
+        # Its own process group: otherwise Ctrl-C would reach it twice, from the terminal and from interrupt().
         process = subprocess.Popen([str(word) for word in program.argv], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                    cwd=paths.ROOT, env=program.env, process_group=0)
@@ -65,7 +65,8 @@ class _Running:
             process.send_signal(program.stop)
 
     def _show(self, program: Program, process: subprocess.Popen) -> None:
-        """Reads on after an error in show(), because a full pipe would stop the program."""
+        """Passes each line of output to show(). Reads on after an error in show(): a full pipe would block the program.
+        """
         assert process.stdout
         with process.stdout as lines:
             for line in lines:
@@ -77,8 +78,8 @@ class _Running:
 
 
 def run(*programs: Program) -> list[int]:
-    """Runs programs in parallel until all have ended; returns their exit statuses. A signal is forwarded to the
-    programs; when all have ended, without a time limit, KeyboardInterrupt is raised."""
+    """Runs programs in parallel until all have ended; returns their exit statuses. Forwards a signal to them, waits
+    without a time limit until all have ended, and raises KeyboardInterrupt."""
     running = _Running()
     with signals.handled(signals.ENDING, running.on_signal):
         try:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib ci: boots guests, runs one command on the host, keeps what a failure is understood by, and ends all.
+"""./pib ci: boots guests, runs one command on the host, collects logs and states, and ends the guests.
 
-What happens in between does not matter: a boot that fails, a command that hangs, a signal.
+It collects and ends also after a failed boot, a command that hangs, or a signal.
 """
 
 import argparse
@@ -25,23 +25,23 @@ from lab.guests import relay
 VERDICT = "junit.xml"
 OUTPUT = "command.log"
 CAPTURE = "fabric.pcap"
-ANSWER_S = 20                   # limit for each file that a guest is asked for
-DRAIN_S = 10                    # for the last output of a command whose own children keep the pipe open
+ANSWER_S = 20                   # limit for fetching one file from a guest
+DRAIN_S = 10                    # limit for reading the command's last output: its children may keep the pipe open
 TIMED_OUT = 124                 # exit status, as timeout(1) has it
-# Files of guests: the name here, and the command that prints it there.
+# Files to collect from each guest: name of the result, and the command in the guest that prints it.
 GUEST_FILES = {"dmesg": "dmesg", "opensm.log": "cat /var/log/opensm.log 2>/dev/null"}
 
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """command: words. folder: gets the results. limit_s: of the command; None: it has time."""
+    """What to run. command: its words. folder: for the results. limit_s: time limit of the command; None: none."""
     command: list[str]
     folder: pathlib.Path
     limit_s: float | None = None
 
 
 def _fresh(folder: pathlib.Path) -> pathlib.Path:
-    """An empty folder. Only results of an earlier run are removed."""
+    """Empties the folder if it has results of an earlier run; an error if it has anything else."""
     if folder.exists() and any(folder.iterdir()):
         if not (folder / VERDICT).exists():
             raise ui.LabError(f"{folder} is not empty, and not of an earlier run. Name another:  --output DIR")
@@ -60,7 +60,8 @@ def _environment(lab: cluster.Cluster, folder: pathlib.Path) -> dict[str, str]:
 
 
 def _copy(lines: BinaryIO, *targets: Callable[[bytes], object]) -> None:
-    """A target that takes no more, such as a closed terminal, does not keep the others from it."""
+    """Copies each line to all targets. An error of one target, such as a closed terminal, does not affect the others.
+    """
     for line in lines:
         for target in targets:
             with contextlib.suppress(OSError):
@@ -68,7 +69,7 @@ def _copy(lines: BinaryIO, *targets: Callable[[bytes], object]) -> None:
 
 
 def _run(job: Job, env: dict[str, str]) -> int:
-    """The exit status of the command, whose output is shown and kept."""
+    """Runs the command; returns its exit status. Its output goes to the terminal and to a file."""
     with open(job.folder / OUTPUT, "wb", buffering=0) as kept:
         process = groups.RUNNING.start(job.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, env=env)
@@ -91,7 +92,7 @@ def _run(job: Job, env: dict[str, str]) -> int:
 # -- results -----------------------------------------------------------------
 
 def _keep(file: pathlib.Path, content: Callable[[], bytes]) -> None:
-    """A failure is noted in the file."""
+    """Writes content() to a file, or its error message if it fails."""
     try:
         file.write_bytes(content())
     except (ui.LabError, OSError, subprocess.SubprocessError) as error:
@@ -131,7 +132,7 @@ def _finish(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) ->
 # -- all of it ---------------------------------------------------------------
 
 def ci(asked: wanted.Wanted, job: Job) -> int:
-    """The command's exit status."""
+    """Boots the guests and runs the job; returns its exit status."""
     lab = cluster.Cluster()
     if lab.running():
         raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
@@ -156,7 +157,7 @@ def from_options(options: argparse.Namespace, command: list[str]) -> int:
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)
     folder = _fresh(options.output.absolute())
-    if options.capture and not asked.hosts:     # the switches' files stay on their hosts
+    if options.capture and not asked.hosts:     # captures of switches on other hosts stay there
         asked = dataclasses.replace(asked, capture=folder / CAPTURE)
     return ci(asked, Job(command, folder, options.timeout))
 

@@ -14,7 +14,7 @@ DAY_S = 24 * 3600
 
 
 def _bytes(tree: pathlib.Path) -> int:
-    """Disk space of a tree, whose files may be of other users. Files that vanish meanwhile do not count."""
+    """Disk space of a tree in bytes. Its files may belong to other users. Files that vanish meanwhile do not count."""
     def measured(prefix: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*prefix, "du", "-s", "--block-size=1", tree], capture_output=True, text=True,
                               check=False)
@@ -57,8 +57,8 @@ def _wanted(names: Sequence[str], unused_days: int | None, everything: bool) -> 
 
 
 def free(names: Sequence[str], unused_days: int | None, everything: bool) -> int:
-    """Removes these entries, those that were not used for some days, or all. What is in use stays, which is an error
-    where it was named."""
+    """Removes the named entries, entries unused for some days, or all entries. Keeps entries in use; that is an error
+    if the entry was named."""
     freed = 0
     for entry in _wanted(names, unused_days, everything):
         size = _bytes(entry)

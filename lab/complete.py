@@ -11,7 +11,7 @@ import os
 from lab import ui
 from lab.fabric import cluster
 
-VARIABLE = "_ARGCOMPLETE"       # argcomplete's, which the shell sets
+VARIABLE = "_ARGCOMPLETE"       # argcomplete's environment variable, which the shell sets
 NODE = "NODE"                   # arguments with this word in their names are guests
 
 

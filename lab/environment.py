@@ -8,8 +8,8 @@ UMASK = 0o022
 
 
 def settle() -> None:
-    """Debian's PATH for users lacks /usr/sbin, which has mke2fs and depmod. The umask lets all users of a guest read
-    the files that are made for it."""
+    """Sets PATH and umask. Debian's PATH for users lacks /usr/sbin with mke2fs and depmod. The umask makes files for
+    guests readable by all users of a guest."""
     path = os.environ.get("PATH", "").split(":")
     os.environ["PATH"] = ":".join(filter(None, [*path, *(name for name in SYSTEM if name not in path)]))
     os.umask(UMASK)

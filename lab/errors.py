@@ -12,7 +12,7 @@ from lab import signals, ui
 
 DEBUG = "PIB_DEBUG"
 INTERRUPTED = 130               # exit status for SIGINT, as in shells
-NOT_READ = 141                  # the same for SIGPIPE
+NOT_READ = 141                  # exit status for SIGPIPE, as in shells
 
 
 def sentence(error: BaseException) -> str:
@@ -40,7 +40,7 @@ def _its_words(error: subprocess.CalledProcessError) -> str:
 
 
 def _owner(name) -> str:
-    """A former sudo has left files of root."""
+    """Advice if the file belongs to another user, for example to root after an earlier sudo; else ""."""
     try:
         owner = os.stat(name).st_uid
         if owner == os.getuid():
@@ -52,7 +52,7 @@ def _owner(name) -> str:
 
 
 def end_output() -> None:
-    """Discards further output, because its reader has gone."""
+    """Redirects standard output to /dev/null, because its reader has gone."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
 

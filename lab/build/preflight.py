@@ -22,19 +22,19 @@ PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x
             "setpriv": "util-linux", "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
             "ssh-keygen": "openssh-client"}
 FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
-# Files with ids for user namespaces, and the options of usermod that add some.
+# Files with subordinate IDs for user namespaces, and the options of usermod that add such IDs.
 SUBORDINATE = {pathlib.Path("/etc/subuid"): "--add-subuids", pathlib.Path("/etc/subgid"): "--add-subgids"}
 FIRST_ID, IDS = 100000, 65536
-# Kernel settings that deny users namespaces: the denying value, and one that allows them.
+# Kernel settings that deny user namespaces to users: the denying value, and a value that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# Free space in GiB: for an image while it is made, or the driver's build; for logs; for sockets. host_build has the
-# sizes of build directories.
+# Free space in GiB: for making an image, or for the driver's build; for logs; for sockets. host_build.SIZES_GIB has
+# build directories.
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 CHECKOUT_GIB = 0.1
 TEMPORARY_GIB = 0.1
 GUESTS_PROCESSOR = "x86_64"
-REFUSED = re.compile(r"[\s:]")  # by QEMU's configure in its path
+REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
 BUILD_MIB = 1500                # memory of the largest compilation
 
 
@@ -55,8 +55,8 @@ def programs(guests: bool = True) -> list[str]:
 
 
 def _nearest(path: pathlib.Path) -> pathlib.Path:
-    """The directory, or the one in which it will be made. pathlib's own test raises an error below a directory that
-    this user must not enter."""
+    """The path, or its nearest ancestor that exists. os.path.exists() and not pathlib's test, which raises an error
+    below a directory that this user must not enter."""
     return path if os.path.exists(path) else _nearest(path.parent)
 
 
@@ -65,7 +65,7 @@ def _gib_free(path: pathlib.Path) -> float:
 
 
 def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float, str]]:
-    """The directories that the lab writes to: path, GiB that are needed there, and the way out."""
+    """The directories that the lab writes to, as (path, GiB needed there, advice if it has less)."""
     elsewhere = "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"
     return [(paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
             (paths.RUN, build_gib or CHECKOUT_GIB, elsewhere),
@@ -79,7 +79,7 @@ def space(new_image: bool, build_gib: float) -> list[str]:
 
 
 def rights(new_image: bool) -> list[str]:
-    """Checks whether this user may write to them. A cache that has the image may be read-only."""
+    """Checks whether this user may write to the lab's directories. A cache that has the image may be read-only."""
     places = {path: other for path, _, other in _places(new_image, 0)}
     if not new_image and os.path.isdir(paths.cache()):
         del places[paths.cache()]
@@ -94,7 +94,7 @@ def rights(new_image: bool) -> list[str]:
 
 
 def noexec() -> list[str]:
-    """The guests' compiler and QEMU's configure run in the cache."""
+    """Checks that the cache is not mounted noexec: the guests' compiler and QEMU's configure run there."""
     if not os.statvfs(_nearest(paths.cache())).f_flag & os.ST_NOEXEC:
         return []
     return [f"{paths.cache()}: programs there cannot run, because the file system is mounted noexec. XDG_CACHE_HOME "
@@ -126,7 +126,7 @@ def memory() -> list[str]:
 
 
 def _user() -> str:
-    """The user's name; the number of one whom the machine does not know, as containers may have it."""
+    """The user's name, or the user ID if the machine has no name for it, as in some containers."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):     # the latter since Python 3.13
@@ -134,12 +134,12 @@ def _user() -> str:
 
 
 def _lines(file: pathlib.Path) -> list[list[str]]:
-    """Each line's user, first id and number of ids."""
+    """The fields of each line: user, first ID, number of IDs."""
     return [line.split(":") for line in file.read_text().splitlines()] if file.exists() else []
 
 
 def _unused_ids() -> str:
-    """Ids that no user has. Two users with the same ones could change each other's files."""
+    """A range of subordinate IDs that no user has. Users with common IDs could change each other's files."""
     ends = [int(line[1]) + int(line[2]) for file in SUBORDINATE for line in _lines(file)
             if len(line) == 3 and line[1].isdigit() and line[2].isdigit()]
     first = max([FIRST_ID, *ends])
@@ -180,14 +180,14 @@ def _forbidden() -> str:
 
 
 def check(new_image: bool, build_gib: float, guests: bool = True) -> None:
-    """Checks before packages are installed. One error contains all findings. build_gib: of new build directories;
-    guests: whether the command has to do with guests."""
+    """Makes the checks that precede the installation of packages. One error contains all findings. build_gib: size of
+    new build directories; guests: whether the command uses guests."""
     _none([*(processor() if guests else []), *rights(new_image), *space(new_image, build_gib), *noexec(),
            *cache_name(), *(memory() if build_gib else []), *(user_namespaces() if guests else [])])
 
 
 def check_programs(guests: bool = True) -> None:
-    """Checks for the steps after the packages."""
+    """Checks for programs that the steps after the installation of packages need."""
     _none([*programs(guests), *(user_namespaces() if guests else [])])
 
 

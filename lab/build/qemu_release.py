@@ -27,7 +27,7 @@ exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/{MULTIARCH}" "
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """release: of Debian. version: of the package. bin: the folder for PATH."""
+    """An unpacked QEMU. release: Debian's. version: of the package. bin: the folder to put first in PATH."""
     release: str
     version: str
     bin: pathlib.Path
@@ -48,7 +48,7 @@ def _make(out: pathlib.Path, release: str) -> None:
 
 
 def newest(release: str) -> str:
-    """Version of the newest package; "" if there is none."""
+    """Version of the newest QEMU package of a release; "" if there is none."""
     with tempfile.TemporaryDirectory(prefix="pib-qemu.") as name:
         archive = debian.Archive(pathlib.Path(name), debian.release_suites(release), ("deb",))
         archive.update(LOG)

@@ -25,10 +25,10 @@ CCACHE = "/usr/lib/ccache"
 
 
 def patch(source: pathlib.Path, work: pathlib.Path) -> None:
-    """Applies the series."""
+    """Writes the patch series and applies it to the source."""
     ui.run("writing the patches for QEMU", [sys.executable, "-B", SERIES, work / "series"], LOG)
     for file in sorted((work / "series").glob("*.patch")):
-        # git would look for the repository around it.
+        # Without GIT_CEILING_DIRECTORIES git would use a repository that contains the cache.
         ui.run(f"applying {file.name}", ["git", "apply", "--whitespace=nowarn", file], LOG, cwd=source,
                env={**os.environ, "GIT_CEILING_DIRECTORIES": str(work)})
 
@@ -46,7 +46,7 @@ def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def compiled(version: str, suites: list[debian.Suite]) -> Iterator[pathlib.Path]:
-    """The folder for PATH; it goes at the end. version: of Debian's package."""
+    """Yields the folder for PATH, which is removed at the end of the block. version: of Debian's package."""
     paths.cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="qemu-tree.") as name:
         work = pathlib.Path(name)

@@ -25,7 +25,7 @@ NEIGHBOUR = "add_subdirectory(providers/rxe)\n"
 
 
 def version(tree: pathlib.Path) -> str:
-    # A binary rebuild of a package has the same source.
+    # A binary rebuild (suffix +bN) has the same source.
     return re.sub(r"\+b\d+$", "", debian.package_version(tree, "libibverbs-dev"))
 
 
@@ -34,7 +34,8 @@ def _directory(wanted: str) -> pathlib.Path:
 
 
 def ensure(tree: pathlib.Path, lists: debian.Archive) -> pathlib.Path:
-    """Uses the package lists from which the tree was made, because the archive may later offer another version only."""
+    """The source's directory in the cache; the source is fetched if it is missing. lists: the package lists from which
+    the tree was made, because the archive may later offer only another version."""
     wanted = version(tree)
     return cache.entry(_directory(wanted).name, lambda out: _make(out, wanted, lists))
 
@@ -52,7 +53,7 @@ def source(tree: pathlib.Path) -> pathlib.Path:
 
 
 def note_use(tree: pathlib.Path) -> None:
-    """Notes a use of the source that belongs to a tree. The tree of a container is empty, and has no source."""
+    """Marks the source that belongs to a tree as used now. A container's tree is empty and has no source."""
     if (tree / debian.STATUS).exists() and present(tree):
         cache.note_use(_directory(version(tree)))
 
@@ -61,7 +62,7 @@ def _make(out: pathlib.Path, wanted: str, lists: debian.Archive) -> None:
     with tempfile.TemporaryDirectory(dir=out, prefix="archive.") as name:
         try:
             lists.download(PACKAGE, wanted, LOG, tarball_only=True, to=pathlib.Path(name))
-        except ui.LabError as error:    # some mirrors still have the packages of an old release only
+        except ui.LabError as error:    # for an old release some mirrors have binary packages but no sources
             raise ui.LabError(f"{error}\nIf the mirror does not have it, unpack the source of that release from "
                               f"elsewhere as {_directory(wanted)}") from error
         ui.run("unpacking rdma-core's source",

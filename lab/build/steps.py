@@ -13,8 +13,8 @@ BEHIND = 10                     # niceness of a step beside another one
 
 
 def together(*functions: Callable[[], Any]) -> list[Any]:
-    """The chains' results in order. If one fails, or the command is interrupted, the programs of the others are ended
-    too."""
+    """Runs functions in parallel; returns their results in order. If one fails, or the command is interrupted, the
+    programs that the others run are ended too."""
     with groups.RUNNING.block(), concurrent.futures.ThreadPoolExecutor(len(functions)) as pool:
         futures = [pool.submit(function) for function in functions]
         try:
@@ -49,6 +49,6 @@ def beside(function: Callable[[], object]) -> Iterator[None]:
 
 
 def _errors(futures: list[concurrent.futures.Future]) -> list[BaseException]:
-    """Errors of ended steps come last, because another error has caused them."""
+    """The futures' errors. groups.Ended errors come last, because another error has caused them."""
     errors = [error for future in futures if (error := future.exception())]
     return sorted(errors, key=lambda error: isinstance(error, groups.Ended))

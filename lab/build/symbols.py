@@ -18,7 +18,7 @@ ADDRESS = re.compile(r"(RIP: \w+:)?\b([A-Za-z_][\w.]*)\+0x([0-9a-f]+)/0x[0-9a-f]
 SYMBOL = re.compile(r"^([0-9a-f]+) .{7} (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$", re.MULTILINE)
 FOUND = re.compile(r"^(.*):(\d+)(?: \(discriminator \d+\))?$")
 LOG = "guest-symbols"
-ASKED = ".symbols"              # directory for questions and answers, in the working directory of the build tree
+ASKED = ".symbols"              # directory for addr2line's input and output, in the build tree's working directory
 
 
 def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
@@ -31,7 +31,7 @@ def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
 
 
 def sources(directory: pathlib.Path) -> dict[str, str]:
-    """Directories of the sources, by the names that the compiler had for them."""
+    """Directories of the sources, by the directories' names in the debug information."""
     file = directory / PLACES
     return json.loads(file.read_text()) if file.exists() else {}
 
@@ -44,14 +44,14 @@ class Address:
 
 
 def addresses(text: str) -> list[Address]:
-    """Those of instructions: a trace has the addresses that calls return to, which are behind the calls."""
+    """The addresses in a kernel message. A return address in a call trace is behind the call, so 1 is subtracted."""
     found = [Address(module, symbol, int(offset, 16) - (0 if at else 1))
              for at, symbol, offset, module in ADDRESS.findall(text)]
     return list(dict.fromkeys(found))
 
 
 class Symbols:
-    """The symbols of a guest's modules; of two directories with a module of one name, the first counts."""
+    """The symbols of a guest's modules. If two directories have the same module, the first one is used."""
 
     def __init__(self, tools: builder.Builder, *directories: pathlib.Path):
         self._tools = tools
@@ -62,7 +62,7 @@ class Symbols:
         return next((file for file in files if file.exists()), None)
 
     def lines(self, text: str) -> dict[Address, list[str]]:
-        """FILE:LINE of each address in the text, of an inlined function's first."""
+        """FILE:LINE of each address in the text; with inlined functions several, the innermost first."""
         wanted = addresses(text)
         found: dict[Address, list[str]] = {}
         for module in {address.module for address in wanted}:
@@ -88,7 +88,7 @@ class Symbols:
 
     @staticmethod
     def _named(lines: list[str], directory: pathlib.Path) -> list[str]:
-        """Lines of addr2line with the sources' own paths."""
+        """FILE:LINE from lines of addr2line, with the paths of the sources on this machine."""
         named = []
         for line in lines:
             if (found := FOUND.match(line)) and found[1] != "??":

@@ -10,13 +10,13 @@ ENTER = ("unshare", "--map-auto", "--map-root-user", "--mount")
 
 
 def as_owner() -> list[str]:
-    """Prefix of commands that handle such files."""
+    """Prefix of a command that accesses files of other owners."""
     return [] if os.geteuid() == 0 else [*ENTER, "--"]
 
 
 def remove(tree: pathlib.Path) -> None:
-    """Needs no namespace for a tree whose files are all this user's: builds for the host work without subordinate ids.
-    """
+    """Removes a tree. Enters a namespace only if a plain rm fails, because a user without subordinate IDs can build for
+    the host too."""
     argv = ["rm", "-rf", "--one-file-system", str(tree)]
     if tree.exists() and subprocess.run(argv, stderr=subprocess.DEVNULL, check=False).returncode:
         subprocess.run([*as_owner(), *argv], check=True)

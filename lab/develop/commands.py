@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib driver, provider, reboot and console: for authors of drivers, who change one and look what it does."""
+"""./pib driver, provider, reboot and console: for authors of drivers, who change a driver and try it at once."""
 
 import argparse
 import concurrent.futures
@@ -17,14 +17,14 @@ from lab.fabric import cluster, subnet
 from lab.guests import console, image, vm
 
 NODE = re.compile(r"vm\d+")
-COVERAGE = "coverage"           # in place of a directory; one of this name is ./coverage
-ACTIVE_S = 20                   # for ports that were ACTIVE before; the subnet manager sweeps meanwhile
+COVERAGE = "coverage"           # word in place of a directory; a directory of this name is given as ./coverage
+ACTIVE_S = 20                   # limit until ports are ACTIVE again, which takes a sweep of the subnet manager
 OUR_PROVIDER = paths.ROOT / guest_build.PROVIDER
 
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The directory that a command line names, none for ours, and its guests."""
+    """What a command line names. directory: None means our own; nodes: the guests."""
     directory: pathlib.Path | None
     nodes: list[str]
 
@@ -43,7 +43,7 @@ class Target:
 
 
 def image_of(lab: cluster.Cluster) -> pathlib.Path:
-    """The image that the guests run, whose build tree has their kernel's headers."""
+    """The image that the guests run. Its build tree has the headers of their kernel."""
     if own := lab.record.own_image:
         raise ui.LabError(f"the guests' driver and provider are those of {own}. Install others there, and boot guests "
                           "of it again:  ./pib down   and  ./pib up --image FILE")
@@ -54,7 +54,7 @@ def image_of(lab: cluster.Cluster) -> pathlib.Path:
 
 
 def _each(nodes: list[str], do: Callable[[str], None]) -> None:
-    """Does it for all guests side by side. Raises one error with all that went wrong."""
+    """Calls do() for all guests in parallel. Raises one error with all error messages."""
     with concurrent.futures.ThreadPoolExecutor(max_workers=len(nodes)) as pool:
         started = [pool.submit(do, name) for name in nodes]
     wrong = [error for one in started if (error := one.exception())]
@@ -65,7 +65,7 @@ def _each(nodes: list[str], do: Callable[[str], None]) -> None:
 
 
 def _again(directory: pathlib.Path, do: Callable[[], None]) -> int:
-    """Does it now and at each change in the directory, until Ctrl-C. A failure is told."""
+    """Calls do() now and after each change in the directory, until Ctrl-C. Prints errors and continues."""
     while True:
         before = watch.look(directory)
         try:
@@ -122,8 +122,8 @@ def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]
 
 
 def _expected(lab: cluster.Cluster, nodes: list[str], active: set[tuple[str, int]]) -> set[tuple[str, int]]:
-    """Ports that become ACTIVE: those that were it, unless their new driver has made no device. Guests that were booted
-    without a driver get their subnet manager now."""
+    """Ports that should become ACTIVE: ports that were ACTIVE before, except in guests whose new driver registered no
+    device. If the guests were booted without a driver, starts their subnet manager and expects port 1 of each guest."""
     with_device = {port.node for port in subnet.ports(lab)}
     if lab.record.bare and up.MANAGER in with_device:
         subnet.start_manager(lab.node(up.MANAGER))
@@ -178,7 +178,8 @@ def reboot(options: argparse.Namespace) -> int:
 
 
 def show_console(options: argparse.Namespace) -> int:
-    """A terminal at it; without a terminal its text so far, with lines of source."""
+    """Connects the terminal to a guest's console. Without a terminal it prints the console's text so far, with lines of
+    source."""
     lab = cluster.Cluster()
     files = vm.Files(options.node, lab.sockets())
     if not files.console.exists():

@@ -30,7 +30,7 @@ LISTS = {"PIB_HCA_CMD_STATUS_": "status", "PIB_HCA_CMD_": "command", "PIB_HCA_WQ
 
 
 class Rows:
-    """The points of a table's row."""
+    """Finds the points of a table's row."""
 
     def __init__(self, interface: Interface, points: list[Point]) -> None:
         self._interface = interface
@@ -38,7 +38,7 @@ class Rows:
         self._points = points
 
     def _of_field(self, struct: str, field: str) -> list[Point]:
-        """Also of structures in structures: pages, address vectors."""
+        """Points of a field of a command's input, also of a structure nested in the input (pages, address vectors)."""
         ends = [f"{one.name}.{field}" for one in self._interface.commands if one.input == struct]
         for outer in self._interface.structs.values():
             for part in outer.fields:
@@ -57,7 +57,7 @@ class Rows:
         return known or self._of_values(name)
 
     def _of_values(self, name: str) -> list[Point]:
-        """A name of values of fields: the points of these fields that it names."""
+        """Points for one value of an enumeration, in all fields that have this enumeration."""
         ids = [names for names in self._interface.names.values()
                if name.startswith(names.prefix) and name.removeprefix(names.prefix) in names.of]
         ends = {(struct.name, field.name) for struct in self._interface.structs.values() for field in struct.fields
@@ -81,7 +81,7 @@ def _words(cell: str) -> str:
 
 
 def _used(points: list[Point]) -> tuple[str, str]:
-    """Class and words of the last cell."""
+    """CSS class and text of a row's last cell."""
     if not points:
         return "", ""
     if all(point.error for point in points):

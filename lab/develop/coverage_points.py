@@ -12,16 +12,16 @@ from lab.interface.description import Field, Interface, Register, Struct
 
 LEAST, BETWEEN, MOST, USED = "least", "between", "most", "not 0"
 RECEIVED = 0x80                 # PIB_HCA_CQE_IS_RECV
-OPERATIONS = 16                 # rows of CQEs of send queues; those of receive queues follow
-FOREIGN = {"pib_hca_mad_ifc": ("mad",)}         # fields that are not the driver's
+OPERATIONS = 16                 # rows of send CQEs in the counts, before the rows of receive CQEs
+FOREIGN = {"pib_hca_mad_ifc": ("mad",)}         # fields whose values the driver does not choose
 
 Counts = dict[str, Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Point:
-    """about: the field, register or list that has it; uses: how often, or 1 if it is known that it was used. error: it
-    tells of a mistake or a failure."""
+    """A value that a driver can use. about: the field, register or list with the value; uses: number of uses, or 1 if
+    only the fact is known. error: the value stands for a driver's mistake or a failure."""
     about: str
     name: str
     uses: int
@@ -41,7 +41,7 @@ def empty() -> Counts:
 
 
 def _added(one: Any, other: Any) -> Any:
-    """Numbers, or lists of numbers or lists, that are as long as each other."""
+    """Sum of two numbers, or element by element of two nested lists of equal lengths."""
     return [_added(*pair) for pair in zip(one, other, strict=True)] if isinstance(one, list) else one + other
 
 
@@ -56,7 +56,7 @@ def _places(one: list[Counts], other: list[Counts]) -> list[Counts]:
 
 
 def _command(one: Counts, other: Counts) -> Counts:
-    """An input that was never taken has no bytes."""
+    """Merges the counts of one command. A command that was never executed has no values of input bytes."""
     known = [given for given in (one, other) if given["values"]]
     if len(known) < 2:
         return {**(known[0] if known else one), "statuses": _added(one["statuses"], other["statuses"])}
@@ -131,7 +131,8 @@ class _Input:
         return least, most
 
     def lies_between(self, at: int, size: int, least: int, most: int) -> bool:
-        """Whether a value was neither. Of several bytes it is known if one of them has been like neither's."""
+        """Whether the field had a value other than least and most. The counts have the set of values of each byte, so
+        one byte that equals neither limit's byte proves it; so does a bound other than least and most."""
         return any(self.values[at + one] - {least >> 8 * one & 0xff, most >> 8 * one & 0xff} for one in range(size)) \
             or not set(self.bound(at, size)) <= {least, most}
 

@@ -12,7 +12,7 @@ from lab.guests import relay
 SCRIPT = pathlib.Path(__file__).with_name("in_drgn.py")
 ANY_TERMINAL = ("env", "PYTHON_BASIC_REPL=1")      # Python's new prompt fails in simple terminals
 PYTHON = "python"
-COMMANDS = {                    # functions of this script
+COMMANDS = {                    # functions of SCRIPT
     "qps": "all QPs of the driver beside all QPs of the device, with differences marked",
     "cqs": "the same for CQs",
     "dmesg": "the kernel's messages",
@@ -31,7 +31,7 @@ def check(words: list[str]) -> None:
 
 
 def open_dump(file: pathlib.Path, words: list[str]) -> int:
-    """words: a command; none: Python at a terminal."""
+    """Opens a dump in drgn. words: a command of the script; none: an interactive Python."""
     check(words)
     if not dump.about(file).exists():
         raise ui.LabError(f"{file} is no dump of ./pib crash, which has a file {dump.about(file).name} beside it. Make "
@@ -40,15 +40,15 @@ def open_dump(file: pathlib.Path, words: list[str]) -> int:
 
 
 def crash(lab: Cluster, name: str, base: pathlib.Path, output: pathlib.Path | None, words: list[str]) -> int:
-    """base: the image that the guest runs. Without `output` the dump is removed at the end."""
+    """Dumps a guest and opens the dump. base: the guest's image. output: the dump's file; None: a temporary one."""
     check(words)
     if not lab.alive(name):
-        lab.node(name)          # says that it does not run
+        lab.node(name)          # raises: the guest does not run
     known = kernel_symbols.ensure(base)
     drgn.ensure()
     file = (output or lab.directory / f"{name}.dump").absolute()
     if not output:
-        dump.remove(file)       # a command that was killed has left it
+        dump.remove(file)       # left by a killed command
     try:
         dump.take(lab, name, known, file)
         return open_dump(file, words)

@@ -20,7 +20,7 @@ WIDTH = 100
 
 
 def of_guest(lab: cluster.Cluster, name: str, anew: bool = False) -> Counts:
-    """anew: the device counts from 0 on."""
+    """The counts of a guest's HCA. anew: resets the device's counts to 0."""
     found = vm.device_property(lab.monitor(name), TAKEN if anew else PROPERTY)
     return found or coverage_points.empty()
 
@@ -35,7 +35,7 @@ def read(file: pathlib.Path) -> Counts:
 
 
 def merge(file: pathlib.Path, counts: Counts) -> Counts:
-    """Adds the counts to those in the file, if there is one; returns both. The file is whole at each moment."""
+    """Merges the counts into the file, which need not exist, and replaces it atomically; returns the merged counts."""
     together = coverage_points.merged(read(file), counts) if file.exists() else counts
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
@@ -48,7 +48,7 @@ def merge(file: pathlib.Path, counts: Counts) -> Counts:
 
 
 def share(points: list[Point]) -> float:
-    """The used part of what is not an error."""
+    """The share of points used, without points that are errors."""
     wanted = [point for point in points if not point.error]
     return sum(point.uses > 0 for point in wanted) / len(wanted)
 
@@ -63,7 +63,7 @@ def _folded(about: str, names: list[str]) -> list[str]:
 
 
 def text(points: list[Point]) -> str:
-    """The share, then what was not used, then the errors that have happened."""
+    """The share, the points that were not used, and the errors that have happened."""
     wanted = [point for point in points if not point.error]
     lines = [f"{sum(point.uses > 0 for point in wanted)} of {len(wanted)} used, {share(points):.1%}"]
     for title, chosen in (("not used:", [point for point in wanted if not point.uses]),
@@ -78,7 +78,7 @@ def text(points: list[Point]) -> str:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """To ./pib driver."""
+    """Adds the options of coverage to ./pib driver."""
     group = command.add_argument_group("coverage", "./pib driver coverage [NODE...]: how much of the device the "
                                        "guests' driver has used")
     group.add_argument("--merge", type=pathlib.Path, metavar="FILE", help="add the counts to those in the file, and "
@@ -93,7 +93,7 @@ def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) ->
     if not nodes and not options.merge:
         raise ui.LabError("no guest runs. Start some:  ./pib up   or name a file of counts:  --merge FILE")
     for name in nodes:
-        lab.node(name)          # says if it does not run
+        lab.node(name)          # raises if it does not run
     counts = coverage_points.of_all([of_guest(lab, name, options.reset) for name in nodes])
     if options.merge:
         counts = merge(options.merge, counts)

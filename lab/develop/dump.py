@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A dump of a running guest's memory, with what its HCAs have at the same moment: the guest stands still meanwhile."""
+"""A dump of a running guest's memory and of its HCAs' objects at the same moment: the guest is stopped meanwhile."""
 
 import json
 import os
@@ -14,12 +14,12 @@ from lab.guests import vm
 
 FORMAT = "kdump-raw-zlib"
 WRITE_S = 3600                  # reached only by a hang
-WORD = 4                        # bytes
-PAGE_WORDS = 1024               # the kernel's notes have at most one page
+WORD = 4                        # bytes of a word
+PAGE_WORDS = 1024               # VMCOREINFO has at most one page
 
 
 def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
-    """VMCOREINFO, by which debuggers find their way in a kernel's memory: the kernel has it ready for a crash."""
+    """The kernel's VMCOREINFO note, which debuggers need. The kernel prepares it at boot."""
     moved = kernel_place.offset(monitor, known)
 
     def number(symbol: str) -> int:
@@ -44,7 +44,7 @@ def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
 
 
 def _make_private(file: pathlib.Path) -> None:
-    """An empty file that only this user may read: the guest's memory has keys and passwords."""
+    """Makes an empty file that only this user may read: the guest's memory may have keys and passwords."""
     try:
         os.close(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
     except FileExistsError as error:
@@ -52,7 +52,7 @@ def _make_private(file: pathlib.Path) -> None:
 
 
 def about(file: pathlib.Path) -> pathlib.Path:
-    """The file beside a dump that has what in_drgn.py needs to know."""
+    """The JSON file beside a dump with the facts that in_drgn.py needs."""
     return file.with_name(f"{file.name}.json")
 
 

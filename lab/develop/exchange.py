@@ -16,9 +16,9 @@ from lab.fabric.cluster import Cluster
 from lab.guests import vm
 from lab.guests.guest import Guest
 
-LIMIT_S = 30                    # for loading and unloading; then the guest is said to hang
-ANSWER_S = 15                   # for a guest that is asked whether it still runs
-NMI_S = 15                      # for its report of where it was
+LIMIT_S = 30                    # limit for unloading and loading; after it the guest counts as hung
+ANSWER_S = 15                   # limit for a guest's answer when the lab tests whether it still runs
+NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
 ADVICE = {
@@ -30,7 +30,7 @@ ADVICE = {
 
 @dataclasses.dataclass(frozen=True)
 class Exchanged:
-    """kernel: its messages meanwhile."""
+    """A successful exchange. kernel: the kernel's messages during it."""
     node: str
     kernel: str
     seconds: float
@@ -57,7 +57,7 @@ def exchange(lab: Cluster, name: str, compiled: kernel_module.Compiled) -> Excha
 
 
 def _put(node: Guest, module: kernel_module.Module) -> str:
-    """Copies a module into the guest; its path there."""
+    """Copies a module into the guest; returns its path there."""
     path = f"{MODULES}/{module.file.name}"
     done = node.run([f"mkdir -p {MODULES} && cat >{path}"], stdin=module.stripped.read_bytes())
     if done.returncode:
@@ -68,19 +68,19 @@ def _put(node: Guest, module: kernel_module.Module) -> str:
 
 
 def _messages(node: Guest, mark: str) -> str:
-    """The kernel's since the mark."""
+    """The kernel's messages since the mark."""
     said = node.run(["dmesg"]).stdout.decode(errors="replace")
     return ui.printable(said.rpartition(mark)[2].strip("\n").replace("\t", " "))
 
 
 def _manager(node: Guest) -> list[str]:
-    """The words that a subnet manager in the guest was started with; none: none runs there."""
+    """Command line of the subnet manager in the guest; empty if none runs."""
     return node.run(["pid=$(pidof opensm) && cat /proc/${pid%% *}/cmdline"]).stdout.decode().split("\0")[:-1]
 
 
 def _restart_manager(node: Guest, words: list[str]) -> None:
-    """It has lost its port, and without one SIGTERM does not end it. It runs until then, because IPoIB leaves its
-    multicast groups before the port goes, and waits for the manager's answers."""
+    """Restarts opensm, which has lost its port. SIGKILL, because without a port SIGTERM does not end it. It must run
+    until the driver is gone: IPoIB leaves its multicast groups before that and waits for the manager's answers."""
     line = ("pkill -KILL -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; udevadm settle; "
             f"exec {shlex.join(words)}")
     if (done := node.run([line], timeout_s=LIMIT_S)).returncode:
@@ -90,7 +90,7 @@ def _restart_manager(node: Guest, words: list[str]) -> None:
 # -- a guest that may not come back ---------------------------------------------
 
 def _run(lab: Cluster, node: Guest, command: list[str], mark: str) -> tuple[int, str]:
-    """Runs a command after which the kernel may be dead; its status and output."""
+    """Runs a command that may crash the guest's kernel; returns its status and output."""
     watch = report.Watch(lab, node.name)
     line = f"echo '{mark}' >/dev/kmsg; exec {' '.join(command)}"
     with tempfile.TemporaryFile() as out:
@@ -121,7 +121,7 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
 
 
 def _explain_hang(lab: Cluster, node: Guest, watch: report.Watch) -> None:
-    """Raises with the place where the guest hangs."""
+    """Raises an error that says where the guest hangs."""
     if not lab.alive(node.name):
         return
     if answers(node):

@@ -17,7 +17,7 @@ from lab.guests import relay
 
 VARIABLE = "PIB_GDB"            # environment variable: parameters of the script that gdb runs first, as JSON
 SCRIPTS = pathlib.Path(__file__).parent
-INDEX = "index"                 # in the directory of a kernel's symbols
+INDEX = "index"                 # gdb's index cache, in the directory of a kernel's symbols
 PTRACE_SCOPE = pathlib.Path("/proc/sys/kernel/yama/ptrace_scope")
 DEVICE = "pib-hca-device.so"
 MAY_NOT = ("This user may not look into other processes. On a host of your own:  sudo sysctl kernel.yama.ptrace_scope=0"
@@ -34,7 +34,8 @@ def program() -> str:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ctrl-C is gdb's: it stops the guest. A handler, because programs inherit an ignored signal."""
+    """Ignores Ctrl-C during the block: gdb handles it and stops the guest. By a handler that does nothing, because gdb
+    would inherit SIG_IGN."""
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         yield
@@ -43,7 +44,7 @@ def _without_interrupts() -> Iterator[None]:
 
 
 def _run(script: str, parameters: dict, words: list[str]) -> int:
-    """The exit status of gdb, which runs the script before the user's own words."""
+    """Runs gdb with the script and then the user's words; returns its exit status."""
     argv = ["env", f"{VARIABLE}={json.dumps(parameters)}", program(), "-q",
             "-iex", "set auto-load safe-path /", "-x", str(SCRIPTS / script), *words]
     with _without_interrupts():
@@ -53,7 +54,8 @@ def _run(script: str, parameters: dict, words: list[str]) -> int:
 # -- the guest's kernel ----------------------------------------------------------
 
 def parameters_of(lab: Cluster, name: str, known: kernel_symbols.Kernel, socket: pathlib.Path) -> dict:
-    """The guest's own modules come before those of its boot, and these before Debian's."""
+    """The parameters of in_gdb_kernel.py. Modules exchanged since the boot precede those of the boot, and these precede
+    Debian's."""
     ours = [lab.symbols(name), lab.symbols()]
     sources: dict[str, str] = {}
     for directory in reversed(ours):
@@ -64,8 +66,8 @@ def parameters_of(lab: Cluster, name: str, known: kernel_symbols.Kernel, socket:
 
 
 def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int:
-    """base: the image that the guest runs."""
-    lab.node(name)              # says if it does not run
+    """Runs gdb at a guest's kernel. base: the image that the guest runs."""
+    lab.node(name)              # raises if it does not run
     program()
     known = kernel_symbols.ensure(base)
     with gdb_server.started(lab, name) as socket:
@@ -75,7 +77,8 @@ def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int
 # -- the guest's QEMU ------------------------------------------------------------
 
 def check_current(maps: str, name: str) -> None:
-    """maps: of the process, as /proc has them. Symbols are read from the device's file."""
+    """Checks that QEMU runs the present build of the device, because gdb reads symbols from the device's file. maps:
+    the process's /proc/PID/maps."""
     mapped = [line for line in maps.splitlines() if f"/{DEVICE}" in line]
     if not mapped:
         raise ui.LabError(f"{name} has no device of ours. Build it, and start the guest anew:  ./pib down   and  "
@@ -86,7 +89,7 @@ def check_current(maps: str, name: str) -> None:
 
 
 def check_allowed(scope: str, root: bool) -> None:
-    """scope: Yama's, "" without it."""
+    """Checks whether this user may attach to QEMU. scope: Yama's ptrace_scope; "" without Yama."""
     if scope.strip() not in ("", "0") and not root:
         raise ui.LabError(f"gdb cannot attach to QEMU. {MAY_NOT}")
 

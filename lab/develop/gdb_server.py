@@ -12,15 +12,16 @@ from lab.fabric.cluster import Cluster
 from lab.guests import vm
 
 ANSWER_S = 10
-# Packets of gdb's remote protocol: the first removes all breakpoints in QEMU; the second, behind the acknowledgement of
-# the answer, lets the guest run.
+# Packets of gdb's remote protocol. "?" makes QEMU remove all breakpoints. The second packet acknowledges the answer and
+# detaches, so that the guest runs.
 PACKETS = (b"$?#3f", b"+$D;1#b0")
 
 
 @contextlib.contextmanager
 def started(lab: Cluster, name: str) -> Iterator[pathlib.Path]:
-    """The server's socket, for one gdb at a time. At the end there is no server, and a guest that ran before runs."""
-    lab.node(name)              # says if it does not run
+    """Yields the server's socket, for one gdb at a time. Afterwards the server is off, and the guest runs if it ran
+    before."""
+    lab.node(name)              # raises if it does not run
     place, monitor = lab.sockets() / f"{name}.gdb", lab.monitor(name)
     with lock.held(place.with_suffix(".gdb-lock")):
         ran = vm.monitor_command(monitor, "query-status")["running"]

@@ -22,7 +22,8 @@ EVENT = re.compile(r"^/\* ([\w:]+): ?(.*?) *\*/$")
 
 @dataclasses.dataclass(frozen=True)
 class Clock:
-    """Readings of the HCA's clock, each as the guest's time before it, the value, and the guest's time after it."""
+    """Readings of the HCA's clock. A reading is the guest's time before it, the HCA's clock, and the guest's time after
+    it, in nanoseconds."""
     readings: list[list[int]]
 
     @property
@@ -30,7 +31,7 @@ class Clock:
         return max((after - before + 1) // 2 for before, _, after in self.readings)
 
     def device_ns(self, guest_ns: int) -> int:
-        """The HCA's clock at this time of the guest. The two drift apart, steadily between the readings."""
+        """The HCA's clock at a time of the guest, by linear interpolation between the first and the last reading."""
         (guest, device), *others = [((before + after) // 2, value) for before, value, after in self.readings]
         if others and others[-1][0] > guest:
             last_guest, last_device = others[-1]
@@ -40,8 +41,8 @@ class Clock:
 
 @dataclasses.dataclass
 class Call:
-    """A call of a function, or an event, which is a call of no duration. depth: in calls of the same task. end_ns: None
-    if the recording ended before."""
+    """A call of a function, or an event, which is a call without a duration. depth: number of the task's open calls
+    around it. end_ns: None if the recording ended during the call."""
     task: str
     depth: int
     begin_ns: int
@@ -51,8 +52,8 @@ class Call:
 
 
 class _Tasks:
-    """Tasks with their open calls. The kernel writes microseconds: within one, what comes later in the text is later by
-    at least a nanosecond, so that calls lie within their callers."""
+    """Tasks with their open calls. ftrace prints microseconds. Entries of a task within one microsecond get increasing
+    nanoseconds, so that calls lie within their callers."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -70,13 +71,13 @@ class _Tasks:
         return calls[-1]
 
     def end(self, task: str, guest_ns: int) -> None:
-        """The call may have begun before the recording."""
+        """Ends the task's innermost open call, if any: the call may have begun before the recording."""
         if calls := self._open.get(task):
             calls.pop().end_ns = self._time(task, guest_ns)
 
 
 def calls(text: str, clock: Clock) -> Iterator[Call]:
-    """In the order of the text. A call has its end when all have been taken."""
+    """The calls in ftrace's text, in its order. end_ns of a call is valid when the iteration is complete."""
     tasks = _Tasks(clock)
     for line in text.splitlines():
         if not (match := LINE.match(line)):
@@ -101,7 +102,7 @@ class Recording:
     """A recording in a guest."""
 
     def __init__(self, guest: Guest, events: list[str]) -> None:
-        """events: recorded besides the calls of the driver, as the kernel's set_event has them."""
+        """Begins recording. events: recorded besides the driver's calls, in the syntax of ftrace's set_event."""
         self._guest = guest
         begun, _ = self._run("begin", *events)
         self.module: str = begun["module"]

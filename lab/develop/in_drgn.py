@@ -25,7 +25,7 @@ def open_dump(file, facts):
     prog = drgn.Program(drgn.host_platform, vmcoreinfo=facts["notes"])
     prog.set_core_dump(file)
     modules: dict[str, pathlib.Path] = {}
-    for directory in reversed(facts["modules"]):        # the first counts most
+    for directory in reversed(facts["modules"]):        # a module of an earlier directory takes precedence
         modules |= {path.stem.replace("-", "_"): path for path in pathlib.Path(directory).rglob("*.ko")}
     prog.load_debug_info([facts["vmlinux"]])
     loaded = {module.name.string_().decode() for module in for_each_module(prog)}
@@ -36,7 +36,7 @@ def open_dump(file, facts):
 # -- the driver's objects --------------------------------------------------------
 
 def bound(prog):
-    """The struct pib_hca_dev of each PCI function that the driver has, by PCI address."""
+    """The struct pib_hca_dev of each PCI function that the driver is bound to, by PCI address."""
     try:
         functions = prog["pib_hca_driver"].driver.p.klist_devices.k_list
     except KeyError:
@@ -56,17 +56,18 @@ def objects(array, kind):
 
 
 def word(value, prefix):
-    """IB_QPS_RTS is RTS."""
+    """An enumerator's name without a prefix: IB_QPS_RTS -> RTS."""
     return value.format_(type_name=False).strip("()").removeprefix(prefix)
 
 
 def number_of(pointer, kind, member, field):
-    """The device's number of an object to which a verbs object belongs; 0: none."""
+    """The device's number (field) of the driver's object that contains a verbs object (member); 0 for NULL."""
     return container_of(pointer, f"struct {kind}", member).member_(field).value_() if pointer else 0
 
 
 def driver_qp(qp):
-    """In the device's words. A process has its rings' counters to itself."""
+    """A QP of the driver, with the names that device_qp() uses. Without counters for a process's QP: only the process
+    has them."""
     found = {"type": word(qp.ibqp.qp_type, "IB_QPT_"), "state": word(qp.state, "IB_QPS_"),
              "send_cq": number_of(qp.ibqp.send_cq, "pib_hca_cq", "ibcq", "cqn"),
              "recv_cq": number_of(qp.ibqp.recv_cq, "pib_hca_cq", "ibcq", "cqn"),
@@ -78,7 +79,7 @@ def driver_qp(qp):
 
 
 def device_qp(qp):
-    """An entry of the property `objects`."""
+    """A QP of the device, from its entry in the property `objects`."""
     return {"type": qp["type"], "state": qp["state"], "send_cq": qp["send_cq"], "recv_cq": qp["recv_cq"],
             "srq": qp["srq"], "sq depth": qp["sq"]["depth"], "rq depth": qp["rq"]["depth"],
             "sq posted": qp["sq"]["producer"], "rq posted": qp["rq"]["producer"]}
@@ -96,14 +97,15 @@ def device_cq(cq):
 # -- beside each other -----------------------------------------------------------
 
 def differ(name, ours, theirs):
-    """The device reads the counter of a receive queue late, but is never ahead of the driver."""
+    """Whether two values of a field contradict each other. The device reads a receive queue's counter late, so it may
+    be behind the driver's but never ahead."""
     if name == "rq posted":
         return (ours - theirs) % COUNTERS >= COUNTERS // 2
     return ours != theirs
 
 
 def beside(title, ours, theirs):
-    """Lines about one object. None: the driver, or the device, has none with this number."""
+    """Lines about one object. ours, theirs: the driver's and the device's fields; None: no object of this number."""
     if ours is None or theirs is None:
         return [f"{title}: only the {'device' if ours is None else 'driver'} has it{DIFFERS}"]
     lines = [f"{title}:"]
@@ -123,7 +125,7 @@ def compared(kind, driver, device):
 
 
 def hcas(prog, facts):
-    """PCI address, driver's device and device's objects. Slots and PCI addresses have the same order."""
+    """(PCI address, driver's device, device's objects) of each HCA. Slots and PCI addresses have the same order."""
     found = bound(prog)
     if len(found) != len(facts["hcas"]):
         print(f"the driver has {len(found)} devices and the guest {len(facts['hcas'])} HCAs{DIFFERS}")
@@ -131,7 +133,8 @@ def hcas(prog, facts):
 
 
 def show(prog, facts, kind, array, struct, ours, theirs):
-    """array: the driver's, which has the same name as the device's list. ours, theirs: fields of an object."""
+    """Prints the objects of a kind. array: name of the driver's xarray and of the device's list. ours, theirs:
+    functions that return the fields of the driver's and of the device's object."""
     for address, dev, entry in hcas(prog, facts):
         driver = {number: ours(one) for number, one in objects(dev.member_(array), struct).items()}
         device = {one[f"{kind}n"]: theirs(one) for one in entry[array]["entries"]}

@@ -14,7 +14,7 @@ NEVER = (1 << 64) - 1
 HALF = 0xfff
 ROUNDS = (0x9e5, 0x3c7, 0xb1d, 0x64f)
 DATAGRAMS = ("SMI", "GSI", "UD")
-QUIET = ("SIGUSR1", "SIGPIPE")          # QEMU's threads send them to each other
+QUIET = ("SIGUSR1", "SIGPIPE")          # signals between QEMU's threads, at which gdb need not stop
 
 
 def type_of(name):
@@ -32,7 +32,7 @@ def vector(value):
 
 
 def owned(value):
-    """The pointer in a std::unique_ptr, the only one of its members and their members."""
+    """The pointer in a std::unique_ptr: the first pointer among its members and their members."""
     kind = value.type.strip_typedefs()
     if kind.code == gdb.TYPE_CODE_PTR:
         return value
@@ -43,7 +43,7 @@ def owned(value):
 
 
 def alternative(value, types):
-    """The entry of a std::variant, which begins with its storage."""
+    """The value in a std::variant, whose storage is at its start. types: names of the alternatives."""
     index = int(value["_M_index"])
     return value.address.cast(type_of(types[index]).pointer()).dereference() if index < len(types) else None
 
@@ -75,7 +75,7 @@ def services(engine):
 
 
 def qps(engine):
-    """The special ones, and then the others."""
+    """All QPs: QP0 and QP1 of the ports, then the others."""
     known = services(engine)["qps_"]
     special = known["special_"]["_M_elems"]
     low, high = special.type.strip_typedefs().range()
@@ -98,7 +98,7 @@ def qp_with(number):
 # -- words -----------------------------------------------------------------------
 
 def enumerator(value):
-    """QpState::kRts is RTS."""
+    """An enumerator's name in capitals: QpState::kRts -> RTS."""
     name = str(value).rpartition("::")[2]
     return name.removeprefix("k").upper()
 
@@ -108,7 +108,7 @@ def psn(value):
 
 
 def ring(queue):
-    """Entries that the device has taken, and those that it has seen posted."""
+    """A queue's counters: entries that the device has taken, and entries that it has seen posted."""
     if not queue["present"]:
         return "none"
     return f"{int(queue['consumer'])}/{int(queue['producer'])} of {1 << int(queue['log_depth'])}"
@@ -146,7 +146,8 @@ def scrambled(index):
 
 
 def key_of(number):
-    """KeyTable::key_of() of the device. A call of it would let QEMU run, and makes some versions of gdb crash."""
+    """The same as the device's KeyTable::key_of(). gdb does not call that: a call lets QEMU run, and crashes some
+    versions of gdb."""
     return (scrambled(number) ^ scrambled(0)) << 8
 
 
@@ -216,7 +217,7 @@ class Qp(gdb.Command):
         path, _, qp = qp_with(int(gdb.parse_and_eval(argument)))
         more = [] if enumerator(qp["type"]) in DATAGRAMS else self.connection(qp)
         print("\n".join([f"{path}: {qp_line(qp)}", *more, *self.window(qp["window"])]))
-        # A variable for more: print $qp->attr
+        # For expressions of the user, such as: print $qp->attr
         gdb.set_convenience_variable("qp", qp.address)
 
     @staticmethod
@@ -273,6 +274,6 @@ def start(parameters):
 
 try:
     start(json.loads(os.environ["PIB_GDB"]))
-except gdb.error:       # gdb would go on with the next command
+except gdb.error:       # otherwise gdb would continue with the next command
     traceback.print_exc()
     gdb.execute("quit 1")

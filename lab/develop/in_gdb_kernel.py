@@ -10,14 +10,14 @@ import traceback
 
 import gdb
 
-SEGMENTS = {                    # behind the control segment of a send WQE, by its opcode
+SEGMENTS = {                    # segment that follows the control segment of a send WQE, by opcode
     "PIB_HCA_WQE_RDMA_WRITE": "rdma", "PIB_HCA_WQE_RDMA_WRITE_WITH_IMM": "rdma", "PIB_HCA_WQE_RDMA_READ": "rdma",
     "PIB_HCA_WQE_ATOMIC_WRITE": "rdma", "PIB_HCA_WQE_CMP_SWAP": "atomic", "PIB_HCA_WQE_FETCH_ADD": "atomic",
     "PIB_HCA_WQE_MASKED_CMP_SWAP": "atomic", "PIB_HCA_WQE_MASKED_FETCH_ADD": "atomic",
     "PIB_HCA_WQE_LOCAL_INV": "key", "PIB_HCA_WQE_REG_MR": "reg"}
 DATAGRAMS = ("IB_QPT_SMI", "IB_QPT_GSI", "IB_QPT_UD")
 PATIENCE_S = 600
-FREED = (".init",)              # sections whose memory the kernel has given to others after the module's start
+FREED = (".init",)              # prefixes of sections that the kernel frees after the module's initialization
 
 
 def quoted(path):
@@ -41,7 +41,7 @@ def container(pointer, type_, member):
 # -- modules ---------------------------------------------------------------------
 
 def loaded_modules():
-    """The kernel's list of them."""
+    """The struct module of each loaded module."""
     head = gdb.parse_and_eval("&modules")
     node = head["next"]
     while node != head:
@@ -64,7 +64,8 @@ def sections(module):
 
 
 def section_address(attributes, attribute):
-    """Newer kernels have it in the attribute itself."""
+    """The address of a section. Older kernels keep it in struct module_sect_attr; newer ones in the attribute's
+    `private`."""
     first = attributes["attrs"].type.target()
     if any(field.name == "address" for field in first.fields()):
         return int(container(attribute, first, "battr")["address"])
@@ -78,7 +79,7 @@ class Modules(gdb.Command):
     def __init__(self, directories):
         super().__init__("pib-modules", gdb.COMMAND_FILES)
         self.files = {}
-        for directory in reversed(directories):         # the first counts most
+        for directory in reversed(directories):         # a module of an earlier directory takes precedence
             for file in pathlib.Path(directory).rglob("*.ko"):
                 self.files[file.stem.replace("-", "_")] = file
         self.added = []
@@ -166,7 +167,7 @@ class Wqe(gdb.Command):
 # -- start -----------------------------------------------------------------------
 
 def load_scripts(source):
-    """The kernel's own: lx-ps, lx-dmesg and others."""
+    """Loads the kernel's own gdb scripts, which define lx-ps, lx-dmesg and others."""
     directory = pathlib.Path(source) / "scripts" / "gdb"
     sys.path.insert(0, str(directory))
     file = directory / "vmlinux-gdb.py"
@@ -174,11 +175,11 @@ def load_scripts(source):
 
 
 def start(parameters):
-    # gdb keeps what it has found in the kernel's symbols. It waits for a QEMU on a busy host.
+    # The index cache makes the next start of gdb faster. The long timeout is for QEMU on a busy host.
     for setting in ("confirm off", "pagination off", "debuginfod enabled off", f"remotetimeout {PATIENCE_S}",
                     f"index-cache directory {parameters['index']}", "index-cache enabled on"):
         gdb.execute(f"set {setting}")
-    # Variables of a processor are at offsets from its own area, which do not move with the kernel.
+    # Per-CPU variables have offsets in each processor's area, so KASLR's offset does not apply to this section.
     gdb.execute(f"add-symbol-file {quoted(parameters['vmlinux'])} -o {parameters['offset']:#x} -s .data..percpu 0",
                 to_string=True)
     for inside, source in parameters["sources"].items():

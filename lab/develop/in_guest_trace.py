@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs in a guest, as root: lets the kernel's ftrace record the calls of the HCA's driver and other events, and reads
-the HCA's clock, to which times of the guest can then be converted.
+"""Runs in a guest, as root: makes ftrace record the calls of the HCA's driver and other events, and reads the HCA's
+clock, so that the guest's times can be converted to it.
 
     in_guest_trace.py begin [EVENT…]        EVENT: as for set_event, such as irq:* or sched:sched_switch
     in_guest_trace.py end
@@ -20,7 +20,7 @@ DEVICES = pathlib.Path("/sys/bus/pci/devices")
 HCA = ("0x1234", "0x1b0c")      # PIB_HCA_PCI_VENDOR_ID, PIB_HCA_PCI_DEVICE_ID
 CLOCK = 0x40                    # PIB_HCA_REG_CLOCK
 TRIES = 50
-KIB, DEFAULT_KIB = 8192, 1408   # for each processor
+KIB, DEFAULT_KIB = 8192, 1408   # ftrace's buffer for each processor
 ON = {"funcgraph-abstime": 1, "funcgraph-cpu": 1, "funcgraph-proc": 1, "funcgraph-overhead": 0, "funcgraph-irqs": 1}
 DEFAULT = {"funcgraph-abstime": 0, "funcgraph-cpu": 1, "funcgraph-proc": 0, "funcgraph-overhead": 1,
            "funcgraph-irqs": 1}
@@ -34,8 +34,8 @@ def hca():
 
 
 def clock(device):
-    """The guest's clock before a reading of the HCA's, that, and the guest's clock after it, in nanoseconds: those
-    that lie closest together."""
+    """A reading of the HCA's clock: (guest's time before, HCA's clock, guest's time after), in nanoseconds. Of several
+    tries the one with the shortest interval."""
     registers = os.open(device / "resource0", os.O_RDWR)
     try:
         mapped = mmap.mmap(registers, mmap.PAGESIZE)
@@ -55,7 +55,7 @@ def put(name, value):
 
 
 def clear():
-    """Leaves ftrace as a kernel has it after its start."""
+    """Resets ftrace to the kernel's defaults."""
     put("tracing_on", 0)
     put("current_tracer", "nop")
     put("set_event", "")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""IPoIB interfaces of a guest as they were before its driver was unloaded, and the commands that make them so again."""
+"""Saves a guest's IPoIB interfaces and routes before its driver is unloaded, and restores them afterwards."""
 
 import dataclasses
 import json
@@ -7,18 +7,20 @@ import shlex
 
 from lab.guests.guest import Guest
 
-# A driver that makes no InfiniBand device leaves no interface: those before it are remembered in the guest.
+# LOOK saves the interfaces in a file of the guest. While the driver has registered no InfiniBand device, there are no
+# interfaces, and LOOK prints the saved ones.
 SAVED = "/run/lab/ipoib"
 DEVICES = "$(ls /sys/class/infiniband 2>/dev/null)"
 LOOK = (f'mkdir -p /run/lab; [ -z "{DEVICES}" ] || {{ ip -j -d addr show type ipoib; echo; '
         f"ip -j route show proto boot; echo; ip -j route show proto static; }} >{SAVED}; cat {SAVED} 2>/dev/null; true")
 IF_ANY = f'[ "{DEVICES}" ] || exit 0; '
-WAIT_S = 10                     # for an interface, which its driver may make later than the HCA
+WAIT_S = 10                     # limit until an interface appears, which may be later than the HCA
 
 
 @dataclasses.dataclass(frozen=True)
 class Interface:
-    """parent: of an interface with a P_Key of its own, which a command has made."""
+    """An IPoIB interface. parent: name of the parent of an interface that a command made for another P_Key; else "".
+    """
     name: str
     up: bool
     mtu: int
@@ -45,7 +47,7 @@ def _interface(link: dict) -> Interface:
 
 
 def commands(interfaces: list[Interface], routes: list[dict]) -> list[str]:
-    """Lines for a guest's shell."""
+    """Shell commands for the guest that restore interfaces and routes."""
     lines = [line for found in sorted(interfaces, key=lambda one: bool(one.parent)) for line in _restore(found)]
     names = {found.name for found in interfaces}
     return lines + [_route(route) for route in routes if route.get("dev") in names]
@@ -73,7 +75,7 @@ def look(node: Guest) -> tuple[list[Interface], list[dict]]:
 
 
 def restore(node: Guest, interfaces: list[Interface], routes: list[dict]) -> str:
-    """Complaints of the commands. Without an InfiniBand device there is nothing to do."""
+    """Restores interfaces and routes; returns the commands' error output. Does nothing without an InfiniBand device."""
     lines = commands(interfaces, routes)
     done = node.run([IF_ANY + "; ".join(lines)]) if lines else None
     return (done.stdout + done.stderr).decode(errors="replace").strip() if done else ""

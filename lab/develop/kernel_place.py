@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The place of a guest's kernel in its memory, found from outside, so that it is also known of a guest that hangs.
+"""Finds the KASLR offset of a guest's kernel from outside the guest, so it works for a guest that hangs.
 
-A kernel moves itself by an offset at boot (KASLR). Its interrupt descriptor table, which the processor knows, leads to
-a function of it."""
+The processor's IDTR register gives the interrupt descriptor table, whose first gate has the address of a known
+function."""
 
 import pathlib
 import re
@@ -13,17 +13,17 @@ from lab.guests import vm
 
 TABLE = re.compile(r"^IDT= *([0-9a-f]+) ", re.MULTILINE)
 WORD = re.compile(r"0x([0-9a-f]{8})\b")
-HANDLER = "asm_exc_divide_error"        # the first gate leads to it
-ALIGNMENT = 1 << 21                     # a kernel moves by multiples of it
+HANDLER = "asm_exc_divide_error"        # function of the table's first gate
+ALIGNMENT = 1 << 21                     # KASLR offsets are multiples of it
 
 
 def handler(gate: list[int]) -> int:
-    """The address in a gate of the table, which consists of four words (AMD64 Architecture vol. 2, 4.8.4)."""
+    """The address in a gate, which consists of four 32-bit words (AMD64 Architecture vol. 2, 4.8.4)."""
     return gate[0] & 0xffff | gate[1] & 0xffff0000 | gate[2] << 32
 
 
 def words(monitor: pathlib.Path, address: int, count: int) -> list[int]:
-    """Words of the guest's memory, at an address of its kernel."""
+    """32-bit words of the guest's memory, at a virtual address of its kernel."""
     said = vm.monitor_line(monitor, f"x /{count}wx {address:#x}")
     found = [int(word, 16) for line in said.splitlines() for word in WORD.findall(line.partition(":")[2])]
     if len(found) != count:

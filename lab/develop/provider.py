@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Exchanges the provider in running guests. Programs that run keep the old one."""
+"""Exchanges the provider in running guests. Running programs keep the old provider."""
 
 import pathlib
 
@@ -17,7 +17,7 @@ def compile_in(image: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
 
 
 def exchange(node: Guest, library: pathlib.Path, name: str) -> None:
-    """name: the provider's, by which libibverbs loads it."""
+    """Replaces the provider in one guest. name: the provider's name, by which libibverbs loads it."""
     line = (f"set -e; cat >{PLACE}/{library.name}.new; mv {PLACE}/{library.name}.new {PLACE}/{library.name}; "
             f"echo driver {name} >/etc/libibverbs.d/{name}.driver")
     done = node.run([line], stdin=library.read_bytes())

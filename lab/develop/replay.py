@@ -22,7 +22,7 @@ def program() -> pathlib.Path:
 
 
 def argv(options: argparse.Namespace) -> list[str]:
-    """The words of pib-replay for those of ./pib replay."""
+    """The command line of pib-replay for the options of ./pib replay."""
     words = [str(options.file)]
     if options.until:
         words += ["--until", options.until]

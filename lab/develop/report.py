@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reports of a guest's kernel about its own faults, found in its messages, with lines of source."""
+"""Finds reports of faults (Oops, BUG, WARNING, …) in the messages of a guest's kernel, and adds lines of source."""
 
 import contextlib
 import dataclasses
@@ -20,15 +20,15 @@ BEGIN = re.compile(r"BUG: |Oops: |general protection fault|Kernel panic - |kerne
                    r"possible circular locking|INFO: task .* blocked|UBSAN: |DMA-API: ")
 FATAL = re.compile(r"BUG: |Oops: |general protection fault|Kernel panic - |kernel BUG at")
 END = re.compile(r"---\[ end (?:trace|Kernel panic)")
-MOST_LINES = 120                # a report is cut there
-QUIET_S = 1.0                   # a report has ended when nothing more has come for so long
+MOST_LINES = 120                # limit of a report
+QUIET_S = 1.0                   # a report ends after a silence of this length
 WHOLE_S = 10.0
-POLL_S = 0.05                   # while a report comes
-LOOK_S = 0.3                    # at a console, while nothing comes
+POLL_S = 0.05                   # interval of polling during a report
+LOOK_S = 0.3                    # interval of looking at a quiet console
 
 
 def first(text: str) -> str:
-    """The first report in a text, as far as it goes; "" if there is none."""
+    """The first report in a text, perhaps without its end; "" if there is none."""
     lines = text.splitlines()
     start = next((number for number, line in enumerate(lines) if BEGIN.search(line)), None)
     if start is None:
@@ -78,10 +78,10 @@ class Faulted(ui.LabError):
 
 @dataclasses.dataclass
 class Watch:
-    """Looks at a guest's console from now on."""
+    """Watches what a guest's console prints from now on."""
     lab: Cluster
     name: str
-    seen: int = 0               # bytes
+    seen: int = 0               # bytes of the console already read
 
     def __post_init__(self) -> None:
         self.console = vm.Files(self.name, self.lab.sockets()).console
@@ -96,7 +96,7 @@ class Watch:
             return b""
 
     def check(self) -> None:
-        """Raises when the kernel has reported a fault after which it cannot be trusted."""
+        """Raises Faulted if the kernel has reported a fatal fault."""
         if not FATAL.search(_text(self._new())):
             return
         said = self._whole_report()
@@ -116,7 +116,7 @@ class Watch:
 
 @contextlib.contextmanager
 def told(lab: Cluster, name: str) -> Iterator[None]:
-    """While the block runs, a report of the guest's kernel is printed at once, by a thread of its own."""
+    """Prints reports of the guest's kernel during the block, from a separate thread."""
     watch, ended = Watch(lab, name), threading.Event()
     teller = threading.Thread(target=_tell, args=(watch, ended), daemon=True)
     teller.start()
@@ -133,6 +133,6 @@ def _tell(watch: Watch, ended: threading.Event) -> None:
         last = ended.wait(LOOK_S)
         try:
             watch.check()
-        except ui.LabError as error:    # a terminal may be in raw mode meanwhile
+        except ui.LabError as error:    # "\r\n", because the terminal may be in raw mode
             print(f"\n{ui.named(str(error))}\n".replace("\n", "\r\n" if sys.stderr.isatty() else "\n"),
                   file=sys.stderr, flush=True)

@@ -3,7 +3,7 @@
 
 Its tracks: the command queue, each QP, each CQ, each direction of a link, registers, accesses to memory, interrupts.
 Arrows lead from the doorbell to a WQE, its packets, its CQE and the interrupt. Calls of the driver have a track for
-each task of the guest. The format wants slices of one track to nest, so what overlaps lies in several rows."""
+each task of the guest. Slices of one row must nest, so a track with overlapping slices has several rows."""
 
 import bisect
 import dataclasses
@@ -14,16 +14,17 @@ from typing import Any
 from lab.develop.guest_trace import Call
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 
-# An event without a duration, as a packet, is shown up to the next one of its track, at most so long.
+# Shown duration of an event without one, such as a packet: until the track's next event, at most this long.
 MOMENT_NS = 1000
 COMMANDS = "commands"
 DRIVER = "driver"
-# The opcodes of BTH without the transport.
+# BTH opcodes: the low five bits, without the transport.
 OPERATION = 0x1f
 READ_RESPONSES = range(0x0d, 0x11)
 ACKNOWLEDGE = 0x11
 ATOMIC_ACKNOWLEDGE = 0x12
-TAKES_RECEIVE_WQE = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x09, 0x0b, 0x16, 0x17}    # SEND, WRITE's last with immediate
+# SENDs, and last packets of WRITEs with immediate data.
+TAKES_RECEIVE_WQE = {0x00, 0x01, 0x02, 0x03, 0x04, 0x05, 0x09, 0x0b, 0x16, 0x17}
 PSNS = 1 << 24
 COMPLETION_EVENT = 0            # PIB_HCA_EVENT_COMPLETION
 
@@ -32,7 +33,7 @@ Event = dict[str, Any]
 
 @dataclasses.dataclass(eq=False)
 class Slice:
-    """An event of a track. end_ns: None while it has none."""
+    """An event of a track. end_ns: None until it has ended."""
     group: str
     track: str
     begin_ns: int
@@ -44,7 +45,7 @@ class Slice:
 
 @dataclasses.dataclass(eq=False)
 class Work:
-    """A work request that the device has begun, with what an arrow leads through, in the order of time."""
+    """A work request that the device has begun. path: the slices that its arrow leads through, in order of time."""
     shown: Slice
     psn: int
     packets: int
@@ -60,7 +61,7 @@ class Work:
 
 @dataclasses.dataclass
 class Layout:
-    """Rows of the file: slices that overlap are in different ones."""
+    """Rows of the file. Slices that overlap are in different rows."""
     events: list[Event] = dataclasses.field(default_factory=list)
     _groups: dict[str, int] = dataclasses.field(default_factory=dict)
     _tids: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))
@@ -79,7 +80,7 @@ class Layout:
         return where
 
     def add_track(self, slices: list[Slice], end_ns: int) -> None:
-        """Slices of one track, in the order of their begin. end_ns: of the recording."""
+        """Adds the slices of one track, which are sorted by begin. end_ns: end of the recording."""
         rows: list[tuple[int, Event]] = []      # the end of the last slice of each row
         for at, one in enumerate(slices):
             following = slices[at + 1].begin_ns if at + 1 < len(slices) else end_ns
@@ -104,14 +105,14 @@ class Layout:
         return max(end, one.begin_ns + 1)
 
     def add_nest(self, slices: list[Slice], end_ns: int) -> None:
-        """Slices of one track, each within its caller's, in the order of their begin."""
+        """Adds the slices of one track, which are sorted by begin and nested as calls in their callers."""
         row = self._row(slices[0].group, slices[0].track)
         for one in slices:
             end = one.end_ns if one.end_ns is not None else max(end_ns, one.begin_ns + 1)
             self._write(one, end, row)
 
     def add_arrow(self, number: int, path: list[Slice]) -> None:
-        """An arrow through these slices, at the begin of each."""
+        """Adds an arrow through these slices, at the begin of each."""
         for at, one in enumerate(path):
             phase = "s" if at == 0 else "f" if at + 1 == len(path) else "t"
             self.events.append({"ph": phase, "id": number, "name": "work request", "cat": "work request",
@@ -135,7 +136,7 @@ class Timeline:
         self._calls: dict[str, list[Slice]] = {}                # by task
         self._end_ns = 0
 
-    # The entries, by kind.
+    # Adding entries, by kind.
 
     def add(self, found: Entry | int) -> None:
         if isinstance(found, int):
@@ -150,7 +151,7 @@ class Timeline:
         takes[found["kind"]](found)
 
     def add_calls(self, calls: list[Call]) -> None:
-        """Those of the guest's driver, in the order of their begin."""
+        """Adds the calls of the guest's driver, which are sorted by begin."""
         for call in calls:
             self._end_ns = max(self._end_ns, call.end_ns or call.begin_ns)
             self._calls.setdefault(call.task, []).append(
@@ -158,7 +159,7 @@ class Timeline:
         self.count += len(calls)
 
     def _gap(self, entries: int) -> None:
-        """The ends of what is open may be among the lost entries."""
+        """Handles lost entries, which may include the ends of open work requests."""
         self.lost += entries
         for work in self._open.values():
             self._stop(work, "its end was not recorded")
@@ -195,7 +196,7 @@ class Timeline:
                  self._doorbells.get(entry["qpn"]))
         path = [shown] if cause is None else [cause, shown]
         key = (queue, entry["qpn"], entry["counter"])
-        if key in self._open:               # The QP was reset, or it is another one with the same number.
+        if key in self._open:               # The QP was reset, or its number belongs to a new QP.
             self._stop(self._open[key], "it did not complete")
         self._open[key] = Work(shown, entry.get("psn", 0), entry.get("packets", 0), path)
         self._paths.append(path)
@@ -244,8 +245,8 @@ class Timeline:
                 work.leads_to(shown)
 
     def _works_of(self, entry: Entry, way: str) -> list[Work]:
-        """The open work requests that a packet is of: those of its PSN, or the one that its message is received by.
-        (What an ACK completes names the ACK itself.)"""
+        """Open work requests that a packet belongs to: send requests with its PSN, or the receive request that takes
+        its message. None for an ACK: the entries of completed WQEs name the ACK themselves."""
         operation = entry["opcode"] & OPERATION
         response = operation in READ_RESPONSES or operation in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
         if way == "out":
@@ -258,7 +259,7 @@ class Timeline:
         return [work for (kind, number, _), work in self._open.items()
                 if (kind, number) == (queue, qpn) and (queue == "recv" or work.has(entry["psn"]))]
 
-    # The file.
+    # Writing the file.
 
     def document(self) -> dict[str, Any]:
         layout = Layout()

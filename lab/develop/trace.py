@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib trace: what a guest's driver does with its device: commands, WQEs, packets; live in words, or as a time line in
-a file.
+"""./pib trace: commands, WQEs, packets and more of a guest's HCA, live as text, or as a time line in a file.
 
-The device records it (property trace-entries), and is asked for it again and again."""
+The device records them (property trace-entries); the lab polls the device's property "trace"."""
 
 import dataclasses
 import functools
@@ -24,20 +23,20 @@ ENTRIES = "trace-entries"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
          "interrupts": ("interrupt",)}
-# Kinds that the device records if this property is on.
+# Kinds that the device records only if a property is on, with that property.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
 
 
 @dataclasses.dataclass
 class Reader:
-    """Takes what is new in a trace since the last look. wanted: kinds of entries; qpn: entries of this QP only."""
+    """Finds the new entries of a trace since the last look. wanted: kinds of entries; qpn: only entries of this QP."""
     wanted: frozenset[str]
     words: Words
     qpn: int | None = None
     _next: int = 0
 
     def new(self, trace: list[Entry]) -> Iterator[Entry | int]:
-        """Entries; a number is that of entries which were overwritten before this look."""
+        """Yields new entries, and at a gap the number of entries that were overwritten before this look."""
         for entry in trace:
             if entry["sequence"] < self._next:
                 continue
@@ -54,7 +53,7 @@ def _is_on(monitor, name: str) -> bool:
 
 
 def _monitor(lab: cluster.Cluster, name: str, kinds: list[str]) -> Any:
-    """The guest's monitor. kinds: those that the user has named."""
+    """The guest's monitor; an error if its device does not record. kinds: of entries that the user has named."""
     lab.node(name)
     monitor = lab.monitor(name)
     needed = [OPTIONAL[kind] for kind in kinds if kind in OPTIONAL]
@@ -67,8 +66,8 @@ def _monitor(lab: cluster.Cluster, name: str, kinds: list[str]) -> Any:
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
-    """Looks again and again, the last time after so many seconds or at Ctrl-C. tell: called with each entry, or with
-    the number of those that were overwritten."""
+    """Polls the trace for so many seconds or until Ctrl-C. tell: called with each new entry, or with a number of
+    overwritten entries."""
     def look() -> None:
         for found in reader.new(vm.device_property(monitor, "trace")):
             tell(found)
@@ -91,7 +90,7 @@ def _record(name: str, monitor: Any, reader: Reader, seconds: float) -> timeline
 
 
 def _record_calls(guest: Guest, events: list[str], record: Callable[[], timeline.Timeline]) -> timeline.Timeline:
-    """Records what the guest's driver does meanwhile, too."""
+    """Calls record(), records the calls of the guest's driver meanwhile, and adds them to the time line."""
     in_guest = guest_trace.Recording(guest, events)
     try:
         recorded = record()

@@ -18,8 +18,8 @@ Entry = dict[str, Any]
 
 
 def names() -> dict[str, dict[int, str]]:
-    """Names by number: of commands (CMD), their statuses (CMD_STATUS), operations (WQE), completions' statuses (WC),
-    events (EVENT), registers (REG), doorbells (UAR)."""
+    """Names by kind and number. Kinds: commands (CMD), their statuses (CMD_STATUS), operations (WQE), completion
+    statuses (WC), events (EVENT), registers (REG), doorbells (UAR)."""
     interface = description.interface()
     sets = {"CMD": "cmd", "CMD_STATUS": "cmd_status", "WQE": "wqe_opcode", "WC": "wc", "EVENT": "event"}
     found = {kind: {number: name for name, number in interface.names[ident].of.items()} for kind, ident in sets.items()}
@@ -29,7 +29,7 @@ def names() -> dict[str, dict[int, str]]:
 
 
 class Words:
-    """An entry of the trace as one line, or its parts."""
+    """Formats an entry of the trace as one line, or parts of it."""
 
     def __init__(self) -> None:
         self._names = names()
@@ -39,14 +39,14 @@ class Words:
         return self._names[kind].get(number, f"{number:#x}")
 
     def data(self, entry: Entry) -> str:
-        """The payload of a WQE."""
+        """A WQE's number of SGEs, or the length of its inline data."""
         wqe = bytes.fromhex(entry["bytes"])
         if entry["kind"] == "recv-wqe":
             return f"{int.from_bytes(wqe[:4], 'little')} SGEs"
         return f"{int.from_bytes(wqe[8:12], 'little')} bytes inline" if wqe[1] & INLINE else f"{wqe[2]} SGEs"
 
     def operation(self, entry: Entry) -> str:
-        """That of a send WQE."""
+        """The operation of a send WQE."""
         return self.name("WQE", bytes.fromhex(entry["bytes"])[0])
 
     def answer(self, entry: Entry) -> str:
@@ -72,7 +72,7 @@ class Words:
         return " ".join(words.brief(interface, command.input, bytes.fromhex(entry.get("input", ""))))
 
     def concerns(self, entry: Entry, qpn: int) -> bool:
-        """Whether an entry is of this QP: its WQEs, their ends, its packets, commands that name it."""
+        """Whether an entry is about this QP: its WQEs, their completions, its packets, commands that name it."""
         if entry["kind"] == "command":
             return "QP" in self.name("CMD", entry["opcode"]) and qpn in (entry["object"], entry["result"])
         if entry["kind"] == "store":
@@ -80,19 +80,19 @@ class Words:
         return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
 
     def register(self, entry: Entry) -> tuple[str, str]:
-        """Where an accessed register is, and its name."""
+        """(BAR or UAR of an accessed register, the register's name)."""
         if entry["bar"] != UAR_BAR:
             return f"BAR{entry['bar']}", self.name("REG", entry["offset"])
         uar, offset = divmod(entry["offset"], UAR_BYTES)
         return f"UAR {uar}", self.name("UAR", offset)
 
     def rung(self, entry: Entry) -> int | None:
-        """The QP whose send doorbell a store is."""
+        """The QPN of a store to a send doorbell; None for other entries."""
         where, name = self.register(entry)
         return int(entry["value"], 16) if where.startswith("UAR") and name == SEND_DOORBELL else None
 
     def cause(self, entry: Entry) -> str:
-        """That of an interrupt."""
+        """The cause of an interrupt."""
         if "eqn" not in entry:
             return "the register TEST_IRQ"
         return f"{self.name('EVENT', entry['event'])} {entry['number']} in EQ {entry['eqn']}"
@@ -134,7 +134,7 @@ class Words:
 
     @staticmethod
     def fields(entry: Entry) -> list[str]:
-        """A line for each field of a WQE; none for other entries."""
+        """A line for each field of a WQE; empty for other entries."""
         if entry["kind"] not in ("send-wqe", "recv-wqe"):
             return []
         wqe, interface = bytes.fromhex(entry["bytes"]), description.interface()

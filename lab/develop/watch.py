@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Waits until a file of a source directory is saved, which every file system and editor shows by its state."""
+"""Waits until a file of a source directory is saved. It polls times and sizes: that works with every file system and
+editor."""
 
 import pathlib
 import time
@@ -12,19 +13,19 @@ Look = dict[pathlib.Path, tuple[int, int]]
 
 
 def look(directory: pathlib.Path) -> Look:
-    """Time of change and size of each file that a build takes."""
+    """Modification time and size of each file that a build takes."""
     found = {}
     for path in builder.wanted(directory):
         try:
             state = (directory / path).stat()
             found[path] = (state.st_mtime_ns, state.st_size)
-        except FileNotFoundError:   # an editor renames a new file over the old one
+        except FileNotFoundError:   # an editor is replacing the file by a new one
             continue
     return found
 
 
 def wait(directory: pathlib.Path, before: Look) -> Look:
-    """Returns the directory's new look when it is not the one before, and does not change any more."""
+    """Waits until the directory's look differs from `before` and is stable; returns the new look."""
     now = before
     while now == before:
         time.sleep(POLL_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The programs of a command's steps, each in its own process group, so that a program ends with all its children."""
+"""The programs of a command's steps. Each has its own process group, so that it can be ended with all its children."""
 
 import contextlib
 import os
@@ -9,16 +9,16 @@ import threading
 from typing import Iterator
 
 STOP_S = 10
-# The kernel ends the program if this command is killed.
+# Makes the kernel end the program if this command is killed.
 WITH_US = ("setpriv", "--pdeathsig", "TERM", "--")
 
 
 class Ended(Exception):
-    """A step ends because another one has failed or the command is interrupted."""
+    """Ends a step because another step has failed, or because the command is interrupted."""
 
 
 class Groups:
-    """The running programs. After end() no new ones are started until the outermost block is left."""
+    """The running programs. After end() no program can be started until the outermost block() is left."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -65,7 +65,7 @@ class Groups:
 
 
 def _signal(process: subprocess.Popen, number: int) -> None:
-    """Cannot signal a group that is gone, or that belongs to root under sudo and ends by itself."""
+    """Signals a program's group. Ignores a group that has gone, and a group of root's (sudo), which ends by itself."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
 

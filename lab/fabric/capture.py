@@ -16,7 +16,7 @@ from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
 
 HEADER = struct.Struct("=II")           # type and length of a block
-DROPPED = struct.Struct("=IIIIQ")      # a statistics block behind its header: isb_ifdrop is the last member
+DROPPED = struct.Struct("=IIIIQ")      # members of a statistics block after its header; the last one is isb_ifdrop
 PACKET, STATISTICS = 6, 5
 MOST_BLOCK = 1 << 20
 CHUNK = 1 << 18
@@ -31,7 +31,8 @@ def _port_rules(ports: list[HcaPort]) -> Rules:
 
 
 def qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
-    """A packet of a connection names its receiver's QP only: the peer's names the packets that this QP sends."""
+    """Rules for the packets of one QP. The packets of a connection have only the receiver's QPN, so packets that this
+    QP sends are selected by the peer's QPN."""
     own = [lid for port in ports if port.number == qp["port"] for lid in range(port.lid, port.lid + (1 << port.lmc))]
     received = [{"dlid": lid, "qp": qp["qpn"]} for lid in own]
     if "dest_qpn" not in qp:
@@ -41,7 +42,7 @@ def qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
 
 
 def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
-    """objects: of the node's HCAs."""
+    """Rules for a node's packets, or for those of its QP qpn. objects: of the node's HCAs."""
     ports = [port for port in hca_ports(node, objects) if port.lid]
     if not ports:
         raise ui.LabError(f"{node}: no port has a LID yet. What its ports are doing:  ./pib status")
@@ -54,7 +55,7 @@ def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
 
 
 def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
-    """The control socket of the switch process that has a port of the node; without a node, of the only process."""
+    """Control socket of the switch process that has a port of the node, or of the only process."""
     processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control
@@ -71,13 +72,14 @@ def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
 # -- the stream -----------------------------------------------------------------
 
 class Losses:
-    """Reads the blocks of a capture as they pass. taken: packets. lost: packets that the switch had no room for."""
+    """Counts packets in the blocks of a capture. taken: captured packets. lost: packets for which the switch had no
+    room."""
     def __init__(self) -> None:
         self.taken = self.lost = 0
         self._rest = b""
 
     def pass_on(self, data: bytes, most: int | None) -> bytes:
-        """The whole blocks of the data so far, until `most` packets have passed."""
+        """Returns the complete blocks in `data` and the rest of earlier data, until `most` packets have passed."""
         self._rest += data
         at = 0
         while len(self._rest) - at >= HEADER.size and not self.enough(most):
@@ -100,7 +102,7 @@ class Losses:
 
 @contextlib.contextmanager
 def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, bytes]]:
-    """A socket on which a capture runs, and the bytes that came with the answer."""
+    """Starts a capture; yields its socket, and bytes of the capture that arrived with the switch's answer."""
     with socket.socket(socket.AF_UNIX) as sock:
         try:
             sock.connect(str(path))
@@ -119,8 +121,8 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
 
 
 def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, begun: str = "") -> Losses:
-    """Copies packets to `out` until the switch or the reader ends, `most` packets have passed, or Ctrl-C. begun: is
-    said when the switch captures."""
+    """Copies packets to `out` until the switch or the reader ends, `most` packets have passed, or Ctrl-C. begun:
+    message to print when the capture has begun."""
     seen = Losses()
     with opened(path, wanted) as (sock, data), contextlib.suppress(BrokenPipeError, KeyboardInterrupt):
         if begun:
@@ -134,7 +136,7 @@ def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, be
 
 
 def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) -> int:
-    """1 if packets were lost."""
+    """Captures a node's or a QP's packets to standard output. Returns 1 if packets were lost."""
     if qpn is not None and not node:
         raise ui.LabError("--qp needs the guest that has the QP:  ./pib capture NODE --qp N")
     if sys.stdout.isatty():
@@ -148,5 +150,5 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
     seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
-    errors.end_output()             # else a reader that has gone would be reported at exit
+    errors.end_output()             # otherwise Python would report the reader's end at exit
     return 1 if seen.lost else 0

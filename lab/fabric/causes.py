@@ -6,15 +6,15 @@ import time
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.wiring import HcaPort, Link, Outage, Wiring
 
-T_TR_S = 4.096e-6               # Local ACK Timeout n stands for this times 2^n
-GRACE_S = 0.2                   # most that the device adds to the timeout
+T_TR_S = 4.096e-6               # a Local ACK Timeout of n is this times 2^n (IBA 9.9.2.1.1)
+GRACE_S = 0.2                   # upper limit for what the device adds to the timeout
 DAY_S = 86400
-RECEIVING = ("RTR", "RTS", "SQD", "SQE")        # states of a QP that answers
+RECEIVING = ("RTR", "RTS", "SQD", "SQE")        # states in which a QP answers requests
 DROPS = ("PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards",
          "PortXmitConstraintErrors", "PortRcvConstraintErrors", "LocalLinkIntegrityErrors",
          "ExcessiveBufferOverrunErrors", "VL15Dropped")
 
-# The page docs/troubleshooting.md has more.
+# Causes of local failures; docs/troubleshooting.md explains them in detail.
 LOCAL = {
     "IBV_WC_LOC_LEN_ERR": "a message, a receive buffer or inline data has the wrong length",
     "IBV_WC_LOC_QP_OP_ERR": "the QP cannot have such a request",
@@ -92,7 +92,7 @@ class Causes:
         return clock(at, self.evidence.at)
 
     def outage(self, link: Link, outage: Outage) -> str:
-        """In words, after "because"."""
+        """An outage in words that can follow "because"."""
         ends = f"link {link} to {link.b}"
         if not outage.down:
             cleared = f", until {self.clock(outage.end)}" if outage.end else ""
@@ -105,7 +105,8 @@ class Causes:
         return next((found for found in self.wiring.ports if (found.guest, found.number) == (guest, port)), None)
 
     def links(self, source: HcaPort, dlid: int) -> list[Link]:
-        """The links between two ports: those of the forwarding tables, or of all shortest paths where these end."""
+        """The links between two ports: the route of the forwarding tables; if it ends before the target, also the
+        target's link and the links of all shortest paths."""
         target = self.wiring.port_of_lid(dlid)
         route = self.wiring.route(source, dlid)
         last = self.wiring.host_link(target) if target else None
@@ -115,7 +116,7 @@ class Causes:
         return list(dict.fromkeys([*route, last, *ways]))
 
     def silence(self, guest: str, entry: Json) -> tuple[str, list[Link]]:
-        """The cause of a request that got no answer, and the link that matters."""
+        """The cause of a request that got no answer, and the link of that cause, if any."""
         source = self.source(guest, entry["port"])
         if not source:
             return "the port's state is not known", []
@@ -137,8 +138,9 @@ class Causes:
             self._peer_now(target, source, entry) or self._dropped(links), [])
 
     def _beside(self, source: HcaPort, target: HcaPort | None, entry: Json) -> tuple[str, list[Link]] | None:
-        """The last outage on another shortest path, if the peer's state tells nothing: the subnet manager leads packets
-        around a link that is down, and a program whose connection has failed ends, with the peer's QP."""
+        """The last outage on another shortest path, if the peer's QP is gone or in a state that explains the failure.
+        After an outage the subnet manager routes around the link, and the failed program and the peer's QP end, so the
+        present state is no cause."""
         if not target:
             return None
         if entry["dest_qpn"] in self.qps(target.guest) and self._peer_now(target, source, entry):
@@ -155,7 +157,7 @@ class Causes:
         return last is not None and last in self.wiring.route(source, dlid)
 
     def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
-        """Latest first."""
+        """Outages of the links from the first transmission to the failure, latest first."""
         begin = entry["at"] - _waited_s(entry)
         touched = [(link, outage) for link in links for outage in link.outages if outage.touches(begin, entry["at"])]
         return sorted(touched, key=lambda one: -one[1].begin)
@@ -212,7 +214,7 @@ class Causes:
                                             else "no switch knows the path"))
 
     def refusal(self, entry: Json) -> str:
-        """The cause of a request that the responder has refused, with its own event."""
+        """The cause of a request that the responder has refused, with the responder's event, if it has one."""
         target = self.wiring.port_of_lid(entry["dlid"])
         if not target:
             return REFUSED[entry["status"]]

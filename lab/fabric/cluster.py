@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A running lab: hub, switch, guests. up() starts and ends programs until the running ones are the wanted ones."""
+"""A running lab: hub, switch, guests. up() starts and ends programs until exactly the wanted programs run."""
 
 import pathlib
 import shutil
@@ -23,7 +23,7 @@ def _number(name: str) -> int:
 
 
 class Cluster(Recorded):
-    """Guests vm0, vm1, … on one management network and, if it is built, one fabric."""
+    """Guests vm0, vm1, … on one management network and, if the switch is built, on one fabric."""
 
     def __init__(self, directory: pathlib.Path | None = None):
         super().__init__(directory or paths.RUN)
@@ -54,21 +54,22 @@ class Cluster(Recorded):
         return vm.Files(name, self.sockets()).monitor
 
     def symbols(self, name: str = "") -> pathlib.Path:
-        """Directory of the symbols of modules that a guest has loaded since its boot; without a name, at its boot."""
+        """Directory of the symbols of modules. With a name: modules that this guest has loaded since its boot; without:
+        modules that guests load at boot."""
         return self.sockets() / (f"{name}.symbols" if name else "symbols")
 
     def switch(self, number: int = 0) -> switch_process.Switch | None:
-        """A running process of the fabric, or None; a fabric without --split has one process."""
+        """A switch process, or None if it does not run. A fabric without --split has one process."""
         found = self._switch(number) if self.state else None
         return found if found and self.alive(found.name) else None
 
     def switches(self) -> list[switch_process.Switch]:
-        """Those that run."""
+        """The running switch processes."""
         count = max(len(self.state.parts), 1) if self.state else 0
         return [found for number in range(count) if (found := self.switch(number))]
 
     def running_switches(self) -> list[switch_process.Switch]:
-        """At least one; without any, an error."""
+        """The running switch processes; an error if none runs."""
         if found := self.switches():
             return found
         if self.state and self.state.hosts:
@@ -102,7 +103,7 @@ class Cluster(Recorded):
             self._start_guests(base, wanted, artefacts)
 
     def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:
-        """A state for the wanted guests, and its files."""
+        """Prepares the state for the wanted guests, and its files. Ends the running lab if it does not fit."""
         if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))
                            or spread.lost(self)):
             if self.nodes():
@@ -133,8 +134,8 @@ class Cluster(Recorded):
                                   "lab.guests.hub", str(path)], path.exists)
 
     def start_switch(self, *options: str, number: int = 0) -> None:
-        """Starts the switch, or this process of a split fabric, unless it runs or has not been built. options: of
-        pib-switch; with --only they replace the process's own."""
+        """Starts a switch process, unless it runs or has not been built. number: of the process in a split fabric.
+        options: further options of pib-switch; with --only they replace the options of this part of the fabric."""
         switch = self._switch(number, options)
         if self.alive(switch.name) or not switch_process.built():
             return
@@ -177,12 +178,12 @@ class Cluster(Recorded):
             self.start(machine.name, machine.argv(), machine.environment())
 
     def _keep_symbols(self, artefacts: list[pathlib.Path]) -> None:
-        """Copies the symbols of the guests' modules, which lie beside the modules' trees until the next build."""
+        """Copies the symbols of the guests' modules, because the next build replaces the originals."""
         for found in filter(pathlib.Path.is_dir, (tree.with_name(f"{tree.name}.symbols") for tree in artefacts)):
             shutil.copytree(found, self.symbols(), dirs_exist_ok=True)
 
     def _wait_booted(self, machines: list[vm.Files]) -> None:
-        """Waits for all guests, also for those of an interrupted earlier command."""
+        """Waits until all guests have booted, also guests that an interrupted earlier command started."""
         late = [(machine, self.record.processes[machine.name]) for machine in machines
                 if machine.name not in self.record.ssh_ports]
         ports = {machine.name: vm.wait_started(machine, running) for machine, running in late}
@@ -197,7 +198,7 @@ class Cluster(Recorded):
                           sockets / "direct" if wanted.direct and number in (0, 1) else None, wanted.share)
 
     def reboot(self, name: str) -> None:
-        """Starts a guest anew, as it was at its first boot. The others and the fabric run on."""
+        """Restarts a guest with a fresh disk. The other guests and the fabric keep running."""
         with self.locked():
             command = self.record.commands.get(name)
             if not command or _number(name) < 0:
@@ -219,6 +220,6 @@ class Cluster(Recorded):
         self.end(name)
 
     def stop_switch(self, first: int = signal.SIGTERM, number: int = 0) -> None:
-        """first: the signal to send first."""
+        """Stops a switch process. first: the signal to send first."""
         if switch := self.switch(number):
             self.end(switch.name, first=first)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Requests to a running switch process through its control socket, and its fabric as data."""
+"""Sends requests to a running switch process through its control socket, and reads its fabric as data."""
 
 import dataclasses
 import json
@@ -14,7 +14,7 @@ TIMEOUT_S = 30
 
 
 class Control:
-    """One connection. docs/pib-switch.md describes requests and answers."""
+    """One connection to a control socket. docs/pib-switch.md describes requests and answers."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -47,7 +47,7 @@ class Control:
         return answer
 
     def switches(self) -> list[str]:
-        """Ids."""
+        """Ids of the process's switches."""
         return [node["id"] for node in self.ask("nodes")["nodes"] if node["type"] == "switch"]
 
 
@@ -75,12 +75,12 @@ class End:
 
 @dataclasses.dataclass
 class Link:
-    """a: a switch port. b: its present or last peer."""
+    """A link. a: a switch port. b: the port's present or last peer."""
     a: End
     b: End
     state: str                  # PortState of a: Down, Initialize, Armed, Active
     rate: str                   # for example "4X EDR"; "" while Down
-    bytes: int                  # both ways, so far
+    bytes: int                  # total of both directions so far
 
 
 @dataclasses.dataclass
@@ -89,7 +89,7 @@ class Picture:
     links: dict[frozenset[End], Link] = dataclasses.field(default_factory=dict)
 
     def links_by_node(self) -> dict[str, list[tuple[int, End, Link]]]:
-        """(port, peer, link), ordered by port, of each node by GUID."""
+        """For each node by GUID its (port, peer, link), in order of ports."""
         found: dict[str, list[tuple[int, End, Link]]] = {guid: [] for guid in self.nodes}
         for link in self.links.values():
             for mine, other in ((link.a, link.b), (link.b, link.a)):

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Error counters of the fabric, which infiniband-diags read and clear."""
+"""Clears the fabric's error counters with infiniband-diags."""
 
 import subprocess
 
 from lab import ui
 from lab.guests.guest import Guest
 
-LIMIT_S = 120                   # thousands of nodes take longer
+LIMIT_S = 120                   # limit for a try; fabrics of thousands of nodes take longer and keep their counters
 CLEAR = "ibqueryerrors --clear-errors"
-TRIES = 3                       # a first packet to a new multicast group may be dropped, and counted, at any time
-NONE_LEFT = "ibqueryerrors | grep -q ' 0 bad nodes found'"      # its status is 0 without a subnet manager as well
+TRIES = 3                       # between clearing and checking, a new multicast group may drop packets and count that
+NONE_LEFT = "ibqueryerrors | grep -q ' 0 bad nodes found'"      # its own status is 0 even without a subnet manager
 
 
 def clear_errors(node: Guest) -> None:
-    """Sets the error counters of all ports to zero. A guest's boot takes its link down, and a measurement makes ports
-    wait for credits: a user who looks for errors has caused none of these. A failure is told."""
+    """Sets the error counters of all ports to zero, so that a user finds no errors of the lab's own: a guest's boot
+    takes its link down, and the measurement makes ports wait for credits. Prints a failure."""
     tries = " || ".join([f"{{ {CLEAR}; {NONE_LEFT}; }}"] * TRIES)
     try:
         done = node.run([f'timeout {LIMIT_S} sh -c "{tries}"'], timeout_s=2 * LIMIT_S)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib ctl: pib-switch ctl for the running fabric, with the names of guests for the ports that lead to them."""
+"""./pib ctl: pib-switch ctl for the running fabric. The name of a guest stands for the switch port that leads to it."""
 
 import pathlib
 import re
@@ -22,7 +22,8 @@ def _port(picture: control.Picture, guest: str, number: int) -> str | None:
 
 
 def _translated(path: pathlib.Path, words: list[str]) -> list[str]:
-    """The fabric is looked at only if a word may name a guest: that takes a while with thousands of switches."""
+    """The words, with switch ports in place of guests' names. Queries the fabric only if a word may name a guest,
+    because a query takes a while with thousands of switches."""
     guests = [GUEST_PORT.fullmatch(word) for word in words]
     if not any(guests):
         return words
@@ -48,7 +49,7 @@ def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
 
 
 def ctl(lab: cluster.Cluster, number: int, words: list[str]) -> int:
-    """Exit status of pib-switch ctl. number: of the process of a fabric that is split."""
+    """Runs pib-switch ctl; returns its exit status. number: of the switch process in a split fabric."""
     switch = _process(lab, number)
     return subprocess.run([switch_process.PROGRAM, "ctl", "--control", switch.control,
                            *_translated(switch.control, words)], check=False).returncode

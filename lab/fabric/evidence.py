@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The state and the journals of a running fabric, collected once: data of JSON alone, for `./pib why`.
+"""Collects the state and the journals of a running fabric, as JSON data, for `./pib why`.
 
-Times are the host's, in seconds since 1970. A virtual machine's clock stands still while the machine is stopped: its
-entries from before a stop then seem later than they were."""
+Times are the host's, in seconds since 1970. A virtual machine's clock stops while the machine is stopped, so journal
+entries from before a stop appear later than they were."""
 
 import concurrent.futures
 import dataclasses
@@ -22,9 +22,9 @@ Json = dict[str, Any]
 
 @dataclasses.dataclass
 class Evidence:
-    """switches: by id, "status", "lft", "journal", "counters", "faults" (by port, where there are some).
-    guests: by name, "state" and a list "hcas" with "objects", "journal", "lost" (number of older entries) and
-    "refusals". Entries of journals, and refusals, have a member "at"."""
+    """switches: by id: "status", "lft", "journal", "counters", "faults" (by number of a port with faults). guests: by
+    name: "state", and a list "hcas" with "objects", "journal", "lost" (number of overwritten journal entries) and
+    "refusals". Each entry of a journal or of refusals has a time "at"."""
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]
@@ -33,8 +33,9 @@ class Evidence:
 
 
 def _dated(entries: list[Json], now: float, age_s: Callable[[Json], float]) -> list[Json]:
-    """now: the time of the answer. On a busy host it is known with an error: switches' changes are dated by the time
-    before the question, devices' failures by the time after the answer, so that a cause stays before its effect."""
+    """Adds "at" to entries. now: the time to which the ages refer. On a busy host that is inexact: callers give the
+    time before the query for switches' changes, and the time after it for devices' failures, so that a cause precedes
+    its effect."""
     return [{**entry, "at": now - age_s(entry)} for entry in entries]
 
 
@@ -50,7 +51,7 @@ def _switch(asked: control.Control, name: str) -> Json:
 
 
 def switches(controls: list[pathlib.Path]) -> dict[str, Json]:
-    """controls: control sockets of the fabric's processes."""
+    """State and journal of each switch, by id. controls: control sockets of the fabric's processes."""
     return {name: _switch(asked, name) for asked, name in control.every_switch(controls)}
 
 
@@ -62,7 +63,7 @@ def _slots(monitor: pathlib.Path) -> range:
 
 
 def objects(monitor: pathlib.Path) -> list[Json]:
-    """The objects of each HCA of a virtual machine; none if QEMU does not answer."""
+    """The objects of each HCA of a virtual machine; empty if QEMU does not answer."""
     try:
         return [vm.device_property(monitor, "objects", slot) for slot in _slots(monitor)]
     except ui.LabError:
@@ -70,7 +71,7 @@ def objects(monitor: pathlib.Path) -> list[Json]:
 
 
 def refusals(state: Json, now: float) -> list[Json]:
-    """The device's last refused commands, which the property `objects` has."""
+    """The device's last refused commands, from its property `objects`, with times."""
     return _dated(state.get("refusals", {}).get("entries", []), now,
                   lambda entry: (state["now_ns"] - entry["time_ns"]) / NS)
 
@@ -85,7 +86,7 @@ def _hca(monitor: pathlib.Path, slot: int) -> Json:
 
 
 def _guest(monitor: pathlib.Path) -> Json | None:
-    """None: QEMU does not answer."""
+    """State and HCAs of a guest; None: QEMU does not answer."""
     try:
         return {"state": vm.monitor_command(monitor, "query-status")["status"],
                 "hcas": [_hca(monitor, slot) for slot in _slots(monitor)]}

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""IP over InfiniBand: port 1 of each guest has an address from its boot, and a name such as vm0-ib. It carries packets
-when it has joined the broadcast group, which the subnet manager makes."""
+"""IP over InfiniBand: port 1 of each guest has an address from its boot, and a name such as vm0-ib. The interface
+carries packets once the port has joined the broadcast group, which the subnet manager creates."""
 
 from lab import ui, waiting
 from lab.fabric import cluster, subnet
 
-JOIN_S = 120                    # a healthy port joins at once; a fabric may have good reasons not to let it
-LEAST_GBIT_S = 10               # rate of opensm's broadcast group, which no slower port may join
+JOIN_S = 120                    # limit; a port usually joins at once, but a fabric may be set up to refuse it
+LEAST_GBIT_S = 10               # rate of opensm's broadcast group: slower ports cannot join
 POLL_S = 0.2
 CARRIER = ["cat", "/sys/class/net/ib0/carrier"]
 
@@ -16,7 +16,7 @@ def _takes_part(port: subnet.Port) -> bool:
 
 
 def wait_joined(lab: cluster.Cluster, ports: list[subnet.Port]) -> None:
-    """Waits until the guests of these ports can use IP over InfiniBand. One that cannot is told, and is no failure."""
+    """Waits until the guests of these ports can use IP over InfiniBand. Prints which guests cannot; raises no error."""
     late = {port.node for port in ports if _takes_part(port)}
 
     def ready() -> bool:

@@ -8,7 +8,8 @@ from lab.fabric import recorded, state
 
 
 def running() -> dict[pathlib.Path, list[str]]:
-    """Names of the labs' processes, by directory. Labs without a readable record are found by their processes."""
+    """Names of running processes, by directory of their lab. A lab without a readable record is found by its processes.
+    """
     found: dict[pathlib.Path, list[str]] = {}
     for directory, name, _ in process.marked():
         if directory.is_relative_to(paths.RUN):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The load of guests, links and QPs: differences of two samples."""
+"""Computes the load of guests, links and QPs from two samples."""
 
 import dataclasses
 import os
@@ -15,7 +15,7 @@ PSN_MASK = (1 << 24) - 1
 COUNTER_MASK = (1 << 32) - 1
 BITS = 8
 GIGA = 1e9
-# Data rates of one lane in Gb/s, after the encoding.
+# Data rates of one lane in Gb/s, without the line code's overhead.
 LANES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0}
 
 
@@ -32,7 +32,7 @@ class Sample:
 class GuestLoad:
     name: str
     cpu: float                  # processors
-    sent: float                 # packets a second, as the following
+    sent: float                 # packets a second, also the next two
     received: float
     dropped: float
     qps: int
@@ -40,15 +40,15 @@ class GuestLoad:
 
 @dataclasses.dataclass
 class LinkLoad:
-    """Bytes a second from the switch port to its neighbour (out) and back (in)."""
+    """bytes_out, bytes_in: bytes a second from the switch port to its neighbour, and back."""
     name: str
     neighbour: str
     state: str
     rate: str
     bytes_out: float
     bytes_in: float
-    waited: float               # PortXmitWait, ticks a second
-    share: float                # part of the link's rate, in the busier direction
+    waited: float               # ticks of PortXmitWait a second
+    share: float                # share of the link's rate used in the busier direction, 0 to 1
 
 
 @dataclasses.dataclass
@@ -60,8 +60,8 @@ class QpLoad:
     requests: float             # send requests completed, a second
     receives: float             # receives completed, a second
     packets: float              # PSNs acknowledged or received, a second
-    waiting: int                # send requests that are posted and not completed
-    retries: str                # retries left of those allowed; "" for datagrams
+    waiting: int                # send requests posted and not yet completed
+    retries: str                # "LEFT/ALLOWED" retries; "" for datagram QPs
 
 
 @dataclasses.dataclass
@@ -100,7 +100,7 @@ def sample(lab: cluster.Cluster) -> Sample:
 # -- differences ----------------------------------------------------------------
 
 def _grown(before: int, after: int) -> int:
-    """A counter that was reset between the samples counts from 0."""
+    """Growth of a counter between samples. A smaller value means a reset: then it grew from 0."""
     return after - before if after >= before else after
 
 
@@ -133,8 +133,8 @@ def _qps(objects: list[Json]) -> dict[tuple[int, int], Json]:
 
 
 def _sent(qp: Json) -> int:
-    """Number of completed send requests. The queue's consumer is behind those that the device has copied, of which some
-    wait in the window for their answers."""
+    """Number of completed send requests: the queue's consumer counter counts WQEs that the device has copied, of which
+    in_window ones still wait for their answers."""
     return qp["sq"]["consumer"] - qp.get("requester", {}).get("in_window", 0)
 
 
@@ -160,7 +160,7 @@ def _guest_load(name: str, before: Sample, after: Sample, seconds: float) -> Gue
 
 
 def load(before: Sample, after: Sample) -> Load:
-    """Busiest first. A link or QP that is in one of the samples alone is left out."""
+    """The load between two samples, busiest first. Leaves out links and QPs that only one sample has."""
     seconds = max(after.at - before.at, 1e-6)
     guests = {port.guid: port for name, found in after.hcas.items()
               for port in hca_ports(name, found)}

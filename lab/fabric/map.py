@@ -9,8 +9,8 @@ from lab import table, ui
 from lab.fabric import control
 
 MIB = 1 << 20
-INTERVAL_S = 1.0                # interval between the two samples of traffic in seconds
-LARGE = 120                     # limit of nodes; with more, layers are too wide to read
+INTERVAL_S = 1.0                # interval between the two samples of traffic
+LARGE = 120                     # a fabric with more nodes is not drawn in layers, which would be too wide
 COLOURS = {"Active": "#2a9d4a", "Armed": "#e0a100", "Initialize": "#e0a100"}
 DOWN = "#c43131"
 
@@ -26,7 +26,7 @@ def look(path: pathlib.Path, interval_s: float = INTERVAL_S) -> tuple[control.Pi
 
 
 def traffic(before: control.Picture, after: control.Picture, seconds: float) -> Traffic:
-    """The counters of a new link, or after a reset between the samples, count from 0."""
+    """Rates between two samples. Counters of a new link, and of a link that was reset meanwhile, count from 0."""
     rates = {}
     for ends, link in after.links.items():
         earlier = before.links.get(ends)
@@ -42,7 +42,7 @@ def _megabytes(rate: float) -> str:
 # -- text -------------------------------------------------------------------
 
 def text(picture: control.Picture, rates: Traffic) -> str:
-    """A table a switch."""
+    """The fabric as text: a table for each switch."""
     parts, links = [], picture.links_by_node()
     for node in picture.nodes.values():
         if node.kind != "switch":
@@ -83,7 +83,7 @@ def heights(picture: control.Picture) -> dict[str, int]:
 
 
 def _edge(link: control.Link, rate: float, busiest: float, height: dict[str, int]) -> str:
-    """Graphviz places the first end of an edge above the second."""
+    """An edge in Graphviz's language. The higher node comes first: Graphviz places an edge's first end above."""
     upper, lower = sorted((link.a.guid, link.b.guid), key=lambda guid: -height[guid])
     width = 1 + (5 * rate / busiest if busiest else 0)
     style = "" if link.rate else ", style=dashed"
@@ -95,7 +95,7 @@ def _edge(link: control.Link, rate: float, busiest: float, height: dict[str, int
 
 
 def dot(picture: control.Picture, rates: Traffic) -> str:
-    """In Graphviz' language."""
+    """The fabric as a graph in Graphviz's language."""
     busiest = max(rates.values(), default=0)
     layout = "sfdp" if len(picture.nodes) > LARGE else "dot"
     lines = ["graph fabric {", f"  layout={layout}; overlap=prism; ranksep=1.2;",

@@ -9,7 +9,7 @@ from lab import ui
 from lab.fabric import subnet
 from lab.guests.guest import Guest
 
-CONTROL_PORT = 18515            # perftest's own
+CONTROL_PORT = 18515            # perftest's default
 LIMIT_S = 120
 LISTEN_S = 600                  # longer than the time limit of the script in the guest
 TRIES = 5
@@ -22,16 +22,17 @@ class Result:
 
 
 def wait_listen(server: Guest, program: str) -> None:
-    """Time for a perftest server to accept connections."""
+    """Waits until a perftest server accepts connections."""
     if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
         raise ui.LabError(f"{program} does not listen in {server.name}")
 
 
 def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
-    """The output of a perftest program's first run whose clock worked. run() returns output and errors of one.
+    """Repeats run(), a run of a perftest program that returns (output, errors), until the program could measure its
+    clock; returns that run's output.
 
-    On a busy host perftest is interrupted while it compares cycles with microseconds. It then cannot tell the speed of
-    its processor, and its figures are 0."""
+    If perftest is interrupted on a busy host while it compares cycles with microseconds, it does not know the speed of
+    its processor, and its results are 0."""
     for _ in range(TRIES):
         out, errors = run()
         if "Correlation coefficient" not in errors:
@@ -69,7 +70,7 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
 
 
 def columns(text: str, size: int) -> list[float]:
-    """The numbers in the result line of a message size."""
+    """The numbers in perftest's result line for a message size."""
     for line in text.splitlines():
         words = line.split()
         if words and words[0] == str(size):

@@ -19,7 +19,7 @@ def metric_name(counter: str) -> str:
 
 
 class Collector:
-    """Queries the switch at each scrape, so that no work is done in between."""
+    """Queries the switch at each scrape, and does no work between scrapes."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -54,7 +54,7 @@ def serve(path: pathlib.Path, port: int) -> None:
     except ImportError as error:
         raise ui.LabError("Run as root:  apt-get install python3-prometheus-client") from error
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
-    registry.register(Collector(path))     # type: ignore[arg-type]  # it has the method that the registry calls
+    registry.register(Collector(path))     # type: ignore[arg-type]  # it has collect(), which the registry calls
     try:
         prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
     except OSError as error:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The processes of a lab and their record, which lists a process from before its start until after its end."""
+"""The processes of a lab and their record, a file that lists the running processes."""
 
 import contextlib
 import pathlib
@@ -13,7 +13,7 @@ START_S = 300                   # reached only by a hang
 
 
 class Recorded:
-    """Processes by name, in a directory of the checkout."""
+    """The processes of the lab in a directory, by name."""
 
     def __init__(self, directory: pathlib.Path):
         self.directory = directory
@@ -25,7 +25,7 @@ class Recorded:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Lock for the one command that changes the lab. The command may take it again inside the block."""
+        """Holds the lab's lock during the block: one command at a time changes the lab. Blocks may nest."""
         with contextlib.ExitStack() as held:
             if not self._locks:
                 held.enter_context(lock.held(self.directory / "lock"))
@@ -40,7 +40,7 @@ class Recorded:
 
     @property
     def record(self) -> state.State:
-        """The state of a running lab."""
+        """The state of the running lab; an error if nothing runs."""
         if not self.state:
             raise ui.LabError("nothing runs. Start it:  ./pib up")
         return self.state
@@ -54,7 +54,7 @@ class Recorded:
         return {name: running for name, running in found.items() if running.alive()}
 
     def sockets(self) -> pathlib.Path:
-        """The short directory of the processes. Each call checks it again, because it is in /tmp."""
+        """The processes' short directory. Each call checks that it is still ours, because it is in /tmp."""
         directory = pathlib.Path(self.record.sockets)
         if not rundir.ours(directory):
             raise ui.LabError(f"{directory} is not the lab's any more: it was removed, or is someone else's now. "
@@ -62,11 +62,11 @@ class Recorded:
         return directory
 
     def log(self, name: str) -> pathlib.Path:
-        """Output of a process."""
+        """The file with the output of a process."""
         return self.sockets() / f"{name}.log"
 
     def check(self) -> None:
-        """Raises if the lab has changed so that this command can only fail."""
+        """Raises if the lab has changed so that this command must fail."""
         now = state.load(self.file)
         if not now or not self.state or now.sockets != self.state.sockets:
             raise ui.LabError("another ./pib command has ended this lab meanwhile. Start it again:  ./pib up")
@@ -76,7 +76,7 @@ class Recorded:
                                   "Start it again:  ./pib up")
 
     def has_started(self, name: str) -> bool:
-        """Whether this command has started the process that runs by this name."""
+        """Whether this command started the running process of this name."""
         return self.alive(name) and self.record.processes[name] in self._started
 
     # -- starting -----------------------------------------------------------
@@ -103,7 +103,8 @@ class Recorded:
 
     @contextlib.contextmanager
     def ended_on_failure(self, *failures: type[BaseException]) -> Iterator[None]:
-        """Processes that are started in the block end when the block fails. failures: only by one of these."""
+        """If the block fails, ends the processes that were started in it. failures: exceptions that count as failures;
+        empty: all."""
         before = len(self._started)
         try:
             yield
@@ -132,10 +133,10 @@ class Recorded:
             self.record.commands.pop(name, None)
             self.record.ssh_ports.pop(name, None)
         if ended:
-            self.save()         # last, because the disk may be full
+            self.save()         # after ending all of them: it may fail on a full disk
 
     def end_strays(self) -> list[str]:
-        """Ends processes of this lab that are not on record, because the record is lost or a command was killed."""
+        """Ends processes of this lab that the record does not list, because it was lost or a command was killed."""
         recorded = list(self.running().values())
         strays = [(name, stray) for directory, name, stray in process.marked()
                   if directory == self.directory and stray not in recorded]
@@ -144,10 +145,10 @@ class Recorded:
         return [name for name, _ in strays]
 
     def down(self) -> list[str]:
-        """Ends all processes and removes the state; returns their names. Does nothing if there are none."""
+        """Ends all processes and removes the record; returns the names of the processes."""
         with self.locked():
             ended = list(self.running())
-            for name, running in reversed(self.running().items()):     # guests before what they need
+            for name, running in reversed(self.running().items()):     # guests before the processes that they need
                 _stop(name, running)
             ended += self.end_strays()
             if self.state:

@@ -11,7 +11,7 @@ import stat
 import tempfile
 
 PREFIX = "pib-"
-LONGEST = f"/{PREFIX}12345678/vm31.ssh.1234567890123456"    # ssh appends this many bytes while it makes its socket
+LONGEST = f"/{PREFIX}12345678/vm31.ssh.1234567890123456"    # ssh appends the last 17 bytes while it makes its socket
 MOST_BYTES = 107
 UNFIT = set(" ,:;\t\n'\"\\")
 FALLBACK = "/tmp"
@@ -27,13 +27,13 @@ def _short(parent: str) -> bool:
 
 
 def make() -> pathlib.Path:
-    """Makes a new directory where temporary files belong."""
+    """Makes a new directory below the system's directory for temporary files, or in /tmp if that path does not fit."""
     parent = tempfile.gettempdir()
     return pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent if fit(parent) and _short(parent) else FALLBACK))
 
 
 def ours(directory: pathlib.Path) -> bool:
-    """Whether the directory is still the one from make(): after a cleaning of /tmp another user can take the name."""
+    """Whether the directory is a private one of this user: after a cleaning of /tmp another user can take the name."""
     try:
         found = directory.lstat()
     except OSError:

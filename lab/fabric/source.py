@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The programs whose state is shown: switch processes by their control sockets, guests by QMP."""
+"""Sources of a fabric's state: a lab, or one pib-switch process outside of the lab."""
 
 import pathlib
 from typing import Protocol
@@ -16,14 +16,14 @@ class Source(Protocol):
         """State, objects and journals of each guest, as in Evidence. None: QEMU does not answer."""
 
     def evidence(self) -> Evidence:
-        """Everything, for the words of ./pib why."""
+        """State and journals of switches and guests, for ./pib why."""
 
     def command(self, guest: str, words: list[str]) -> list[str]:
         """The local command that runs these words in a guest; empty if there is no such guest."""
 
 
 class Lab:
-    """The lab in a directory, by default the lab of this checkout. Each call looks at its record again."""
+    """The lab in a directory, by default the lab of this checkout. Each call reads the lab's record again."""
 
     def __init__(self, directory: pathlib.Path | None = None):
         self.directory = directory
@@ -43,7 +43,7 @@ class Lab:
 
 
 class OneProcess:
-    """A pib-switch outside of the lab. The hosts at it are not known by name."""
+    """A pib-switch process outside of the lab, whose guests are unknown."""
 
     def __init__(self, path: pathlib.Path):
         self.path = path
@@ -62,7 +62,7 @@ class OneProcess:
 
 
 def of(path: pathlib.Path | None) -> Source:
-    """path: control socket of a pib-switch; without one, the lab."""
+    """The source of a command. path: control socket of a pib-switch; None: the lab."""
     if path:
         return OneProcess(path)
     return Lab()

@@ -21,7 +21,7 @@ def _units(net: topology.Net) -> list[list[topology.Node]]:
 
 
 def parts(net: topology.Net, count: int) -> list[list[str]]:
-    """Names of each process's switches. Switches with hosts are divided equally, and so are switches without hosts."""
+    """Names of the switches of each process. Switches with hosts are divided equally, and so are the others."""
     units = _units(net)
     with_hosts = [unit for unit in units
                   if any(net.nodes[peer].kind == "Ca" for switch in unit
@@ -41,13 +41,14 @@ def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> in
 
 
 def trunks(sockets: pathlib.Path, count: int) -> list[str]:
-    """The address of each process of this host for later ones. sockets: the lab's private directory for sockets."""
+    """For each process of this host the address at which later processes connect to it. sockets: the lab's private
+    directory for sockets."""
     return [f"unix:{sockets / f'trunk{number}'}" for number in range(count)]
 
 
 def options(net: topology.Net, made: list[list[str]], number: int, listens: str, connects: list[str]) -> list[str]:
-    """Arguments of pib-switch for one process, which connects to all earlier ones. listens: its own address; connects:
-    what others call the address of each process."""
+    """Arguments of pib-switch for one process, which connects to all earlier processes. listens: its own address;
+    connects: the address of each process as other processes use it."""
     mine = set(made[number])
     words = ["--only", ",".join(made[number])]
     if number + 1 < len(made):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The record of a lab's processes: a file in the lab's directory by which each ./pib command finds the processes of
-earlier ones."""
+"""The record of a lab's processes: a file in the lab's directory, in which a ./pib command finds the processes that
+earlier commands have started."""
 
 import contextlib
 import dataclasses
@@ -16,16 +16,16 @@ NAME = "state.json"
 
 
 class Unusable(ui.LabError):
-    """The file of the state is damaged, or of another version."""
+    """The record is damaged, or has another version."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """The scope of process numbers and of names in /tmp."""
+    """Where a record is valid: the scope of its process IDs and of its names in /tmp."""
     directory: str              # the lab's directory
     host: str
     machine: str
-    namespace: str              # PID namespace, which each container has of its own
+    namespace: str              # PID namespace; each container has its own
     boot: str
 
     @staticmethod
@@ -50,25 +50,25 @@ class Command:
 
 @dataclasses.dataclass
 class State:
-    """sockets: see rundir."""
+    """The record. sockets: the lab's short directory, see rundir."""
     place: Place
     sockets: str
     accel: str
-    stamp: str                  # hash of everything that the guests were started from
+    stamp: str                  # hash of everything that determines the guests, see Wanted.stamp()
     processes: dict[str, process.Process] = dataclasses.field(default_factory=dict)
     commands: dict[str, Command] = dataclasses.field(default_factory=dict)
-    ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # ssh ports of guests that have booted
+    ssh_ports: dict[str, int] = dataclasses.field(default_factory=dict)  # by guest, after its boot
     parts: list[list[str]] = dataclasses.field(default_factory=list)    # names of switches, by switch process
     topology: str = ""          # topology file of the fabric; "": a single switch
     image: str = ""             # directory of the guests' image
     identity: str = ""          # see image.identity
     bare: bool = False          # guests were booted without a driver
     own_image: str = ""         # the user's disk image that guests were booted from
-    hosts: list[str] = dataclasses.field(default_factory=list)  # URIs of libvirt on the hosts of guests; none: here
+    hosts: list[str] = dataclasses.field(default_factory=list)  # libvirt's URIs of the guests' hosts; none: this host
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:
-        """Writes the file atomically: the old one stays until the new one is on the disk."""
+        """Writes the file atomically: the old file stays until the new one is on the disk."""
         partial = file.with_suffix(".new")
         try:
             with open(partial, "w", encoding="utf-8") as out:
@@ -83,7 +83,7 @@ class State:
 
 
 def load(file: pathlib.Path) -> State | None:
-    """The state from the file in the lab's directory; None if nothing runs, on this host and since its boot."""
+    """The state from the file; None if there is no file, or if its processes ended with an earlier boot of the host."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -107,12 +107,12 @@ def _parsed(file: pathlib.Path, text: str) -> State:
 def _here(found: State, file: pathlib.Path) -> State | None:
     here, there = Place.of(file.parent), found.place
     if there.machine == here.machine and there.boot != here.boot:
-        return None                                     # ended with the host
+        return None                                     # the host has rebooted since, which ended the processes
     if (there.machine, there.namespace) != (here.machine, here.namespace):
         raise Unusable(f"the lab of {file.parent} was started on another host, or in another container, named "
                        f"{there.host}. End it there; if that has gone, forget it here:  ./pib down")
     if there.directory != here.directory:
         if (pathlib.Path(there.directory) / file.name).exists():
-            return None                                 # a copied file: the original belongs to another checkout
-        found.place = here                              # the checkout was moved
+            return None                                 # a copy of another lab's file, which still exists
+        found.place = here                              # the lab's directory was moved
     return found

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The subnet of a running lab: ports, subnet manager, waiting for Active."""
+"""The subnet of a running lab: reads the ports, starts the subnet manager, waits until ports are Active."""
 
 import concurrent.futures
 import dataclasses
@@ -12,8 +12,8 @@ from lab.fabric import cluster, subnet_progress, topology
 from lab.guests.guest import Guest
 
 WAIT_S = 300                    # reached only by a hang
-WAIT_EACH_S = 30                # additional time for each guest, as guests share the host's processors
-NODE_S = 0.1                    # likewise for each node of the fabric, of which the subnet manager computes routes
+WAIT_EACH_S = 30                # additional time for each guest, because guests share the host's processors
+NODE_S = 0.1                    # additional time for each node of the fabric: the subnet manager computes routes
 POLL_S = 0.2
 LOOK_S = 120
 
@@ -73,7 +73,7 @@ def start_manager(node: Guest) -> None:
     """Starts opensm in a guest unless it already runs there."""
     if node.run(["pidof", "opensm"]).returncode == 0:
         return
-    # udev loads ib_umad, which opensm needs, when the HCA appears; on a busy host that may be later than the driver.
+    # opensm needs ib_umad, which udev loads when the HCA appears; on a busy host that may be after the driver's start.
     done = node.run(["sh", "-c", "udevadm settle; exec opensm -B -f /var/log/opensm.log >/var/log/opensm.out 2>&1"])
     if done.returncode:
         raise ui.LabError(f"opensm did not start in {node.name}:\n"
@@ -81,7 +81,8 @@ def start_manager(node: Guest) -> None:
 
 
 def _limit_s(lab: cluster.Cluster) -> float:
-    """Switches on other hosts do not tell the progress in a large fabric, so its size counts from the beginning."""
+    """Time limit without progress. Switches on other hosts do not report progress, so for their fabric the limit
+    includes time for each node."""
     unseen = lab.record.topology if lab.record.hosts else ""
     nodes = len(topology.load(pathlib.Path(unseen)).nodes) if unseen else 0
     return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * nodes
@@ -89,8 +90,8 @@ def _limit_s(lab: cluster.Cluster) -> float:
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
           watch: subnet_progress.Watch | None = None) -> list[Port]:
-    """Polls the ports until good(port) is true for all ports in question. watch: in its fabric, the limit counts from
-    the last progress of the subnet manager, which may think for long between two of its steps."""
+    """Polls the ports until good(port) is true for all of them; returns them. With watch, the time limit restarts at
+    each progress of the subnet manager, which may compute for long between two steps."""
     seen: list[Port] = []
 
     def ready() -> list[Port]:
@@ -114,7 +115,7 @@ def wait_connected(lab: cluster.Cluster) -> list[Port]:
 
 
 def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
-    """Waits until all ports of devices with these names have noticed the end of their switch."""
+    """Waits until all ports of devices with these names are down after their switch's end."""
     return _wait(lab, "down", lambda port: not port.connected or port.device not in devices)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How far the subnet manager has come, by the view of the switch processes: nodes with a LID, and ports in Active."""
+"""The subnet manager's progress as the switch processes see it: nodes with a LID, and ports in Active."""
 
 import dataclasses
 import pathlib
@@ -9,14 +9,14 @@ from collections.abc import Iterable
 from lab import ui
 from lab.fabric import control
 
-COUNTED = {"switch", "phantom"}     # guests tell their ports themselves
-SOON = 0.05                         # share of the work after which the time left is told
+COUNTED = {"switch", "phantom"}     # without guests, whose ports are read in the guests
+SOON = 0.05                         # share of the work from which on the remaining time is estimated
 MINUTE_S = 60
 
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """up: ports with a link; active: those of them in Active."""
+    """up: number of ports with a link; active: number of these ports in Active."""
     nodes: int
     with_lid: int
     up: int
@@ -32,7 +32,7 @@ class Progress:
 
 
 def look(paths: Iterable[pathlib.Path]) -> Progress:
-    """paths: control sockets of the fabric's switch processes."""
+    """The present progress. paths: control sockets of the fabric's switch processes."""
     found = []
     for path in paths:
         with control.Control(path) as asked:
@@ -51,7 +51,7 @@ class Watch:
         self.last: Progress | None = None
 
     def look(self) -> Progress | None:
-        """None: the switch does not answer now, which others find out."""
+        """The present progress. None: a switch does not answer; the caller's check reports that."""
         try:
             self.last = look(self.paths)
         except ui.LabError:
@@ -59,7 +59,7 @@ class Watch:
         return self.last
 
     def best(self) -> float:
-        """The largest share of the work so far: ports that go up and down are no progress."""
+        """The largest share of the work so far, so that ports that go down and up again do not count as progress."""
         if found := self.look():
             self._best = max(self._best, found.done)
         return self._best

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The switch process, and the built files that the guests' devices need."""
+"""The switch process, and the built files that it and the guests' devices need."""
 
 import dataclasses
 import os
@@ -27,8 +27,8 @@ def stamp() -> str:
 class Switch:
     """One pib-switch process; its sockets are in the lab's directory for sockets."""
     directory: pathlib.Path
-    options: tuple[str, ...] = ()   # more of the program's
-    number: int = 0                 # if the fabric has several processes
+    options: tuple[str, ...] = ()   # further options of pib-switch
+    number: int = 0                 # of the process in a split fabric
     topology: str = ""              # topology file of this process; "": a single switch
 
     @property
@@ -45,7 +45,7 @@ class Switch:
 
     @property
     def control(self) -> pathlib.Path:
-        """The control socket, which is bound when all other sockets listen."""
+        """The control socket. The switch binds it last, when all other sockets listen."""
         return self.directory / f"{self.name}.control"
 
     def answers(self) -> bool:
@@ -54,7 +54,7 @@ class Switch:
             return probe.connect_ex(str(self.control)) == 0
 
     def argv(self) -> list[str]:
-        """Only the user of the lab may join its fabric."""
+        """The command line. Only the lab's user may connect to the sockets and so join the fabric."""
         words = [str(PROGRAM), "--listen", self.address, "--socket-mode", "0600", "--control", str(self.control),
                  *self.options]
         return words + (["--topology", self.topology] if self.topology else [])
@@ -65,7 +65,7 @@ class Switch:
             path.unlink(missing_ok=True)
 
     def ctl(self, *words: str, timeout_s: float = 30) -> str:
-        """Output of a control command, for people to read. Programs ask for data with control.Control."""
+        """Output of a control command, as text for people. Programs get data through control.Control."""
         try:
             done = subprocess.run([PROGRAM, "ctl", "--control", self.control, *words],
                                   capture_output=True, text=True, timeout=timeout_s, check=False)

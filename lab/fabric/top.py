@@ -42,12 +42,12 @@ def _qps(seen: Load, most: int) -> str:
 
 
 def text(seen: Load, lines: int | None = None) -> str:
-    """All of it, or as much as a terminal of this many lines has room for. Guests come first, then links and QPs."""
+    """The load as text: guests, then links and QPs. lines: height of the terminal to fit in; None: everything."""
     whole = max(len(seen.guests), len(seen.links), len(seen.qps))
     if lines is None:
         limits = [whole] * 3
     else:
-        room = max(lines - 8, 3)                # two lines of each heading, two blank lines
+        room = max(lines - 8, 3)                # the headings and two blank lines
         guests = min(len(seen.guests), room // 4 or 1)
         links = min(len(seen.links), (room - guests) // 2)
         limits = [guests, links, room - guests - links]

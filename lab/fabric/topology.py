@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Topology files, which ibnetdiscover writes, and ibsim and pib-switch read.
+"""Topology files in the format that ibnetdiscover writes, and ibsim and pib-switch read.
 
 A Net has nodes and links. net() reads one and text() writes one. wiring() is equal for two descriptions of the same
 fabric with different node names."""
@@ -33,7 +33,7 @@ class Node:
 
 
 class Net:
-    """Nodes by id, in the order of their creation."""
+    """A fabric. Nodes by id, in the order of their creation."""
 
     def __init__(self, speed: str = "4xEDR"):
         self.nodes: dict[str, Node] = {}
@@ -53,7 +53,7 @@ class Net:
         return node
 
     def link(self, one: Node, other: Node, ports: tuple[int, int] | None = None) -> None:
-        """Joins two nodes, by their lowest free ports unless ports are given."""
+        """Joins two nodes. ports: the port at each; None: the lowest free ones."""
         at = ports or (self._free(one), self._free(other))
         for node, port, peer, peer_port in ((one, at[0], other, at[1]), (other, at[1], one, at[0])):
             if port in node.peers or not 1 <= port <= node.ports:
@@ -117,7 +117,7 @@ ID_GUID = re.compile(r"[SH]-([0-9a-fA-F]{16})")
 
 
 def net(text: str) -> Net:
-    """Asks pib-switch to check the text; pib-switch reports the mistakes."""
+    """Reads a topology file. pib-switch checks the text first and reports its mistakes."""
     made, node, said = Net(), None, 0
     free = {"Switch": SWITCH_GUID, "Ca": HOST_GUID}
     for line in text.splitlines():
@@ -167,7 +167,8 @@ def load(path: pathlib.Path) -> Net:
 
 
 def places(fabric: Net, count: int) -> list[Node]:
-    """The hosts that the guests replace: those named vm0, vm1, … if they exist, else hosts at equal distances."""
+    """The hosts that the guests replace: hosts named vm0, vm1, … if they exist, else hosts evenly spread over the list.
+    """
     names = [f"vm{number}" for number in range(count)]
     if all(name in fabric.nodes for name in names):
         return [fabric.nodes[name] for name in names]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib topology: writes topology files of the usual kinds of fabrics."""
+"""./pib topology: writes topology files of common kinds of fabrics."""
 
 import inspect
 import itertools

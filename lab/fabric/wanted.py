@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests and the fabric that ./pib up shall run."""
+"""The guests and the fabric that ./pib up is asked to run."""
 
 import dataclasses
 import functools
@@ -12,18 +12,18 @@ from lab.guests import extra_packages, image, initramfs, own_image, vm
 from lab.hosts import place
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
-NODES_PER_MIB = 16              # opensm needs 64 KiB for each node of the fabric, and more while it computes routes
+NODES_PER_MIB = 16              # per additional MiB of vm0: opensm needs 64 KiB for each node, and more for routes
 
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """count: number of guests. fabric_file: topology with these guests as hosts, run by `switch_processes` processes;
-    None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests without the
-    device. packages: Debian packages beside those of the image. share: a host directory that each guest mounts.
-    record: file for what each HCA is told (property `record`); each HCA has one of its own beside it, by its guest.
-    capture: file for all packets of the switch; the files of further processes are beside it. driver: directory of the
-    HCAs' driver; None: they have none. image_file: a disk image of the user's own, from which guests boot,
-    with its driver. hosts: those on which libvirt runs guests and switches; none: all is on this one."""
+    """count: number of guests. fabric_file: topology file in which the guests replace hosts, run by `switch_processes`
+    processes; None: one switch. direct: vm0 and vm1 also have a network cable to each other. hcas: False for guests
+    without the device. packages: Debian packages in addition to the image's. share: a host directory that each guest
+    mounts. record: name of the recordings (property `record`), to which the guest's name is added for each HCA.
+    capture: file for all packets of the switch; further switch processes add their number to the name. driver:
+    directory of the HCAs' driver; None: no driver. image_file: the user's own disk image, from which guests boot, with
+    its driver. hosts: hosts on which libvirt runs guests and switches; empty: everything runs on this host."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -54,19 +54,19 @@ class Wanted:
         return self.fabric_file.read_bytes() if self.fabric_file else b""
 
     def switch_options(self, number: int) -> tuple[str, ...]:
-        """More options of a switch process."""
+        """Additional options of a switch process."""
         if not self.capture:
             return ()
         file = self.capture.with_stem(f"{self.capture.stem}{number or ''}")
         return "--pcap", str(file), "--pcap-format", "erf"
 
     def disk(self, base: pathlib.Path) -> pathlib.Path:
-        """The root disk for guests of an image; made when it is not there."""
+        """The root disk for guests of an image; it is made if it is missing."""
         return extra_packages.disk(base, self.packages)
 
     def stamp(self, base: pathlib.Path, accel: str, artefacts: list[pathlib.Path], key: pathlib.Path) -> str:
-        """A hash of everything that other guests would result from. With a topology file it includes the number of
-        guests, on which their places depend."""
+        """A hash of everything that determines the guests: if it changes, running guests are replaced. With a topology
+        file it includes the number of guests, because their places depend on it."""
         return paths.recipe_hash(
             str(base), image.identity(base), accel, self.hca_options, str(self.size), initramfs.stamp(artefacts),
             switch_process.stamp(), self.wiring, str(self.count) if self.net else "", str(self.direct),
@@ -74,12 +74,12 @@ class Wanted:
             own_image.stamp(self.image_file), str(self.hosts), str(self.record))
 
     def size_of(self, number: int) -> vm.Size:
-        """The guest with the subnet manager has more memory in a large fabric."""
+        """Size of a guest. vm0, which runs the subnet manager, has more memory in a large fabric."""
         nodes = len(self.net.nodes) if self.net and number == 0 else 0
         return dataclasses.replace(self.size, memory_mib=self.size.memory_mib + nodes // NODES_PER_MIB)
 
     def host_of(self, number: int) -> int:
-        """The host of a guest: that of its switch, or the next one in turn."""
+        """Number of the host of a guest: with a topology its switch's host, otherwise the hosts in turn."""
         if not self.net:
             return number % len(self.hosts)
         return self._part_of(topology.places(self.net, self.count)[number])
@@ -88,16 +88,16 @@ class Wanted:
         return split.part_of(self.net, self.parts, host) if self.net and self.parts else 0
 
     def recording(self, number: int) -> pathlib.Path | None:
-        """The file for the HCA of a guest: NAME-vm0.SUFFIX."""
+        """The recording of a guest's HCA: NAME-vm0.SUFFIX."""
         return self.record and self.record.with_stem(f"{self.record.stem}-vm{number}")
 
     def _options(self, number: int) -> str:
-        """Properties of a guest's HCA."""
+        """Additional properties of a guest's HCA, as on QEMU's command line."""
         file = self.recording(number)
         return ",".join(filter(None, (self.hca_options, f"record={vm.value(file)}" if file else "")))
 
     def hcas_of(self, number: int, sockets: pathlib.Path) -> list[vm.Hca]:
-        """The devices of a guest: one of its own, or those of the topology's host that it replaces."""
+        """The HCAs of a guest: one, or the HCAs of the topology's host that it replaces."""
         if not self.hcas:
             return []
         if not self.net:

@@ -25,7 +25,8 @@ QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]+|[0-9]+)", re.IGNOREC
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """at: None without a time. about: names by which a user asks for it. minor: shown only if it is asked for."""
+    """A line of the answer. at: its time, or None. about: names by which a user can ask for it. minor: shown only to a
+    user who asks by one of these names."""
     at: float | None
     text: str
     section: str
@@ -42,7 +43,7 @@ def _link_names(links: list[Link]) -> set[str]:
 
 
 def _anchor(name: str) -> str:
-    """The anchor of a heading of the page."""
+    """The anchor of a heading in docs/troubleshooting.md."""
     return name.lower()
 
 
@@ -158,7 +159,7 @@ class Findings:
                               minor=outage.end is not None and not outage.requested)
 
     def _so_far(self, link: Link, outage: Outage) -> str:
-        """The packets that present faults have lost or damaged."""
+        """Numbers of packets that the present faults have dropped or corrupted, as text; "" for other outages."""
         if outage.down or outage.end is not None:
             return ""
         said = []
@@ -192,7 +193,7 @@ def _known(findings: Findings) -> set[str]:
 
 
 def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
-    """The name in the form that findings have."""
+    """The user's name in the form that Finding.about has; an error if the fabric has no such name."""
     qp = QP.fullmatch(wanted)
     name = wanted
     if qp:
@@ -206,7 +207,7 @@ def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
 
 
 def lines(evidence: Evidence, wanted: str = "") -> list[str]:
-    """One line for each finding, newest last. A failure that repeats has one line, with its last time."""
+    """One line for each finding, newest last. A repeated failure has one line, with the time of its last occurrence."""
     findings = Findings(evidence)
     found = findings.all()
     name = _asked(findings, wanted, found) if wanted else ""

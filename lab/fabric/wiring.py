@@ -6,12 +6,12 @@ import dataclasses
 
 from lab.fabric.evidence import Evidence, Json
 
-NONE = "none"                   # detail of a journal's entry: no fault any more
+NONE = "none"                   # detail of a journal entry that says that no fault is set any more
 
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """A port: of a switch, a virtual machine's HCA or a phantom. node: its name."""
+    """A port of a switch, of a virtual machine's HCA or of a phantom. node: the node's name."""
     node: str
     port: int
 
@@ -21,13 +21,13 @@ class Place:
 
 @dataclasses.dataclass
 class Outage:
-    """A time in which a link was down, or in which faults were injected. end: None while it lasts. cause: the faults,
-    or in words."""
+    """A period in which a link was down, or in which faults were injected (down: False). end: None while it lasts.
+    cause: why it was down, or the faults."""
     begin: float
     end: float | None
     down: bool
     cause: str
-    requested: bool = True      # by an operator
+    requested: bool = True      # an operator caused it
 
     def touches(self, begin: float, end: float) -> bool:
         return self.begin <= end and (self.end is None or self.end >= begin)
@@ -35,7 +35,7 @@ class Outage:
 
 @dataclasses.dataclass(eq=False)
 class Link:
-    """a: a switch port."""
+    """A link. a: always a switch port. b: the other end."""
     a: Place
     b: Place
     up: bool
@@ -61,7 +61,7 @@ class HcaPort:
 
 
 def hca_ports(guest: str, objects: list[Json]) -> list[HcaPort]:
-    """objects: of each HCA of the guest."""
+    """Ports of a guest's HCAs. objects: of each HCA."""
     return [HcaPort(guest, slot, port["port"], int(port["guid"], 16), port["lid"], port["lmc"])
             for slot, one in enumerate(objects) for port in one.get("ports", {}).get("entries", [])]
 
@@ -69,7 +69,8 @@ def hca_ports(guest: str, objects: list[Json]) -> list[HcaPort]:
 # -- outages ----------------------------------------------------------------
 
 def _downs(changes: list[Json], up: bool, gone: str) -> list[Outage]:
-    """gone: the cause, if no operator took the link down. A link that comes back twice was down once."""
+    """Outages in the changes of a link's ports, in which both ends may report the same outage. gone: the cause of
+    outages that no operator requested."""
     found: list[Outage] = []
     for change in changes:
         kind = change["change"]
@@ -85,12 +86,12 @@ def _downs(changes: list[Json], up: bool, gone: str) -> list[Outage]:
         elif kind == "up" and open_one:
             open_one.end = change["at"]
     if up and found and found[-1].end is None:
-        found[-1].end = changes[-1]["at"]       # its "up" is younger than the journal, or was lost
+        found[-1].end = changes[-1]["at"]       # the link is up again; its "up" was lost, or is newer than the journal
     return found
 
 
 def _faults(changes: list[Json]) -> list[Outage]:
-    """The faults of one switch port."""
+    """Periods with injected faults at one switch port."""
     found: list[Outage] = []
     for change in changes:
         if change["change"] != "faults":
@@ -103,7 +104,7 @@ def _faults(changes: list[Json]) -> list[Outage]:
 
 
 def _outages(journals: list[list[Json]], up: bool, connected: bool) -> list[Outage]:
-    """journals: of each end that is a switch."""
+    """Outages of a link. journals: one for each end that is a switch port."""
     merged = sorted((change for journal in journals for change in journal), key=lambda change: change["at"])
     gone = "its device has disconnected" if not connected else "it went down without a request of the operator"
     faults = [outage for journal in journals for outage in _faults(journal)]
@@ -121,7 +122,7 @@ class Wiring:
             name: dict(found["lft"]["entries"]) for name, found in evidence.switches.items()}
         self._names = {found["status"]["switch"]["guid"]: name for name, found in evidence.switches.items()}
         self.links: list[Link] = []
-        self.at: dict[Place, Link] = {}         # by each end
+        self.at: dict[Place, Link] = {}         # each link by both ends
         for name, found in evidence.switches.items():
             for port in found["status"]["ports"]:
                 self._add(evidence, Place(name, port["port"]), port)
@@ -156,7 +157,7 @@ class Wiring:
         return link.b if link.a.node == node else link.a
 
     def route(self, source: HcaPort, dlid: int) -> list[Link]:
-        """The links that packets take now, by the forwarding tables, as far as these lead."""
+        """The links that packets to a DLID take now, as far as the forwarding tables lead."""
         link, here, found = self.host_link(source), source.guest, []
         while link and link not in found:
             found.append(link)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A terminal at a guest's serial console."""
+"""Connects the terminal to a guest's serial console."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from lab import ui
 from lab.guests import vm
 
 LEAVE = b"\x1d"                 # Ctrl-]
-SHOWN = 2000                    # bytes of what was said before
+SHOWN = 2000                    # bytes of earlier output shown at the start
 PIECE = 4096
 
 
@@ -40,8 +40,8 @@ def _connect(files: vm.Files) -> socket.socket:
 
 
 def attach(files: vm.Files) -> None:
-    """Joins the terminal to the console until Ctrl-], or the guest's end. QEMU serves one terminal at a time; a second
-    one waits for its turn."""
+    """Connects the terminal to the console until Ctrl-] or the guest's end. QEMU serves one terminal at a time; a
+    second terminal waits."""
     terminal = sys.stdin.fileno()
     with _connect(files) as one:
         ui.say(f"console of {files.name}; Enter starts a shell, Ctrl-] leaves")
@@ -61,7 +61,7 @@ def _said_before(files: vm.Files) -> bytes:
 
 
 def _relay(ready: set[int], terminal: int, one: socket.socket) -> bool:
-    """Whether there can be more."""
+    """Copies input and output that are ready. Returns False after Ctrl-] and at the end of either."""
     if one.fileno() in ready:
         if not (said := one.recv(PIECE)):
             return False

@@ -27,8 +27,8 @@ def directory(base: pathlib.Path) -> pathlib.Path:
 
 
 def missing(wanted: str, config: str) -> list[str]:
-    """Lines of a configuration fragment that are missing in a kernel's .config, because an option with an unmet
-    dependency vanishes silently."""
+    """Lines of a configuration fragment that a kernel's .config lacks: make drops an option with an unmet dependency
+    silently."""
     present = set(config.splitlines())
     return [line for line in wanted.splitlines()
             if line.startswith("CONFIG_") and line not in present]
@@ -47,12 +47,12 @@ def _configure(tools: builder.Builder) -> None:
 
 
 def _compile(tools: builder.Builder) -> str:
-    """Leaves the kernel and the tree for modules below SOURCE; returns the kernel's version."""
+    """Compiles the kernel below SOURCE and keeps the tree for modules there; returns the kernel's version."""
     tools.sh("compiling the kernel (some ten minutes)",
              f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
     tools.sh("installing its modules",
              f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
-    # Modules need the remaining files.
+    # Compiling modules needs only the remaining files.
     tools.sh("tidying the kernel's tree",
              f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
              f"rm -f {SOURCE}/vmlinux* /usr/src/linux-source-*", LOG)

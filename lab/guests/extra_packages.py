@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A root disk with more Debian packages than the guests' image has, in the cache under a hash of its recipe.
 
-It is for guests of an image, whose kernel modules it has, and whose driver and provider guests get as before. Its other
-packages are those of the archive's present state.
+The disk has the kernel modules of the guests' image; driver and provider reach guests as with the image's disk. The
+other packages come from the archive's present state.
 """
 
 import pathlib
@@ -15,13 +15,13 @@ from lab.guests import image
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
 SIZE = "16G"                    # sparse
-REVISION = "1"                  # version of the code below
+REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 LOG = "guest-packages"
-PROVIDER_FITS = "libibverbs1"   # the provider is compiled for its release
+PROVIDER_FITS = "libibverbs1"   # must have the same version as in the image, for which the provider is compiled
 
 
 def check(names: tuple[str, ...]) -> tuple[str, ...]:
-    """The names, of which each may be a package."""
+    """Returns the names; an error if one cannot be the name of a package."""
     if wrong := [name for name in names if not NAME.fullmatch(name)]:
         raise ui.LabError(f"{wrong[0]!r} is not the name of a package. Search for one:  apt-cache search WORD")
     return names
@@ -50,7 +50,7 @@ def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> Non
 
 
 def disk(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
-    """The disk for guests of the image base; without names, the image's own."""
+    """The root disk for guests of the image base; without names the image's own disk."""
     if not names:
         return base / "root.ext4"
     return cache.entry(_directory(base, names).name, lambda made: _make(base, made, names)) / "root.ext4"

@@ -18,24 +18,24 @@ from lab import signals, ui, waiting
 from lab.guests import relay
 
 CONNECT_S = 300                 # reached only by a hang
-TOKEN = "PIB_EXEC"              # environment variable in the guest
+TOKEN = "PIB_EXEC"              # environment variable in the guest that has a command's token
 END = "/usr/local/lib/lab/end"
 END_S = 30
 SHELL = "/usr/local/lib/lab/shell"
 
 
-# The host key is new at each boot, and the connection stays on this machine's loopback address.
+# The host key is not checked: it is new at each boot, and the connection stays on this machine's loopback address.
 SSH_OPTIONS = {"BatchMode": "yes", "IdentitiesOnly": "yes", "LogLevel": "ERROR", "StrictHostKeyChecking": "no",
                "UserKnownHostsFile": "/dev/null"}
 
 
 def _quoted(path: pathlib.Path) -> str:
-    """A path in a configuration file of ssh."""
+    """A path as a value in a configuration file of ssh."""
     return f'"{str(path).replace("%", "%%")}"'
 
 
 def _with_token(line: str, token: str) -> str:
-    """A shell line that runs this one in its own session, marked with the token."""
+    """A shell line that runs the given line in its own session, with the token in its environment."""
     return f"{TOKEN}={token} exec setsid sh -c {shlex.quote(line)}"
 
 
@@ -54,7 +54,7 @@ class Guest:
                 *options, "127.0.0.1"]
 
     def ssh_config(self) -> str:
-        """The guest in a configuration file of ssh. Programs share the open connection."""
+        """The guest's entry for a configuration file of ssh. Programs that use it share the open connection."""
         lines = {"HostName": "127.0.0.1", "Port": self.port, "User": "root", "IdentityFile": _quoted(self.key),
                  "ControlPath": _quoted(self.control), "ControlMaster": "no", **SSH_OPTIONS}
         return f"Host {self.name}\n" + "".join(f"    {name} {value}\n" for name, value in lines.items())
@@ -64,7 +64,7 @@ class Guest:
             self._ssh("-O", "check"), capture_output=True, check=False).returncode == 0
 
     def connect(self) -> None:
-        """Opens the connection unless it is open. A lock lets only one of two commands open it."""
+        """Opens the connection unless it is open. A lock keeps two commands from opening it at the same time."""
         with open(self.control.with_suffix(".lock"), "w", encoding="utf-8") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             waiting.poll(f"a connection to {self.name}", self._connect, CONNECT_S, every_s=0.2,
@@ -83,10 +83,10 @@ class Guest:
             subprocess.run(self._ssh("-O", "exit"), capture_output=True, check=False)
 
     def argv(self, command: list[str], *, token: str = "", terminal: bool = False) -> list[str]:
-        """The local command that runs `words` in the guest: one word is a line for the guest's shell, several words are
-        passed unchanged."""
+        """The local command that runs a command in the guest. One word is a line for the guest's shell; several words
+        are passed unchanged."""
         line = command[0] if len(command) == 1 else shlex.join(command)
-        if token:               # a terminal has its own session
+        if token:               # makes a session; sshd makes one for a terminal
             line = f"{TOKEN}={token} exec {SHELL} {shlex.quote(line)}" if terminal else _with_token(line, token)
         return [*self._ssh("-o", "ControlMaster=no", "-t" if terminal else "-T"), *([line] if line else [])]
 
@@ -117,13 +117,13 @@ class Guest:
         return status
 
     def end(self, token: str) -> None:
-        """Ends the command with this token and those of its children that still have the token."""
+        """Ends the command with this token, and its children that still have the token."""
         subprocess.run(self.argv([END, f"{TOKEN}={token}"]), stdin=subprocess.DEVNULL, capture_output=True,
                        timeout=END_S, check=False, start_new_session=True)
 
 
 class Running(subprocess.Popen):
-    """A command that runs in a guest, with the local ssh process that belongs to it."""
+    """A command that runs in a guest; the object is its local ssh process."""
 
     def __init__(self, guest: Guest, command: list[str], **options):
         self._guest, self._token = guest, secrets.token_hex(8)

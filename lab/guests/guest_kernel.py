@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests' kernel: Debian's, the one with checks, or one of the user's own.
+"""The guests' kernel: Debian's, the kernel with checks (debug_kernel.py), or a kernel of the user's own.
 
-The environment chooses, so a test runner passes the choice on to its tests. The path of a directory, which has a slash,
-chooses the kernel that has been built there."""
+An environment variable chooses it, so that a test runner passes the choice on to its tests. A value with a slash is the
+directory of a kernel tree that has been built."""
 
 import os
 import pathlib

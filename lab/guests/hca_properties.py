@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The properties of -device pib-hca that a project file sets, with the values that the device accepts. A test holds
-them against the device's source, which an installed lab does not have."""
+"""The properties of -device pib-hca that a project file can set, and the values that the device accepts. An installed
+lab lacks the device's source, so they are listed here; a test compares both."""
 
 Value = int | bool | str
 
@@ -16,22 +16,22 @@ CHOICES: dict[str, tuple[str, ...]] = {
 RANGES = {"ports": (1, 4), "vectors": (1, 64), "trace-entries": (0, 65536), "poll-us": (0, 2**32 - 1)}
 SWITCHES = ("trace-registers", "trace-dma", "trace-interrupts", "inject", "poison-wc", "shuffle-srq", "warnings",
             "shared-memory", "bursts", "peer-copy", "record-payload")
-# The device itself judges their values.
+# Properties whose values only the device checks.
 TEXTS = ("node-description", "device-memory", "record-limit", "adversary")
-# The lab sets the link, the GUIDs and the recording of each guest, whose values differ.
+# Properties that the lab sets, with other values for each guest.
 OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid", "record")
 NAMES = (*RANGES, *CHOICES, *SWITCHES, *TEXTS)
 
 
 def word(value: Value) -> str:
-    """The value as QEMU's command line has it."""
+    """The value as on QEMU's command line."""
     if isinstance(value, bool):
         return "on" if value else "off"
     return str(value)
 
 
 def wrong(name: str, value: Value) -> str:
-    """Says what is wrong; "" if nothing."""
+    """What is wrong with a property's value; "" if nothing."""
     if name in OF_THE_LAB:
         return "the lab sets it for each guest"
     if name not in NAMES:

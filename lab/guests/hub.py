@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The guests' management network: an Ethernet hub on a Unix socket.
 
-QEMU's stream netdev sends each frame after its length, four bytes big-endian. The network is separate from the fabric,
+QEMU's stream netdev precedes each frame by its length, four bytes big-endian. The network is separate from the fabric,
 so programs with an out-of-band connection run as on real hosts, even while the fabric is down.
 
     python3 -I -B lab/start.py lab.guests.hub SOCKET
@@ -17,7 +17,7 @@ import struct
 import sys
 
 HEADER = struct.Struct(">I")
-LARGEST = 65536 + 256           # a frame with segmentation offload, and a reserve
+LARGEST = 65536 + 256           # limit of a frame in bytes: 64 KiB with segmentation offload, and room for headers
 BACKLOG = 8 << 20               # backlog in bytes of a guest that reads slowly; beyond it frames are lost
 ADDRESSES = 1024                # limit; beyond it the hub forgets the oldest address and floods frames to it
 
@@ -32,7 +32,7 @@ class Port:
         self.pending = bytearray()
 
     def frames(self) -> list[bytes]:
-        """Removes the complete frames from the received bytes. ValueError: not a frame."""
+        """Removes the complete frames from the received bytes and returns them. Raises ValueError for a bad length."""
         found, start = [], 0
         while len(self.received) - start >= HEADER.size:
             (length,) = HEADER.unpack_from(self.received, start)
@@ -68,7 +68,7 @@ class Hub:
         unready = f"{path}.new"
         self.listener.bind(unready)
         self.listener.listen(64)
-        os.rename(unready, path)    # rename: a visible path can be connected to
+        os.rename(unready, path)    # the path appears when connections are possible
         self.listener.setblocking(False)
         self.selector.register(self.listener, selectors.EVENT_READ)
 

@@ -24,16 +24,16 @@ from lab import paths, ui
 from lab.build import cache, debian, rdma_core, steps, user_namespace
 
 VARIABLE = "PIB_GUEST"
-# The first one is for all tests; the last one is the first release with Debian's newest kernel for it.
+# All tests run on the first release. The last one is the first release with the newest kernel that Debian has for it.
 RELEASES = ("trixie", "bookworm", "trixie-backports")
-KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite
+KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # from the backports suite in its images
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"
 ROOT_SIZE = "4G"                # sparse
-REVISION = "5"                  # version of the code below, without lists of options
+REVISION = "5"                  # part of the cache key, as lists of options are: increase it with each change of code
 
-# Directories of modules that no guest of this lab can use: most of a kernel's modules by size.
+# Directories of modules that no guest of this lab can use. They have most of the size of a kernel's modules.
 UNUSED_MODULES = ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/net/ethernet",
                   "drivers/usb", "drivers/iio", "drivers/hwmon", "drivers/input", "drivers/staging", "drivers/mtd",
                   "drivers/ata", "drivers/comedi", "drivers/accel", "drivers/platform", "drivers/bluetooth",
@@ -42,8 +42,8 @@ UNUSED_MODULES = ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless
 UNUSED = ("usr/share/man/*", "usr/share/locale/*", "usr/share/info/*",
           *(f"{top}lib/modules/*/kernel/{part}/*" for top in ("", "usr/") for part in UNUSED_MODULES))
 
-# The lab has its own initramfs. Building Debian's would take longer than all other steps. The option keeps
-# initramfs-tools from it, leaving out the hook keeps the kernel's package from it.
+# The lab has its own initramfs, and building Debian's would take longer than all other steps. update_initramfs=no
+# prevents it in initramfs-tools; the excluded hook prevents it in the kernel's package.
 NO_INITRAMFS = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
                 'echo update_initramfs=no > "$1/etc/initramfs-tools/update-initramfs.conf"',
                 "--dpkgopt=force-confold", "--dpkgopt=path-exclude=/etc/kernel/postinst.d/initramfs-tools"]
@@ -55,7 +55,7 @@ def packages(name: str) -> list[str]:
 
 
 def release() -> str:
-    """The guests' Debian release, or its backports suite."""
+    """The chosen release of the guests: one of RELEASES."""
     chosen = os.environ.get(VARIABLE, RELEASES[0])
     if chosen not in RELEASES:
         raise ui.LabError(f"{VARIABLE}={chosen}: expected one of {', '.join(RELEASES)}")
@@ -72,7 +72,7 @@ def choose(name: str) -> None:
 
 
 def directory(name: str = "") -> pathlib.Path:
-    """name: one of RELEASES; default: the chosen release."""
+    """The image's directory in the cache. name: one of RELEASES; default: the chosen release."""
     name = name or release()
     recipe = paths.recipe_hash(REVISION, name, ROOT_SIZE,
                                "image", *packages("image-packages.txt"), *image_options(name),
@@ -81,7 +81,7 @@ def directory(name: str = "") -> pathlib.Path:
 
 
 def identity(image: pathlib.Path) -> str:
-    """A value that changes whenever image or build tree are made again, as their packages may differ."""
+    """A hash of all packages of image and build tree. It changes if they are made again with other packages."""
     return (image / "identity").read_text()
 
 
@@ -113,7 +113,7 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
 
 
 def kernel_options(name: str) -> list[str]:
-    """Guests of a backports suite have its kernel."""
+    """Options of mmdebstrap that give images of a backports suite its kernel."""
     return pin(KERNEL_PACKAGES, name)
 
 
@@ -126,7 +126,7 @@ def pin(packages_: str, name: str) -> list[str]:
 
 
 def disk_options() -> list[str]:
-    """Options for each root disk, with or without a kernel."""
+    """Options of mmdebstrap for each root disk, with or without a kernel."""
     docs = "/usr/share/doc/rdma-core"
     keep_tests = ["--dpkgopt=path-exclude=/usr/share/doc/*", f"--dpkgopt=path-include={docs}",
                   f"--dpkgopt=path-include={docs}/tests", f"--dpkgopt=path-include={docs}/tests/*"]
@@ -134,12 +134,12 @@ def disk_options() -> list[str]:
 
 
 def image_options(name: str) -> list[str]:
-    # An emulated processor needs far longer to decompress a module than to read it.
+    # Modules are decompressed: an emulated processor needs far longer to decompress a module than to read it.
     plain_modules = ['--customize-hook=find "$1/usr/lib/modules" -name "*.ko.xz" -print0 '
                      '| xargs -0 -r -n 64 -P "$(nproc)" xz -d',
                      '--customize-hook=for v in "$1"/usr/lib/modules/*; do '
                      'chroot "$1" depmod "${v##*/}"; done']
-    # A kernel of backports would take dracut, which makes an initramfs itself.
+    # Without initramfs-tools a kernel of backports would install dracut, which makes an initramfs.
     initramfs = ["--include=initramfs-tools"] if name != debian.base_release(name) else []
     return [*disk_options(), *kernel_options(name), *initramfs, *plain_modules]
 
@@ -155,7 +155,7 @@ def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archi
 
 
 def keep_status(tree: pathlib.Path, image: pathlib.Path) -> bytes:
-    """Keeps the record of the packages on the disk, and returns it."""
+    """Copies the status file of the disk's packages to the image's directory; returns its contents."""
     status = image / debian.STATUS
     status.parent.mkdir(parents=True)
     shutil.copyfile(tree / debian.STATUS, status)

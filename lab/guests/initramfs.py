@@ -13,7 +13,7 @@ from lab.guests import image, key
 
 INIT = image.FILES / "initramfs-init"
 ROOTFS = image.FILES / "rootfs"
-# ext4 requests its checksum module by a name that modules.dep does not list.
+# ext4 requests crc32c by a name that modules.dep does not list.
 ROOT_DISK_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
 
 
@@ -52,7 +52,7 @@ def open_to_all(tree: pathlib.Path) -> None:
 
 
 def _install_key(tree: pathlib.Path, pair: pathlib.Path) -> None:
-    """One key leads from the host into each guest, and from guest to guest."""
+    """Installs the lab's key pair, which serves from the host to guests and between guests."""
     directory = tree / "root" / ".ssh"
     directory.mkdir(parents=True)
     for source, name in ((key.public(pair), "authorized_keys"), (pair, "id_ed25519")):

@@ -16,7 +16,7 @@ def ensure(key: pathlib.Path) -> None:
     if not key.exists():
         public(key).unlink(missing_ok=True)
         _keygen("-q", "-t", "ed25519", "-N", "", "-C", "pib-lab", "-f", str(key))
-    key.chmod(0o600)                # ssh refuses a key that others can read
+    key.chmod(0o600)                # ssh refuses a private key that others can read
     made = _keygen("-y", "-P", "", "-f", str(key))
     if not public(key).exists() or public(key).read_text() != made:
         public(key).write_text(made)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Finds out whether KVM works here, by booting a guest.
+"""Finds out whether KVM works on this host, by booting a guest.
 
-/dev/kvm may exist and KVM still fail in the boot loader (seen under nested virtualization), so the probe boots the
+KVM may fail in the boot loader although /dev/kvm exists (seen under nested virtualization), so the probe boots the
 lab's own kernel until init prints its first line. The result is kept until the host boots again; a failure is kept for
 an hour. PIB_ACCEL=kvm or PIB_ACCEL=tcg in the environment replaces the probe."""
 
@@ -33,7 +33,7 @@ def _now() -> dict[str, str]:
 
 
 def _failure(image: pathlib.Path) -> str:
-    """Why no guest runs with KVM; "" if the probe has booted."""
+    """Boots the probe. Returns why it failed, or "" if it has booted."""
     with tempfile.TemporaryDirectory(prefix="pib-") as name:
         return _boot(image, initramfs.make(image, pathlib.Path(name) / "initramfs.cpio"))
 
@@ -54,7 +54,7 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
 
 
 def _read(output: IO[bytes], end: float) -> bytes:
-    """QEMU's output until a guest has run, KVM has failed, QEMU ends, or the time is over."""
+    """QEMU's output until the guest has run, KVM has failed, QEMU ends, or the time `end` is reached."""
     said = b""
     while not (MARK in said or STOPPED in said) and (left := end - time.monotonic()) > 0:
         if not select.select([output], [], [], left)[0]:
@@ -66,7 +66,7 @@ def _read(output: IO[bytes], end: float) -> bytes:
 
 
 def _reason(said: bytes) -> str:
-    """The line in which KVM has failed, or else the last one."""
+    """The line of output that says that KVM has failed, or else the last line."""
     lines = [ui.printable(line) for line in said.decode(errors="replace").strip().split("\n")]
     failed = [line for line in lines if STOPPED.decode() in line]
     return (failed or lines)[-1][:200]
@@ -85,7 +85,7 @@ def _known(file: pathlib.Path, now: dict[str, str]) -> dict | None:
 
 
 def memory() -> pathlib.Path:
-    """The file of the result."""
+    """The file that keeps the result."""
     return paths.cache() / "kvm.json"
 
 
@@ -98,7 +98,7 @@ def usable() -> bool:
 
 
 def failure() -> str:
-    """Why guests are emulated although KVM is there, by the last probe; "": no reason is known."""
+    """Why guests are emulated although the host has KVM, by the last probe; "" if no reason is known."""
     if os.environ.get(VARIABLE):
         return ""
     if not usable() and DEVICE.exists():
@@ -121,14 +121,14 @@ def _group() -> str:
 
 
 def checked(chosen: str) -> str:
-    """The choice in the environment."""
+    """Checks the choice in the environment and returns it."""
     if chosen not in ACCELERATORS:
         raise ui.LabError(f"{VARIABLE}={chosen}: say one of {', '.join(ACCELERATORS)}, or leave it out")
     return chosen
 
 
 def accelerator(image: pathlib.Path) -> str:
-    """"kvm" if a guest has run with it, else "tcg" with a message why."""
+    """"kvm" if a guest has run with it; else "tcg", after a message that says why."""
     if chosen := os.environ.get(VARIABLE):
         return checked(chosen)
     if not usable():

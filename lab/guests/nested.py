@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""KVM on a host without it: QEMU emulates a processor with AMD's SVM, on which a Linux offers KVM.
+"""KVM on a machine without it: QEMU emulates a host whose processor has AMD's SVM, so that its Linux has KVM.
 
-The emulated host sees the real host's files read-only, with a layer in memory for writes, so it uses the same checkout,
-builds and images. It is slow: two guests need some minutes to boot."""
+The emulated host mounts the real host's files read-only, with a layer in memory for writes, so it uses the same
+checkout, builds and images. It is slow: two guests need some minutes to boot."""
 
 import os
 import pathlib
@@ -22,7 +22,7 @@ HANDED_ON = ("PATH", "HOME", "XDG_CACHE_HOME", "PYTEST_ADDOPTS")
 
 
 def command(argv: list[str]) -> str:
-    """Shell commands of the emulated host, which run the same command with KVM."""
+    """Shell commands that run the command on the emulated host, with KVM."""
     handed_on = {name: os.environ[name] for name in HANDED_ON if name in os.environ}
     lines = [f"export {name}={shlex.quote(value)}"
              for name, value in {**handed_on, kvm.VARIABLE: "kvm", "PYTHONUNBUFFERED": "1"}.items()]
@@ -49,8 +49,8 @@ def _qemu(base: pathlib.Path, archive: pathlib.Path) -> list[str]:
 
 
 def run(base: pathlib.Path, argv: list[str]) -> str:
-    """Runs a command of this checkout on an emulated host with KVM; prints and returns its output and the host's. base:
-    image whose kernel is booted."""
+    """Runs a command of this checkout on an emulated host with KVM; prints and returns the output of both. base: image
+    whose kernel the emulated host boots."""
     memory.check("an emulated host", LEAST_MIB, MEMORY_MIB, "End other programs")
     ui.say("starting an emulated host that has KVM; this takes minutes")
     said = []

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests that boot a disk image of the user's own, which the lab never writes.
+"""Guests that boot the user's own disk image. The lab never writes the image.
 
-A small guest with the kernel of the lab's image mounts an overlay of the file, says what is missing in it, copies the
-lab's files into the overlay, and hands out kernel and initramfs. With these, all guests boot the overlay, each with
-another overlay of its own. So the image needs no boot loader, and the lab needs no rights to mount it."""
+A small guest with the kernel of the lab's image mounts an overlay of the file, reports what it lacks, copies the lab's
+files into the overlay, and exports kernel and initramfs. All guests boot these, each with its own overlay over the
+first. So the image needs no boot loader, and the lab needs no right to mount it."""
 
 import json
 import pathlib
@@ -20,14 +20,14 @@ OWN_ROOTFS = image.FILES / "own-rootfs"
 INIT = image.FILES / "fit-init"
 LOOK = image.FILES / "fit-look"
 SHARED = ("usr/local/lib/lab", "etc/udev/rules.d/60-rdma-persistent-naming.rules",
-          "etc/udev/rules.d/96-lab-ipoib.rules")     # files that the lab's own guests have, too
+          "etc/udev/rules.d/96-lab-ipoib.rules")     # files that it shares with the lab's own image
 FORMATS = ("raw", "qcow2")
-HEAD = 2048                     # bytes that show a partition table, or ext4 on the whole disk
+HEAD = 2048                     # bytes in which a partition table, or ext4 on the whole disk, is recognized
 FIT_S = 600                     # reached only by a hang
 BOOT_FILES_SIZE = 1 << 30       # sparse
 MEMORY_MIB = 512
 GUIDE = "What an image needs: docs/user-guide.md, section 13"
-# Names in fit-look and fit-init.
+# Explanations of the names that fit-look and fit-init print.
 LACKS = {
     "root": "no partition has an ext4 file system with a Linux; LVM, encryption and other file systems are unsupported",
     "systemd": "there is no systemd: install systemd-sysv",
@@ -55,7 +55,7 @@ def _qemu_img(*words: str | pathlib.Path) -> str:
 
 
 def _is_disk(head: bytes) -> bool:
-    """A partition table's signature (a GPT is behind one, too), or the magic number of ext4."""
+    """Whether the head has the signature of a partition table (also before a GPT), or the magic number of ext4."""
     return head[510:512] == b"\x55\xaa" or head[1080:1082] == b"\x53\xef"
 
 
@@ -76,7 +76,7 @@ def format_of(file: pathlib.Path) -> str:
 
 
 def check(file: pathlib.Path) -> str:
-    """The format of an image; refuses a file that is none. file: an absolute path."""
+    """The format of a disk image; an error for other files. file: an absolute path."""
     found = _info(file)
     kind = found["format"]
     if kind not in FORMATS:
@@ -92,7 +92,7 @@ def check(file: pathlib.Path) -> str:
 
 
 def stamp(file: pathlib.Path | None) -> str:
-    """A value that changes with the file, and with what the lab puts into it."""
+    """A value that changes with the file, and with the files that the lab copies into it."""
     if not file:
         return ""
     found = file.stat()
@@ -101,14 +101,14 @@ def stamp(file: pathlib.Path | None) -> str:
 
 
 class Fitted:
-    """The files in a directory of the lab that guests boot from."""
+    """The files from which guests boot, in a directory of the lab."""
 
     def __init__(self, directory: pathlib.Path):
         self.overlay, self.kernel, self.initrd, self.root = (
             directory / f"image.{part}" for part in ("qcow2", "vmlinuz", "initrd", "root"))
 
     def boot(self) -> vm.Boot:
-        """How a guest boots from these files. write() makes the file with the root partition's name last."""
+        """How a guest boots from these files. The file with the root partition's name is complete last."""
         line = f"root=/dev/{self.root.read_text()} rw systemd.wants=lab.service systemd.mask=opensm.service selinux=0"
         return vm.Boot(self.kernel, self.initrd, self.overlay, "qcow2", line)
 
@@ -123,7 +123,8 @@ class Fitted:
 
 
 def fit(file: pathlib.Path, base: pathlib.Path, accel: str, directory: pathlib.Path, pair: pathlib.Path) -> vm.Boot:
-    """Makes the image fit, unless this directory has it already. base: the lab's image; pair: the lab's key."""
+    """Prepares the image for guests, unless the directory has it already. base: the lab's image. pair: the lab's key.
+    """
     fitted = Fitted(directory)
     if not fitted.root.exists():
         ui.say(f"looking into {file.name}")
@@ -181,7 +182,7 @@ def _run(argv: list[str]) -> str:
 
 
 def verdict(file: pathlib.Path, said: str) -> tuple[str, str, str]:
-    """Partition of the root file system, names of kernel and initramfs; an error with all that is missing."""
+    """(partition of the root file system, kernel's name, initramfs's name); an error that lists all that is missing."""
     if found := re.search(r"^lab: fits (vda\d*) (vmlinuz-[\w.+~-]+) (init[\w.+~-]+)\r?$", said, re.MULTILINE):
         return found[1], found[2], found[3]
     if missing := [LACKS[name] for name in re.findall(r"^lab: lacks ([\w-]+)", said, re.MULTILINE) if name in LACKS]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests with a kernel of the user's own, of a tree that has been built (kernel_tree.py).
+"""Guests with the user's own kernel, from a kernel tree that has been built (kernel_tree.py).
 
-The result is an image directory as in image.py, in the cache under its own recipe, with the root disk of Debian's. The
-kernel's modules reach a guest as the driver does, through the initramfs: without debug information, and without those
-that no guest of this lab can use. The build tree is that of Debian's image; it compiles the provider, and the tools of
-this machine compile the driver."""
+The result is an image directory as in image.py, in the cache under its own recipe, with the root disk of Debian's
+image. The kernel's modules reach a guest through the initramfs, as the driver does: without debug information, and
+without modules that no guest of this lab can use. The build tree of Debian's image compiles the provider; this
+machine's tools compile the driver."""
 
 import fnmatch
 import os
@@ -19,15 +19,15 @@ REVISION = "1"                  # part of the cache key: increase it with each c
 LOG = "own-kernel"
 ROOT = "root"                   # tree in the image's directory with the layout of a guest's root
 MODULES = "usr/lib/modules"
-MOST_MB = 256                   # limit for modules: an initramfs lies in a guest's memory
+MOST_MB = 256                   # limit of the modules' size, because the initramfs is in a guest's memory
 MB = 1_000_000
-INDEXES = ("modules.builtin", "modules.builtin.modinfo")    # which make leaves in a tree
+INDEXES = ("modules.builtin", "modules.builtin.modinfo")    # files that make leaves in a kernel tree
 COPY = ('xargs -0 -r -n 32 -P "$(nproc)" sh -ec \'for module; do mkdir -p "$OUT/$(dirname "$module")"; '
         'strip -g -o "$OUT/$module" "$module"; done\' sh <"$LIST"')
 
 
 def directory(base: pathlib.Path, tree: pathlib.Path) -> pathlib.Path:
-    """base: the image with the root disk."""
+    """The image's directory. base: the image with the root disk."""
     recipe = paths.recipe_hash(REVISION, image.identity(base), str(tree), kernel_tree.fingerprint(tree))
     return paths.cache() / f"{base.name}-own-{recipe}"
 
@@ -77,5 +77,5 @@ def ensure(tree: pathlib.Path) -> pathlib.Path:
 
 
 def artefacts(base: pathlib.Path) -> list[pathlib.Path]:
-    """Trees that guests of an image get besides driver and provider: the modules of a kernel of the user's own."""
+    """Trees for guests of an image in addition to driver and provider: the modules of the user's own kernel, if any."""
     return [base / ROOT] if kernel_tree.of_image(base) else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs a program with this process's standard streams, and ends it when nobody reads its output any more."""
+"""Runs a program with this process's standard streams, and ends it when the reader of its output has gone."""
 
 import os
 import select
@@ -11,7 +11,7 @@ NOT_READ = 128 + signal.SIGPIPE     # exit status of shells for SIGPIPE
 
 
 def run(argv: list[str]) -> int:
-    """The exit status, or NOT_READ. An exception ends the program."""
+    """Runs the program; returns its exit status, or NOT_READ. An exception ends the program."""
     with subprocess.Popen(argv) as child:
         try:
             if _output_is_read(child):
@@ -23,12 +23,12 @@ def run(argv: list[str]) -> int:
 
 
 def status(code: int) -> int:
-    """An exit status of subprocess as the shell has it."""
+    """Converts an exit status of subprocess to the shell's."""
     return 128 - code if code < 0 else code
 
 
 def _output_is_read(child: subprocess.Popen) -> bool:
-    """Waits for the end of the child or of the reader of standard output; False: the reader has gone first."""
+    """Waits until the child or the reader of standard output ends. Returns False if the reader went first."""
     ended, events = os.pidfd_open(child.pid), select.poll()
     try:
         events.register(ended, select.POLLIN)

@@ -14,7 +14,7 @@ from lab import paths, process, ui, waiting
 
 QEMU = "qemu-system-x86_64"
 MODULE = paths.DEVICE
-LINK = "glue"                   # link in the lab's short directory to the module's directory
+LINK = "glue"                   # name of a link in the lab's short directory to the directory of the device's library
 READY = "lab: ready"
 # Five-level page tables make every TLB miss of an emulated processor slower.
 CPU = {"kvm": "host", "tcg": "max,la57=off"}
@@ -26,17 +26,17 @@ FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # form
 # targets use their GUID as service ID, and ib_cm refuses service IDs that begin with 0x02.
 NODE_GUID = 0x0670_6962_0001_0000
 PORT_GUID = 0x0670_6962_0002_0000
-PORTS_PER_NODE = 16             # limit of the numbering, not of the device
+PORTS_PER_NODE = 16             # port GUIDs reserved for each guest; the device has fewer ports
 DIRECT_MTU = 9000
 PEER_COPY = "peer-copy=on"      # property of an HCA; needs guest memory that other processes can map
-SHARE = "share"                 # mount tag of the host's directory, and its place in guests
+SHARE = "share"                 # mount tag of the shared host directory; guests mount it as /share
 MOST_CPUS = 64
 LEAST_MEMORY_MIB = 256          # a guest with less does not boot
-LEAST_USED_MIB = 400            # memory use of a guest and its QEMU after the boot, however large the guest is
+LEAST_USED_MIB = 400            # memory that a guest and its QEMU use after the boot, independent of the guest's size
 
 
 def value(path: pathlib.Path | str) -> str:
-    """Escapes a path or an address as a value of a QEMU option, in which commas separate values."""
+    """Escapes a path or an address for a QEMU option, in which commas separate values."""
     return str(path).replace(",", ",,")
 
 
@@ -60,13 +60,13 @@ def default_hca(number: int, fabric: str, extra: str = "") -> Hca:
 
 
 def direct_mac(number: int) -> str:
-    """MAC address of a guest's card at the direct cable."""
+    """MAC address of a guest's network card on the direct cable."""
     return f"52:54:00:70:02:{number & 0xff:02x}"
 
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """Settings of each guest. iommu: its devices' DMA goes through one, by tables that the guest's kernel writes."""
+    """Size of each guest. iommu: its devices' DMA goes through an emulated IOMMU, which the guest's kernel programs."""
     memory_mib: int = 1024
     cpus: int = 1
     iommu: bool = False
@@ -74,7 +74,7 @@ class Size:
 
 @dataclasses.dataclass(frozen=True)
 class Files:
-    """Files of a guest in the lab's short directory. serial: the socket of its console, whose output is in console."""
+    """Files of a guest in the lab's short directory. serial: socket of its console. console: the console's output."""
     name: str
     directory: pathlib.Path
 
@@ -96,23 +96,23 @@ class Files:
 
     @property
     def domain(self) -> pathlib.Path:
-        """The libvirt domain of a guest on another host."""
+        """File with the libvirt domain of a guest on another host."""
         return self.directory / f"{self.name}.xml"
 
     @property
     def port(self) -> pathlib.Path:
-        """The number of the port that leads to the ssh server of a guest on another host."""
+        """File with the number of the local port that leads to the ssh server of a guest on another host."""
         return self.directory / f"{self.name}.port"
 
     def remove(self) -> None:
-        """An earlier guest of this name leaves them behind."""
+        """Removes files that an earlier guest of this name has left."""
         for file in (self.console, self.serial, self.monitor, self.port, self.directory / f"{self.name}.ssh"):
             file.unlink(missing_ok=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class Boot:
-    """Files that guests boot from, and never write. line: more words of the kernel's command line."""
+    """Files from which guests boot. Guests never write them. line: further words of the kernel's command line."""
     kernel: pathlib.Path
     initrd: pathlib.Path
     disk: pathlib.Path
@@ -122,7 +122,7 @@ class Boot:
 
 @dataclasses.dataclass
 class Machine:
-    """All parameters of a guest's command line."""
+    """All parameters of a guest's QEMU command line."""
     number: int
     boot: Boot
     directory: pathlib.Path     # short: holds sockets
@@ -142,7 +142,8 @@ class Machine:
         return Files(self.name, self.directory)
 
     def environment(self) -> dict[str, str]:
-        """LD_PRELOAD splits at spaces and colons, which a checkout's path may contain."""
+        """Additional environment of QEMU. LD_PRELOAD uses the link, because it splits at spaces and colons, which the
+        checkout's path may contain."""
         return {"LD_PRELOAD": str(self.directory / LINK / MODULE.name)} if self.hcas else {}
 
     def argv(self) -> list[str]:
@@ -151,8 +152,8 @@ class Machine:
                 *(word for slot, hca in enumerate(self.hcas) for word in hca.argv(slot))]
 
     def _machine(self) -> list[str]:
-        # With a thread for each processor QEMU 10.0 sometimes crashes at boot, when one of them reads a map of memory
-        # that another one has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
+        # With a thread for each processor QEMU 10.0 sometimes crashes at boot, when one thread reads a memory map that
+        # another thread has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
         memory = f"{self.size.memory_mib}M"
         shared = any(PEER_COPY in hca.extra for hca in self.hcas)
@@ -162,10 +163,11 @@ class Machine:
                 *(["-object", f"memory-backend-memfd,id=ram,share=on,size={memory}"] if shared else []),
                 "-machine", kind, "-accel", accel, "-cpu", CPU[self.accel],
                 "-smp", str(self.size.cpus), "-m", memory,
-                *(["-device", "intel-iommu,intremap=on"] if self.size.iommu else [])]   # before the devices behind it
+                *(["-device", "intel-iommu,intremap=on"] if self.size.iommu else [])]   # before devices that use it
 
     def line(self) -> str:
-        """The kernel's command line. Root may read the HCA's clock beside the driver (iomem=relaxed)."""
+        """The kernel's command line. iomem=relaxed lets root map the HCA's registers, to read its clock, while the
+        driver uses them."""
         return (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 iomem=relaxed "
                 f"mitigations=off lab.node={self.number} systemd.hostname={self.name} {self.boot.line}".rstrip())
 
@@ -196,7 +198,8 @@ class Machine:
                            f"host_mtu={DIRECT_MTU},romfile="]
 
     def _share(self) -> list[str]:
-        """Files in it belong to the user who runs QEMU, whatever the guest asks for."""
+        """Options for the shared directory. security_model=none: files belong to the user who runs QEMU, whatever owner
+        the guest sets."""
         if not self.share:
             return []
         return ["-fsdev", f"local,id=share,path={value(self.share)},security_model=none,multidevs=remap",
@@ -209,8 +212,8 @@ class Machine:
 
 
 def _ssh_port(machine: Files) -> int | None:
-    """The port of the loopback address that QEMU, or another process for it, forwards to the guest's ssh server; None:
-    not known yet."""
+    """The loopback port that QEMU, or the process that stands for a guest on another host, forwards to the guest's ssh
+    server; None: not known yet."""
     if machine.port.exists():
         return int(machine.port.read_text() or 0)
     try:
@@ -221,7 +224,7 @@ def _ssh_port(machine: Files) -> int | None:
 
 
 def wait_started(machine: Files, running: process.Process) -> int:
-    """Waits until QEMU runs; returns the port of the guest's ssh server."""
+    """Waits until QEMU runs; returns the loopback port of the guest's ssh server."""
     return process.wait_for(f"QEMU of {machine.name}", lambda: _ssh_port(machine), running, machine.log, BOOT_S)
 
 
@@ -230,7 +233,7 @@ def _ready(machine: Files) -> bool:
 
 
 def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
-    """Returns when the start-up scripts of all these guests have ended."""
+    """Waits until the start-up scripts of all these guests have ended."""
     def check() -> None:
         for machine, running in booting:
             if not running.alive():
@@ -252,7 +255,7 @@ def monitor_command(path: pathlib.Path, command: str, /, **arguments):
             sock.connect(str(path))
             with sock.makefile("rw") as stream:
                 return _converse(stream, command, arguments)
-    except (OSError, ValueError) as error:      # QEMU has ended: an empty line is not JSON
+    except (OSError, ValueError) as error:      # QEMU has ended; an empty line is not JSON
         raise ui.LabError(f"{path}: QEMU does not answer {command} ({error}). What runs:  ./pib status") from error
 
 
@@ -270,7 +273,7 @@ def _converse(stream, command: str, arguments: dict):
 
 @contextlib.contextmanager
 def standing(monitor: pathlib.Path) -> Iterator[None]:
-    """A guest's processors and devices stand still: its port takes no frame out of the ring."""
+    """Stops a guest's processors and devices during the block, so that its port takes no frame from the link's ring."""
     ran = monitor_command(monitor, "query-status")["running"]
     monitor_command(monitor, "stop")
     try:

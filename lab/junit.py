@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A verdict as JUnit's XML, which CI systems show."""
+"""Writes results as JUnit XML, which CI systems show."""
 
 import contextlib
 import dataclasses
@@ -15,7 +15,7 @@ CLASS = "pib"
 
 @dataclasses.dataclass
 class Case:
-    """failure: one sentence; "" if it has passed. output: the end of what was printed."""
+    """A test case. failure: one sentence; "" if it has passed. output: the last output."""
     name: str
     seconds: float = 0.0
     failure: str = ""
@@ -38,7 +38,8 @@ class Report:
 
     @contextlib.contextmanager
     def case(self, name: str) -> Iterator[Case]:
-        """The block is the case: an exception that leaves it is its failure, and goes on."""
+        """Adds a case that lasts as long as the block. An exception in the block is the case's failure, and is raised
+        again."""
         case, begun = Case(name), time.monotonic()
         self.cases.append(case)
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib libvirt-xml: the domain of a virtual machine on the fabric, for virsh and virt-install."""
+"""./pib libvirt-xml: prints the domain of a virtual machine on the fabric, for virsh and virt-install."""
 
 import argparse
 import dataclasses
@@ -12,7 +12,7 @@ from lab.guests import kvm, libvirt_xml, own_image, vm
 
 
 def _type(lab: cluster.Cluster) -> str:
-    """The type of the lab's guests; without a lab, KVM if the user may use it."""
+    """libvirt's domain type: that of the lab's guests; without a lab kvm if the user may use KVM."""
     if lab.state:
         return libvirt_xml.TYPES[lab.state.accel]
     return "kvm" if kvm.usable() else "qemu"
@@ -25,8 +25,8 @@ class Disk:
 
 
 def _disk(file: pathlib.Path, kind: str | None) -> Disk:
-    """A guest can write the header of any format to its raw disk: one that is found there, with another file of the
-    host behind it, must not be believed."""
+    """Checks the disk image. The user must name the format: a guest can write any format's header, for example with
+    another file of the host as backing file, to its raw disk, so a detected format cannot be trusted."""
     if not file.is_file():
         raise ui.LabError(f"{file}: no such file. Name the disk image of the virtual machine")
     if not kind:
@@ -48,7 +48,7 @@ def _add_devices(top: xml.Element, disk: Disk) -> None:
 
 
 def domain(name: str, kind: str, size: vm.Size, disk: Disk, hca: vm.Hca, preload: pathlib.Path) -> str:
-    """kind: libvirt's type of the domain, kvm or qemu. preload: the device's library."""
+    """The domain as XML. kind: libvirt's domain type, kvm or qemu. preload: the device's library."""
     top = xml.Element("domain", type=kind)
     libvirt_xml.add(top, "name", name)
     libvirt_xml.add(top, "memory", str(size.memory_mib), unit="MiB")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Locks between ./pib commands: files that contain the command that has them."""
+"""Locks between ./pib commands. A lock's file names the command that holds it."""
 
 import contextlib
 import fcntl
@@ -17,7 +17,7 @@ POLL_S = 0.2
 
 @contextlib.contextmanager
 def held(path: pathlib.Path) -> Iterator[None]:
-    """Takes the lock for the duration of the block. If another command has it, waits and reports that."""
+    """Holds the lock during the block. If another command holds it, says so and waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
     with open(path, "a+", encoding="utf-8") as file:
         _take(file)
@@ -26,14 +26,14 @@ def held(path: pathlib.Path) -> Iterator[None]:
 
 
 def sign(file: TextIO) -> None:
-    """Writes this command into the file of a lock that it has."""
+    """Writes this command's name into the file of a lock that it holds."""
     file.truncate(0)
     file.write(f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}")
     file.flush()
 
 
 def _free(file: TextIO) -> bool:
-    """Takes the lock unless another command has it."""
+    """Takes the lock unless another command holds it; returns whether it has the lock."""
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         return True

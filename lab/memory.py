@@ -21,7 +21,7 @@ def _number(path: pathlib.Path) -> int | None:
 
 
 def _cached(group: pathlib.Path) -> int:
-    """Bytes of files that the kernel keeps as long as nobody needs the memory. A group's use contains them."""
+    """Bytes of the page cache, which the kernel frees on demand. memory.current includes them."""
     try:
         return sum(map(int, CACHED.findall((group / "memory.stat").read_text())))
     except OSError:
@@ -29,7 +29,7 @@ def _cached(group: pathlib.Path) -> int:
 
 
 def _group_mib() -> int | None:
-    """The free memory below the limits of this process's control group and of those above it; None: no limit."""
+    """Memory left in MiB below the limits of this process's control group and of its parents; None: no limit."""
     try:
         name = CONTROL_GROUP.read_text().strip().rpartition("::")[2].lstrip("/")
     except OSError:
@@ -50,8 +50,8 @@ def available_mib() -> int:
 
 
 def check(what: str, least_mib: int, most_mib: int, advice: str) -> None:
-    """Warns if memory may become scarce; fails if it cannot suffice. least_mib: needed at once; most_mib: needed in the
-    end."""
+    """Warns if memory may become scarce; fails if it cannot suffice. least_mib: needed at the start; most_mib: needed
+    later at most."""
     free = available_mib()
     if least_mib > free:
         raise ui.LabError(f"{what}: at least {least_mib} MiB of memory are needed, {free} MiB are free. {advice}")

@@ -15,13 +15,13 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 NOTE = ROOT / "installed.json"
 INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
 COMMAND = "pib" if INSTALLED else "./pib"
-PROGRAM = "pib" if INSTALLED else str(ROOT / "pib")     # from any working directory
+PROGRAM = "pib" if INSTALLED else str(ROOT / "pib")     # the command, valid in any working directory
 BUILD_VARIABLE = "PIB_BUILD"    # environment variable: another build directory of the checkout
 BUILD = ROOT / os.environ.get(BUILD_VARIABLE, "build")
 
 
 def _of_user(variable: str, default: str) -> pathlib.Path | None:
-    """The directory that an XDG variable names if it is an absolute path, else the default below the home directory;
+    """The directory that an XDG variable names. If that is no absolute path: the default below the home directory, or
     None without a home directory."""
     chosen, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if os.path.isabs(chosen):
@@ -47,7 +47,7 @@ def cache() -> pathlib.Path:
 
 
 def guest_results() -> pathlib.Path:
-    """The directory of everything that is compiled for guests."""
+    """Directory for everything that is compiled for guests."""
     return cache() / "guest-results" if INSTALLED else BUILD / "guest"
 
 

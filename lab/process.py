@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Processes that outlive the command that started them.
 
-Each has a mark in its environment that names its lab, by which it is found if that lab's record is lost."""
+Each process has a mark in its environment that names its lab, so that it can be found if the lab's record is lost."""
 
 import contextlib
 import dataclasses
@@ -16,15 +16,15 @@ from typing import Callable, Iterator, TypeVar
 
 from lab import paths, ui, waiting
 
-STOP_S = 30                     # libvirt on another host takes seconds
+STOP_S = 30                     # limit until a process ends; ending a domain on another host takes seconds
 Value = TypeVar("Value")
 MARK = "PIB_LAB"                # environment variable: DIRECTORY:NAME
-MARK_S = 5                      # a program of another user never shows its mark
+MARK_S = 5                      # limit until a mark can be read; that of a set-user-ID program never can
 
 
 @dataclasses.dataclass
 class Process:
-    """A process by number and start time, because numbers are reused."""
+    """A process, identified by PID and start time, because PIDs are reused."""
     pid: int
     started: int                # clock ticks since boot, as in /proc/PID/stat
 
@@ -37,7 +37,7 @@ class Process:
             handle = os.pidfd_open(self.pid)
         except ProcessLookupError:
             return True
-        try:    # the descriptor keeps the number from meaning another process
+        try:    # signals by the descriptor cannot reach a process that reuses the PID
             return not self.alive() or any(self._end(handle, number) for number in (first, signal.SIGKILL))
         finally:
             os.close(handle)
@@ -62,7 +62,7 @@ def _start_time(pid: int) -> int:
         text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
         return 0
-    fields = text.rsplit(")", 1)[1].split()     # the name may contain any characters
+    fields = text.rsplit(")", 1)[1].split()     # the name in parentheses may contain any characters
     return 0 if fields[0] == "Z" else int(fields[19])
 
 
@@ -78,8 +78,8 @@ def _open_new(path: str, flags: int) -> int:
 
 
 def _kept(directory: pathlib.Path) -> int:
-    """A descriptor of the directory with a lock. As long as a process has it, systemd-tmpfiles, which removes old files
-    in /tmp, skips the directory (tmpfiles.d(5), "Age")."""
+    """A descriptor of the directory with a shared lock. While a process has it open, systemd-tmpfiles, which removes
+    old files in /tmp, skips the directory (tmpfiles.d(5), "Age")."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(descriptor, fcntl.LOCK_SH)
     return descriptor
@@ -87,8 +87,8 @@ def _kept(directory: pathlib.Path) -> int:
 
 def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: str,
           extra_env: dict[str, str] | None = None) -> Process:
-    """Starts a process of the lab in this directory, in its own session. Its output goes to the file `log`, whose
-    directory stays as long as the process."""
+    """Starts a process of the lab in `directory`, in its own session. Its output goes to the file `log`. While the
+    process runs, the log's directory is safe from systemd-tmpfiles."""
     env = {**os.environ, **(extra_env or {}), MARK: f"{directory}:{name}"}
     kept = _kept(log.parent)
     try:
@@ -103,8 +103,8 @@ def start(argv: list[str], log: pathlib.Path, *, directory: pathlib.Path, name: 
 
 
 def _await_mark(process: Process) -> None:
-    """Waits until the mark of a new process can be read. Popen() returns when the child has given up this process's
-    memory; execve() writes the child's environment after that."""
+    """Waits until the mark of a new process can be read. Popen() may return before execve() has written the child's
+    environment."""
     with contextlib.suppress(waiting.TooLate):
         waiting.poll("a process's mark", lambda: _mark(pathlib.Path(f"/proc/{process.pid}")) or not process.alive(),
                      MARK_S, every_s=0.001)
@@ -112,7 +112,7 @@ def _await_mark(process: Process) -> None:
 
 def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log: pathlib.Path,
              limit_s: float) -> Value:
-    """Waits until ready() returns a true value, and returns it. The end of the process is an error."""
+    """Waits until ready() returns a true value, and returns that. The end of the process is an error."""
     begun = time.monotonic()
 
     def check() -> None:
@@ -122,7 +122,7 @@ def wait_for(what: str, ready: Callable[[], Value | None], process: Process, log
     return waiting.poll(what, ready, limit_s, check=check, doing=lambda: ui.tail(log, 1))
 
 
-# -- by their marks ---------------------------------------------------------
+# -- finding processes by their marks ---------------------------------------
 
 def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
     """Processes of all labs of this user, as (directory of the lab, name, process)."""
@@ -134,7 +134,7 @@ def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
 
 
 def _mark(path: pathlib.Path) -> str:
-    """The mark of the process with this directory in /proc; "" for a process of another user or container."""
+    """The mark of the process with this directory in /proc; "" if it has none or cannot be read."""
     try:
         if path.stat().st_uid != os.getuid() or _namespace(path) != _namespace(pathlib.Path("/proc/self")):
             return ""

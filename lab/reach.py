@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib exec --all, cp and ssh-config: many guests at once, files, and other programs that speak ssh."""
+"""./pib exec --all, cp and ssh-config: commands in all guests, copying files, and settings for other ssh programs."""
 
 import re
 import subprocess
@@ -25,11 +25,11 @@ def _guests(lab: cluster.Cluster) -> list[Guest]:
 
 
 class _Output:
-    """Lines of several commands, each behind the name of its guest."""
+    """Prints the lines of several commands, each after the name of its guest."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self.unread = threading.Event()     # the reader has gone
+        self.unread = threading.Event()     # set when the reader of this output has gone
         self._readers: list[threading.Thread] = []
 
     def show(self, name: str, lines: IO[bytes] | None, to: int) -> None:
@@ -58,7 +58,7 @@ def _end(commands: list[Running]) -> None:
 
 
 def exec_all(lab: cluster.Cluster, command: list[str]) -> int:
-    """Runs a command in all guests side by side. The status of the first guest where it failed, else 0."""
+    """Runs a command in all guests in parallel. Returns the status of the first guest in which it failed, else 0."""
     output, commands = _Output(), []
     try:
         for node in _guests(lab):

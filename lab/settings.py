@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Settings of ./pib up: options of the command line, else pib.toml in the working directory, else defaults.
 
-pib.toml is for a team to check in beside its program. Each mistake in it is refused with its line.
+A team can keep pib.toml in its program's repository. Each mistake in the file is reported with its line.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from lab.hosts import place
 FILE = pathlib.Path("pib.toml")
 MOST_BYTES = 1 << 20
 HCA = "hca"                     # table of the HCAs' properties
-KEY = r"""["']?([\w-]+)["']?"""  # TOML's keys as this file needs them
+KEY = r"""["']?([\w-]+)["']?"""  # a TOML key, quoted or bare, as far as this file needs
 NAME_OF = {int: "a number", bool: "true or false", str: "text", list: "a list of texts", pathlib.Path: "a path"}
 
 
@@ -65,7 +65,7 @@ def _anything(_value: Any) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Setting:
-    """wrong: says what is wrong with a value; "" if nothing."""
+    """A setting. wrong: returns what is wrong with a value; "" if nothing."""
     kind: type
     default: Callable[[], Any]
     wrong: Callable[[Any], str] = _anything
@@ -90,12 +90,12 @@ SETTINGS = {
     "bare": Setting(bool, lambda: False),
     "record": Setting(pathlib.Path, lambda: None, _new_file),
 }
-# Settings of the lab's own image, which another image replaces.
+# Settings of the lab's own image. They exclude the setting "image".
 OF_OUR_IMAGE = ("packages", "kernel", "kernel-dir", "guest", "driver", "bare")
-# Settings that need this host, and what they have without it being asked.
+# Settings that are impossible with guests on other hosts, with their defaults.
 OF_THIS_HOST = {"split": 1, "image": None, "share": None, "kernel": "debian", "kernel-dir": None, "iommu": False,
                 "peer-copy": False, "record": None}
-OPTION_OF = {"packages": "package"}     # where an option of the command line has another name
+OPTION_OF = {"packages": "package"}     # options of the command line with other names than their settings
 
 
 Where = dict[tuple[str, str], int]      # line of each key, by table and name
@@ -110,7 +110,7 @@ class Project:
     where: Where = dataclasses.field(default_factory=dict)
 
     def place(self, names: Iterable[str]) -> str:
-        """Opens a message about settings with the file and the line of the last of them. "" if none is in the file."""
+        """"FILE:LINE: " for a message about settings: the line of the last of them; "" if none is in the file."""
         lines = [self.where.get(("", name), 1) for name in names if name in self.values]
         return f"{self.file}:{max(lines)}: " if lines else ""
 
@@ -118,7 +118,8 @@ class Project:
 # -- the file ----------------------------------------------------------------
 
 def _lines(text: str) -> Where:
-    """The file has been parsed: this only has to find what is there. Its tables are [hca], hca = {…} or hca.ports."""
+    """Lines of the keys of a valid file. Knows the forms of tables that settings use: [hca], hca = {…} and
+    hca.ports."""
     found: Where = {}
     table = ""
     for number, line in enumerate(text.splitlines(), 1):
@@ -136,13 +137,13 @@ def _lines(text: str) -> Where:
 def _fits(value: Any, kind: type) -> bool:
     if kind is list:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
-    if isinstance(value, bool):     # which Python takes for a number
+    if isinstance(value, bool):     # bool is a subclass of int
         return kind is bool
     return isinstance(value, str if kind is pathlib.Path else kind)
 
 
 class _Reader:
-    """One file, and the place of each mistake in it."""
+    """Reads one file; errors name the line of the mistake."""
 
     def __init__(self, file: pathlib.Path):
         self.file = file
@@ -161,7 +162,7 @@ class _Reader:
         except tomllib.TOMLDecodeError as error:
             reason, _, place = str(error).partition(" (at ")
             found = re.match(r"line (\d+)", place)
-            line = found[1] if found else len(text.splitlines())    # at the end of the document
+            line = found[1] if found else len(text.splitlines())    # "at end of document": the last line
             raise ui.LabError(f"{self.file}:{line}: this is not TOML: {reason}") from error
         except UnicodeDecodeError as error:
             raise ui.LabError(f"{self.file}: expected text in UTF-8") from error
@@ -203,7 +204,7 @@ def read(file: pathlib.Path) -> Project:
 # -- the command line --------------------------------------------------------
 
 def _given(options: argparse.Namespace) -> dict[str, Any]:
-    """Settings of the command line."""
+    """The settings that the command line gives, checked."""
     given = {}
     for name, setting in SETTINGS.items():
         option = OPTION_OF.get(name, name)
@@ -219,8 +220,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _check_owner(file: pathlib.Path) -> None:
-    """A file that lies in the working directory can name a driver, which is compiled, and a directory to share. Another
-    user may have put it there."""
+    """Refuses a file in the working directory that belongs to another user: it could name a driver, which is compiled,
+    and a directory to share."""
     trusted = {os.getuid(), 0, int(os.environ.get("SUDO_UID", "0"))}
     if not {file.stat().st_uid, file.lstat().st_uid} <= trusted:
         raise ui.LabError(f"{file} in this directory is another user's, and names what is compiled and shared. Go to "
@@ -238,8 +239,8 @@ def _project(options: argparse.Namespace) -> Project:
 
 
 def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str, ...], str]:
-    """Names of settings that exclude each other, and the reason; ((), "") if all fit. chosen: those without
-    defaults."""
+    """Names of settings that exclude each other, and the reason; ((), "") if there are none. values: all settings;
+    chosen: settings that the user gave."""
     if values["split"] > 1 and not values["topology"]:
         return ("split",), "split is a number of processes, and wants a topology to split"
     if values["bare"] and values["driver"]:
@@ -259,7 +260,7 @@ def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str
 
 @contextlib.contextmanager
 def _told_at(place: str) -> Iterator[None]:
-    """Refusals of the block open with this place."""
+    """Prefixes LabErrors of the block with this place."""
     try:
         yield
     except ui.LabError as error:
@@ -271,7 +272,7 @@ def _driver(values: dict[str, Any]) -> pathlib.Path | None:
 
 
 def settle(options: argparse.Namespace) -> wanted.Wanted:
-    """The guests that options and file ask for. Kernel and release are chosen for all that this command does."""
+    """The guests that options and file ask for. Also chooses kernel and release for the rest of this command."""
     project, given = _project(options), _given(options)
     chosen = project.values | given
     values = {name: setting.default() for name, setting in SETTINGS.items()} | chosen
@@ -301,7 +302,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
 
 
 def add_options(command: argparse.ArgumentParser) -> None:
-    """Adds the options. One that is not given is None: the file decides then."""
+    """Adds the options. The default of each is None, so that the file can decide."""
     command.add_argument("--project", type=pathlib.Path, metavar="FILE",
                          help=f"take settings from this file (default: {FILE}, if there is one); options win over it")
     command.add_argument("-n", "--nodes", type=int, metavar="N", help="number of guests (default 2)")

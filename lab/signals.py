@@ -10,7 +10,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """number: of the signal."""
+    """Raised by a signal. number: of the signal."""
 
     def __init__(self, number: int):
         super().__init__()
@@ -22,7 +22,7 @@ def _stop(number: int, _frame) -> None:
 
 
 def raise_on_end() -> None:
-    """Installs the handlers, except for ignored signals: nohup starts programs with SIGHUP ignored."""
+    """Installs the handlers of SIGTERM and SIGHUP. Ignored signals stay ignored: nohup ignores SIGHUP."""
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) != signal.SIG_IGN:
             signal.signal(number, _stop)
@@ -30,7 +30,7 @@ def raise_on_end() -> None:
 
 @contextlib.contextmanager
 def handled(numbers: Iterable[int], handler: Callable[[int, object], None] | signal.Handlers) -> Iterator[None]:
-    """These signals have this handler until the end of the block."""
+    """Installs a handler for these signals during the block."""
     before = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
@@ -42,11 +42,11 @@ def handled(numbers: Iterable[int], handler: Callable[[int, object], None] | sig
 @contextlib.contextmanager
 def deferred() -> Iterator[None]:
     """Delays signals until the end of the block."""
-    if threading.current_thread() is not threading.main_thread():   # which alone handles signals
+    if threading.current_thread() is not threading.main_thread():   # only the main thread handles signals
         yield
         return
     came: list[int] = []
-    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]   # programs inherit SIG_IGN
+    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]   # nohup's SIG_IGN stays
     try:
         with handled(delayed, lambda got, _frame: came.append(got)):
             yield
@@ -56,5 +56,5 @@ def deferred() -> Iterator[None]:
 
 
 def held_off() -> contextlib.AbstractContextManager[None]:
-    """Signals do not interrupt cleaning up."""
+    """Ignores ending signals during the block, which cleans up."""
     return handled(ENDING, signal.SIG_IGN)

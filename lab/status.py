@@ -12,12 +12,12 @@ from lab.hosts import spread
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
 ANSWER_S = 5                    # time limit for the answer of a guest or a switch
-DISCOVER_S = 60                 # the same for the discovery of a fabric
+DISCOVER_S = 60                 # time limit for the discovery of a fabric
 SWITCHES = "ibswitches | head -n 40"
 
 
 def status(lab: cluster.Cluster) -> int:
-    """0 if everything that was started still runs and answers."""
+    """Prints the lab's state. Returns 0 if everything that was started still runs and answers."""
     good = bool(lab.state)
     if lab.state:
         good = _processes(lab) & _ports(lab) & (_hosts(lab) if lab.state.hosts else _switches(lab))
@@ -47,7 +47,8 @@ def _processes(lab: cluster.Cluster) -> bool:
 
 
 def _process_state(lab: cluster.Cluster, name: str) -> str:
-    """QEMU stops a guest whose throw-away disk has no space left, and reports it only over QMP."""
+    """State of a process. Of a guest QMP's run state: QEMU pauses a guest if the host has no space left for its
+    overlay, and reports that only over QMP."""
     if not lab.alive(name):
         return "ended"
     if name not in lab.nodes() or lab.record.hosts:
@@ -82,14 +83,14 @@ def _switches(lab: cluster.Cluster) -> bool:
 
 
 def seen_by(switch: switch_process.Switch) -> str:
-    """One switch with its ports; of many, how far they are."""
+    """Text about a switch process: one switch with its ports, or for a topology how far the subnet manager is."""
     if not switch.topology:
         return switch.ctl("status", timeout_s=ANSWER_S).rstrip()
     return f"{subnet_progress.look([switch.control])}\n./pib map shows each link"
 
 
 def _hosts(lab: cluster.Cluster) -> bool:
-    """The hosts, and the switches as the first guest finds them."""
+    """Prints the hosts, and the switches that the first guest discovers; returns whether that worked."""
     for number, guests in spread.placed(lab, lab.nodes()).items():
         print(f"\n{spread.title(number)}: {lab.record.hosts[number]}\n  {', '.join(guests) or 'no guest runs'}")
     print(f"on each host: virsh list, and the service pib-switch@{spread.names(lab).lab}")
@@ -111,7 +112,7 @@ def _others() -> None:
 
 
 def down(every: bool) -> int:
-    """every: also end the labs of tests and benchmarks."""
+    """Ends the lab. every: also ends the labs of tests and benchmarks."""
     ended = labs.down_all() if every else {paths.RUN: labs.down(paths.RUN)}
     for directory, names in ended.items():
         if names:
@@ -123,7 +124,7 @@ def down(every: bool) -> int:
 
 
 def accelerator(again: bool) -> int:
-    """again: ignore the result of an earlier probe."""
+    """Prints whether guests use KVM. again: ignores the result of an earlier probe."""
     if again:
         kvm.forget()
     print(f"processor: {PROCESSORS[kvm.accelerator(guest_kernel.image())]}")
@@ -131,7 +132,7 @@ def accelerator(again: bool) -> int:
 
 
 def preload(lab: cluster.Cluster) -> pathlib.Path:
-    """A path of the device without spaces and colons, at which LD_PRELOAD splits."""
+    """A path of the device's library without characters at which LD_PRELOAD splits."""
     if rundir.fit(str(vm.MODULE)):
         return vm.MODULE
     if not lab.state:
@@ -141,7 +142,8 @@ def preload(lab: cluster.Cluster) -> pathlib.Path:
 
 
 def address(lab: cluster.Cluster, given: str, command: str) -> str:
-    """Address of the switch that a VM joins: the one that the user has given to the command, else the lab's."""
+    """Address of the switch that a VM joins: the address `given` to the command, else the address of the lab's
+    switch."""
     switch = lab.switch()
     if not given and not switch:
         raise ui.LabError("no switch runs. Start the lab (./pib up), or a switch of your own:\n  "

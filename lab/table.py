@@ -20,7 +20,7 @@ def width_and_speed(rate: str) -> str:
 
 
 def ports_table(ports: list[subnet.Port], measured: dict[str, measure.Result]) -> str:
-    """measured: of the first port of each node."""
+    """The table of ports. measured: results, shown at the first port of each node."""
     rows = []
     for port in ports:
         result = measured.get(port.node) if port.number == 1 else None

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Progress messages of the lab: a line for each step, signs of life in long ones, and the end of the log of a failed
-step."""
+"""Progress messages of the lab: a line for each step, heartbeats in long steps, and the end of a failed step's log."""
 
 import contextlib
 import os
@@ -30,7 +29,8 @@ def named(text: str) -> str:
 
 
 def say(text: str) -> None:
-    # In one piece: steps side by side say things at once. A terminal that was closed takes nothing any more.
+    # One print() with the newline in the text, because parallel steps print at the same time. A closed terminal is no
+    # error.
     with contextlib.suppress(OSError):
         print(f"[{time.monotonic() - START:5.0f}s] {named(text)}\n", end="", file=sys.stderr, flush=True)
 
@@ -45,19 +45,19 @@ def log_path(name: str) -> pathlib.Path:
 
 
 def beat(what: str, seconds: float, doing: str) -> None:
-    """Prints a sign of life in a long step. doing: untrusted text; its last line is shown."""
+    """Prints a heartbeat in a long step. doing: untrusted text, whose last line is shown."""
     last = printable(doing.strip().rpartition("\n")[2])[:100]
     say(f"  … {what}: {seconds:.0f} s" + (f" — {last}" if last else ""))
 
 
 def printable(text: str) -> str:
-    """The text without control sequences of terminals."""
+    """The text with control characters replaced by spaces, so that it cannot contain terminal sequences."""
     return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
 
 
 def write(to: int, text: bytes) -> None:
-    """All of the text at once, without Python's buffers. to: a file descriptor. Threads print by this, as Python aborts
-    when it ends while a thread holds the lock of sys.stdout."""
+    """Writes all of the text to a file descriptor, without Python's buffers. Threads print with it: Python aborts if it
+    exits while a thread holds the lock of sys.stdout."""
     while text:
         text = text[os.write(to, text):]
 
@@ -74,7 +74,7 @@ def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
 
 
 def said(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
-    """The same, for an error message."""
+    """The last lines of a file for an error message, or a note that it is empty."""
     return tail(path, lines) or f"(nothing is in {path})"
 
 
@@ -94,12 +94,12 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
 
 
 def _ask(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
-    """Has the terminal, where sudo asks for the password, so it is in this process group."""
+    """Runs a command with the terminal, at which sudo asks for the password. So it stays in this process group."""
     process = subprocess.Popen(argv, **options)
     try:
         return _outcome(process, title, path)
     except BaseException:
-        with contextlib.suppress(PermissionError):      # root's under sudo; it has received the same Ctrl-C
+        with contextlib.suppress(PermissionError):      # sudo's process is root's; it has received the same Ctrl-C
             process.terminate()
         process.wait()
         raise

@@ -19,9 +19,8 @@ MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 
 def machine(*packages: pathlib.Path, guests: bool = True, builds: Iterable[pathlib.Path] = (paths.BUILD,)) -> None:
-    """Checks the machine and installs missing packages. An installed lab has its packages and programs already.
-    packages: lists beside that of deps; guests: whether the command has to do with guests; builds: build directories
-    that it uses."""
+    """Checks the machine and, except for an installed lab, installs missing packages. packages: lists in addition to
+    packages.txt; guests: whether the command uses guests; builds: build directories that it uses."""
     deps.name_container()
     preflight.check(guests and not os.path.isdir(image.directory()),
                     0 if paths.INSTALLED else host_build.missing_gib(builds), guests)
@@ -43,7 +42,7 @@ def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.P
 
 
 def _prepare_image(file: pathlib.Path) -> tuple[pathlib.Path, list[pathlib.Path]]:
-    """The same for guests with a disk image of their own. What is no image is refused before anything is built."""
+    """Prepares guests with the user's own disk image, as prepare(). Refuses a bad image before it builds anything."""
     machine()
     own_image.check(file)
     if not paths.INSTALLED:
@@ -52,9 +51,9 @@ def _prepare_image(file: pathlib.Path) -> tuple[pathlib.Path, list[pathlib.Path]
 
 
 def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
-    """Boots guests and, if their driver makes InfiniBand devices, a subnet of them: every connected port is ACTIVE
-    afterwards. Our driver has to make some. An interrupt ends what it has started; after another failure guests that
-    have booted stay, to be looked at."""
+    """Boots guests and, if their driver registers InfiniBand devices, sets up their subnet, so that every connected
+    port is ACTIVE. Our own driver must register devices. An interrupt ends everything that was started; after other
+    failures booted guests keep running for inspection."""
     deps.name_container()
     if not wanted.hosts:
         _check_memory([wanted.size_of(number) for number in range(len(lab.nodes()), wanted.count)])
@@ -74,7 +73,7 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
 
 @contextlib.contextmanager
 def _told_of_hosts(wanted: Wanted) -> Iterator[None]:
-    """A subnet of several hosts has more ways to fail."""
+    """Adds advice about several hosts to errors of the block."""
     try:
         yield
     except ui.LabError as late:
@@ -86,7 +85,7 @@ def _told_of_hosts(wanted: Wanted) -> Iterator[None]:
 
 
 def reboot(lab: cluster.Cluster, name: str) -> None:
-    """Boots one guest anew; its connected ports are ACTIVE afterwards, if they have a driver."""
+    """Restarts one guest. If it has a driver, waits until its connected ports are ACTIVE."""
     lab.reboot(name)
     node = lab.node(name)
     if not subnet.ports_of(node):
@@ -120,8 +119,8 @@ def make_subnet(lab: cluster.Cluster) -> list[subnet.Port]:
 
 
 def restart_switch(lab: cluster.Cluster, *options: str) -> None:
-    """Restarts the switch with these options. Its ports, Active before, are Active afterwards."""
-    hcas = {port.device for port in subnet.ports(lab) if port.lid}  # Soft-RoCE's have no LID
+    """Restarts the switch with these options, and waits until the guests' ports are Active again."""
+    hcas = {port.device for port in subnet.ports(lab) if port.lid}  # Soft-RoCE ports have no LID
     with lab.locked():
         lab.stop_switch()
         subnet.wait_down(lab, hcas)
@@ -151,7 +150,8 @@ def up(wanted: Wanted) -> int:
 
 
 def _measured(lab: cluster.Cluster) -> dict[str, measure.Result]:
-    """Results by guest. A failed measurement is reported and leaves none; the guests run on."""
+    """Measures between vm0 and vm1; returns results by guest. Prints a failure and returns {}; the guests keep
+    running."""
     ui.say("measuring between vm0 and vm1")
     try:
         result = measure.measure(lab.node("vm0"), lab.node("vm1"))

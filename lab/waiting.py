@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The loop in which the lab waits; it reports from time to time what it waits for."""
+"""The loop in which the lab waits. It reports periodically what it waits for."""
 
 import time
 from typing import Callable, TypeVar
@@ -11,7 +11,7 @@ Value = TypeVar("Value")
 
 
 class TooLate(ui.LabError):
-    """The limit has passed."""
+    """The time limit has passed."""
 
 
 def _nothing() -> None:
@@ -29,8 +29,9 @@ def _same() -> object:
 def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check: Callable[[], None] = _nothing,
          doing: Callable[[], str] = _silent, progress: Callable[[], object] = _same,
          every_s: float = POLL_S) -> Value:
-    """The first true value of ready(). check: raises if waiting is in vain; doing: shows the present state. progress: a
-    value that changes as long as there is progress; the limit counts from its last change."""
+    """Polls ready() until it returns a true value; returns that. check: raises if waiting is pointless. doing:
+    describes the present state. progress: returns a value that changes while there is progress; the limit counts from
+    its last change."""
     begun = told = moved = time.monotonic()
     last = None
     while not (value := ready()):

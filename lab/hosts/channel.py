@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Joins a connection, which is the standard input and output, to the ssh server of a guest by libvirt.
+"""Connects standard input and output to the ssh server of a guest, through libvirt.
 
     python3 -I -B lab/start.py lab.hosts.channel URI DOMAIN"""
 
@@ -20,7 +20,7 @@ def _to_guest(stream) -> None:
             while data:
                 data = data[stream.send(data):]
     finally:
-        os._exit(0)                 # the main thread waits in a call
+        os._exit(0)                 # not sys.exit(): the main thread waits in a call of libvirt
 
 
 def _from_guest(stream) -> None:
@@ -39,7 +39,7 @@ def _join(uri: str, name: str) -> None:
 
 def main() -> int:
     uri, name = sys.argv[1:]
-    os._exit(program.run(lambda: _join(uri, name)))     # the thread may wait in a call
+    os._exit(program.run(lambda: _join(uri, name)))     # not sys.exit(): the thread may wait in a call of libvirt
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Connections to libvirtd. Debian's python3-libvirt is wanted by labs over several hosts alone."""
+"""Connections to libvirtd. Only labs over several hosts need Debian's python3-libvirt."""
 
 import contextlib
 import os
@@ -15,13 +15,13 @@ def library():
         import libvirt  # pylint: disable=import-outside-toplevel
     except ImportError as error:
         raise ui.LabError("python3-libvirt is not installed. Run as root:  apt-get install python3-libvirt") from error
-    libvirt.registerErrorHandler(lambda *_: None, None)     # it prints what it raises, otherwise
+    libvirt.registerErrorHandler(lambda *_: None, None)     # otherwise libvirt also prints the errors that it raises
     return libvirt
 
 
 @contextlib.contextmanager
 def opened(uri: str) -> Iterator:
-    """A connection. Failures of libvirt in the block are errors of the host."""
+    """Yields a connection. Raises libvirt's errors in the block as LabErrors that name the host."""
     libvirt = library()
     try:
         connection = libvirt.open(uri)
@@ -47,7 +47,7 @@ def _has_kvm(uri: str) -> bool:
 
 
 def accelerator(uris: list[str]) -> str:
-    """"kvm" if all hosts have it, else "tcg"."""
+    """The user's choice in the environment; else "kvm" if all hosts have KVM, else "tcg"."""
     found = [_has_kvm(uri) for uri in uris]
     chosen = os.environ.get(kvm.VARIABLE)
     return kvm.checked(chosen) if chosen else "kvm" if all(found) else "tcg"

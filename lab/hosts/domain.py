@@ -8,11 +8,11 @@ import xml.etree.ElementTree as xml
 from lab.guests import libvirt_xml, vm
 from lab.hosts import place
 
-PRELOAD = pathlib.Path("/usr/lib/x86_64-linux-gnu/pib-hca/libpib-hca.so")   # the package qemu-pib-hca has it
-KERNEL, INITRD, DISK = "vmlinuz", "initramfs.cpio", "root.ext4"             # in the lab's pool on the host
-CHANNEL = "pib.ssh"             # virtio port of the guest's ssh server; the guest's channel script knows it
+PRELOAD = pathlib.Path("/usr/lib/x86_64-linux-gnu/pib-hca/libpib-hca.so")   # in the package qemu-pib-hca
+KERNEL, INITRD, DISK = "vmlinuz", "initramfs.cpio", "root.ext4"             # in the lab's storage pool on the host
+CHANNEL = "pib.ssh"             # virtio port of the guest's ssh server; the guest's script "channel" knows it
 MARK = "urn:pib-hca:libvirt"    # namespace of the element that the hook of libvirt looks for
-NO_LAN = "lab.lan=fabric"       # guests know each other by their addresses on the fabric
+NO_LAN = "lab.lan=fabric"       # makes guests' names resolve to addresses on the fabric
 
 
 def _add_boot(top: xml.Element, machine: vm.Machine, names: place.Names) -> None:
@@ -26,7 +26,7 @@ def _add_boot(top: xml.Element, machine: vm.Machine, names: place.Names) -> None
 
 
 def _add_processor(top: xml.Element, kind: str) -> None:
-    """The same as of guests on this host."""
+    """Adds the same processor as guests on this host have."""
     libvirt_xml.add(libvirt_xml.add(top, "features"), "acpi")
     cpu = libvirt_xml.add(top, "cpu", mode=libvirt_xml.CPUS[kind])
     if kind == "qemu":
@@ -49,11 +49,11 @@ def _add_devices(top: xml.Element, machine: vm.Machine, names: place.Names) -> N
 
 
 def text(machine: vm.Machine, names: place.Names) -> str:
-    """The domain, with a mark by which the hook starts the host's switch before it."""
+    """The domain as XML. By its metadata element the libvirt hook recognizes it and starts the host's switch first."""
     kind = libvirt_xml.TYPES[machine.accel]
     top = xml.Element("domain", type=kind)
     libvirt_xml.add(top, "name", names.domain(machine.name))
-    # The hook, a shell script, finds the namespace in the element itself.
+    # The element declares the namespace itself, because the hook, a shell script, searches for the declaration.
     libvirt_xml.add(libvirt_xml.add(top, "metadata"), "pib:switch", names.lab, **{"xmlns:pib": MARK})
     libvirt_xml.add(top, "memory", str(machine.size.memory_mib), unit="MiB")
     libvirt_xml.add(top, "vcpu", str(machine.size.cpus))

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The process of a lab that stands for a guest on another host, as QEMU does for one on this host.
+"""The process of a lab that represents a guest on another host, as QEMU represents a guest on this host.
 
     python3 -I -B lab/start.py lab.hosts.guest URI LAB NAME DIRECTORY
 
-It starts the domain of DIRECTORY/NAME.xml, writes the console to DIRECTORY/NAME.console, and takes connections for the
-guest's ssh server at a port of the loopback address, whose number is in DIRECTORY/NAME.port. The domain ends with this
+It starts the domain of DIRECTORY/NAME.xml, writes the console to DIRECTORY/NAME.console, and accepts connections for
+the guest's ssh server at a loopback port, whose number it writes to DIRECTORY/NAME.port. The domain ends with this
 process, and this process with the domain."""
 
 import pathlib
@@ -22,12 +22,12 @@ LOOK_S = 2
 
 
 def _start(host, names: place.Names, name: str, text: str):
-    """The domain, paused."""
+    """Creates the domain, paused, with a new disk layer. Ends an earlier domain of this name."""
     libvirt = connection.library()
     try:
         host.lookupByName(names.domain(name)).destroy()
     except libvirt.libvirtError:
-        pass                        # there is none from an earlier time
+        pass                        # there is no earlier domain
     pool.make_layer(host, names.lab, f"{name}.qcow2", DISK)
     return host.createXML(text, libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY)
 
@@ -43,7 +43,7 @@ def _copy_console(host, domain, file: pathlib.Path) -> None:
                 while data := stream.recv(1 << 12):
                     out.write(data)
             except libvirt.libvirtError:
-                pass                # the domain has ended, and so will this process
+                pass                # the domain has ended, so _relay() returns
     threading.Thread(target=copy, daemon=True).start()
 
 
@@ -55,7 +55,7 @@ def _lives(domain) -> bool:
 
 
 def _relay(listener: socket.socket, domain, uri: str) -> None:
-    """Gives each connection a process of its own, until the domain ends."""
+    """Starts a process for each connection, until the domain ends."""
     listener.settimeout(LOOK_S)
     children: list[subprocess.Popen] = []
     while _lives(domain):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The process of a lab that has files on one host for as long as it runs.
+"""The process of a lab that keeps the lab's files on one host while it runs.
 
     python3 -I -B lab/start.py lab.hosts.host URI LAB DIRECTORY
 
-The files in DIRECTORY/switch are for the host's switch, those in DIRECTORY/guests for its guests. DIRECTORY/ready
-appears when they are there."""
+It copies the files in DIRECTORY/switch for the host's switch, and the files in DIRECTORY/guests for its guests, and
+then creates DIRECTORY/ready."""
 
 import contextlib
 import pathlib
@@ -16,10 +16,10 @@ from lab.hosts import connection, place, pool, program
 
 
 def _clear(host, names: place.Names) -> None:
-    """Removes what this lab has on the host, also what an earlier process has left."""
+    """Removes the lab's domains and files on the host, also those that an earlier process left."""
     for domain in host.listAllDomains(0):
         if domain.name().startswith(names.domain("")):
-            with contextlib.suppress(connection.library().libvirtError):    # it has ended meanwhile
+            with contextlib.suppress(connection.library().libvirtError):    # the domain has ended meanwhile
                 domain.destroy()
     pool.remove(host, names.switch_pool)
     pool.remove(host, names.lab)

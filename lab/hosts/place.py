@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The hosts of ./pib up --connect, and what each of them runs."""
+"""The hosts of ./pib up --connect, and the names of a lab's things there."""
 
 import dataclasses
 import pathlib
@@ -8,29 +8,30 @@ import urllib.parse
 
 from lab import paths, ui
 
-PORT = 7471                     # TCP port of a host's switch for the others' switches
+PORT = 7471                     # default TCP port at which a host's switch accepts trunks of other hosts' switches
 SWITCH_GUID = 0x0670_6962_0003_0000     # numbered as the guests' GUIDs in vm.py
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
-SWITCHES = pathlib.Path("/var/lib/pib-switch")      # pib-switch@.service knows these two
+SWITCHES = pathlib.Path("/var/lib/pib-switch")      # the same in pib-switch@.service, as the next
 SOCKETS = pathlib.Path("/run/pib-switch")
 GUESTS = pathlib.Path("/var/lib/libvirt/images")
 
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """uri: of its libvirtd. address: its name for the other hosts; "" if they cannot know one."""
+    """uri: of the host's libvirtd. address: the host's name or address for other hosts; "" if none is known."""
     uri: str
     address: str
     port: int = PORT
 
     @property
     def connects(self) -> str:
-        """Address by which other hosts reach its switch."""
+        """Address at which other hosts reach this host's switch."""
         return f"tls:{self._bracketed(self.address)}:{self.port}"
 
     @property
     def listens(self) -> str:
-        """A name may have another address on the host itself than elsewhere: there all of them count."""
+        """Address at which the host's switch listens. For a name these are all addresses, because on the host itself
+        the name may mean another address than elsewhere."""
         literal = re.fullmatch(r"[\d.]+|.*:.*", self.address)
         return self.connects if literal else f"tls:[::]:{self.port}"
 
@@ -43,7 +44,7 @@ class Host:
 
 
 def host(text: str) -> Host:
-    """URI[#ADDRESS[:PORT]]; without ADDRESS it is the host in the URI."""
+    """Parses URI[#ADDRESS[:PORT]]. The default of ADDRESS is the host in the URI."""
     uri, _, behind = text.partition("#")
     expected = f"{text}: expected the URI of a libvirtd, such as qemu+ssh://host/system, and behind # what other " \
                "hosts call it if that differs:  qemu:///system#10.0.0.1"
@@ -71,7 +72,7 @@ def hosts(texts: list[str]) -> tuple[Host, ...]:
 
 
 def wrong(texts: list[str]) -> str:
-    """The reason against these texts; "" if there is none."""
+    """What is wrong with these texts; "" if nothing."""
     try:
         hosts(texts)
     except ui.LabError as error:
@@ -81,7 +82,8 @@ def wrong(texts: list[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """Names of a lab on its hosts. A lab keeps them, so that it finds what it has left there."""
+    """Names of a lab's things on its hosts. They depend only on the lab's machine and directory, so a lab finds what it
+    left on a host earlier."""
     lab: str
 
     @staticmethod
@@ -105,7 +107,7 @@ class Names:
 
     @property
     def fabric(self) -> str:
-        """Address of the host's own switch."""
+        """Address of the host's switch for the host's guests."""
         return f"unix:{SOCKETS / self.lab / 'fabric'}"
 
     @property

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files on a host, as volumes of a storage pool of libvirt: it brings them there and removes them."""
+"""Copies files to a host, as volumes of a libvirt storage pool, and removes them."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ def remove(host, name: str) -> None:
         pool = host.storagePoolLookupByName(name)
     except error:
         return
-    with contextlib.suppress(error):        # a directory that has gone needs no removing
+    with contextlib.suppress(error):        # fails if the directory has gone
         if not pool.isActive():
             pool.create(0)
         pool.refresh(0)
@@ -31,7 +31,7 @@ def remove(host, name: str) -> None:
 
 
 def make(host, name: str, directory: pathlib.Path, files: dict[str, pathlib.Path]) -> None:
-    """A pool with these files, in a directory of its own on the host."""
+    """Makes a pool with these files, in a directory of its own on the host."""
     top = xml.Element("pool", type="dir")
     xml.SubElement(top, "name").text = name
     target = xml.SubElement(top, "target")
@@ -43,7 +43,7 @@ def make(host, name: str, directory: pathlib.Path, files: dict[str, pathlib.Path
     for file, source in files.items():
         with open(source, "rb", buffering=0) as content:
             _upload(host, pool, file, content)
-    pool.refresh(0)                         # which finds out what is in them
+    pool.refresh(0)                         # makes libvirt detect the files' formats
 
 
 def _volume(name: str, size: int, kind: str) -> xml.Element:
@@ -58,11 +58,11 @@ def _volume(name: str, size: int, kind: str) -> xml.Element:
 
 
 def _section(_stream, file: IO[bytes]) -> tuple[bool, int]:
-    """Whether data or a hole begins here, and its length; 0 at the end."""
+    """(True for data, False for a hole; length) of the section at the file's position; length 0 at the end."""
     here, end = file.tell(), os.fstat(file.fileno()).st_size
     try:
         data = file.seek(here, os.SEEK_DATA)
-    except OSError:                         # there is none up to the end
+    except OSError:                         # no data up to the end
         return False, end - here
     found = (False, data - here) if data > here else (True, file.seek(here, os.SEEK_HOLE) - here)
     file.seek(here)
@@ -80,7 +80,7 @@ def _upload(host, pool, name: str, content: IO[bytes]) -> None:
 
 
 def make_layer(host, name: str, layer: str, base: str) -> None:
-    """An empty layer over a disk in the same pool; an earlier one is removed."""
+    """Makes an empty qcow2 layer over a disk in the same pool. Removes an earlier layer of this name."""
     error = connection.library().libvirtError
     pool = host.storagePoolLookupByName(name)
     with contextlib.suppress(error):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The frame of the processes that a lab runs here for its hosts and guests elsewhere."""
+"""Common parts of the processes that a lab runs here for its hosts and for guests on them."""
 
 import os
 from collections.abc import Callable
@@ -10,12 +10,13 @@ PYTHON = ["/usr/bin/python3", "-I", "-B", str(paths.ROOT / "lab" / "start.py")]
 
 
 def words(module: str, *arguments: object) -> list[str]:
-    """The command line of such a process."""
+    """Command line of such a process."""
     return [*PYTHON, module, *map(str, arguments)]
 
 
 def run(serve: Callable[[], None]) -> int:
-    """Exit status. What this process starts, such as libvirt's ssh, ends with it, and has no mark of its own."""
+    """Runs serve(); returns an exit status. Removes the lab's mark from the environment: child processes, such as
+    libvirt's ssh, end with this process and must not count as processes of the lab."""
     os.environ.pop(process.MARK, None)
     signals.raise_on_end()
     try:

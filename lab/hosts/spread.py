@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab over several hosts: a process of this machine for each host, and one for each guest."""
+"""A lab over several hosts: this machine runs a process for each host and a process for each guest."""
 
 import pathlib
 import shutil
@@ -19,17 +19,18 @@ def names(lab: recorded.Recorded) -> place.Names:
 
 
 def title(number: int) -> str:
-    """Name of a host's process."""
+    """Name of the process for a host."""
     return f"host{number}"
 
 
 def lost(lab: recorded.Recorded) -> list[str]:
-    """Hosts whose process has ended. All begin anew then: their certificates are made together."""
+    """URIs of hosts whose process has ended. If there is one, all hosts are set up again, because their certificates
+    are made together."""
     return [uri for number, uri in enumerate(lab.record.hosts) if not lab.alive(title(number))]
 
 
 def placed(lab: recorded.Recorded, guests: list[str]) -> dict[int, list[str]]:
-    """Names of these guests by number of their host."""
+    """Names of these guests, by number of their host."""
     found: dict[int, list[str]] = {number: [] for number in range(len(lab.record.hosts))}
     for name in guests:
         found[lab.record.hosts.index(lab.record.commands[name].argv[URI])].append(name)
@@ -37,7 +38,7 @@ def placed(lab: recorded.Recorded, guests: list[str]) -> dict[int, list[str]]:
 
 
 def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
-    """Brings the files to the hosts, to all at once, unless they have them."""
+    """Starts the hosts' processes, which copy the files to all hosts in parallel. Does nothing if all of them run."""
     if not lost(lab):
         return
     late = range(len(wanted.hosts))
@@ -56,8 +57,8 @@ def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
 
 
 def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, keys: pathlib.Path) -> None:
-    """Makes the directories of the files for a host's switch and guests. Those of all hosts are of one CA, whose key
-    nobody keeps."""
+    """Makes the directories with the files for a host's switch and guests. One CA signs the certificates of all hosts;
+    its key is not kept."""
     shutil.rmtree(where, ignore_errors=True)
     for kind in ("switch", "guests"):
         (where / kind).mkdir(parents=True, mode=0o700)
@@ -71,11 +72,11 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
         (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
 
 
-URI = len(program.words("lab.hosts.guest"))     # place in the command line of a guest's process
+URI = len(program.words("lab.hosts.guest"))     # index of the URI in the command line of a guest's process
 
 
 def guest(lab: recorded.Recorded, wanted: Wanted, machine: vm.Machine) -> list[str]:
-    """The command line of a guest's process."""
+    """Writes the guest's domain; returns the command line of the guest's process."""
     called, host = names(lab), wanted.hosts[wanted.host_of(machine.number)]
     machine.files.domain.write_text(domain.text(machine, called))
     return program.words("lab.hosts.guest", host.uri, called.lab, machine.name, machine.directory)

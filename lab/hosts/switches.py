@@ -14,12 +14,12 @@ TOPOLOGY = "topology"
 
 
 def name(number: int) -> str:
-    """NodeDescription of a single switch, and name of a host's certificate."""
+    """Name of a host's certificate, and NodeDescription of the host's switch if there is no topology."""
     return f"host{number}"
 
 
 def _single(hosts: tuple[place.Host, ...], number: int) -> list[str]:
-    """A switch of its own on each host; all are joined to the first."""
+    """Options of a host's switch without a topology: all switches connect to the first host's switch."""
     words = ["--guid", f"{place.SWITCH_GUID + number:#x}", "--name", name(number)]
     if number:
         return [*words, "--connect", hosts[0].connects]
@@ -34,7 +34,7 @@ def _of_topology(hosts: tuple[place.Host, ...], net: topology.Net, parts: list[l
 
 
 def options(hosts: tuple[place.Host, ...], net: topology.Net | None, parts: list[list[str]], number: int) -> list[str]:
-    """Words of pib-switch's command line on a host. parts: names of switches, by host."""
+    """Options of pib-switch on a host. parts: names of switches, by host."""
     words = ["--tls", ".", *(_of_topology(hosts, net, parts, number) if net else _single(hosts, number))]
     if bad := [word for word in words if any(map(str.isspace, word))]:
         raise ui.LabError(f"{bad[0]}: systemd takes no names of switches with spaces. Give them others")
@@ -42,7 +42,7 @@ def options(hosts: tuple[place.Host, ...], net: topology.Net | None, parts: list
 
 
 def _ranges(guids: list[int]) -> list[str]:
-    """FIRST-LAST of each run of successive numbers."""
+    """FIRST-LAST for each run of consecutive numbers."""
     runs: list[list[int]] = []
     for guid in sorted(guids):
         if runs and guid == runs[-1][1] + 1:
@@ -53,7 +53,7 @@ def _ranges(guids: list[int]) -> list[str]:
 
 
 def guids(net: topology.Net | None, parts: list[list[str]], number: int) -> list[str]:
-    """Those of a host's switches, for its certificate."""
+    """Ranges of the GUIDs of a host's switches, for its certificate."""
     if not net:
         return _ranges([place.SWITCH_GUID + number])
     mine = parts[number] if parts else [node.name for node in net.switches()]
@@ -71,7 +71,8 @@ def make_ca(directory: pathlib.Path) -> None:
 
 
 def certify(directory: pathlib.Path, number: int, host: place.Host, own: list[str]) -> list[pathlib.Path]:
-    """A key and a certificate for the switches with these GUIDs on a host; the files that it needs."""
+    """Makes a key and a certificate for the switches with these GUIDs on a host; returns the files that the host needs.
+    """
     named = ["--host", host.address] if host.address else []
     _cert("switch", directory, name(number), *named, *(word for guid in own for word in ("--guid", guid)))
     return [directory / name(number) / file for file in CERTIFICATES]

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The constants of the hardware interface, and the places of structures' fields, for languages that read no C header:
+"""Prints the constants of the hardware interface, and the offsets of structures' fields, for languages that cannot read
+C headers:
 
     python3 -I -B lab/start.py lab.interface.constants python|rust
 
-A field's place is NAME_FIELD_OFFSET; a structure's size NAME_SIZE."""
+A field's offset in bytes is NAME_FIELD_OFFSET; a structure's size in bytes is NAME_SIZE."""
 
 import sys
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The hardware interface as its description in hw-interface/ has it: registers, commands, structures, names of values,
-rules. hw-interface/README.md describes the form."""
+"""Reads the description of the hardware interface in hw-interface/: registers, commands, structures, names of values,
+rules. hw-interface/README.md describes the format."""
 
 import dataclasses
 import functools
@@ -15,13 +15,14 @@ FOLDER = paths.ROOT / "hw-interface"
 PARTS = ("regs", "cmd", "hw", "rules")
 TYPE = re.compile(r"(\w+?)(?:\[(\d+)\])?")
 NUMBERS = {"u8": 1, "le16": 2, "le32": 4, "le64": 8, "be32": 4}
-COMMANDS = "cmd"                # the set of names that the list of commands makes
+COMMANDS = "cmd"                # the Names that the list of commands defines
 ALL_BUT = "all but "
 
 
 @dataclasses.dataclass(frozen=True)
 class Register:
-    """Or a doorbell. access: RO, WO or RW; reset: as the manual says it."""
+    """A register or a doorbell. offset: in bytes. width: in bits. access: RO, WO or RW. reset: value after reset, as
+    text of the manual."""
     name: str
     offset: int
     width: int
@@ -31,15 +32,15 @@ class Register:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """Names of values, or of single bits. of: number, of a bit its place, by the name behind the prefix; errors: those
-    that tell of one."""
+    """Names of values, or of single bits (bits: True). of: value, or bit number, by the name without the prefix.
+    errors: names that stand for an error."""
     prefix: str
     bits: bool
     of: dict[str, int]
     errors: frozenset[str] = frozenset()
 
     def name(self, number: int) -> str:
-        """The name of a value; all names of flags, joined."""
+        """The name of a value; for flags the names of all set bits, joined by "|"."""
         if not self.bits:
             return next((name for name, value in self.of.items() if value == number), f"{number:#x}")
         known = [name for name, place in self.of.items() if number >> place & 1]
@@ -52,8 +53,9 @@ class Names:
 
 @dataclasses.dataclass(frozen=True)
 class Field:
-    """kind: that of a number, or a structure's name; count: of them. names: those of its values, of which `of` are
-    possible; least and most: of a number with a range."""
+    """A field. offset and size: in bytes. kind: a key of NUMBERS, or a structure's name; count: number of elements.
+    names: names of its values, of which those in `of` are possible. least and most: range of a number, if it has
+    one."""
     name: str
     offset: int
     size: int
@@ -82,7 +84,7 @@ class Struct:
 
 @dataclasses.dataclass(frozen=True)
 class Command:
-    """input and output: a structure's name, or what else they consist of; empty for none."""
+    """A command. input and output: a structure's name or another description; "" for none."""
     name: str
     opcode: int
     object: str = ""
@@ -93,8 +95,8 @@ class Command:
 
 @dataclasses.dataclass(frozen=True)
 class Rule:
-    """answer: the status of a command that breaks it, the vendor_error of a work request, or what else follows. of: the
-    commands or WQEs; field: of a structure, or a name alone."""
+    """A rule of the manual. answer: what follows if it is broken: the command's status, the work request's
+    vendor_error, or another description. of: the commands or WQEs; field: STRUCT.FIELD, or a name alone."""
     number: str
     answer: str
     of: str = ""
@@ -112,7 +114,7 @@ class Interface:
     rules: list[Rule] = dataclasses.field(default_factory=list)
 
     def constants(self) -> dict[str, int]:
-        """Each constant of the headers."""
+        """All constants of the headers, by name."""
         found = {register.name: register.offset for register in self.registers + self.doorbells} | self.numbers
         for names in self.names.values():
             found |= {names.prefix + name: names.constant(name) for name in names.of}
@@ -127,7 +129,7 @@ def _names(prefix: str, bits: bool, of: dict[str, int], errors: str = "") -> Nam
 
 
 def _type(text: str) -> tuple[str, int]:
-    """Kind and count: le16[4]."""
+    """Parses a type such as le16[4] into (kind, count)."""
     found = TYPE.fullmatch(text)
     if not found:
         raise ValueError(f"no type: {text}")
@@ -161,7 +163,7 @@ def _add_struct(interface: Interface, given: dict[str, Any]) -> None:
 
 
 def parse(parts: list[dict[str, Any]]) -> Interface:
-    """The description from its files' contents. Structures may use each other, whatever their files."""
+    """The description from the contents of its files. A structure may use structures of other files."""
     found = Interface()
     for part in parts:
         found.registers += [Register(**one) for one in part.get("registers", [])]
@@ -191,5 +193,5 @@ def load(folder: pathlib.Path) -> Interface:
 
 @functools.cache
 def interface() -> Interface:
-    """That of this checkout."""
+    """The description in this checkout."""
     return load(FOLDER)

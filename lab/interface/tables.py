@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of a manual in Markdown."""
+"""Reads the tables of a manual in Markdown."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ def cells(line: str) -> list[str]:
 
 
 def _add_row(rows: list[list[str]], row: list[str]) -> None:
-    """A row with an empty first cell continues the row above."""
+    """Adds a row. A row with an empty first cell continues the row above."""
     if row[0] or len(rows) < 3:
         rows.append(row)
     else:
@@ -17,7 +17,7 @@ def _add_row(rows: list[list[str]], row: list[str]) -> None:
 
 
 def tables(text: str) -> Iterator[tuple[str, list[str], list[list[str]]]]:
-    """(text before the table since the last one, header cells, rows)"""
+    """Yields (text between the previous table and this one, header cells, rows) for each table."""
     before: list[str] = []
     rows: list[list[str]] = []
     for line in [*text.splitlines(), ""]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Bytes of a structure of the hardware interface in words: a line for each field, as Wireshark shows a packet."""
+"""Decodes structures of the hardware interface as text: a line for each field, as Wireshark shows a packet."""
 
 from lab.interface.description import Field, Interface
 
 INDENT = "    "
-# The segment behind the control segment of a send WQE, by operation; those that are not here have none.
+# The segment after the control segment of a send WQE, by operation. Other operations have none.
 SEGMENTS = {"RDMA_WRITE": "rdma", "RDMA_WRITE_WITH_IMM": "rdma", "RDMA_READ": "rdma", "ATOMIC_WRITE": "rdma",
             "CMP_SWAP": "atomic", "FETCH_ADD": "atomic", "MASKED_CMP_SWAP": "atomic", "MASKED_FETCH_ADD": "atomic",
             "LOCAL_INV": "key", "BIND_MW": "bind", "REG_MR": "reg", "FLUSH": "flush"}
@@ -23,7 +23,8 @@ def _value(field: Field, data: bytes) -> str:
 
 
 def lines(interface: Interface, struct: str, data: bytes, at: int = 0, indent: str = "") -> list[str]:
-    """Fields that are not reserved, or not 0 all the same. data: may end early; at: where the structure begins."""
+    """Lines for the fields of a structure; for reserved fields only if they are not 0. data: may end early. at: offset
+    of the structure in it."""
     found = [f"{indent}{at:3}: {struct}"]
     for field in interface.structs[struct].fields:
         part = data[at + field.offset:at + field.offset + field.size]
@@ -44,7 +45,7 @@ def _sges(interface: Interface, data: bytes, at: int, count: int) -> list[str]:
 
 
 def send_wqe(interface: Interface, data: bytes, qp_type: str = "RC") -> list[str]:
-    """A send WQE with its segments. qp_type: a name of PIB_HCA_QP_*."""
+    """Lines for a send WQE with its segments. qp_type: a name of PIB_HCA_QP_*."""
     found = lines(interface, "pib_hca_wqe_control", data)
     at = interface.structs["pib_hca_wqe_control"].size
     segment = "ud" if qp_type in DATAGRAM_TYPES else SEGMENTS.get(interface.names["wqe_opcode"].name(data[0]))
@@ -86,6 +87,6 @@ def brief(interface: Interface, struct: str, data: bytes, prefix: str = "") -> l
 
 
 def of_command(interface: Interface, opcode: int, data: bytes) -> list[str]:
-    """The input of a command."""
+    """Lines for the input of a command."""
     struct = next((one.input for one in interface.commands if one.opcode == opcode), "")
     return lines(interface, struct, data) if struct else []

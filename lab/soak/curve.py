@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Samples of ./pib soak as an SVG image: a diagram for each kind of value, with a line for what it belongs to."""
+"""Samples of ./pib soak as an SVG image: a diagram for each kind of value, with a line for each process or guest."""
 
 from lab.bench.bench_plot import COLOURS, text
 from lab.soak import rule
@@ -9,7 +9,7 @@ LEFT, WIDTH, HEIGHT, GAP, TOP = 90, 640, 120, 46, 40
 
 
 def _scale(values: list[float]) -> tuple[float, float]:
-    """Ends of an axis. A flat line is in the middle."""
+    """Ends of an axis for these values. A constant line is in the middle."""
     low, high = min(values), max(values)
     room = (high - low) * 0.05 or max(abs(high) * 0.05, 1.0)
     return low - room, high + room
@@ -37,7 +37,7 @@ def _diagram(kind: str, names: list[str], samples: list[Sample], top: float) -> 
 
 
 def svg(samples: list[Sample], title: str) -> str:
-    """Dots are quiet samples, which the verdict is about."""
+    """The image. Dots mark quiet samples, on which the verdict is based."""
     names = columns(samples)
     parts, top = [text(LEFT, 18, title, 14)], float(TOP)
     for kind in rule.LIMITS:

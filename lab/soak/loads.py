@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The loads of a round of ./pib soak. Each one ends with the fabric as it was, and fails with a LabError."""
+"""The loads of a round of ./pib soak. A load leaves the fabric as it was before, and raises LabError if it fails."""
 
 import contextlib
 import dataclasses
@@ -16,7 +16,7 @@ from lab.soak import storage
 MANAGER = "vm0"
 WAIT_S = 180                    # reached only by a hang
 DISK_MIB = 32
-# Each transport and operation, with few messages: a round is short and comes often.
+# perftest programs for each transport and operation, with few messages, so that rounds are short.
 TRAFFIC = (("ib_send_bw", "RC"), ("ib_send_bw", "UC"), ("ib_send_bw", "UD"), ("ib_send_bw", "XRC"),
            ("ib_write_bw", "RC"), ("ib_write_bw", "UC"), ("ib_read_bw", "RC"), ("ib_atomic_bw", "RC"))
 UNLOAD = "modprobe -r ib_ipoib ib_umad rdma_ucm 2>/dev/null; rmmod pib_hca"
@@ -41,7 +41,7 @@ def _sh(node: Guest, line: str, timeout_s: float = WAIT_S) -> str:
 
 
 def _settled(lab: cluster.Cluster) -> list[subnet.Port]:
-    """All ports are Active, and IP over InfiniBand can be used."""
+    """Waits until all ports are Active and IP over InfiniBand works; returns the ports."""
     subnet.wait_devices(lab)
     subnet.wait_connected(lab)
     ports = subnet.wait_active(lab, MANAGER)
@@ -55,7 +55,7 @@ def _pairs(lab: cluster.Cluster) -> list[tuple[str, str]]:
 
 
 def traffic(lab: cluster.Cluster) -> None:
-    """All to all, by each transport."""
+    """Each guest sends to each other guest, by each transport."""
     first = {port.node: port for port in reversed(subnet.ports(lab)) if port.state == "ACTIVE"}
     for client, server in _pairs(lab):
         for program, transport in TRAFFIC:
@@ -82,7 +82,7 @@ def _disk(target: Guest, client: Guest) -> Iterator[str]:
 
 
 def disk(lab: cluster.Cluster) -> None:
-    """Bytes that are written to a disk in another guest are read again."""
+    """Writes to an NVMe-oF disk in another guest, reads the data again and compares it."""
     names = lab.nodes()
     target, client = lab.node(names[0]), lab.node(names[-1])
     with _disk(target, client) as name:
@@ -93,7 +93,7 @@ def disk(lab: cluster.Cluster) -> None:
 
 
 def manager(lab: cluster.Cluster) -> None:
-    """The subnet manager ends and starts again."""
+    """Stops the subnet manager and starts it again."""
     node = lab.node(MANAGER)
     _sh(node, "pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.2; done")
     subnet.start_manager(node)
@@ -101,7 +101,7 @@ def manager(lab: cluster.Cluster) -> None:
 
 
 def flaps(lab: cluster.Cluster) -> None:
-    """Each guest's link goes down and comes up again."""
+    """Takes the link of each guest down and up again."""
     switch = lab.running_switches()[0]
     for name in lab.nodes():
         port = ctl.port_of(switch.control, name)
@@ -111,7 +111,7 @@ def flaps(lab: cluster.Cluster) -> None:
 
 
 def reload(lab: cluster.Cluster) -> None:
-    """The driver of the last guest leaves and comes back."""
+    """Unloads the driver of the last guest and loads it again."""
     node = lab.node(lab.nodes()[-1])
     _sh(node, UNLOAD)
     _sh(node, LOAD)
@@ -119,13 +119,13 @@ def reload(lab: cluster.Cluster) -> None:
 
 
 def _device(lab: cluster.Cluster, name: str) -> str:
-    """The value of QEMU's option for the first HCA."""
+    """The value of the option -device for the guest's first HCA."""
     words = lab.record.commands[name].argv
     return next(word for word in words if word.startswith("pib-hca,id=hca0,"))
 
 
 def hot_plug(lab: cluster.Cluster) -> None:
-    """The HCA of the last guest is pulled out while its driver runs, and plugged in again."""
+    """Unplugs the HCA of the last guest while its driver runs, and plugs it in again."""
     name = lab.nodes()[-1]
     node, monitor = lab.node(name), lab.monitor(name)
     vm.monitor_command(monitor, "device_del", id="hca0")
@@ -136,6 +136,6 @@ def hot_plug(lab: cluster.Cluster) -> None:
     _settled(lab)
 
 
-# A round. Work comes before and behind each disturbance.
+# A round: each disturbance has traffic before and after it.
 LOADS = (Load("traffic", traffic), Load("ip", ip), Load("disk", disk), Load("manager", manager), Load("flaps", flaps),
          Load("reload", reload), Load("hot-plug", hot_plug))

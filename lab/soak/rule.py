@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rule by which a curve is flat. docs/soak.md has it in words.
+"""The rule by which a curve is flat. docs/soak.md explains it.
 
-Samples that count are those of quiet moments, when all loads of a round have ended. Those of the first quarter are left
-out: caches fill. The rest is cut into three parts in time."""
+Only quiet samples count, which are taken when all loads of a round have ended. The first quarter of them is left out,
+because caches fill then. The rest is divided in order into three parts."""
 
 import dataclasses
 import statistics
 from collections.abc import Sequence
 
 WARM_UP = 0.25                  # share of the samples that is left out
-LEAST = 6                       # samples behind the warm-up that a verdict needs
-MIB = 1024.0                    # the unit of memory is KiB
+LEAST = 6                       # samples after the warm-up that a verdict needs
+MIB = 1024.0                    # in KiB, the unit of memory
 
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """How much more the last part's median may be than the first one's: a share of it, and a number beside."""
+    """How much the last part's median may exceed the first part's: by a share of that, plus a number."""
     share: float = 0.0
     more: float = 0.0
-    least: bool = False         # compares the least value of each part: others may be of work that is still ending
+    least: bool = False         # compares minima, not medians: higher values may come from work that is still ending
 
 
-# Kinds of curves. A column's name is a kind, and what it belongs to: "memory vm0".
+# Limits by kind of curve. The name of a curve is its kind and its process or guest: "memory vm0".
 LIMITS = {
     "memory": Limit(share=0.02, more=4 * MIB),
     "descriptors": Limit(least=True),
@@ -33,7 +33,8 @@ LIMITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """medians: of the three parts. flat: None if there are too few samples."""
+    """Verdict on a curve. medians: of the three parts (minima if Limit.least). flat: None if there are too few samples.
+    """
     name: str
     medians: tuple[float, ...]
     limit: float
@@ -52,7 +53,7 @@ def kind(name: str) -> str:
 
 
 def judge(name: str, values: Sequence[float]) -> Verdict:
-    """values: of the quiet samples, in order."""
+    """The verdict on a curve. values: of the quiet samples, in order."""
     rest = list(values[int(len(values) * WARM_UP):])
     limit = LIMITS[kind(name)]
     if len(rest) < LEAST:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Readings of a running lab: memory, descriptors and threads of QEMU and of the switch, objects of the HCAs, and error
-counters of the switches' ports."""
+"""Samples of a running lab: memory, file descriptors and threads of QEMU and of the switch, objects of the HCAs, and
+error counters of the switches' ports."""
 
 import csv
 import dataclasses
@@ -12,17 +12,18 @@ from lab import ui
 from lab.fabric import cluster, control, evidence
 
 PROC = pathlib.Path("/proc")
-# A guest's own memory and the code that TCG makes of it fill as the guest works; they are mapped in such pieces.
+# Mappings of at least this size are guest RAM and TCG's code buffer, which fill as the guest works.
 GUEST_KIB = 512 << 10
 MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
-# Counters that no load raises: links that are taken down count LinkDowned, and discard packets.
+# Counters that no load raises. LinkDowned and PortXmitDiscards are absent: loads that take links down raise them.
 ERRORS = ("SymbolErrors", "PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvConstraintErrors",
           "PortXmitConstraintErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors")
 
 
 @dataclasses.dataclass(frozen=True)
 class Sample:
-    """seconds: since the beginning. phase: the load that runs; QUIET: none. values: by name, see rule.LIMITS."""
+    """seconds: since the start of the soak. phase: name of the running load, or QUIET. values: by name, see
+    rule.LIMITS. """
     seconds: float
     phase: str
     values: dict[str, float]
@@ -36,7 +37,7 @@ def _number(line: str) -> int:
 
 
 def memory_kib(smaps: str) -> int:
-    """Resident memory of a process without the large mappings, which are a guest's."""
+    """Resident memory of a process in KiB, without large mappings (see GUEST_KIB). smaps: of /proc."""
     total = size = 0
     for line in smaps.splitlines():
         if line.startswith("Size:"):
@@ -47,7 +48,7 @@ def memory_kib(smaps: str) -> int:
 
 
 def process(pid: int, proc: pathlib.Path = PROC) -> dict[str, float]:
-    """Memory in KiB, descriptors and threads."""
+    """Memory in KiB, number of file descriptors and of threads of a process."""
     directory = proc / str(pid)
     try:
         return {"memory": memory_kib((directory / "smaps").read_text()),
@@ -59,19 +60,19 @@ def process(pid: int, proc: pathlib.Path = PROC) -> dict[str, float]:
 
 
 def objects(hcas: Iterable[evidence.Json]) -> float:
-    """Number of objects of all kinds, of all HCAs of a guest."""
+    """Number of objects of all kinds in all HCAs of a guest."""
     return sum(part["count"] for hca in hcas for part in hca["objects"].values()
                if isinstance(part, dict) and isinstance(part.get("count"), int))
 
 
 def errors(controls: list[pathlib.Path]) -> float:
-    """Sum over all ports of the switches of the counters that no load raises."""
+    """Sum of the counters in ERRORS over all ports of the switches."""
     return sum(port.get(name, 0) for asked, switch in control.every_switch(controls)
                for port in asked.ask("counters", switch=switch)["ports"] for name in ERRORS)
 
 
 def read(lab: cluster.Cluster) -> dict[str, float]:
-    """The present values, by kind and what they belong to."""
+    """The present values, by name: kind and process or guest."""
     values: dict[str, float] = {}
     names = [*(switch.name for switch in lab.switches()), *lab.nodes()]
     for name in names:

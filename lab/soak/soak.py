@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib soak: rounds of loads on a lab of its own, samples during and between them, and a verdict."""
+"""./pib soak: runs rounds of loads on a lab of its own, takes samples during and between them, and gives a verdict."""
 
 import contextlib
 import dataclasses
@@ -16,9 +16,9 @@ from lab.soak import curve, rule, samples
 from lab.soak.loads import LOADS, Load
 from lab.soak.samples import QUIET, Sample
 
-NAME = "soak"                   # directory of its lab, and of the results
+NAME = "soak"                   # directory of its lab, and default directory of the results
 SAMPLE_S = 20.0
-SETTLE_S = 3.0                  # before a quiet sample: ends of connections take a moment
+SETTLE_S = 3.0                  # pause before a quiet sample, because closing connections takes a moment
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Job:
 
 
 class Recorder:
-    """Samples of a lab, also from a thread while a load runs."""
+    """Takes samples of a lab, also in a thread while a load runs."""
 
     def __init__(self, lab: cluster.Cluster, job: Job):
         self.lab, self.job = lab, job
@@ -49,7 +49,8 @@ class Recorder:
 
     @contextlib.contextmanager
     def during(self, phase: str) -> Iterator[None]:
-        """Samples again and again while the block lasts. A device that is being plugged cannot be read."""
+        """Takes samples periodically during the block. Skips a sample that fails: a device that is being plugged cannot
+        be read."""
         over = threading.Event()
 
         def watch() -> None:
@@ -66,7 +67,8 @@ class Recorder:
 
 
 def _rounds(recorder: Recorder, loads: Sequence[Load]) -> tuple[int, list[str]]:
-    """The number of whole rounds, and what failed. A failed load does not end the soak; a lab that is gone does."""
+    """Runs rounds until the time is over; returns (number of rounds, failures). After a failed load it continues,
+    unless the lab has ended."""
     rounds, failures = 0, []
     while True:
         for load in loads:
@@ -93,7 +95,7 @@ def verdicts(taken: list[Sample]) -> list[rule.Verdict]:
 
 
 def _save(recorder: Recorder, rounds: int, failures: list[str]) -> None:
-    """All of it after each round, so that an interrupted soak has results."""
+    """Writes all results. Called after each round, so that an interrupted soak has results."""
     folder, taken = recorder.job.folder, list(recorder.samples)
     folder.mkdir(parents=True, exist_ok=True)
     samples.write_csv(taken, folder / "samples.csv")
@@ -105,7 +107,8 @@ def _save(recorder: Recorder, rounds: int, failures: list[str]) -> None:
 
 
 def run(lab: cluster.Cluster, job: Job, loads: Sequence[Load] = LOADS) -> int:
-    """0 if no load has failed and no curve grows. Too few samples are no failure, and are told."""
+    """Runs the soak. Returns 0 if no load failed and no curve grows. Too few samples for a verdict count as no failure.
+    """
     recorder = Recorder(lab, job)
     rounds, failures = _rounds(recorder, loads)
     judged = verdicts(recorder.samples)
@@ -117,7 +120,7 @@ def run(lab: cluster.Cluster, job: Job, loads: Sequence[Load] = LOADS) -> int:
 
 
 def soak(job: Job) -> int:
-    """Boots its own lab, and ends it."""
+    """Boots the soak's own lab, runs the soak and ends the lab."""
     if job.hours <= 0 or job.guests < 2:
         raise ui.LabError("soak: give more than 0 --hours, and at least 2 --guests")
     lab = cluster.Cluster(paths.RUN / NAME)

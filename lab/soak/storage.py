@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A disk over NVMe-oF: shell lines for the guest that keeps its bytes, and for the one that uses it."""
+"""A disk over NVMe-oF: shell commands for the target's guest, and for the guest that uses the disk."""
 
 NQN = "pib"
 TARGET = """

@@ -17,7 +17,7 @@ def _debian_kernel(tools: builder.Builder, flavour: str) -> pathlib.Path:
     return next((tools.tree / "boot").glob(f"vmlinuz-*-{flavour}"))
 
 
-# Runners by page size in KiB. QEMU's user-mode emulation has this machine's page size; the others need a kernel.
+# Runners by page size in KiB. QEMU's user-mode emulation has this machine's page size; other sizes need a kernel.
 RUNS: dict[int, Callable[[builder.Builder, list[dict]], Count]] = {
     4: host.test_emulated,
     16: lambda tools, tests: machine.run(tools, tests, _debian_kernel(tools, "arm64-16k"), 16),

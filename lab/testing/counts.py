@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Numbers of passed and failed tests, from the reports of their runners.
+"""Counts passed and failed tests in the reports of their runners.
 
 A Catch2 program counts as many tests as it reports, any other program counts as one."""
 
@@ -13,7 +13,7 @@ CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
                     r"^All tests passed \(\d+ assertions? in (\d+) test cases?\)$", re.MULTILINE)
 SKIPPED = re.compile(r"^test cases: .*\b(\d+) skipped\b.*$", re.MULTILINE)
 REASON = re.compile(r"SKIPPED:\nexplicitly with message:\n +(.*)$", re.MULTILINE)
-NOTHING_TO_RUN = 5              # pytest's status
+NOTHING_TO_RUN = 5              # exit status of pytest without tests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,7 +25,8 @@ class Count:
         return Count(self.passed + other.passed, self.failed + other.failed)
 
     def with_status(self, bad: bool) -> "Count":
-        """A runner that fails without a failed test counts as one failure."""
+        """The count with the runner's status: a runner that fails without a failed test is one failure. bad: it
+        failed."""
         return Count(self.passed, 1) if bad and not self.failed else self
 
 
@@ -33,7 +34,7 @@ FAILURE = Count(failed=1)
 
 
 def catch2(output: str) -> Count | None:
-    """Counts from a Catch2 program's last line; None if it has none."""
+    """Counts from the last line of a Catch2 program's output; None if that is no summary."""
     found = list(CATCH2.finditer(output))
     if not found:
         return None
@@ -53,7 +54,7 @@ def program(entry: dict) -> Count:
     count = catch2(entry.get("stdout", ""))
     if count is None:
         return Count(passed=int(passed), failed=int(not passed))
-    return count.with_status(not passed)    # the program may fail after its last test, for example because of a leak
+    return count.with_status(not passed)    # a program may fail after its last test, for example because of a leak
 
 
 def meson(log: pathlib.Path, status: int) -> Count:
@@ -67,7 +68,7 @@ def meson(log: pathlib.Path, status: int) -> Count:
 
 
 def skipped(log: pathlib.Path) -> list[str]:
-    """A line for each program of meson's testlog.json that has skipped test cases. The program passes without them."""
+    """A line for each program in meson's testlog.json that passed but skipped test cases."""
     try:
         entries = [json.loads(line) for line in log.read_text().splitlines()]
     except (OSError, ValueError):

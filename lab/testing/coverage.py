@@ -15,13 +15,13 @@ from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
-# A file counts to the first folder that contains it.
+# A file belongs to the first of these folders that contains it.
 FOLDERS = ("ib/wire", "ib/mgmt", "ib/link", "link-memory", "qemu-hw/core/base", "qemu-hw/core/memory",
            "qemu-hw/core/queues", "qemu-hw/core/port", "qemu-hw/core/qp", "qemu-hw/core/transport",
            "qemu-hw/core/commands", "qemu-hw/core/mmio", "qemu-hw/core/rules", "qemu-hw/core", "fabric-switch/base",
            "fabric-switch/switch", "fabric-switch/links", "fabric-switch/fabric", "fabric-switch/control",
            "fabric-switch/tls", "fabric-switch")
-# Each is the sum of its folders.
+# Parts of the program. The row of a part is the sum of its folders.
 PARTS = ("ib", "qemu-hw/core", "fabric-switch")
 # Parsers of untrusted input: packets, MADs, frames, WQEs, commands, requests at the control socket.
 PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib/wire/utf8.cc", "ib/mgmt/smi.cc",
@@ -30,10 +30,10 @@ PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib
            "qemu-hw/core/commands/interface_records.cc", "fabric-switch/control/capture_filter.cc",
            "fabric-switch/control/control_faults.cc")
 REASONS = "tests/unreached-branches.md"
-# "## file", then "* `condition`: reason", whose lines may continue.
+# Format of REASONS: "## FILE", then "* `CONDITION`: reason" for each condition; reasons may have several lines.
 HEADING = re.compile(r"^## (\S+)$", re.MULTILINE)
 ENTRY = re.compile(r"^\* `([^`]+)`:\s+(\S.*)", re.MULTILINE)
-# The compiler whose branches the reasons are for. Others count branches of their own for the same condition.
+# The compiler that REASONS names. Another compiler counts other branches for the same condition.
 COMPILER = re.compile(r"\bof (gcc)\s+(\d+)\b", re.IGNORECASE)
 REPORT = "coverage.json"
 
@@ -70,7 +70,7 @@ def _lines(file: dict) -> list[dict]:
 
 
 def by_folder(report: dict) -> dict[str, tuple[Share, Share]]:
-    """Lines and branches of each folder, of each part, and of all files. `report`: gcovr's."""
+    """(lines, branches) of each folder, of each part, and of all files. `report`: gcovr's JSON."""
     shares = {name: (Share(), Share()) for name in (*FOLDERS, *(f"{part}, all" for part in PARTS), "all")}
     for file in report["files"]:
         folder = next((name for name in FOLDERS if file["file"].startswith(f"{name}/")), None)
@@ -84,7 +84,7 @@ def by_folder(report: dict) -> dict[str, tuple[Share, Share]]:
 
 
 def markdown(shares: dict[str, tuple[Share, Share]]) -> str:
-    """The table of CONTRIBUTING.md."""
+    """The coverage as the table of CONTRIBUTING.md."""
     rows = [f"| {name} | {lines} | {branches} |" for name, (lines, branches) in shares.items() if lines.total]
     return "\n".join(["| folder | lines | branches |", "|---|---|---|", *rows])
 
@@ -101,14 +101,14 @@ def unreached(report: dict) -> list[Condition]:
 
 
 def reasons(text: str) -> dict[str, set[str]]:
-    """The conditions with a reason, by file. `text`: of tests/unreached-branches.md."""
+    """The conditions that have a reason, by file. `text`: of tests/unreached-branches.md."""
     pieces = HEADING.split(text)
     return {file: {condition for condition, _ in ENTRY.findall(entries)}
             for file, entries in zip(pieces[1::2], pieces[2::2])}
 
 
 def _is_compiler(text: str, directory: pathlib.Path) -> bool:
-    """Whether the reasons are for the compiler of this build directory."""
+    """Whether the build directory uses the compiler that REASONS names."""
     used = json.loads((directory / "meson-info" / "intro-compilers.json").read_text())["host"]["cpp"]
     named = COMPILER.search(text)
     return named is not None and (used["id"], used["version"].split(".")[0]) == (named[1].lower(), named[2])
@@ -131,7 +131,7 @@ def _check_reasons(report: dict) -> Count:
 
 
 def _forget_earlier_runs() -> None:
-    """gcov adds to the counts that are there, and those of a test that is gone would count for ever."""
+    """Removes the counts of earlier runs. gcov adds to existing counts, so counts of removed tests would stay."""
     for counts in host_build.COVERAGE.rglob("*.gcda"):
         counts.unlink()
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A pytest plugin: writes the names of the tests that will run, and each finished test with its duration in seconds, as
-lines of JSON to the file in PIB_TEST_EVENTS."""
+"""A pytest plugin: writes the names of the collected tests, and each finished test with its duration in seconds, as
+lines of JSON to the file that PIB_TEST_EVENTS names."""
 
 import collections
 import json

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib fuzz: coverage-guided fuzzing of the targets in tests/fuzz by libFuzzer, with sanitizers.
 
-The inputs of a target that reach its code are kept: those of all runs of a checkout in its run directory, and the
-fewest that reach the same edges in tests/fuzz/corpus, as text, which the unit tests replay. docs/fuzzing.md has the
-sums of the runs that were recorded there."""
+Inputs that reach new code of a target are kept in the checkout's run directory. tests/fuzz/corpus has, as text, a
+minimal set of inputs that reaches the same edges; the unit tests replay it. docs/fuzzing.md has the sums of the
+recorded runs."""
 
 import dataclasses
 import os
@@ -21,7 +21,7 @@ FOLDER = paths.ROOT / "tests" / "fuzz"
 SOURCE = "_fuzz.cc"
 ALL = "all"
 DEFAULT_S = 60
-MOST_INPUT = 4096               # bytes
+MOST_INPUT = 4096               # bytes of an input
 MOST_MIB = 4096
 SLOW_S = 600                    # reached only by a hang
 HEAD = re.compile(r"^// SPDX.*\n((?://.*\n)+)")
@@ -29,7 +29,8 @@ HEAD = re.compile(r"^// SPDX.*\n((?://.*\n)+)")
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """target: its name, or ALL. record: adds the figures to docs/fuzzing.md. keep: replaces the corpus of the tree."""
+    """Options of ./pib fuzz. target: its name, or ALL. record: adds the figures to docs/fuzzing.md. keep: replaces the
+    corpus in tests/fuzz/corpus."""
     target: str
     seconds: int = DEFAULT_S
     record: bool = False
@@ -37,7 +38,7 @@ class Wanted:
 
 
 def targets(folder: pathlib.Path = FOLDER) -> dict[str, str]:
-    """The first sentence of each target's source, which says what it covers, by the target's name."""
+    """By target name the first sentence of the target's source, which says what the target covers."""
     found = {}
     for source in sorted(folder.glob(f"*{SOURCE}")):
         head = HEAD.match(source.read_text())
@@ -47,7 +48,7 @@ def targets(folder: pathlib.Path = FOLDER) -> dict[str, str]:
 
 
 def show() -> str:
-    """The list of the targets, with the sums of the recorded runs."""
+    """The list of targets, with the sums of the recorded runs."""
     rows = fuzz_report.load()
     lines = []
     for name, covers in targets().items():
@@ -58,7 +59,7 @@ def show() -> str:
 
 
 class _Target:
-    """One target's programs and files. work: inputs of earlier runs of this checkout."""
+    """A target's programs and files. work: directory with the inputs of this checkout's earlier runs."""
 
     def __init__(self, name: str, build: pathlib.Path):
         self.name = name
@@ -68,7 +69,7 @@ class _Target:
         self.corpus = FOLDER / "corpus" / f"{name}{fuzz_corpus.SUFFIX}"
 
     def prepare(self) -> None:
-        """Puts the seeds and the inputs of the tree to those of earlier runs."""
+        """Adds the seeds, and the inputs in tests/fuzz, to the inputs of earlier runs."""
         for directory in (self.work, self.failures):
             directory.mkdir(parents=True, exist_ok=True)
         self._call([self.replay, "--write-seeds", self.work])
@@ -85,7 +86,7 @@ class _Target:
             raise ui.LabError(f"{self.name}: {argv[0].name} has failed:\n{done.stderr[-2000:]}")
 
     def run(self, seconds: int) -> tuple[int, str]:
-        """The exit status and the output of libFuzzer."""
+        """Runs libFuzzer; returns its exit status and output."""
         lines: list[str] = []
 
         def keep(line: str) -> None:
@@ -100,7 +101,8 @@ class _Target:
         return status, "\n".join(lines)
 
     def minimize(self) -> int:
-        """Replaces the corpus of the tree by the fewest inputs that reach all edges; returns their number."""
+        """Replaces the corpus in tests/fuzz/corpus by a minimal set of inputs that reaches all edges; returns their
+        number."""
         with tempfile.TemporaryDirectory(dir=self.work.parent) as name:
             few = pathlib.Path(name)
             self._call([self.program, "-set_cover_merge=1", f"-max_len={fuzz_corpus.MOST_BYTES}", few, self.work])
@@ -112,8 +114,8 @@ def _environment() -> dict[str, str]:
 
 
 def _failure(target: _Target, output: str) -> ui.LabError:
-    """The error that says how an input that fails is repeated and kept."""
-    # Inputs that took long are written as well, and are no failures.
+    """The error about an input that fails; it says how to repeat and how to keep the input."""
+    # libFuzzer also writes slow inputs (slow-unit-*), which are no failures.
     written = re.findall(r"Test unit written to (\S+/(?!slow-unit)[^/\s]+)", output)
     tail = "\n".join(output.splitlines()[-60:])
     if not written:
@@ -146,7 +148,7 @@ def _one(target: _Target, wanted: Wanted) -> fuzz_report.Row:
 
 
 def fuzz(wanted: Wanted) -> int:
-    """Fuzzes one target or all, one after the other. An input that fails ends it."""
+    """Fuzzes one target, or all one after the other. Stops at an input that fails."""
     known = targets()
     if wanted.target != ALL and wanted.target not in known:
         raise ui.LabError(f"fuzz: there is no target {wanted.target}. Targets: {', '.join(known)}, or {ALL}")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Inputs of fuzz targets as text: a line of hexadecimal digits for each input, so that the tree has no binary files and
-a review sees what comes in."""
+"""Inputs of fuzz targets as text: a line of hexadecimal digits for each input, so that the repository has no binary
+files and a review sees the inputs."""
 
 import hashlib
 import pathlib
@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 SUFFIX = ".inputs"
 HEAD = "# SPDX-License-Identifier: GPL-2.0-or-later\n# An input in each line, made by ./pib fuzz {name} --keep.\n"
-MOST_BYTES = 512                # limit of an input
-MOST_TEXT = 48 * 1024           # limit of a file
+MOST_BYTES = 512                # limit of an input in the corpus
+MOST_TEXT = 48 * 1024           # bytes, limit of a corpus file
 
 
 def load(path: pathlib.Path) -> list[bytes]:
@@ -19,22 +19,22 @@ def load(path: pathlib.Path) -> list[bytes]:
 
 
 def recorded(path: pathlib.Path) -> bytes:
-    """The one input of a file in tests/fuzz/recorded, which has comments behind #."""
+    """The single input of a file in tests/fuzz/recorded, whose lines may have comments after #."""
     return bytes.fromhex("".join(line.partition("#")[0] for line in path.read_text().splitlines()))
 
 
 def put(directory: pathlib.Path, data: bytes) -> None:
-    """Under the name that libFuzzer gives it, so that it is there once."""
+    """Writes an input to a file with the name that libFuzzer would give it (its hash), so that it exists only once."""
     (directory / hashlib.sha1(data, usedforsecurity=False).hexdigest()).write_bytes(data)
 
 
 def text(data: bytes) -> str:
-    """One input for people, 24 bytes in a line."""
+    """An input as hexadecimal text, 24 bytes in a line."""
     return "\n".join(data[at:at + 24].hex(" ") for at in range(0, len(data), 24))
 
 
 def save(path: pathlib.Path, inputs: Iterable[bytes]) -> int:
-    """Writes the inputs, the shortest first, as many as the file may have; returns their number."""
+    """Writes the inputs, shortest first, up to the limit of the file; returns their number."""
     lines, left = [], MOST_TEXT
     for data in sorted({data for data in inputs if data}, key=lambda data: (len(data), data)):
         line = data.hex() + "\n"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The table of docs/fuzzing.md: what was run, in sums over all runs that were recorded."""
+"""The table of docs/fuzzing.md: sums over all recorded runs."""
 
 import dataclasses
 import pathlib
@@ -15,7 +15,7 @@ SUM = re.compile(r"^\| all \|.*\n", re.MULTILINE)
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """edges: at the end of the last run, with the inputs of those before it. all_edges: that the program has."""
+    """A row of the table. edges: reached by all inputs at the end of the last run. all_edges: edges of the program."""
     executions: int
     seconds: int
     edges: int
@@ -33,7 +33,7 @@ def _number(pattern: str, output: str) -> int:
 
 
 def parse(output: str, seconds: int) -> Row:
-    """The figures at the end of libFuzzer's output."""
+    """The figures of a run, from libFuzzer's output."""
     return Row(_number(r"stat::number_of_executed_units:\s*(\d+)", output), seconds, _number(r"\bcov: (\d+)", output),
                sum(map(int, re.findall(r"Loaded \d+ modules\s+\((\d+) inline", output))))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Deliberate defects of driver and provider: tests in guests that are booted from the copy of the tree."""
+"""Mutants of driver and provider: runs their tests in guests, which are booted from the copy of the tree."""
 
 import os
 import subprocess
@@ -16,19 +16,19 @@ BUILD = ("/usr/bin/python3", "-B", "-c", "from lab import up; up.prepare()")
 
 
 class Hunt:
-    """passed: tests that have passed without a defect."""
+    """Hunts such mutants. passed: tests that have passed without a mutant."""
 
     def __init__(self, tree: Tree):
         self.tree = tree
         self.passed: set[str] = set()
-        # Products of the copy lie beside it, as only sources are its own.
+        # Build products are beside the copy: bring() would remove them inside.
         self.env = {"PYTHONPATH": str(tree.source), paths.BUILD_VARIABLE: str(tree.source.with_name("products"))}
 
     def _build(self) -> None:
         ui.run("building what runs in the guests", BUILD, LOG, cwd=self.tree.source, env={**os.environ, **self.env})
 
     def _failure(self, tests: tuple[str, ...]) -> str:
-        """How the tests fail; "": all pass."""
+        """Runs the tests; returns how they fail, or "" if all pass."""
         argv = (*PYTEST, *(str(self.tree.source / name) for name in tests))
         failure = self.tree.run(Test("guest", argv, tuple(self.env.items()), ()), MOST_S)
         if failure.startswith(mutant_tree.NO_END):
@@ -52,7 +52,8 @@ class Hunt:
         self.passed.update(new)
 
     def find(self, wanted: Mutant) -> str:
-        """The tests that find the mutant. A defect that does not compile is an error."""
+        """Runs the mutant's tests; returns those tests and their failure, or "" if all pass. A mutant that does not
+        compile is an error."""
         self._run_unchanged(wanted.guest)
         with mutant.applied(self.tree.source, wanted):
             self._build()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Deliberate defects: each patch of tests/mutants puts one realistic bug into the code."""
+"""Mutants: each patch in tests/mutants puts one realistic defect into the code."""
 
 import contextlib
 import dataclasses
@@ -22,14 +22,14 @@ FIELD = re.compile(r"^(First|Guest|Survives): (\S.*)$")
 
 
 class TestsFail(ui.LabError):
-    """A test fails without a defect, so that it cannot find one."""
+    """A test fails without a mutant, so it cannot find mutants."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Mutant:
-    """title: the defect as a sentence. first: names of meson's tests that run before all others. guest: tests in guests
-    as pytest names them, in place of all tests of the host. survives: why no test can find the defect; empty: a test
-    must."""
+    """title: the defect as a sentence. first: names of meson tests that run before all others. guest: pytest names of
+    tests in guests, which replace all tests on the host. survives: why no test can find the mutant; empty: a test must
+    find it."""
     path: pathlib.Path
     title: str
     first: tuple[str, ...] = ()
@@ -41,11 +41,11 @@ class Mutant:
         return self.path.stem
 
     def files(self) -> list[str]:
-        """The files that it changes, relative to the tree's root."""
+        """Files that the patch changes, relative to the tree's root."""
         return FILE.findall(self.path.read_text())
 
     def changed_lines(self) -> int:
-        """Lines that it adds, or those that it removes if these are more."""
+        """Number of lines that the patch adds or that it removes, whichever is larger."""
         signs = CHANGE.findall(self.path.read_text())
         return max(signs.count("+"), signs.count("-"))
 
@@ -63,7 +63,7 @@ def parse(path: pathlib.Path) -> Mutant:
 
 
 def load(pattern: str | None = None) -> list[Mutant]:
-    """pattern: of names, as in a shell; a part of the name does as well."""
+    """The mutants. pattern: a shell pattern of their names, or a part of a name; None: all mutants."""
     found = [parse(path) for path in sorted(FOLDER.glob("*.patch"))
              if pattern is None or pattern in path.stem or fnmatch.fnmatch(path.stem, pattern)]
     if not found:
@@ -72,7 +72,7 @@ def load(pattern: str | None = None) -> list[Mutant]:
 
 
 def apply(tree: pathlib.Path, mutants: list[Mutant], *options: str) -> None:
-    """Applies patches to a tree, which need not be a repository. With the option --check it only tries each one."""
+    """Applies patches to a tree, which need not be a repository. options: of git apply; --check only tests them."""
     done = subprocess.run(["git", "apply", *options, *(str(mutant.path) for mutant in mutants)], cwd=tree,
                           env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}, capture_output=True,
                           text=True, check=False)
@@ -83,7 +83,7 @@ def apply(tree: pathlib.Path, mutants: list[Mutant], *options: str) -> None:
 
 @contextlib.contextmanager
 def applied(tree: pathlib.Path, mutant: Mutant) -> Iterator[None]:
-    """The tree has the defect for as long as the block lasts."""
+    """Applies the mutant to the tree during the block."""
     before = {name: (tree / name).read_bytes() for name in mutant.files()}
     try:
         apply(tree, [mutant])

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test mutants: puts each deliberate defect of tests/mutants into a copy of the tree, and runs the tests that
-probably find it, then the other unit tests, then the simulation, until one fails. Defects of driver and provider have
-tests in guests instead. A defect that none notices survives."""
+"""./pib test mutants: applies each patch of tests/mutants to a copy of the tree, and runs the tests that probably find
+the mutant, then the other unit tests, then the simulation, until one fails. Mutants of driver and provider have tests
+in guests instead. A mutant that no test finds survives."""
 
 import dataclasses
 import pathlib
@@ -18,17 +18,18 @@ from lab.testing.progress import Progress, Stage
 
 STAGE = "mutants"
 LEAST_SHARE = 0.95
-# A test that hangs is ended: after this multiple of its time without a defect, but not earlier than the least.
+# Time limit of a test: SLOWER times its duration without a mutant, at least LEAST_S.
 SLOWER, LEAST_S = 20, 60
 UNCHANGED_S = 900
-# Always the same ones, so that a mutant is found in each run or in none; other ones than those of the unit test.
+# Fixed seeds, so that each run finds the same mutants; the unit test has other seeds.
 SEEDS = simulate.Wanted(seed=1000, seeds=200)
 SIMULATION = "simulation"
 
 
 @dataclasses.dataclass
 class Verdict:
-    """found: the test that has found the mutant, and how; "": none. error: why it could not be tried."""
+    """found: the test that has found the mutant, and how it failed; "": none. error: why the mutant could not be tried.
+    """
     mutant: Mutant
     found: str = ""
     error: str = ""
@@ -48,7 +49,7 @@ class Verdict:
 
 
 class Hunt:
-    """The tests of a tree, and the time that each takes without a defect, when it has run so."""
+    """Hunts mutants of host programs. seconds: durations of tests that have run without a mutant."""
 
     def __init__(self, tree: Tree):
         self.tree = tree
@@ -59,7 +60,7 @@ class Hunt:
         self.seconds: dict[str, float] = {}
 
     def run_unchanged(self, tests: list[Test]) -> None:
-        """Without a defect tests must pass. Those that have are not run again."""
+        """Runs tests without a mutant, which must pass. Skips tests that have passed before."""
         new = [test for test in tests if test.name not in self.seconds]
         if not new:
             return
@@ -85,7 +86,8 @@ class Hunt:
             return self._first_failure(sorted(tests, key=lambda test: self.seconds[test.name]))
 
     def find(self, wanted: Mutant) -> str:
-        """The test that finds the mutant. Most are found by the likely tests, and need no others to be linked."""
+        """Returns the test that finds the mutant, and its failure. Runs the likely tests first, because then the others
+        usually need not be linked."""
         if unknown := [name for name in wanted.first if name not in self.unit]:
             raise ui.LabError(f"meson has no test {', '.join(unknown)}: correct the line 'First:' of "
                               f"{wanted.path.name}. Its tests:  meson test -C {self.tree.build} --list")
@@ -105,7 +107,8 @@ def verdict(hunt: Hunt | guest_mutants.Hunt, wanted: Mutant) -> Verdict:
 
 
 def count(verdicts: list[Verdict]) -> Count:
-    """Each mutant is a test, and so is their share. A survivor with a reason is neither passed nor failed."""
+    """Counts a mutant as a test, and the share of found mutants as one more. A survivor with a reason counts as neither
+    passed nor failed."""
     found = sum(bool(verdict.found) for verdict in verdicts)
     tried = sum(not verdict.error for verdict in verdicts)
     total = Count(passed=found, failed=sum(not verdict.is_good() for verdict in verdicts))
@@ -115,8 +118,8 @@ def count(verdicts: list[Verdict]) -> Count:
 
 
 def _hunts(chosen: list[Mutant], directory: pathlib.Path) -> Iterator[tuple[Hunt | guest_mutants.Hunt, list[Mutant]]]:
-    """The mutants of each kind, and what hunts them. Those of one file come one after the other, so that each costs one
-    compilation of that file."""
+    """Yields (hunt, its mutants) for the host and for guests. Mutants of the same file follow each other, so that each
+    costs one compilation of the file."""
     ordered = sorted(chosen, key=lambda one: (one.files(), one.name))
     host = [one for one in ordered if not one.guest]
     tree = Tree(directory)
@@ -142,7 +145,7 @@ def _try(progress: Progress, stage: Stage, chosen: list[Mutant]) -> list[Verdict
 
 
 def check(progress: Progress, pattern: str | None) -> Count:
-    """pattern: of names; None: all mutants."""
+    """Tries the mutants; returns their count. pattern: of names; None: all mutants."""
     chosen = mutant.load(pattern)
     mutant.apply(paths.ROOT, chosen, "--check")
     stage = progress.begin(STAGE)

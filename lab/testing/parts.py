@@ -21,11 +21,11 @@ from lab.testing.progress import Progress
 
 KVM_TESTS = "test_kvm or test_kicks"
 NEWEST_KERNEL = image.RELEASES[-1]
-# Guest tests that use all kernel interfaces of the driver: registration, user memory, on-demand paging, MADs, IPoIB,
-# power.
+# Guest tests that together use all interfaces between driver and kernel: registration, user memory, on-demand paging,
+# MADs, IPoIB, power management.
 KERNEL_TESTS = "test_driver or test_management or test_provider_checks or test_rc_pingpong or test_ud_pingpong"
 VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
-# The environment of the guest tests.
+# Parts that run the guest tests, with the environment of each.
 GUESTS: dict[str, dict[str, str]] = {
     "guest": {},
     "lockdep": {guest_kernel.VARIABLE: "lockdep"},
@@ -34,24 +34,25 @@ GUESTS: dict[str, dict[str, str]] = {
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
     "strict": {"PIB_TEST_HCA": "strict=fatal"},
 }
-# Two labs in parallel, because each waits half of its time; together at most eight guests.
+# Lanes of guest tests: two labs in parallel, because each waits half of its time. Together at most eight guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
-PARALLEL_MIB = 9216             # available memory for two labs, or for a build beside tests
+PARALLEL_MIB = 9216             # memory that two parallel labs, or a build beside tests, need
 DEFAULT = ("unit", "guest")
 ALL = "all"
 BROWSER = "web"
 DEBUGGERS = "debug"
-DEBUGGED = ("trixie", "bookworm")       # releases of guests
+DEBUGGED = ("trixie", "bookworm")       # releases of guests with debugger tests
 PACKAGES = "packages"
 ADVERSARY = "adversary"
 ADVERSARY_SEEDS = 100
-# Debian packages that one part alone needs.
+# Lists of Debian packages that only one part needs.
 PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.PACKAGING_LIST}
 
 
 @dataclasses.dataclass(frozen=True)
 class Run:
-    """One ./pib test. nightly: includes the tests with that mark. mutants: a pattern of names; None: all."""
+    """One run of ./pib test. nightly: includes tests with the mark `nightly`. mutants: a pattern of names; None:
+    all."""
     progress: Progress
     nightly: bool = False
     simulation: simulate.Wanted = simulate.Wanted()
@@ -75,7 +76,8 @@ def _tests_of_the_plain_build(run: Run) -> Count:
 
 
 def unit(run: Run) -> Count:
-    """The build with sanitizers takes as long as the tests before its own, which leave a processor idle."""
+    """Runs the unit tests. Meanwhile the sanitizer build runs in parallel with the tests that do not need it, which
+    leave a processor idle."""
     host_build.build()
     parallel = memory.available_mib() >= PARALLEL_MIB
     with steps.beside(_build_sanitized) if parallel else contextlib.nullcontext():
@@ -95,7 +97,7 @@ def _one_adversary() -> dict[str, str]:
 
 
 def guests(run: Run, name: str) -> Count:
-    """name: of GUESTS."""
+    """Runs the guest tests. name: of the part, a key of GUESTS."""
     with runners.environment(GUESTS[name] | _one_adversary()):
         up.prepare()
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
@@ -107,7 +109,7 @@ def _stage(name: str) -> str:
 
 
 def adversary(run: Run) -> Count:
-    """Boots guests with adversarial devices, for one seed after the other."""
+    """Boots guests with adversarial devices, one seed after the other."""
     wanted = run.simulation
     first = _drawn_seed() if wanted.seed is None else wanted.seed
     seeds = ADVERSARY_SEEDS if wanted.seeds is None else wanted.seeds
@@ -118,7 +120,7 @@ def adversary(run: Run) -> Count:
 
 
 def tsan(run: Run) -> Count:
-    """Runs the tests with threads under the thread sanitizer."""
+    """Runs the multithreaded tests under the thread sanitizer."""
     return runners.meson(run.progress, host_build.THREADS, host_build.THREADED)
 
 
@@ -135,7 +137,7 @@ def on_kvm(run: Run) -> Count:
 
 
 def on_kernels(run: Run) -> Count:
-    """Compiles for every kernel, and boots the newest one."""
+    """Compiles the driver for every kernel, and runs guest tests on the newest one."""
     count = kernels.check(run.progress)
     with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
         up.prepare()
@@ -147,7 +149,7 @@ def _debug_stage(release: str) -> str:
 
 
 def debug(run: Run) -> Count:
-    """Sessions of the debuggers with the kernels of both releases."""
+    """Runs the debugger tests with the kernels of both releases."""
     count = Count()
     for release in DEBUGGED:
         with runners.environment({image.VARIABLE: release}):
@@ -158,8 +160,8 @@ def debug(run: Run) -> Count:
 
 @dataclasses.dataclass(frozen=True)
 class Part:
-    """stages: of the progress lines, in order. builds: build directories; guests: whether guests, or trees made as
-    their image is, belong to it."""
+    """A part of ./pib test. stages: names of its stages in progress lines, in order. builds: build directories. guests:
+    whether it needs guests, or trees that are made as their image is."""
     run: Callable[[Run], Count]
     stages: tuple[str, ...]
     builds: tuple[pathlib.Path, ...] = (paths.BUILD,)
@@ -190,16 +192,17 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 
 
-ALL_PARTS = tuple(name for name in PARTS if name != "style")      # which unit has
+ALL_PARTS = tuple(name for name in PARTS if name != "style")      # "unit" includes it
 
 
 def _whole(pattern: str | None) -> bool:
-    """Whether stages run all of their tests, so that their durations are worth keeping."""
+    """Whether stages run all of their tests. Only then are their durations kept."""
     return pattern is None and "PYTEST_ADDOPTS" not in os.environ
 
 
 def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), pattern: str | None = None) -> int:
-    """name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of the mutants' names."""
+    """Runs tests; returns an exit status. name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of names of
+    mutants."""
     if os.pathsep in str(paths.ROOT):
         raise ui.LabError(f"{paths.ROOT}: tests find their modules by PYTHONPATH, where a colon separates directories. "
                           "Use a checkout without a colon in its path")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Progress of the tests and the remaining time, estimated from the durations of the last run."""
+"""Shows the tests' progress and the remaining time, estimated from the durations of the last run."""
 
 import json
 import os
@@ -16,7 +16,7 @@ FILE = "test-seconds.json"
 
 
 class History:
-    """Duration in seconds of tests and stages in the last run, by name; in the cache, for all checkouts."""
+    """Durations in seconds of tests and stages in the last run, by name. All checkouts share the file in the cache."""
 
     def __init__(self, file: pathlib.Path | None = None):
         self.file = file or paths.cache() / FILE
@@ -29,7 +29,7 @@ class History:
             return {}
 
     def save(self, new: dict[str, float]) -> None:
-        """Replaced atomically, because another checkout may read or save it at the same time."""
+        """Replaces the file atomically, because another checkout may read or save it at the same time."""
         self.seconds = self._load() | {name: round(seconds, 2) for name, seconds in new.items()}
         self.file.parent.mkdir(parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(dir=self.file.parent, prefix=FILE)
@@ -43,7 +43,7 @@ class Stage:
     them; some runners only count."""
 
     def __init__(self, name: str, history: History, whole: bool = True):
-        """whole: it runs all of its tests, so its duration is the stage's."""
+        """whole: the stage runs all of its tests, so its duration is kept."""
         self.name, self.history, self.whole = name, history, whole
         self.began = time.monotonic()
         self.left: dict[str, list[str]] = {}    # names of the remaining tests, by lane
@@ -78,7 +78,7 @@ class Stage:
         return _total((self._lane_s(tests) for tests in self.left.values() if tests), max)
 
     def _lane_s(self, tests: list[str]) -> float | None:
-        """A new test is expected to take the mean of the known tests."""
+        """Remaining time of a lane with these tests. A new test counts as the mean of the known tests."""
         known = [self.history.seconds[key] for test in tests if (key := self._key(test)) in self.history.seconds]
         return sum(known) * len(tests) / len(known) if known else None
 
@@ -91,12 +91,12 @@ class Progress:
         self.began = self.shown = time.monotonic()
 
     def begin(self, name: str) -> Stage:
-        """name: the next stage, or a later one if those before it have nothing to run."""
+        """Begins a stage. name: the next stage, or a later one if the stages before it have nothing to run."""
         self.coming = self.coming[self.coming.index(name) + 1:]
         return Stage(name, self.history, self.whole)
 
     def show(self, stage: Stage) -> None:
-        """Prints a line, unless the last one was printed recently."""
+        """Prints a progress line, unless the last one was printed within SHOW_S."""
         if time.monotonic() - self.shown >= SHOW_S:
             self.shown = time.monotonic()
             print(self.line(stage), flush=True)
@@ -109,7 +109,7 @@ class Progress:
 
 
 def _total(parts: Iterable[float | None], combine: Callable[[list[float]], float]) -> float | None:
-    """Remaining time of all stages; None if one is unknown."""
+    """Combines remaining times, for example by sum(); None if one of them is unknown."""
     found = list(parts)
     known = [part for part in found if part is not None]
     return combine([0, *known]) if len(known) == len(found) else None

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test qemu: the device in the QEMU of Debian 13 and in the newest one of Debian, compiled for each: loaded into
-Debian's program, and in QEMU's own tree."""
+"""./pib test qemu: tests the device in the QEMU of Debian 13 and in Debian's newest QEMU. For each the device is
+compiled twice: to be loaded into Debian's program, and in QEMU's own tree."""
 
 import functools
 import os
@@ -13,7 +13,7 @@ from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
-# Releases that may have a QEMU, by the QEMU's name. A mirror may lack the source of the newest.
+# By name of a QEMU, the releases that may have it. A mirror may lack the source of the newest one.
 QEMUS = {"QEMU 10.0": ("trixie",), "the newest QEMU": ("trixie-backports", "testing")}
 GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_interrupts"
 
@@ -27,7 +27,7 @@ def stages() -> tuple[str, ...]:
 
 
 def _newest(name: str, releases: tuple[str, ...]) -> qemu_release.Release:
-    """The newest QEMU of the releases whose source can be had. The others are told."""
+    """The newest QEMU of the releases whose source is available. Prints which newer ones are not."""
     versions = debian.newest_first({release: qemu_release.newest(release) for release in releases})
     missing: list[str] = []
     for release, version in versions:
@@ -41,7 +41,7 @@ def _newest(name: str, releases: tuple[str, ...]) -> qemu_release.Release:
 
 
 def _loaded(progress: Progress, name: str, qemu: qemu_release.Release) -> Count:
-    """The device in Debian's program."""
+    """Tests the device loaded into Debian's program."""
     build = host_build.build(_build(name), qemu.headers)
     without_guests, with_guests, _ = _stages(name)
     with runners.environment({"PATH": f"{qemu.bin}:{os.environ['PATH']}", paths.BUILD_VARIABLE: str(build),
@@ -51,7 +51,8 @@ def _loaded(progress: Progress, name: str, qemu: qemu_release.Release) -> Count:
 
 
 def _in_tree(progress: Progress, name: str, qemu: qemu_release.Release) -> Count:
-    """The device in QEMU's tree. Such a QEMU takes no module, so that it has no other device to be tested."""
+    """Tests the device compiled in QEMU's tree. Such a QEMU loads no modules, so it cannot take the module by
+    mistake."""
     with (qemu_tree.compiled(qemu.version, debian.release_suites(qemu.release)) as folder,
           runners.environment({"PATH": f"{folder}:{os.environ['PATH']}", paths.BUILD_VARIABLE: str(_build(name)),
                                qemu_headers.VARIABLE: str(qemu.headers)})):
@@ -63,7 +64,7 @@ def _build(name: str) -> pathlib.Path:
 
 
 def _counted(what: str, check: Callable[[], Count]) -> Count:
-    """A check that cannot be made is a failure, and the others are made all the same."""
+    """Runs a check. If it cannot be made, prints why and counts one failure, so that other checks still run."""
     try:
         return check()
     except ui.LabError as error:

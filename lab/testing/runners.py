@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Runs meson's tests and pytest's, and returns their counts."""
+"""Runs meson's tests and pytest's tests, and returns their counts."""
 
 import contextlib
 import json
@@ -19,14 +19,14 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
-# No header and no percentage of pytest's: they would be those of one lane. The lab prints its own progress. At the end
-# pytest names what it has skipped, and why (-r).
+# Without pytest's header and percentages, which would be about one lane only: the lab prints its own progress. -r makes
+# pytest list skipped tests with reasons at the end.
 PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header", "-p", "no:cacheprovider",
           "-p", events.__name__, "-o", "console_output_style=classic", f"--rootdir={paths.ROOT}")
 
 
 def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
-    """names: of tests; empty: all."""
+    """Builds and runs meson's tests. names: of tests; empty: all."""
     directory = host_build.build(build)
     log = directory / "meson-logs" / "testlog.json"
     log.unlink(missing_ok=True)
@@ -39,7 +39,7 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
             stage.count(int(test[1]), int(test[2]))
             progress.show(stage)
 
-    # After SIGINT meson ends the longest running test, and continues.
+    # SIGTERM, because after SIGINT meson ends only the longest running test, and continues.
     status, = child.run(child.Program(
         ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "4", *names],
         env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show))
@@ -52,7 +52,7 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
 
 @contextlib.contextmanager
 def environment(values: dict[str, str]) -> Iterator[None]:
-    """Environment variables for the programs of the block."""
+    """Sets environment variables during the block."""
     before = {name: os.environ.get(name) for name in values}
     os.environ.update(values)
     try:
@@ -65,7 +65,7 @@ def environment(values: dict[str, str]) -> Iterator[None]:
 
 
 class _Lane:
-    """One pytest. options: they select the stage's tests for it."""
+    """One pytest process of a stage. options: select the tests of this lane."""
     printing = threading.Lock()
 
     def __init__(self, name: str, options: tuple[str, ...], stage: Stage, progress: Progress):
@@ -101,8 +101,8 @@ class _Lane:
 
 def pytest(progress: Progress, folder: str, *options: str, name: str | None = None,
            lanes: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
-    """name: of the stage, by default the folder's. lanes: options of each parallel pytest, by name; empty: one pytest
-    runs all tests."""
+    """Runs pytest in a folder. name: of the stage, by default the folder's. lanes: options of each parallel pytest, by
+    name; None: one pytest runs all tests."""
     stage = progress.begin(name or folder)
     ui.say(f"running {stage.name}")
     running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]

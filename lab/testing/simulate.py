@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test simulate: random fabrics in one process and virtual time, against a reference model of verbs."""
+"""./pib test simulate: compares random fabrics, in one process and virtual time, with a reference model of verbs."""
 
 import dataclasses
 import os
@@ -20,7 +20,7 @@ DEFAULT_S = 20
 
 @dataclasses.dataclass(frozen=True)
 class Wanted:
-    """Options of the command line. No value: seconds unless there are seeds; another first seed in each run."""
+    """Options of the command line. Defaults: DEFAULT_S seconds unless `seeds` is given; a random first seed."""
     seconds: int | None = None
     seed: int | None = None
     seeds: int | None = None
@@ -50,5 +50,5 @@ def simulate(progress: Progress, wanted: Wanted) -> Count:
 
 
 def new_seeds(progress: Progress) -> Count:
-    """Other seeds in each run, with sanitizers, after the unit tests, which have built the program."""
+    """Simulates with random seeds and sanitizers. The unit tests have built the program before."""
     return _run(progress, NEW_SEEDS_STAGE, host_build.SANITIZED, Wanted())

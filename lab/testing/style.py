@@ -11,7 +11,7 @@ FOLDERS = ("tests/style", "tests/driver")
 
 
 def style(progress: Progress, nightly: bool = False) -> Count:
-    """nightly: runs clang-tidy and clang++ on the whole tree."""
+    """Runs the style tests. nightly: also clang-tidy and clang++ on the whole tree."""
     if nightly:
         os.environ["PIB_TIDY"] = "all"
     return sum((runners.pytest(progress, folder) for folder in FOLDERS), Count())

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Checks of each request: the token in its path, and headers that another web site's page cannot have."""
+"""Checks of each request: the token in its path, and headers that a page of another web site cannot forge."""
 
 import hmac
 import ipaddress
@@ -15,19 +15,19 @@ def new_token() -> str:
 
 
 def split_token(path: str) -> tuple[str, str]:
-    """("TOKEN", "rest") of "/TOKEN/rest"."""
+    """Splits "/TOKEN/rest" into ("TOKEN", "rest")."""
     first, _, rest = path.removeprefix("/").partition("/")
     return first, rest
 
 
 def token_is(given: str, token: str) -> bool:
-    """Compares in a time that tells nothing of the token."""
+    """Compares the tokens in constant time, so that the duration reveals nothing."""
     return hmac.compare_digest(given.encode(), token.encode())
 
 
 def host_allowed(header: str) -> bool:
-    """Addresses and this host's own names. A page of another site that has its name changed to this address still
-    sends its own name."""
+    """Whether a Host header is an address or one of this host's names. Against DNS rebinding: a page whose site's name
+    is made to resolve to this address still sends its site's name."""
     try:
         name = urllib.parse.urlsplit(f"//{header}").hostname or ""
     except ValueError:
@@ -40,5 +40,5 @@ def host_allowed(header: str) -> bool:
 
 
 def origin_allowed(origin: str | None, host: str) -> bool:
-    """A program other than a browser sends no Origin."""
+    """Whether the Origin is this server's. Programs other than browsers send none, which is allowed."""
     return origin is None or origin == f"http://{host}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Answers to the page's questions, and the changes it asks for. An answer is made for one request."""
+"""Answers the page's requests: questions, and changes of links and faults."""
 
 import dataclasses
 import math
@@ -13,16 +13,16 @@ from lab.web import connections, explanations, model, routing, sequence
 from lab.web.routes import Routes
 from lab.web.watch import Watcher
 
-MOST_ROWS = 512                 # limit of a list of objects in an answer
-RECORD_S = 1.0                  # time of a recording of packets
-MOST_PACKETS = 100              # limit of a recording
+MOST_ROWS = 512                 # limit of a list in an answer
+RECORD_S = 1.0                  # duration of a recording of packets
+MOST_PACKETS = 100              # limit of packets in a recording
 FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
 
 Question = dict[str, str]
 
 
 class Refused(ui.LabError):
-    """The request is wrong."""
+    """The request is wrong. Its answer is status 400."""
 
 
 def _text(question: Json, name: str) -> str:
@@ -67,7 +67,7 @@ class Answers:
             return asked.ask(command, switch=switch.name, **members)
 
     def _ends(self, link: model.Link) -> dict[str, tuple[model.Node, int]]:
-        """The ends of a link that are ports of switches."""
+        """(switch, port) of the ends of a link that are switch ports, by "a" and "b"."""
         nodes = self.watcher.fabric.nodes
         ends = {"a": (nodes[link.a], link.a_port), "b": (nodes[link.b], link.b_port)}
         return {name: end for name, end in ends.items() if end[0].kind == "switch"}
@@ -95,7 +95,7 @@ class Answers:
                 for one in connections.over(link.id, routes, guests)[:MOST_ROWS]]
 
     def set_link(self, request: Json) -> Json:
-        """Pulls the cable, puts it back at both ends, or retrains the link."""
+        """Pulls the link's cable, puts it back at both ends, or retrains the link."""
         state = _text(request, "state")
         switch, port = self._end(request)
         if state == "up":
@@ -150,7 +150,7 @@ class Answers:
     # -- ways of packets --------------------------------------------------------------
 
     def _routes_at(self, question: Question) -> Routes:
-        """By the forwarding tables of the moment "at", if the request has any."""
+        """Routes by the forwarding tables of the time "at" if the request has it, else by the present tables."""
         if "at" not in question:
             return self._routes()
         with self.watcher.lock:
@@ -171,7 +171,7 @@ class Answers:
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         qp = _qp_of(objects, number)
-        if not qp:              # its program has ended, maybe because the QP failed
+        if not qp:              # the QP is gone: its program has ended, perhaps because the QP failed
             return {"qp": None}
         found: Json = {"qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
         if "path" not in qp:
@@ -189,7 +189,7 @@ class Answers:
         return found
 
     def sequence(self, question: Question) -> Json:
-        """The packets of a QP in the next moments, with both ends' counters of work requests."""
+        """Records the packets of a QP for RECORD_S; returns them with the LIDs of the QP's node."""
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         fabric = self.watcher.fabric
@@ -221,7 +221,7 @@ class Answers:
             return self.watcher.history.compare(_number(question, "begin"), _number(question, "end"))
 
     def rerouted(self, question: Question) -> Json:
-        """The routing of two moments compared; before and after another routing engine, for example."""
+        """Compares the routing of two moments, for example before and after a change of the routing engine."""
         begin, end = sorted((_number(question, "begin"), _number(question, "end")))
         with self.watcher.lock:
             log = self.watcher.routing
@@ -252,7 +252,7 @@ def _qp_of(objects: Json, number: int) -> Json | None:
 
 
 def _cqes(objects: Json, qp: Json) -> list[Json]:
-    """The last completions of a QP, oldest first. age: in seconds, when the objects were read."""
+    """The last completions of a QP, oldest first. age: in seconds at the time when the objects were read."""
     found = [one for cq in objects.get("cqs", {}).get("entries", []) if cq["cqn"] in (qp["send_cq"], qp["recv_cq"])
              for one in cq.get("cqes", []) if one["qpn"] == qp["qpn"]]
     return sorted(({**one, "age": (objects["now_ns"] - one["time_ns"]) / NS} for one in found),

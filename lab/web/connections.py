@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The connections of the guests' QPs: those that use a link, and those that a link has cut when it went down."""
+"""The connections of the guests' QPs: finds which use a link, and which are cut when a link goes down."""
 
 import dataclasses
 from collections.abc import Iterable, Iterator
@@ -8,15 +8,15 @@ from lab.fabric.evidence import Json
 from lab.web.model import Fabric
 from lab.web.routes import Routes, Way
 
-MOST_CONNECTIONS = 4096         # as many are looked at
-MOST_TOLD = 50                  # events of one moment; the others are one event
+MOST_CONNECTIONS = 4096         # limit of connections that are examined
+MOST_TOLD = 50                  # limit of events of one moment; further connections share one event
 SENDING = ("RTR", "RTS", "SQD")
 Guests = dict[str, Json | None]
 
 
 @dataclasses.dataclass(frozen=True)
 class Connection:
-    """A connected QP of a guest, and its way to the peer. node: id of its HCA."""
+    """A connected QP of a guest. node: id of its HCA. port, dlid: its path to the peer."""
     node: str
     guest: str
     slot: int
@@ -38,7 +38,7 @@ class Connection:
 
 @dataclasses.dataclass(frozen=True)
 class Change:
-    """A connection that was cut, or that has a way again. connection: None for a text about several."""
+    """A connection that was cut, or that has a route again. connection: None if the text is about several."""
     at: float
     text: str
     connection: Connection | None
@@ -57,7 +57,7 @@ def connections(fabric: Fabric, guests: Guests) -> Iterator[Connection]:
 
 
 def over(link: str, routes: Routes, guests: Guests) -> list[Connection]:
-    """The connections whose packets pass a link, on the way to the peer."""
+    """The connections whose packets to the peer pass a link."""
     return [one for one in connections(routes.fabric, guests) if any(hop[0] == link for hop in one.way(routes).hops)]
 
 
@@ -69,7 +69,7 @@ def _shortened(changes: list[Change], rest: str) -> list[Change]:
 
 
 class Cuts:
-    """The connections that links have cut."""
+    """Keeps the connections that links have cut."""
 
     def __init__(self) -> None:
         self._cut: dict[Connection, float] = {}
@@ -78,7 +78,8 @@ class Cuts:
         return bool(self._cut)
 
     def note(self, downs: Iterable[tuple[str, float]], routes: Routes, guests: Guests) -> list[Change]:
-        """downs: links that went down, and the times. routes: those until then."""
+        """Finds connections that are cut now. downs: (link, time) of links that went down. routes: the routes until
+        then. """
         first: dict[str, float] = {}
         for link, at in downs:
             first[link] = min(at, first.get(link, at))
@@ -93,7 +94,7 @@ class Cuts:
         return _shortened(told, "are cut")
 
     def mended(self, routes: Routes, guests: Guests, now: float) -> list[Change]:
-        """The connections that have a way again. Those whose QP has gone or failed are forgotten."""
+        """Returns connections that have a route again. Forgets connections whose QP has gone or failed."""
         there, told = set(connections(routes.fabric, guests)), []
         for one, at in list(self._cut.items()):
             way = one.way(routes) if one in there else None

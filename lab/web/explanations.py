@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The sections of docs/troubleshooting.md, to which the lines of ./pib why lead, for readers of the page."""
+"""The sections of docs/troubleshooting.md, which explain the lines of ./pib why on the page."""
 
 import pathlib
 import re
@@ -12,11 +12,11 @@ PLACES = (paths.ROOT / "docs" / "troubleshooting.md",
           pathlib.Path("/usr/share/doc/pib-hca-doc/troubleshooting.md"))
 HEADING = re.compile(r"#{2,3} (.*)")
 LINK = re.compile(r"\[([^\]]*)\]\([^)]*\)")
-RULE = re.compile(r"\|[-| ]+")          # the line below the head of a table
+RULE = re.compile(r"\|[-| ]+")          # the line between the header and the rows of a table
 
 
 def anchor(heading: str) -> str:
-    """As the usual renderers make it: lower case, no punctuation, hyphens."""
+    """The anchor of a heading, as usual Markdown renderers make it: lower case, hyphens, no punctuation."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-")
 
 
@@ -29,7 +29,8 @@ def _cells(line: str) -> str:
 
 
 def sections(text: str) -> dict[str, dict[str, Any]]:
-    """Title and paragraphs by anchor, without marks. An entry of a list or a row of a table is a paragraph."""
+    """Title and paragraphs of each section by its anchor, without Markdown's marks. An entry of a list or a row of a
+    table counts as a paragraph."""
     found: dict[str, dict[str, Any]] = {}
     lines: list[str] = []
     for line in text.splitlines():
@@ -50,7 +51,7 @@ def sections(text: str) -> dict[str, dict[str, Any]]:
 
 
 def find(name: str) -> dict[str, Any] | None:
-    """name: an anchor. None: there is no such section."""
+    """The section with this anchor; None if there is none."""
     page = next((path for path in PLACES if path.exists()), None)
     if not page:
         raise ui.LabError("the documentation is not installed here. Install it:  apt-get install pib-hca-doc")

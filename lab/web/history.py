@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The counters of all links over time: loads at a moment, curves of a link, differences between two moments."""
+"""Keeps the counters of all links over time; computes loads at a moment, curves, and differences of two moments."""
 
 import array
 import bisect
@@ -14,19 +14,19 @@ from lab.web.model import Fabric, Link
 from lab.web.traffic import NO_LANES, NO_ROW, Lanes, Row, Rows
 
 STATES = ("Down", "Initialize", "Armed", "Active")
-# Columns of a frame, for each link. out: from its end a to b.
+# Columns of a link's row in a frame. out: from the link's end a to end b.
 COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "discards", "errors", "state", "cable",
            "faults")
 COUNTERS = COLUMNS[:COLUMNS.index("state")]
 OUT, IN, WAIT_OUT, WAIT_IN = map(COLUMNS.index, ("out", "in", "wait_out", "wait_in"))
-MOST_VALUES = 4_000_000         # 32 MB
-MOST_POINTS = 600               # a curve has at most so many
+MOST_VALUES = 4_000_000         # limit of all frames together, 32 MB
+MOST_POINTS = 600               # limit of the points of a curve
 
 
 @dataclasses.dataclass
 class Frame:
-    """The columns of all links at a time in seconds since 1970. rows: number of each link's row. lanes: by link, those
-    that had any."""
+    """The rows of all links at one time. at: seconds since 1970. rows: row number by link. values: the rows' columns.
+    lanes: octets by VL, of links that have carried data."""
     at: float
     rows: dict[str, int]
     values: array.array
@@ -44,7 +44,7 @@ class Frame:
 
 
 def _ends(link: Link, rows: Rows) -> tuple[Row, Row]:
-    """The rows of both ends; of zeros where an end is no switch's."""
+    """Traffic rows of both ends; NO_ROW for an end that is no switch port."""
     return rows.get(link.a, {}).get(link.a_port, NO_ROW), rows.get(link.b, {}).get(link.b_port, NO_ROW)
 
 
@@ -58,12 +58,12 @@ def _row(link: Link, rows: Rows) -> list[float]:
 
 
 def _grown(before: float, after: float) -> float:
-    """A counter that was reset in between counts from 0."""
+    """Growth of a counter. A smaller value means a reset: then it grew from 0."""
     return after - before if after >= before else after
 
 
 class History:
-    """The frames of the time so far, as many as most_values allows: the older, the farther apart."""
+    """The frames so far, as many as most_values allows. The older frames are, the farther apart they are in time."""
 
     def __init__(self, most_values: int = MOST_VALUES):
         self.most_values = most_values
@@ -81,7 +81,7 @@ class History:
             self._thin()
 
     def _thin(self) -> None:
-        """Forgets every second frame of the older half."""
+        """Removes every second frame of the older half."""
         frames = list(self.frames)
         half = max(len(frames) // 2, 2)
         self.frames = collections.deque([*frames[:half:2], *frames[half:]])
@@ -91,13 +91,13 @@ class History:
         return (self.frames[0].at, self.frames[-1].at) if self.frames else (0.0, 0.0)
 
     def _number(self, at: float) -> int:
-        """The last frame that is not younger; the first one if there is none."""
+        """Index of the last frame at or before a time; 0 if there is none."""
         return max(bisect.bisect_right(self.frames, at, key=lambda frame: frame.at) - 1, 0)
 
     # -- loads ------------------------------------------------------------------
 
     def _pairs(self, link: str) -> Iterator[tuple[float, float, dict[str, float], dict[str, float]]]:
-        """Times and rows of frames that follow each other and both have the link; in a long history of some frames."""
+        """(time, time, row, row) of successive frames that both have the link. A long history is sampled."""
         frames = list(self.frames)[::-(len(self.frames) // MOST_POINTS + 1)][::-1]
         for one, other in zip(frames, frames[1:]):
             old, new = one.row(link), other.row(link)
@@ -105,7 +105,7 @@ class History:
                 yield one.at, other.at, old, new
 
     def curves(self, link: str) -> dict[str, list[float]]:
-        """Rates a second of a link's counters, and their times."""
+        """Rates per second of a link's counters, with their times."""
         found: dict[str, list[float]] = {name: [] for name in ("at", *COUNTERS)}
         for begin, end, old, new in self._pairs(link):
             found["at"].append(end)
@@ -114,8 +114,8 @@ class History:
         return found
 
     def loads(self, at: float | None = None) -> dict[str, list[Any]]:
-        """Loads at a moment, now by default: for each link with traffic octets a second out and in, ticks of
-        PortXmitWait a second, and the shares of VLs in the octets out and in."""
+        """Loads at a moment, by default now. For each link with traffic: octets per second out and in, ticks of
+        PortXmitWait per second, and the shares of VLs in the octets out and in."""
         number = len(self.frames) - 1 if at is None else self._number(at)
         if number < 1:
             return {}
@@ -133,7 +133,7 @@ class History:
         return found
 
     def moment(self, at: float) -> dict[str, Any]:
-        """States and loads at a moment."""
+        """States and loads of all links at a moment."""
         if not self.frames:
             return {"at": at, "links": {}, "loads": {}}
         frame = self.frames[self._number(at)]
@@ -143,7 +143,7 @@ class History:
                                  "faults": bool(row["faults"])} for link, row in rows.items()}}
 
     def compare(self, begin: float, end: float) -> dict[str, Any]:
-        """For each link that differs between two moments: states at both, and the counters' growth."""
+        """For each link that differs between two moments: its states at both, and its counters' growth."""
         if not self.frames:
             return {"begin": begin, "end": end, "links": {}}
         one, other = (self.frames[self._number(at)] for at in sorted((begin, end)))
@@ -153,7 +153,8 @@ class History:
 
 
 def _lanes(fabric: Fabric, rows: Rows, before: dict[str, Lanes]) -> dict[str, Lanes]:
-    """Those of links that had data. Equal ones are one object with those of the frame before."""
+    """Octets by VL of links that have carried data. Values equal to the previous frame's share its objects, to save
+    memory."""
     found = {}
     for link in fabric.links.values():
         lanes = traffic.lanes(_ends(link, rows)[0])
@@ -181,7 +182,7 @@ def _state(row: dict[str, float] | None) -> str:
 
 
 def _difference(old: dict[str, float] | None, new: dict[str, float] | None) -> dict[str, Any]:
-    """Empty if nothing differs."""
+    """States and growth of counters between two rows of a link; {} if nothing differs."""
     states = [_state(old), _state(new)]
     grown = {name: _grown(old[name] if old else 0, new[name]) for name in COUNTERS} if new else {}
     return {"states": states, "grown": grown} if states[0] != states[1] or any(grown.values()) else {}

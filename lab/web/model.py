@@ -16,9 +16,9 @@ PODS_FROM_LEVEL = 3             # a tree with fewer levels of switches has no po
 
 @dataclasses.dataclass
 class Reading:
-    """switches: of all processes, by GUID: "status" with "name" and "process" (number of its control socket). traffic:
-    of each port with a link. changes: how often each switch's links and forwarding table have changed. phantoms: GUIDs.
-    guests: the ports of the guests' HCAs by GUID."""
+    """What was read of the fabric. switches: by GUID the switch's status with "name" and "process" (index of its
+    control socket). traffic: rows of ports. changes: by GUID the switch's number of changes of links and forwarding
+    table. phantoms: GUIDs. guests: ports of the guests' HCAs by GUID."""
     switches: dict[str, Json]
     traffic: Rows
     changes: dict[str, int]
@@ -28,9 +28,10 @@ class Reading:
 
 @dataclasses.dataclass
 class Node:
-    """id: GUID. kind: switch, guest, phantom, or host: a virtual machine that is no guest of this lab. port_guids: of a
-    host's ports that have links. level: number of links to the nearest host. leaf: of a host, the switch under which it
-    is folded. pod: of a tree with pods. x, y: of a switch whose place on the map Graphviz has found."""
+    """A node on the page. id: GUID. kind: switch, guest, phantom, or host (a virtual machine that is no guest of this
+    lab). port_guids: of a host's ports with links. level: number of links to the nearest host. leaf: the switch under
+    which a host is folded. pod: name of the pod in a tree with pods. x, y: place on the map if Graphviz has placed the
+    switch."""
     id: str
     name: str
     kind: str
@@ -51,8 +52,8 @@ class Node:
 
 @dataclasses.dataclass
 class Link:
-    """id: the port of its end a, which is a switch. lids: of the host's port at its end b. cable: False while it is
-    pulled. rate: such as "4X EDR"."""
+    """A link on the page. id: GUID[PORT] of end a, always a switch. lids: of end b if that is a host's port. cable:
+    False while it is pulled. rate: for example "4X EDR"."""
     id: str
     a: str
     a_port: int
@@ -61,7 +62,7 @@ class Link:
     state: str
     phys_state: str
     rate: str
-    capacity: float             # bytes a second, in each direction
+    capacity: float             # bytes per second in each direction
     mtu: int
     vls: int
     cable: bool
@@ -87,13 +88,13 @@ class Fabric:
         return f"{self.end_name(link.a, link.a_port)} – {self.end_name(link.b, link.b_port)}"
 
     def at_port(self) -> dict[tuple[str, int], Link]:
-        """Links by each of their ends."""
+        """Links by (GUID, port) of both ends."""
         return {end: link for link in self.links.values()
                 for end in ((link.a, link.a_port), (link.b, link.b_port))}
 
 
 def natural(name: str) -> list[tuple[int, str]]:
-    """A key for sorting: leaf2 comes before leaf10."""
+    """A key for natural sorting: leaf2 before leaf10."""
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
@@ -119,7 +120,7 @@ def _add_link(fabric: Fabric, guid: str, port: Json) -> None:
     peer = port["neighbour"]
     link_id = f"{guid}[{port['port']}]"
     there = fabric.links.get(f"{peer['node_guid']}[{peer['port']}]")
-    if there:                   # the other end is a switch, which has been read already
+    if there:                   # the other end is a switch that has already added the link
         there.cable, there.faults = there.cable and port["cable"], there.faults or port["faults"]
         return
     rate = f"{port['width']} {port['speed']}".strip()
@@ -159,7 +160,7 @@ def _neighbours(fabric: Fabric) -> dict[str, list[str]]:
 
 
 def _levels(fabric: Fabric, neighbours: dict[str, list[str]]) -> None:
-    """Hosts have level 0. A switch without a path to a host has level 1."""
+    """Sets the level of each node: 0 for hosts, 1 for a switch without a path to a host."""
     found = {guid: 0 for guid, node in fabric.nodes.items() if node.kind != "switch"}
     waiting = collections.deque(found)
     while waiting:
@@ -187,7 +188,7 @@ def _components(members: set[str], neighbours: dict[str, list[str]]) -> list[set
 
 
 def _pods(fabric: Fabric, neighbours: dict[str, list[str]]) -> None:
-    """The parts into which a tree falls without its highest level of switches."""
+    """Sets the pods: the parts of a tree that are connected without its highest level of switches."""
     top = max((node.level for node in fabric.nodes.values()), default=0)
     if top < PODS_FROM_LEVEL:
         return

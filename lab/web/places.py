@@ -1,24 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Places on the map for the switches of fabrics that are no trees, by Graphviz. The page places trees itself, in rows
-by level."""
+"""Places the switches of fabrics that are no trees on the map, with Graphviz. The page itself places trees, in rows by
+level."""
 
 import subprocess
 
 from lab.web.model import Fabric
 
-LEAST, MOST_EXACT = 7, 200      # switches; fewer stand in a row, and more are placed by the faster program
+LEAST, MOST_EXACT = 7, 200      # switches: fewer stand in a row; more are placed by sfdp, which is faster than neato
 TIMEOUT_S = 60
-# Inches. No two switches overlap. A whole is about as wide as high; in units of this box it is as a window is.
+# Size of a switch's box in inches. Boxes do not overlap. A layout is about as wide as high in inches; in units of this
+# box it has about the shape of a window.
 WIDTH, HEIGHT = 0.8, 1.0
 HEAD = ("graph fabric { overlap=prism; overlap_scaling=-1; "
         f"node [shape=box, fixedsize=true, width={WIDTH}, height={HEIGHT}];")
 
-Wiring = tuple[tuple[str, ...], frozenset[tuple[str, str]]]     # GUIDs of switches, and pairs of them with links
+Wiring = tuple[tuple[str, ...], frozenset[tuple[str, str]]]     # GUIDs of switches, and pairs of linked switches
 Found = dict[str, tuple[float, float]]
 
 
 def wiring(fabric: Fabric) -> Wiring | None:
-    """None: it is a tree, or has few switches."""
+    """The wiring of the switches; None for a tree, or for few switches."""
     switches = sorted(guid for guid, node in fabric.nodes.items() if node.kind == "switch")
     links = frozenset((min(link.a, link.b), max(link.a, link.b)) for link in fabric.links.values()
                       if fabric.nodes[link.b].kind == "switch" and link.a != link.b)
@@ -27,7 +28,7 @@ def wiring(fabric: Fabric) -> Wiring | None:
 
 
 def _graph(of: Wiring) -> str:
-    """In Graphviz' language. Numbers stand for the switches."""
+    """The wiring in Graphviz's language, with switches as numbers."""
     switches, links = of
     numbers = {guid: number for number, guid in enumerate(switches)}
     edges = sorted((numbers[one], numbers[other]) for one, other in links)
@@ -36,7 +37,7 @@ def _graph(of: Wiring) -> str:
 
 
 def _places(of: Wiring) -> Found:
-    """In widths and heights of a switch. Without Graphviz there are none, and the page makes a grid."""
+    """Places in units of a switch's width and height. Without Graphviz {}: then the page places switches in a grid."""
     switches, _links = of
     program = "neato" if len(switches) <= MOST_EXACT else "sfdp"
     try:
@@ -50,7 +51,7 @@ def _places(of: Wiring) -> Found:
 
 
 class Places:
-    """Keeps the places while the wiring stays."""
+    """Keeps the places while the wiring does not change."""
 
     def __init__(self) -> None:
         self._of: Wiring | None = None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Messages to all open pages, as server-sent events."""
+"""Sends messages to all open pages, as server-sent events."""
 
 import json
 import queue
@@ -7,7 +7,7 @@ import threading
 from typing import Any
 
 MOST_STREAMS = 16
-MOST_WAITING = 64               # messages; a page that reads more slowly loses its stream, and opens another
+MOST_WAITING = 64               # limit of messages; a page that reads too slowly loses its stream and opens another
 
 
 def message(name: str, data: Any) -> bytes:
@@ -26,7 +26,7 @@ class Stream:
             self.open = False
 
     def get(self, timeout_s: float) -> bytes:
-        """The next message; a comment, which keeps the connection, if none comes."""
+        """The next message, or after the timeout a comment, which keeps the connection alive."""
         try:
             return self.waiting.get(timeout=timeout_s)
         except queue.Empty:
@@ -39,7 +39,7 @@ class Hub:
         self._streams: set[Stream] = set()
 
     def join(self, first: list[bytes]) -> Stream | None:
-        """A new stream that begins with these messages; None: there are too many."""
+        """A new stream that begins with these messages; None if there are too many streams."""
         stream = Stream()
         for text in first:
             stream.put(text)

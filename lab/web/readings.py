@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the switches of a fabric again and again: the rows of all ports each time, and the rest of those switches
-that have changed."""
+"""Reads the switches of a fabric repeatedly: each time the traffic rows of all ports, and the status of switches that
+have changed."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -10,13 +10,14 @@ from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort
 from lab.web import model, traffic
 
-MOST_CHANGED = 32               # switches whose status is read anew at a time: a sweep of opensm may change thousands
-PASSING = ("queued_packets",)   # members of a port's status that are old at once
+MOST_CHANGED = 32               # limit of statuses read per reading: a sweep of opensm may change thousands of switches
+PASSING = ("queued_packets",)   # members of a port's status that are left out because they change constantly
 
 
 @dataclasses.dataclass
 class Known:
-    """A switch and its last status. changes: its number of changes then. conditions: of ports, as rows have them."""
+    """A switch and its last status. changes: the switch's number of changes at that time. conditions: (state,
+    conditions) of ports in the last rows."""
     process: int
     name: str
     status: Json = dataclasses.field(default_factory=dict)
@@ -28,7 +29,7 @@ class Known:
         return (answer["changes"], answer["lid"], answer["sm_lid"]) != (self.changes, about["lid"], about["sm_lid"])
 
     def refresh(self, rows: dict[int, traffic.Row]) -> bool:
-        """Takes from the rows what they have of the status; whether anything differs."""
+        """Updates the status from the traffic rows; returns whether it changed."""
         now = {port: (row[traffic.STATE], row[traffic.CONDITIONS]) for port, row in rows.items()}
         if now == self.conditions:
             return False
@@ -42,12 +43,12 @@ class Known:
 
 
 class Readings:
-    """The switches of the processes with these connections, in this order."""
+    """Reads the switches of the processes with these connections."""
 
     def __init__(self, connections: Sequence[control.Control]):
         self._connections = connections
         self._known: dict[str, Known] = {}              # by GUID
-        self._names: list[dict[str, str]] = []          # GUIDs of a process's switches by name
+        self._names: list[dict[str, str]] = []          # by process: GUID of each switch by name
         self._phantoms: list[set[str]] = []
         for connection in connections:
             self._names.append({})
@@ -60,7 +61,7 @@ class Readings:
         self._phantoms[process] = {node["guid"] for node in nodes if node["type"] == "phantom"}
 
     def take(self, guests: dict[int, HcaPort]) -> tuple[model.Reading, bool]:
-        """A reading, and whether anything but the figures of traffic may differ from the one before."""
+        """Takes a reading; returns it, and whether anything except traffic counters may have changed since the last."""
         answers = {guid: asked.ask("traffic", switch=name) for process, asked in enumerate(self._connections)
                    for name, guid in self._names[process].items()}
         rows = {guid: {row[traffic.PORT]: row for row in answer["rows"]} for guid, answer in answers.items()}
@@ -72,11 +73,11 @@ class Readings:
         return model.Reading(switches, rows, changes, set().union(*self._phantoms), guests), any(moved) or old
 
     def _update(self, answers: dict[str, Json], rows: traffic.Rows) -> bool:
-        """Reads the status of new switches, and of some that have changed; whether there were any."""
+        """Reads the status of new switches, and of up to MOST_CHANGED that changed; returns whether there were any."""
         new = [Known(process, name) for process, names in enumerate(self._names)
                for name, guid in names.items() if guid not in self._known]
         old = [known for guid, known in self._known.items() if known.is_old(answers[guid])]
-        for process in {known.process for known in old}:        # a device may have replaced a phantom
+        for process in {known.process for known in old}:        # a device may have taken a phantom's place
             self._read_nodes(self._connections[process], process)
         for known in new + old[:MOST_CHANGED]:
             guid = self._names[known.process][known.name]

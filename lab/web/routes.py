@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ways of packets by the forwarding tables: of one connection, of all pairs of hosts through a link, and how
+"""The routes of packets by the forwarding tables: of one connection, of all pairs of hosts through a link, and how
 evenly they use the links."""
 
 import collections
@@ -11,19 +11,19 @@ from lab.web.model import Fabric, Link, Node
 
 
 class Table(Protocol):
-    """The port by LID."""
+    """A forwarding table: output port by LID."""
 
     def get(self, lid: int, /) -> int | None: ...
 
 
 Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b
-MOST_PAIRS = 400                        # as many are listed
+MOST_PAIRS = 400                        # limit of listed pairs
 
 
 @dataclasses.dataclass
 class Way:
-    """complete: it ends at the port with the LID. end: the node at which it ends."""
+    """A route. complete: it ends at a port with the LID. end: the node at which it ends."""
     hops: list[Hop]
     complete: bool
     end: str
@@ -36,14 +36,14 @@ class Routes:
     def __init__(self, fabric: Fabric, tables: Tables):
         self.fabric, self.tables = fabric, tables
         self._at = fabric.at_port()
-        self._hosts: dict[str, list[tuple[Node, Hop]]] = collections.defaultdict(list)      # by their switch
+        self._hosts: dict[str, list[tuple[Node, Hop]]] = collections.defaultdict(list)      # by GUID of the switch
         for link in fabric.links.values():
             if fabric.nodes[link.b].kind != "switch":
                 self._hosts[link.a].append((fabric.nodes[link.b], (link.id, False)))
         self._by_lid = {lid: node for node in fabric.nodes.values() for lid in node.lids}
 
     def _step(self, here: str, dlid: int) -> tuple[Hop, str] | None:
-        """The link from a switch towards a LID, and the node behind it."""
+        """The link by which a switch forwards packets to a LID, and the node at its other end."""
         table = self.tables.get(here)
         port = table.get(dlid) if table else None
         link = self._at.get((here, port)) if port else None
@@ -53,7 +53,7 @@ class Routes:
         return (link.id, out), link.b if out else link.a
 
     def _walk(self, here: str, dlid: int) -> Way:
-        """The way to a LID from a switch. A way that returns to a switch ends there."""
+        """The route from a switch to a LID. A route that returns to one of its switches ends there."""
         hops: list[Hop] = []
         seen = set()
         while here not in seen and self.fabric.nodes[here].kind == "switch":
@@ -68,12 +68,12 @@ class Routes:
         return Way(hops, dlid in lids, here)
 
     def way(self, source: str, port: int, dlid: int) -> Way:
-        """The way to a LID from a host's port."""
+        """The route from a host's port to a LID."""
         link = self._at.get((source, port))
         if not link or link.state == "Down":
             return Way([], False, source)
         if dlid in link.lids:
-            return Way([], True, source)        # the port loops packets to its own LID back
+            return Way([], True, source)        # a port loops packets to its own LID back
         found = self._walk(link.a, dlid)
         return Way([(link.id, False), *found.hops], found.complete, found.end)
 
@@ -83,7 +83,7 @@ class Routes:
     # -- all pairs ------------------------------------------------------------------
 
     def _flows(self) -> Iterator[tuple[str, int, Node, list[Hop]]]:
-        """Ways from each switch with hosts to each LID of a host: switch, LID, host, and hops."""
+        """Yields (switch, LID, host with the LID, hops) for each switch with hosts and each LID of a host."""
         lids = [(lid, node) for lid, node in sorted(self._by_lid.items()) if node.kind != "switch"]
         for switch in self._hosts:
             for lid, node in lids:
@@ -93,7 +93,7 @@ class Routes:
         return [host for host in self._hosts[switch] if host[0].id != target.id]
 
     def balance(self) -> dict[Hop, int]:
-        """Number of pairs (host, LID of another host) that use a link in a direction."""
+        """For each link and direction the number of pairs (host, LID of another host) whose route uses it."""
         found: collections.Counter[Hop] = collections.Counter()
         for switch, _lid, target, hops in self._flows():
             sources = self._sources(switch, target)
@@ -103,7 +103,7 @@ class Routes:
         return found
 
     def through(self, link: Link) -> dict[str, Any]:
-        """The pairs of hosts whose ways use a link, the first of them with names."""
+        """The pairs of hosts whose routes use a link: their number, and the names of the first MOST_PAIRS."""
         counts = {True: 0, False: 0}
         listed: list[dict[str, Any]] = []
         for switch, lid, target, hops in self._flows():
@@ -118,7 +118,7 @@ class Routes:
     # -- credit loops ---------------------------------------------------------------
 
     def credit_loops(self) -> list[list[Hop]]:
-        """Links whose buffers can wait for each other in a circle, if all packets are on one VL."""
+        """Sets of links whose buffers can wait for each other in a cycle, if all packets use one VL."""
         after: dict[Hop, set[Hop]] = collections.defaultdict(set)
         for _switch, _lid, _target, hops in self._flows():
             for one, other in zip(hops, hops[1:]):
@@ -127,7 +127,7 @@ class Routes:
 
 
 def _finish_order(after: dict[Hop, set[Hop]]) -> list[Hop]:
-    """Links in the order in which a depth-first search leaves them."""
+    """Links in the order in which a depth-first search finishes them."""
     order: list[Hop] = []
     seen: set[Hop] = set()
     for start in list(after):
@@ -146,7 +146,7 @@ def _finish_order(after: dict[Hop, set[Hop]]) -> list[Hop]:
 
 
 def strongly_connected(after: dict[Hop, set[Hop]]) -> list[list[Hop]]:
-    """Kosaraju's algorithm."""
+    """Strongly connected components, by Kosaraju's algorithm."""
     before: dict[Hop, set[Hop]] = collections.defaultdict(set)
     for one, others in after.items():
         for other in others:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The forwarding tables over time: what the subnet manager has changed, and the routing of two moments compared."""
+"""Keeps the forwarding tables over time: what the subnet manager has changed, and a comparison of two moments."""
 
 import bisect
 import collections
@@ -10,14 +10,14 @@ from typing import Any
 from lab.web.model import Fabric
 from lab.web.routes import Routes
 
-MOST_OCTETS = 64 << 20          # limit of all earlier tables; the current ones are kept in any case
-MOST_ENGINES = 1000             # changes of the routing engine that are kept
+MOST_OCTETS = 64 << 20          # limit of all earlier tables; current tables are always kept
+MOST_ENGINES = 1000             # limit of kept changes of the routing engine
 NO_PORT = 0xff                  # IBA 14.2.5.10: packets to such a LID are dropped
 
 
 @dataclasses.dataclass
 class Change:
-    """A switch's table since a time: the port of each LID, an octet a LID."""
+    """A switch's table from a time on. table: an octet for each LID, its output port."""
     at: float
     table: bytes
 
@@ -30,7 +30,7 @@ def packed(table: dict[int, int]) -> bytes:
 
 
 class Ports:
-    """A packed table, without a copy of it."""
+    """Reads a packed table without copying it."""
 
     def __init__(self, table: bytes):
         self._table = table
@@ -45,17 +45,18 @@ def unpacked(table: bytes) -> dict[int, int]:
 
 
 class RoutingLog:
-    """The tables that each switch has had, as far as they were read."""
+    """The tables that each switch has had, as far as they were read in time."""
 
     def __init__(self, most_octets: int = MOST_OCTETS):
         self.most_octets = most_octets
-        self.forgotten = 0.0            # before this time some tables are unknown that were known once
-        self._octets = 0                # size of all tables but the current ones
+        self.forgotten = 0.0            # tables before this time have been dropped in part
+        self._octets = 0                # size of all tables except the current ones
         self._changes: dict[str, collections.deque[Change]] = collections.defaultdict(collections.deque)
         self._engines: collections.deque[tuple[float, str]] = collections.deque(maxlen=MOST_ENGINES)
 
     def note(self, switch: str, entries: dict[int, int], now: float) -> int:
-        """Returns the number of LIDs that have another port than before; 0 at the first reading."""
+        """Adds a switch's table if it changed; returns the number of LIDs whose port changed, 0 at the first
+        reading."""
         changes, table = self._changes[switch], packed(entries)
         if changes and changes[-1].table == table:
             return 0
@@ -68,7 +69,7 @@ class RoutingLog:
         return moved
 
     def _forget(self) -> None:
-        """Forgets the oldest tables beyond the limit. The current one of each switch stays."""
+        """Drops the oldest tables beyond the limit, but never the current table of a switch."""
         while self._octets > self.most_octets:
             oldest = min((changes for changes in self._changes.values() if len(changes) > 1),
                          key=lambda changes: changes[0].at)
@@ -76,20 +77,20 @@ class RoutingLog:
             self.forgotten = max(self.forgotten, oldest[0].at)
 
     def note_engine(self, at: float, name: str) -> None:
-        """A routing engine of the subnet manager has set tables."""
+        """Notes that a routing engine of the subnet manager has set the tables."""
         if not self._engines or self._engines[-1][1] != name:
             self._engines.append((at, name))
 
     def engine(self, moment: float) -> str:
-        """The routing engine of a moment; "" if it is not known."""
+        """The routing engine at a moment; "" if it is unknown."""
         return next((name for at, name in reversed(self._engines) if at <= moment), "")
 
     def now(self) -> dict[str, Ports]:
-        """The current tables."""
+        """The current tables, by switch."""
         return {switch: Ports(changes[-1].table) for switch, changes in self._changes.items()}
 
     def at(self, moment: float) -> dict[str, bytes]:
-        """The tables of a moment; for an earlier one than is known, the oldest that are."""
+        """The tables at a moment, by switch. If a switch's table of that time is unknown: its oldest known table."""
         found = {}
         for switch, changes in self._changes.items():
             number = bisect.bisect_right(changes, moment, key=lambda change: change.at) - 1
@@ -98,12 +99,12 @@ class RoutingLog:
 
 
 def differing(one: bytes, other: bytes) -> int:
-    """Number of LIDs with different ports."""
+    """Number of LIDs for which two tables have different ports."""
     return sum(a != b for a, b in itertools.zip_longest(one, other, fillvalue=NO_PORT)) if one != other else 0
 
 
 def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
-    """Balance of the links between switches."""
+    """Balance of the routes over the links between switches."""
     counts = [count for (link, _out), count in routes.balance().items()
               if link in fabric.links and fabric.nodes[fabric.links[link].b].kind == "switch"]
     return {"links": len(counts), "counts": sorted(counts), "most": max(counts, default=0),
@@ -112,8 +113,8 @@ def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
 
 
 def compare(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:
-    """The routing of two moments by the wiring of now: LIDs that were moved by switch; and if there are any, balance,
-    credit loops, and the links whose number of routes differs most."""
+    """Compares the tables of two moments on the present wiring: number of changed LIDs by switch; if there are any,
+    also balance, credit loops, and links by difference of their number of routes."""
     moved = {guid: differing(one.get(guid, b""), other.get(guid, b""))
              for guid in one.keys() | other.keys() if guid in fabric.nodes}
     switches = {guid: number for guid, number in moved.items() if number}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The packets of a QP, captured in the switch for a short time, for a message sequence chart."""
+"""Captures the packets of a QP in the switch for a short time, for a message sequence chart."""
 
 import contextlib
 import dataclasses
@@ -11,9 +11,9 @@ from typing import Any
 
 from lab.fabric import capture
 
-ERF_BYTES, ERF_TYPE, ERF_EXTENDED = 16, 8, 0x80     # extension headers of 8 octets may follow
+ERF_BYTES, ERF_TYPE, ERF_EXTENDED = 16, 8, 0x80     # the ERF header; extension headers of 8 octets may follow
 BLOCK = struct.Struct("=II")
-PACKET_LENGTHS = struct.Struct("=IIIII")        # interface, time (two words), captured and original length
+PACKET_LENGTHS = struct.Struct("=IIIII")        # interface, time (two words), captured length, original length
 BTH = struct.Struct(">BBHII")
 GRH_BYTES, LRH_BYTES, AETH_OFFSET = 40, 8, 12
 LNH_LOCAL, LNH_GLOBAL = 2, 3
@@ -37,7 +37,8 @@ RNR_TIMERS_MS = (655.36, 0.01, 0.02, 0.03, 0.04, 0.06, 0.08, 0.12, 0.16, 0.24, 0
 
 @dataclasses.dataclass
 class Message:
-    """A packet. at: in seconds since 1970. answer: of an acknowledgement, "" for none. octets: LRH to VCRC."""
+    """A packet. at: seconds since 1970. answer: meaning of its AETH; "" without AETH. octets: length from LRH to
+    VCRC."""
     at: float
     slid: int
     dlid: int
@@ -62,7 +63,7 @@ def aeth(syndrome: int) -> str:
 
 
 def message(at: float, packet: bytes) -> Message | None:
-    """None: the packet has no BTH, or is too short."""
+    """Decodes a packet; None if it has no BTH or is too short."""
     if len(packet) < LRH_BYTES:
         return None
     next_header = packet[1] & 3
@@ -81,7 +82,7 @@ def message(at: float, packet: bytes) -> Message | None:
 
 
 def _erf_bytes(record: bytes) -> int:
-    """The length of the ERF header with its extension headers."""
+    """Length of a record's ERF header with its extension headers."""
     length, kind = ERF_BYTES, record[ERF_TYPE]
     while kind & ERF_EXTENDED and length < len(record):
         kind = record[length]
@@ -90,7 +91,7 @@ def _erf_bytes(record: bytes) -> int:
 
 
 def messages(blocks: bytes) -> Iterator[Message]:
-    """The messages in whole blocks of the switch's pcapng."""
+    """The packets in complete blocks of the switch's pcapng stream."""
     at = 0
     while at + BLOCK.size <= len(blocks):
         kind, length = BLOCK.unpack_from(blocks, at)
@@ -107,7 +108,8 @@ def messages(blocks: bytes) -> Iterator[Message]:
 
 
 def record(path: pathlib.Path, rules: capture.Rules, seconds: float, most: int) -> dict[str, Any]:
-    """The packets of some seconds, or the first ones of them. lost: the switch had no room for so many."""
+    """Captures for some seconds, or until `most` packets. "lost" in the result: packets for which the switch had no
+    room."""
     seen, data = capture.Losses(), b""
     end = time.monotonic() + seconds
     with capture.opened(path, rules) as (sock, more), contextlib.suppress(TimeoutError):

@@ -19,13 +19,13 @@ from lab.web.watch import Watcher
 PAGE = pathlib.Path(__file__).with_name("page")
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8"}
-# The page loads nothing from elsewhere, and no other page can contain it.
+# With these headers the page can load nothing from elsewhere, and no other page can embed it.
 HEADERS = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
            "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
            "Cross-Origin-Resource-Policy": "same-origin"}
-MOST_BODY = 4096                # octets of a request's body
-MOST_REQUESTS = 64              # at a time, streams included
-REQUEST_S = 20                  # a client that sends nothing for so long is dropped
+MOST_BODY = 4096                # limit of a request's body in octets
+MOST_REQUESTS = 64              # limit of simultaneous requests, including streams
+REQUEST_S = 20                  # timeout of a client that sends nothing
 KEEP_S = 5                      # interval of comments in a quiet stream
 
 
@@ -43,7 +43,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.ending = threading.Event()
 
     def server_bind(self) -> None:
-        """Without the query for a name that HTTPServer makes."""
+        """Binds without HTTPServer's DNS query for the host's name."""
         socketserver.TCPServer.server_bind(self)
         self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
@@ -65,7 +65,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
             self._room.release()
 
     def handle_error(self, request, client_address) -> None:
-        """A client that goes away is no news."""
+        """Ignores connection errors, which a client causes by going away."""
         if not isinstance(sys.exc_info()[1], OSError):
             super().handle_error(request, client_address)
 
@@ -82,7 +82,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     server_version, sys_version = "pib", ""
 
     def log_message(self, *_words) -> None:     # pylint: disable=arguments-differ
-        """Requests have the token in their path, so they are not logged."""
+        """Logs nothing, because the path of a request has the token."""
 
     # -- answering ------------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._send(status, "application/json", json.dumps(data, separators=(",", ":")).encode())
 
     def _refuse(self, status: int, text: str) -> None:
-        self.close_connection = True            # a body that was not read may follow
+        self.close_connection = True            # an unread body may follow on the connection
         self._json(status, {"error": text})
 
     def _answer(self, make, given: Any) -> None:
@@ -119,7 +119,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # -- checks -----------------------------------------------------------------------
 
     def _allowed(self) -> tuple[str, str] | None:
-        """Path behind the token and query. None: the request has been refused."""
+        """(path after the token, query) of a request; None if it has been refused."""
         parts = urllib.parse.urlsplit(self.path)
         token, rest = access.split_token(parts.path)
         if not access.host_allowed(self.headers.get("Host", "")):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Decisions of the subnet manager: the lines of opensm's log that tell them, read as they are written."""
+"""Decisions of the subnet manager: follows opensm's log and picks the lines about them."""
 
 import calendar
 import collections
@@ -13,13 +13,13 @@ from collections.abc import Callable
 
 from lab import ui
 
-# The guest's clock, of any time zone, and then the log's last lines and all further ones.
+# Prints the guest's local time, then the log's last lines and all further lines.
 WORDS = ["sh", "-c", "date '+%Y %m %d %H %M %S'; exec tail -n 1000 -F /var/log/opensm.log 2>/dev/null"]
-MOST_LINES = 2000               # that wait to be taken; older ones are forgotten
+MOST_LINES = 2000               # limit of decisions that wait to be taken; older ones are dropped
 MOST_TEXT = 200
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-ALWAYS = (0x80, 0x01)           # levels of lines that are shown in any case: of the system, errors
+ALWAYS = (0x80, 0x01)           # levels of lines that are always shown: OSM_LOG_SYS, OSM_LOG_ERROR
 DECISIONS = re.compile("SUBNET UP|tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep",
                        re.I)
 ENGINE = re.compile(r"(\S+) tables configured on all switches")
@@ -27,25 +27,25 @@ ENGINE = re.compile(r"(\S+) tables configured on all switches")
 
 @dataclasses.dataclass(frozen=True)
 class Decision:
-    """at: seconds since 1970, by the host's clock. stamp: by the guest's."""
+    """A line of the log. at: seconds since 1970 by the host's clock. stamp: the same by the guest's clock."""
     at: float
     text: str
     stamp: float = 0.0
 
     def engine(self) -> str:
-        """The routing engine that has set the forwarding tables; "" if the line tells another decision."""
+        """The routing engine that has set the forwarding tables; "" if the line is about something else."""
         found = ENGINE.fullmatch(self.text)
         return found[1] if found else ""
 
 
 class Reader:
-    """Lines of a log. now: the time at which a line was read."""
+    """Parses the output of WORDS. now: time at which a line was read."""
 
     def __init__(self) -> None:
-        self._year = self._ahead = 0        # the guest's clock: its year, and its seconds ahead of the host's
+        self._year = self._ahead = 0        # of the guest's clock: year, and seconds ahead of the host's clock
 
     def read(self, line: str, now: float) -> Decision | None:
-        """None for lines that are no decision. The first line is the guest's clock."""
+        """Parses a line; None if it is no decision. The first line is the guest's time."""
         if not self._year:
             clock = tuple(map(int, line.split()))
             self._year, self._ahead = clock[0], round(calendar.timegm(clock) - now)
@@ -74,7 +74,7 @@ class Follower:
         reader = Reader()
         assert self._process.stdout
         for line in self._process.stdout:
-            with contextlib.suppress(ValueError):       # a line that another program has written there
+            with contextlib.suppress(ValueError):       # a line in another format
                 if found := reader.read(line.rstrip(), time.time()):
                     self._found.append(found)
 
@@ -82,7 +82,7 @@ class Follower:
         return self._process.poll() is not None
 
     def take(self) -> list[Decision]:
-        """The decisions since the last call."""
+        """Returns the decisions since the last call."""
         return [self._found.popleft() for _ in range(len(self._found))]
 
     def stop(self) -> None:
@@ -94,16 +94,16 @@ class Follower:
 
 
 class Followed:
-    """The log of the guest with the subnet manager, which may change."""
+    """Follows the log in the guest that runs the subnet manager. That guest may change."""
 
     def __init__(self) -> None:
         self.guest = ""
         self._follower: Follower | None = None
-        self._last: dict[str, float] = {}       # stamp of the last decision by guest: a log read again has it, too
+        self._last: dict[str, float] = {}       # by guest: stamp of the last decision, because a log may be read again
 
     def take(self, guest: str, command: Callable[[], list[str]]) -> list[Decision]:
-        """The decisions since the last call. guest: the one with the subnet manager, empty if there is none; command:
-        makes the argv of a Follower, empty if the log cannot be read."""
+        """Returns the decisions since the last call. guest: runs the subnet manager; "" if none does. command: returns
+        the argv of a Follower; empty if the log cannot be read."""
         if guest != self.guest or (self._follower and self._follower.ended()):
             self.stop()
         if guest and not self._follower and (argv := command()):

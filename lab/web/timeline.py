@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Events in the order of time: the journals of switches and guests' HCAs, and differences of two readings."""
+"""Events in order: from the journals of switches and of guests' HCAs, and from differences of two readings."""
 
 import collections
 import dataclasses
@@ -13,12 +13,12 @@ from lab.web.model import Fabric, Link, Node
 from lab.web.sm_log import Decision
 
 MOST_EVENTS = 2000
-SAME_S = 1.0                    # difference of the times at which both ends of a link note one change
-MOST_BETWEEN = 100              # events between the ones of both ends
-# More of them are one event, because they would push all other events out.
-MOST_UPS = 4                    # ports of a switch that went up one after the other
+SAME_S = 1.0                    # two entries about the same change of a link, one of each end, differ by less
+MOST_BETWEEN = 100              # number of last events among which the other end's entry is searched
+# Limits above which events are joined into one, because they would displace all other events.
+MOST_UPS = 4                    # successive ports of a switch that went up
 MOST_EQUAL = 20                 # changes of one kind between two readings
-MOST_DECISIONS = 50             # decisions of the subnet manager at a time
+MOST_DECISIONS = 50             # decisions of the subnet manager in one reading
 KINDS = {"up": "up", "down": "down", "cable pulled": "fault", "cable back": "up", "retrained": "fault",
          "faults": "fault", "link error": "trap"}
 WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pulled",
@@ -27,8 +27,8 @@ WORDS = {"up": "went up", "down": "went down", "cable pulled": "the cable was pu
 
 @dataclasses.dataclass
 class Event:
-    """kind: up, down, fault, trap, state, sm, node, completion, event, refused, cut or mended. link, node: ids, "" for
-    none. guest, slot: an HCA. about: for ./pib why."""
+    """kind: up, down, fault, trap, state, sm, node, completion, event, refused, cut or mended. link, node: ids, or "".
+    guest, slot: an HCA. about: the argument for ./pib why."""
     number: int
     at: float
     kind: str
@@ -45,13 +45,13 @@ class Timeline:
     def __init__(self) -> None:
         self.events: collections.deque[Event] = collections.deque(maxlen=MOST_EVENTS)
         self._number = 0
-        self._read: dict[Any, int] = {}     # number of the next entry, by journal
+        self._read: dict[Any, int] = {}     # by journal: number of the next unread entry
 
     def as_json(self, after: int = 0) -> list[dict[str, Any]]:
         return [dataclasses.asdict(event) for event in self.events if event.number > after]
 
     def last(self) -> int:
-        """Number of the last event."""
+        """The number of the last event."""
         return self._number
 
     def _add(self, at: float, kind: str, text: str, **more: Any) -> None:
@@ -59,7 +59,7 @@ class Timeline:
         self.events.append(Event(self._number, at, kind, text, **more))
 
     def _unread(self, journal: Any, answer: Json) -> list[Json]:
-        """The entries that have come since the last call. A journal that is shorter than before is a new one."""
+        """Entries that are new since the last call. If a journal has become shorter, it is a new journal."""
         lost, entries = answer.get("lost", 0), answer.get("entries", [])
         begin, end = self._read.get(journal, 0), lost + len(entries)
         if end < begin:
@@ -82,7 +82,7 @@ class Timeline:
                 self._change(fabric, node, links.get(entry["port"]), entry, now)
 
     def _change(self, fabric: Fabric, node: Node, link: Link | None, entry: Json, now: float) -> None:
-        """An entry of a switch's journal."""
+        """Adds the event for an entry of a switch's journal."""
         here = f"{node.name}[{entry['port']}]"
         text = _switch_words(entry, here, fabric.link_name(link) if link else here)
         at = now - entry["age_ns"] / NS
@@ -90,12 +90,12 @@ class Timeline:
             self._add(at, KINDS[entry["change"]], text, link=link.id if link else "", node=node.id, about=here)
 
     def _told_by_other_end(self, node: Node, text: str, at: float) -> bool:
-        """The switches at both ends of a link note that it goes down or up."""
+        """Whether the switch at the link's other end has already reported this change."""
         return any(event.text == text and event.node != node.id and abs(event.at - at) < SAME_S
                    for event in itertools.islice(reversed(self.events), MOST_BETWEEN))
 
     def read_hca(self, guest: str, slot: int, hca: Json) -> None:
-        """hca: as in Evidence."""
+        """Adds events for the new journal entries of a guest's HCA. hca: as in Evidence."""
         for entry in self._unread((guest, slot), {"lost": hca["lost"], "entries": hca["journal"]}):
             at = entry["at"]
             if entry["kind"] == "completion":
@@ -119,7 +119,7 @@ class Timeline:
                       guest=guest, slot=slot, about=guest)
 
     def read_manager(self, guest: str, decisions: Sequence[Decision]) -> None:
-        """Decisions of the subnet manager in a guest. Equal ones that follow each other are one event."""
+        """Adds events for decisions of the subnet manager in a guest. Successive equal decisions are one event."""
         groups = [(text, list(same)) for text, same in itertools.groupby(decisions, key=lambda one: one.text)]
         for text, same in groups[-MOST_DECISIONS:]:
             times = f" ({len(same)} times)" if len(same) > 1 else ""
@@ -131,7 +131,7 @@ class Timeline:
     # -- readings -----------------------------------------------------------------
 
     def differences(self, before: Fabric, after: Fabric, now: float) -> None:
-        """Nodes that came and went, LIDs and subnet managers, and the states that no journal has."""
+        """Adds events for differences that no journal has: nodes, LIDs, subnet manager, and states other than Down."""
         self._appeared([node for guid, node in after.nodes.items() if guid not in before.nodes], now)
         self._gone([node for guid, node in before.nodes.items() if guid not in after.nodes], now)
         if after.sm_lid != before.sm_lid:
@@ -157,7 +157,7 @@ class Timeline:
             self._add(now, "node", f"{node.name} is gone", about=node.name)
 
     def _states(self, before: Fabric, after: Fabric, now: float) -> None:
-        """A sweep changes the states of all links."""
+        """Adds events for links in a new state. Joins them above MOST_EQUAL, because a sweep changes all links."""
         changed: dict[str, list[Link]] = collections.defaultdict(list)
         for name, link in after.links.items():
             old = before.links.get(name)
@@ -172,7 +172,7 @@ class Timeline:
                           about=after.end_name(link.a, link.a_port))
 
     def connections(self, kind: str, changes: Sequence[Change]) -> None:
-        """kind: cut or mended."""
+        """Adds events about connections. kind: cut or mended."""
         for change in changes:
             one = change.connection
             if one:
@@ -182,13 +182,14 @@ class Timeline:
                 self._add(change.at, kind, change.text)
 
     def downs(self, after: int, since: float) -> list[tuple[str, float]]:
-        """Links that went down, and when, of events with a higher number and no earlier time."""
+        """(link, time) of links that went down, from events with a number above `after` and not before `since`."""
         newer = itertools.takewhile(lambda event: event.number > after, reversed(self.events))
         return [(event.link, event.at) for event in newer
                 if event.kind == "down" and event.link and event.at >= since]
 
     def rerouted(self, fabric: Fabric, moved: dict[str, int], now: float) -> None:
-        """One event for the forwarding tables that the subnet manager has changed. moved: number of LIDs by switch."""
+        """Adds one event for all forwarding tables that the subnet manager has changed. moved: number of changed LIDs
+        by switch."""
         names = [fabric.nodes[guid].name for guid in moved]
         if len(names) == 1:
             (guid, lids), = moved.items()
@@ -199,7 +200,7 @@ class Timeline:
                                  f"{sum(moved.values())} LIDs in all")
 
     def _lids(self, before: Fabric, after: Fabric, now: float) -> None:
-        """One event for a sweep that has changed LIDs."""
+        """Adds one event for all LIDs that a sweep has changed."""
         changed = [node for guid, node in after.nodes.items()
                    if guid in before.nodes and before.nodes[guid].lids != node.lids and node.lids]
         if len(changed) == 1:

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rows of the switches' answer to "traffic": the figures of a port that traffic changes."""
+"""Format of the rows in the switches' answer to "traffic": the values of a port that traffic changes."""
 
 from lab.fabric import control
 
-# Columns. From LANES on three numbers follow for each VL with data: the VL, words sent, words received.
+# Columns of a row. From LANES on it has three numbers for each VL with data: the VL, words sent, words received.
 PORT, STATE, CONDITIONS, XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, XMIT_WAIT, DISCARDS, ERRORS, LANES = range(11)
 PLUGGED, FAULTS, COPIES = 1, 2, 4       # bits of CONDITIONS
 STATES = ("", "Down", "Initialize", "Armed", "Active")
 Row = list[int]
-Rows = dict[str, dict[int, Row]]        # by the switch's GUID and the port
+Rows = dict[str, dict[int, Row]]        # by GUID of the switch, then by port
 NO_ROW: Row = [0] * LANES
 
-Lanes = tuple[dict[int, int], dict[int, int]]       # octets by VL, out and in; only those that are not 0
+Lanes = tuple[dict[int, int], dict[int, int]]       # octets by VL, sent and received, without zeros
 NO_LANES: Lanes = ({}, {})
 
 

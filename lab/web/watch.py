@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Reads the fabric at a steady rate, keeps its history, and sends the changes to the pages."""
+"""Reads the fabric periodically, keeps its history, and sends changes to the pages."""
 
 import contextlib
 import dataclasses
@@ -24,13 +24,13 @@ from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
 GUESTS_S = 2.0
-REST = 20                       # a reading's processor time is at most one part of so many, and its rest the others
-SLACK_S = 1.0                   # error of the times of switches' changes on a busy host
-MOST_JOURNALS = 16              # switches' journals that are read at a time
+REST = 20                       # pause after a reading, in multiples of the reading's processor time
+SLACK_S = 1.0                   # on a busy host the times of switches' changes may be wrong by this
+MOST_JOURNALS = 16              # limit of switches' journals read per reading
 
 
 class Watcher:
-    """lock: held while the members change."""
+    """Reads the fabric and the guests in two threads. lock: protects the members."""
 
     def __init__(self, from_: source.Source, interval_s: float = INTERVAL_S):
         self.source, self.interval_s = from_, interval_s
@@ -40,13 +40,13 @@ class Watcher:
         self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
         self.controls: list[pathlib.Path] = []
-        self.trouble = ""               # the reason why there is no new reading
-        self._connections: list[control.Control] = []      # one for each of the controls
+        self.trouble = ""               # why the last reading failed; "" if it did not
+        self._connections: list[control.Control] = []      # one for each path in controls
         self._readings: Readings | None = None
         self._ports: dict[int, HcaPort] = {}
         self._cuts, self._places = Cuts(), Places()
         self._read_at = time.time()
-        self._noted: dict[str, int] = {}    # by switch, its number of changes when its journal and tables were read
+        self._noted: dict[str, int] = {}    # by switch: its number of changes when its journal and table were read last
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -90,7 +90,7 @@ class Watcher:
             self._send_events(before)
 
     def _decisions(self, guests: dict[str, Json | None]) -> list[sm_log.Decision]:
-        """The new lines of opensm's log since the last call, if it runs in one of the guests."""
+        """The new decisions in opensm's log since the last call, if opensm runs in one of the guests."""
         manager = next((node.guest for node in self.fabric.nodes.values() if node.sm and node.guest in guests), "")
         try:
             return self._manager_log.take(manager, lambda: self.source.command(manager, sm_log.WORDS))
@@ -106,7 +106,7 @@ class Watcher:
     def read_fabric(self) -> None:
         try:
             reading, differs = self._reading()
-        except (ui.LabError, KeyError) as error:        # a switch whose answer lacks a member is another version's
+        except (ui.LabError, KeyError) as error:        # KeyError: the switch has another version
             self._close()
             self._set_trouble(str(error) if isinstance(error, ui.LabError) else f"the answer has no {error}")
             return
@@ -132,14 +132,14 @@ class Watcher:
 
     def _close(self) -> None:
         for connection in self._connections:
-            with contextlib.suppress(OSError):      # a request that could not be sent is still in the buffer
+            with contextlib.suppress(OSError):      # close() fails if an unsent request is still in the buffer
                 connection.__exit__()
         self._connections.clear()
         self._readings = None
         self._noted.clear()
 
     def _reading(self) -> tuple[model.Reading, bool]:
-        """A reading, and whether anything but the figures of traffic may differ from the one before."""
+        """Takes a reading; returns it, and whether anything except traffic counters may have changed since the last."""
         controls = self.source.controls()
         if not controls:
             raise ui.LabError("no switch runs. Start the lab:  ./pib up")
@@ -156,8 +156,8 @@ class Watcher:
         return reading, differs or ports != before
 
     def _read_journals(self, before: model.Fabric, changes: dict[str, int], now: float) -> None:
-        """Journals and forwarding tables of switches that have changed, first of those whose links have: a sweep of the
-        subnet manager may change all, and one round must not read thousands of them."""
+        """Reads journals and forwarding tables of up to MOST_JOURNALS changed switches, first of switches with changed
+        links: a sweep of the subnet manager may change thousands of switches."""
         moved_links = {guid for name, link in self.fabric.links.items() if link != before.links.get(name)
                        for guid in (link.a, link.b)} if before is not self.fabric else set()
         behind = [self.fabric.nodes[guid] for guid, number in changes.items() if self._noted.get(guid) != number]
@@ -168,7 +168,7 @@ class Watcher:
                 journal = asked.ask("journal", switch=node.name)
                 table = asked.ask("lft", switch=node.name)["entries"]
             except ui.LabError:
-                break                   # the next reading tells it
+                break                   # the next reading reports the error
             self._noted[node.id] = changes[node.id]
             with self.lock:
                 self.timeline.read_switch(self.fabric, node, journal, time.time())
@@ -178,10 +178,11 @@ class Watcher:
             self.timeline.rerouted(self.fabric, moved, now)
 
     def _follow_connections(self, before: model.Fabric, tables: Tables, last: int, now: float) -> None:
-        """before, tables: the links and forwarding tables until this reading. last: number of the last event then."""
+        """Adds events about cut and mended connections. before, tables: fabric and forwarding tables before this
+        reading. last: number of the last event before it."""
         downs = self.timeline.downs(last, self._read_at - SLACK_S)
         self._read_at = now
-        if self._cuts:                  # by earlier readings: a journal is newer than the links of its own reading
+        if self._cuts:                  # only earlier cuts, because a journal is newer than the links of its reading
             after = Routes(self.fabric, self.routing.now())
             self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
         if downs:
@@ -208,7 +209,7 @@ class Watcher:
             self.hub.send("changes", changes)
 
     def join(self) -> publish.Stream | None:
-        """A stream of messages that begins with everything known."""
+        """A stream of messages for a new page, which begins with everything known."""
         with self.lock:
             begin, _ = self.history.span()
             first = [publish.message("fabric", self.fabric.as_json()),

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Wireshark's extcap interface (extcap(4)): a program that Wireshark and tshark ask for interfaces, for what can be
-chosen, and for packets. `./pib wireshark install` puts its name into the user's folder of such programs."""
+"""An extcap program (extcap(4)): Wireshark and tshark run it to list interfaces and their options, and to capture.
+`./pib wireshark install` puts a script that starts it into the user's extcap folder."""
 
 import argparse
 import contextlib
@@ -19,12 +19,12 @@ LINK_TYPE = "dlt {number=197}{name=ERF}{display=InfiniBand packets, with ERF hea
 # -- answers --------------------------------------------------------------------
 
 def _sentence(text: str) -> str:
-    """Braces end a value."""
+    """A text as a value in extcap's output: without braces, which would end it."""
     return ui.printable(text).translate({ord(brace): None for brace in "{}"})
 
 
 def _whole(number: int, count: int) -> tuple[str, str]:
-    """The interface of all packets of a switch process."""
+    """(name, description) of the interface for all packets of a switch process."""
     if count == 1:
         return ports.WHOLE, "pib-hca fabric: all packets"
     return f"{ports.WHOLE}{number}", f"pib-hca fabric: all packets at switch process {number}"
@@ -39,7 +39,7 @@ def interfaces(found: ports.Found) -> Iterator[str]:
 
 
 def choices(found: ports.Found, name: str) -> Iterator[str]:
-    """The QPs of the port."""
+    """Lines of the option that selects a QP of the port."""
     port = found.port(name)
     if not port or not port.hca:
         return
@@ -61,7 +61,7 @@ def _qpn(text: str) -> int | None:
 
 
 def chosen(found: ports.Found, name: str, qp: str) -> tuple[pathlib.Path, capture.Rules]:
-    """The control socket that has the packets of an interface, and the rules for them."""
+    """Control socket and capture rules for an interface and a QP."""
     for number, path in enumerate(found.controls):
         if _whole(number, len(found.controls))[0] == name:
             return path, []
@@ -72,7 +72,7 @@ def chosen(found: ports.Found, name: str, qp: str) -> tuple[pathlib.Path, captur
 
 
 def _capture(of: source.Source, options: argparse.Namespace) -> None:
-    """Opens the FIFO first: Wireshark waits for it, even if this program has ended with an error."""
+    """Captures to the FIFO. Opens the FIFO first, because Wireshark waits for it even if this program fails."""
     with open(options.fifo, "wb", buffering=0) as out:
         path, rules = chosen(ports.now(of), options.extcap_interface, options.qp)
         rules = filters.both(rules, filters.rules(options.extcap_capture_filter))
@@ -96,21 +96,21 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser.add_argument("--capture", action="store_true")
     parser.add_argument("--fifo", type=pathlib.Path)
     parser.add_argument("--qp", default=ALL_QPS)
-    return parser.parse_known_args(words)[0]        # later versions of Wireshark may ask more
+    return parser.parse_known_args(words)[0]        # ignores further options of later Wireshark versions
 
 
 def _list(of: source.Source, names_file: pathlib.Path) -> None:
-    """A fabric that does not run has no interfaces. Wireshark asks for them before it reads the names."""
+    """Lists the interfaces; none if no fabric runs. Also writes the file of names, which Wireshark reads later."""
     print(f"extcap {{version=1.0}}{{help=file://{paths.ROOT}/docs/user-guide.md}}{{display=pib-hca}}")
     with contextlib.suppress(ui.LabError):
         found = ports.now(of)
-        with contextlib.suppress(OSError):      # without names, packets can still be captured
+        with contextlib.suppress(OSError):      # capturing also works without names
             names.write(names_file, names.text(found))
         print("\n".join(interfaces(found)))
 
 
 def _check_filter(text: str) -> None:
-    """Wireshark shows what is printed as the filter's mistake."""
+    """Checks a capture filter. Wireshark shows the output as the filter's error."""
     try:
         filters.rules(text)
     except ui.LabError as error:
@@ -138,7 +138,7 @@ def main() -> int:
         answer(options, source.of(options.control))
         return 0
     except signals.Stopped:
-        return 0                # Wireshark has ended the capture
+        return 0                # Wireshark has stopped the capture
     except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
         return errors.status(error)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Capture filters: text such as `qp 0x40 or slid 4 and dlid 7`, and rules of the switch made of it."""
+"""Translates capture filters, such as `qp 0x40 or slid 4 and dlid 7`, into rules of the switch."""
 
 import itertools
 
@@ -32,7 +32,7 @@ def _split(words: list[str], at: str) -> list[list[str]]:
 
 
 def both(one: Rules, other: Rules) -> Rules:
-    """The rules for packets that match a rule of each list. An empty list matches all packets."""
+    """Rules for packets that match a rule of each of two lists. An empty list matches all packets."""
     if not one or not other:
         return one or other
     found = [{**a, **b} for a, b in itertools.product(one, other) if all(a.get(name, b[name]) == b[name] for name in b)]
@@ -42,7 +42,7 @@ def both(one: Rules, other: Rules) -> Rules:
 
 
 def rules(text: str) -> Rules:
-    """The rules of a filter; none for an empty one."""
+    """The rules of a filter; [] for an empty filter."""
     found: Rules = []
     words = text.split()
     for part in _split(words, "or") if words else []:

@@ -25,8 +25,8 @@ class Places:
 
 
 def places(folders: str) -> Places:
-    """folders: as `tshark -G folders` prints them. Before 4.2 the folder of extcap programs was in the configuration,
-    and was not listed."""
+    """The places of our files. folders: output of `tshark -G folders`. Before version 4.2 it did not list the extcap
+    folder, which is in the configuration's folder."""
     found = {name: pathlib.Path(path.strip()) for line in folders.splitlines()
              for name, colon, path in [line.partition(":")] if colon and path.strip()}
     if CONFIGURATION not in found or LUA not in found:
@@ -51,7 +51,8 @@ def script(names_file: pathlib.Path, control: pathlib.Path | None) -> str:
 
 
 def install(control: pathlib.Path | None) -> str:
-    """control: of a pib-switch; without one, the ports are those of the lab that runs when Wireshark asks."""
+    """Installs the files. control: control socket of a pib-switch; None: the interfaces are ports of the lab that runs
+    when Wireshark lists them."""
     place = here()
     for path in (place.program, place.plugin, place.names):
         path.parent.mkdir(parents=True, exist_ok=True)

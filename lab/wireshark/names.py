@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The name-resolution file: names of LIDs and QPs, which the dissector plugin reads."""
+"""Writes the file with names of LIDs and QPs, which the dissector plugin reads."""
 
 import contextlib
 import pathlib
@@ -11,9 +11,9 @@ from lab import ui
 from lab.fabric.evidence import Json
 from lab.wireshark import ports
 
-FILE = "pib-hca-names"          # in Wireshark's personal configuration
+FILE = "pib-hca-names"          # in Wireshark's personal configuration folder
 INTERVAL_S = 2.0
-LAST_S = 1.0                    # a guest that does not answer must not keep the capture from its end
+LAST_S = 1.0                    # limit: a guest that does not answer must not delay the capture's end
 HEAD = """\
 # Names of the fabric's LIDs and QPs. Made by: pib wireshark
 # lid LID NAME | qp LID QPN NAME, a packet's destination | from SLID DLID QPN NAME, the QP that sends to this QP
@@ -30,7 +30,7 @@ def _qp_lines(port: ports.Port, qp: Json) -> Iterator[str]:
 
 
 def text(found: ports.Found) -> str:
-    """The QPs of ports have the names that ./pib why gives them: vm0:0x40."""
+    """The file's contents. QPs have names as in ./pib why: vm0:0x40."""
     lines = [f"lid {lid} {name}" for lid, name in found.switches.items()]
     lines += [f"lid {lid} {port.name}" for port in found.ports for lid in port.lids]
     lines += [line for port in found.ports for qp in found.qps(port) for line in _qp_lines(port, qp)]
@@ -38,7 +38,7 @@ def text(found: ports.Found) -> str:
 
 
 def made_here(path: pathlib.Path) -> bool:
-    """Whether the file is not there, or not a user's own."""
+    """Whether the file is missing or was made by this program, so that it may be replaced."""
     with contextlib.suppress(FileNotFoundError), path.open("rb") as file:
         begin = file.readline()
         return not begin or begin == HEAD.encode().splitlines(keepends=True)[0]
@@ -46,7 +46,7 @@ def made_here(path: pathlib.Path) -> bool:
 
 
 def write(path: pathlib.Path, content: str) -> None:
-    """A reader finds either the old file or the new one. A user's own file stays."""
+    """Replaces the file atomically, unless it is the user's own."""
     if not made_here(path) or (path.exists() and path.read_bytes() == content.encode()):
         return
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
@@ -56,8 +56,8 @@ def write(path: pathlib.Path, content: str) -> None:
 
 @contextlib.contextmanager
 def kept_fresh(path: pathlib.Path, make: Callable[[], str]) -> Iterator[None]:
-    """Writes the names at once and, while they change, again. A fabric that does not answer keeps its old names; and
-    packets can be captured without names."""
+    """Writes the names now, and during the block again whenever they change. If the fabric does not answer, the old
+    names stay. Errors are ignored, because capturing also works without names."""
     ending = threading.Event()
 
     def once() -> None:

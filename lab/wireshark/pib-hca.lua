@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: GPL-2.0-or-later
--- Shows beside Wireshark's own InfiniBand dissector: names of LIDs and QPs by the file that `pib wireshark` writes, the
--- port at which a packet arrived and its credits, and whether both checksums are right.
+-- Adds to Wireshark's own InfiniBand dissector: names of LIDs and QPs from the file that `pib wireshark` writes, the
+-- port at which a packet arrived and its credits, and a check of both CRCs.
 local pib = Proto("pib", "pib-hca fabric")
 
 local NAMES = "pib-hca-names"
 local LRH, GRH, ICRC, VCRC = 8, 40, 4, 2
-local BTH_RESERVED = 5          -- the octet of the BTH that the ICRC leaves out, with FECN and BECN
+local BTH_RESERVED = 5          -- number of the BTH octet with FECN, BECN and reserved bits, which the ICRC masks
 local LNH_RAW, LNH_GLOBAL = 1, 3
 local ARRIVAL, NO_CREDITS = 0x7E, 0xFFFFFFFF    -- an ERF extension header of pib-switch (docs/pib-switch.md)
 
@@ -51,7 +51,7 @@ local function read_names()
     file:close()
 end
 
--- The first known name.
+-- The name of the first argument that has one.
 local function name_of(...)
     for _, wanted in ipairs({...}) do
         if names[wanted] then return names[wanted] end
@@ -99,7 +99,7 @@ local function crc(made, octets, ones)
     return ones - state
 end
 
--- What may change on the way counts as ones (IBA 7.8.1). Of a packet with a GRH that is the whole LRH.
+-- The packet with variant fields set to ones for the ICRC (IBA 7.8.1). With a GRH the whole LRH is variant.
 local function masked(packet, global)
     local high = function(octet, bits) return string.char(octet - octet % bits + bits - 1) end
     local low = function(octet) return string.char(octet % 16 + 240) end
@@ -118,7 +118,7 @@ local function little(octets)
     return value
 end
 
--- nil: the packet is no whole one with an ICRC.
+-- (whether the ICRC is right, whether the VCRC is right); nil if the packet is incomplete or has no ICRC.
 local function checks(packet)
     local lnh = (packet:byte(2) or 0) % 4
     local global = lnh == LNH_GLOBAL
@@ -154,7 +154,7 @@ end
 
 function pib.dissector(buffer, pinfo, root)
     if not slid_of() then return end
-    -- QPs come and go while packets are captured, so the file is read again once a second.
+    -- QPs come and go during a capture, so the file is read again once a second.
     if not pinfo.visited and os.time() ~= read_at then read_names() end
     local tree = root:add(pib, buffer())
     local from, to = ends()

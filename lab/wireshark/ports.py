@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ports of the running fabric from which a capture can be chosen: those of guests and of other hosts."""
+"""The ports of the running fabric that Wireshark can capture: ports of guests and of other hosts."""
 
 import contextlib
 import dataclasses
@@ -11,14 +11,14 @@ from lab.fabric import capture, control, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
 
-WHOLE = "pib"                   # the interface of all packets
+WHOLE = "pib"                   # name of the interface for all packets
 Guests = dict[str, list[Json]]  # objects of each HCA, by guest
 
 
 @dataclasses.dataclass(frozen=True)
 class Port:
-    """A host's port. interface: its name in Wireshark. name: such as vm0[1]. at: the switch's port that leads to it.
-    hca: of a guest of the lab."""
+    """A host's port. interface: its name in Wireshark. name: for example vm0[1]. at: the switch port that leads to it.
+    control: socket of the switch process. hca: the HCA port if the host is a guest of the lab."""
     interface: str
     name: str
     at: str
@@ -29,7 +29,7 @@ class Port:
 
 @dataclasses.dataclass
 class Found:
-    """switches: names by LID."""
+    """What was found in the fabric. switches: names by LID."""
     controls: list[pathlib.Path]
     guests: Guests
     ports: list[Port] = dataclasses.field(default_factory=list)
@@ -39,7 +39,7 @@ class Found:
         return next((port for port in self.ports if port.interface == interface), None)
 
     def qps(self, port: Port) -> list[Json]:
-        """QPs of the port."""
+        """QPs of the port; [] if it is not a guest's."""
         if not port.hca:
             return []
         entries = self.guests[port.hca.guest][port.hca.slot].get("qps", {}).get("entries", [])
@@ -51,8 +51,8 @@ def _hca_name(port: HcaPort) -> str:
 
 
 def interface(name: str) -> str:
-    """The name in Wireshark, whose preferences have no other characters: pib-vm0-1 for vm0[1]. A host that is no guest
-    is named by the switch's port, because several hosts may have one description."""
+    """The interface's name in Wireshark, whose preferences allow few characters: pib-vm0-1 for vm0[1]. Callers give the
+    switch port for a host that is no guest, because several hosts may have the same description."""
     return f"{WHOLE}-{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')}"
 
 
@@ -76,7 +76,7 @@ def _read_switch(found: Found, asked: control.Control, name: str, known: dict[in
 
 
 def read(controls: list[pathlib.Path], guests: Guests) -> Found:
-    """Switches are no hosts, and phantoms send nothing but answers to the subnet manager."""
+    """Reads the fabric. Leaves out ports of switches, and of phantoms, which only answer the subnet manager."""
     found = Found(controls, guests)
     known = {port.guid: port for name, objects in guests.items() for port in hca_ports(name, objects)}
     with contextlib.ExitStack() as stack:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Questions and changes to the server. Addresses are relative, so the token in the page's address is in all of them.
+// Requests to the server. URLs are relative, so they contain the token of the page's URL.
 
 async function answer(response) {
   const data = await response.json();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Curves over time as SVG: one or two lines, of which the second one is dashed.
+// Curves over time as SVG: one or two lines. The second line is dashed.
 
 import {clock, draw, make} from "./format.js";
 
@@ -19,7 +19,7 @@ function line(times, values, most, className) {
   return draw("polyline", {class: className, points: points.join(" ")});
 }
 
-/** lines: [{name, values}], at most two; text: makes text of a value; now: a moment to mark. */
+/** An SVG curve. lines: [{name, values}], at most two; text: formats a value; now: a moment to mark, or null. */
 export function curve(title, times, lines, text, now = null) {
   if (times.length < 2) {
     return make("p", {class: "note"}, `${title}: two readings are needed`);

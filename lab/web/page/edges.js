@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Lines between items: each stands for one link, or for all links between the same two items where there are many.
+// Edges between items on the map. An edge is one link, or all links between two items if there are many.
 
-const MOST_PARALLEL = 4;        // as many links between two items are lines of their own
-const APART = 7;                // distance of parallel lines
+const MOST_PARALLEL = 4;        // up to so many links between two items have an edge each
+const APART = 7;                // distance of parallel edges
 const RANK = {"not there": 0, Active: 1, Armed: 2, Initialize: 3, Down: 4};
 
-/** Edges between visible items. upward: links of which end a is the edge's item `from`. */
+/** The edges between visible items: {links, along, points, …}. along: by link whether its end a is the edge's begin. */
 export function edges(links, nodes, items, folds) {
   const bundles = new Map();
   for (const link of links.values()) {
@@ -30,8 +30,8 @@ function lines(bundle, nodes, folds) {
   });
 }
 
-/** The points of the line, from begin to end. Items of one row that are no neighbours are joined by an arc, as others
- * are in between. */
+/** The points of an edge, from begin to end. An edge between items of one row that are no neighbours is an arc around
+ * the items in between. */
 function ends(from, to, side) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const across = {x: -(to.y - from.y) / length, y: (to.x - from.x) / length};
@@ -60,14 +60,14 @@ function arc(begin, control, end) {
   });
 }
 
-/** Between the hosts of the lines above to a host of a later line. */
+/** Points of an edge to a host in a lower line of hosts: it passes between the hosts of the lines above. */
 function around(above, host) {
   const x = host.x - host.width / 2 - 3;
   const y = above.y + above.height / 2;
   return [{x: above.x, y}, {x, y: y + 30}, {x, y: host.y}, {x: x + 3, y: host.y}];
 }
 
-/** The worst state of an edge's links, and its load in both directions. share: of the capacity. */
+/** The worst state of an edge's links, and its load in both directions. share: load as a part of the capacity. */
 export function condition(edge, store) {
   const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, wait: 0, lanesThere: {},
     lanesBack: {}};
@@ -102,7 +102,7 @@ export function mainLane(lanes) {
   return Number(Object.entries(lanes).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
 }
 
-/** The VLs of a load, the busiest first. A colour alone would not tell them to everybody. */
+/** The VLs of a load as text, busiest first, for readers who cannot distinguish the colours. */
 export function lanesInWords(lanes) {
   const all = Object.values(lanes).reduce((sum, rate) => sum + rate, 0);
   const parts = Object.entries(lanes).filter(([, rate]) => rate > 0).sort(([, one], [, other]) => other - one);
@@ -110,7 +110,7 @@ export function lanesInWords(lanes) {
     : parts.map(([lane, rate]) => `VL ${lane} ${Math.round(100 * rate / all)} %`).join(", ");
 }
 
-/** A point of an edge, from 0 (begin) to 1 (end), and the direction there. */
+/** The point of an edge at a part of its length, from 0 (begin) to 1 (end), and the edge's direction there. */
 export function pointAt({points}, part) {
   const lengths = points.slice(1).map((point, number) => Math.hypot(point.x - points[number].x,
     point.y - points[number].y));

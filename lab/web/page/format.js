@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Numbers and times as text, and DOM elements from one call.
 
-// They differ for the colour-blind, too.
+// Colours of VLs, which colour-blind readers can distinguish.
 const LANE_COLOURS = ["#0072b2", "#e69f00", "#56b4e9", "#c2185b", "#ee6677", "#785ef0", "#1f3b99", "#8c510a"];
 
 /** The colour of a VL. */
@@ -41,7 +41,7 @@ export function byName(one, other) {
   return COLLATOR.compare(one, other);
 }
 
-/** An element with attributes and children. "on…" attributes are listeners; null and false are left out. */
+/** Makes an HTML element with attributes and children. "on…" attributes are listeners; null and false are left out. */
 export function make(name, attributes = {}, ...children) {
   const element = document.createElement(name);
   fill(element, attributes);
@@ -49,7 +49,7 @@ export function make(name, attributes = {}, ...children) {
   return element;
 }
 
-/** The same for SVG. */
+/** Makes an SVG element, as make() does for HTML. */
 export function draw(name, attributes = {}, ...children) {
   const element = document.createElementNS("http://www.w3.org/2000/svg", name);
   fill(element, attributes);
@@ -57,7 +57,7 @@ export function draw(name, attributes = {}, ...children) {
   return element;
 }
 
-const LISTENERS = new WeakMap();        // of elements, by kind of event
+const LISTENERS = new WeakMap();        // by element: listeners by kind of event
 
 function fill(element, attributes) {
   for (const [key, value] of Object.entries(attributes)) {
@@ -78,14 +78,14 @@ function listen(element, kind, listener) {
   own.set(kind, listener);
 }
 
-/** Gives an element the listeners that another one was made with, instead of its own. */
+/** Replaces an element's listeners by the listeners that another element was made with. */
 export function takeListeners(element, other) {
   const wanted = LISTENERS.get(other) ?? new Map();
   LISTENERS.get(element)?.forEach((_listener, kind, own) => own.set(kind, wanted.get(kind)));
   wanted.forEach((listener, kind) => listen(element, kind, listener));
 }
 
-/** rows: arrays of text, numbers or elements; numbers are aligned to the right. */
+/** Makes a table. rows: arrays of text, numbers or elements; numbers are aligned to the right. */
 export function table(headings, rows) {
   const cell = (value, tag) => make(tag, {class: typeof value === "number" ? "number" : null},
     typeof value === "number" ? count(value) : value);

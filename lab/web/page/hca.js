@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host: of a guest's HCA its QPs, CQs and memory regions; and a QP with its way through the fabric.
+// Views of a host (for a guest its HCA's QPs, CQs and memory regions), and of a QP with its route through the fabric.
 
 import {ask} from "./api.js";
 import {clock, count, hex, make, table} from "./format.js";
@@ -57,7 +57,7 @@ function objects(store, node, hca, pane) {
     table(["counter", "value"], Object.entries(hca.counters))];
 }
 
-/** Several changes of a port have their names in one text. */
+/** Buttons that explain a failure. A port event may name several changes. */
 function failure(one, pane) {
   const names = (one.status ?? one.event).split(/[^A-Z0-9_]+/).filter(Boolean);
   return make("span", {}, names.flatMap((name) => [pane.explained(name.toLowerCase(), name), " "]));
@@ -73,7 +73,7 @@ function qpState(one) {
   return make("span", {class: `state ${kind}`}, one.state);
 }
 
-/** From the oldest PSN without an answer up to the next one of a new request. */
+/** The range of PSNs from the oldest unacknowledged PSN to the PSN of the next new request. */
 function psns({requester: own}) {
   return own ? `${hex(own.una)} … ${hex(own.next)}` : "";
 }
@@ -99,7 +99,7 @@ export const qp = {
     const data = await ask("qp", {node: id, qpn});
     const recorded = data.qp && chosen.chart ? await ask("sequence", {node: id, qpn}) : null;
     if (recorded?.messages.length || !chosen.recorded) {
-      chosen.recorded = recorded;               // a recording without packets leaves the one before
+      chosen.recorded = recorded;               // a recording without packets does not replace the previous one
     }
     if (data.qp && store.chosen === chosen) {
       const way = (hops) => JSON.stringify(hops);
@@ -135,7 +135,7 @@ export const qp = {
   },
 };
 
-/** A QP that has ended with its program: what happened to it is known. */
+/** The view of a QP that no longer exists: its events. */
 function gone(store, node, pane) {
   return [make("h2", {}, `QP ${hex(store.chosen.qpn)} of ${node.name}`),
     make("p", {}, pane.to("node", node.id, node.name), " has no QP with this number any more."),

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Small parts that several views have.
+// Small elements that several views use.
 
 import {clock, make} from "./format.js";
 
-/** A port state, with a pattern as well as a colour. */
+/** A label for a port state, with a pattern and a colour. */
 export function state(link) {
   const kind = link.state === "Active" ? "good" : link.state === "Down" || link.state === "not there" ? "bad" : "wait";
   return make("span", {class: `state ${kind}`}, link.state + (link.cable === false ? ", cable pulled" : ""));
@@ -16,7 +16,7 @@ export function bar(share, text) {
   return make("span", {}, make("span", {class: "bar", "aria-hidden": "true"}, inner), ` ${text}`);
 }
 
-/** Events, newest first; a click goes to the moment of one. */
+/** A list of events, newest first. A click on an event shows its moment. */
 export function eventList(store, events, pane, most = 60) {
   const rows = [...events].reverse().slice(0, most).map((event) => make("li", {}, make("time", {}, clock(event.at)),
     make("button", {type: "button", class: "go", "data-key": `event ${event.number}`, onclick: () => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Virtual lanes: queues and credits by VL, and the tables that subnet management has set.
+// Virtual lanes: queues and credits by VL, and the VL tables that the subnet manager has set.
 
 import {count, make, table} from "./format.js";
 
@@ -7,7 +7,7 @@ function listed(entries) {
   return inRuns(entries, (weight) => ` × ${weight}`);
 }
 
-/** entries: VLs and their values. VLs that follow each other with one value are told together. */
+/** Text for [VL, value] entries. Successive VLs with the same value are one range. */
 function inRuns(entries, text) {
   const runs = [];
   for (const [vl, value] of entries) {
@@ -21,7 +21,7 @@ function inRuns(entries, text) {
   return runs.map(({from, to, value}) => `VL ${from}${to > from ? ` to ${to}` : ""}${text(value)}`).join(", ") || "none";
 }
 
-/** Of one port, a row for each VL. */
+/** The table of one port, with a row for each VL. */
 export function lanesOfPort(name, vls) {
   return [
     make("h3", {}, `Virtual lanes of ${name}`),
@@ -33,7 +33,7 @@ export function lanesOfPort(name, vls) {
       (row) => `SL 0 to 15 use VL ${row}`).join("; or, by input port, "), ".")];
 }
 
-/** Of all ports of a switch, a row for each port. */
+/** The table of all ports of a switch, with a row for each port. */
 export function lanesOfSwitch(vls, toPort) {
   const with_ = (lanes, member) => inRuns(lanes.filter((lane) => lane[member]).map((lane) => [lane.vl, lane[member]]),
     (value) => `: ${count(value)}`);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Places of nodes. Switches of a tree are in rows by level, the highest on top; pods and hosts are folded until they
-// are opened. Switches of one level that are linked to each other are on a ring, at places that Graphviz has found, or
-// in a grid.
+// Places nodes on the map. Switches of a tree are in rows by level, the highest level on top. Pods and hosts are folded
+// until they are opened. In other fabrics switches are on a ring, at places that Graphviz has found, or in a grid.
 
 import {byName} from "./format.js";
 
@@ -10,15 +9,15 @@ export const HOST = {width: 84, height: 28};
 const GAP = 12;
 const ROW = 130;                // distance of two levels
 const NEAR = 100;               // least distance of two switches without levels
-const MOST_STRETCH = 2.6;       // of the distances of rows
+const MOST_STRETCH = 2.6;       // limit by which the distances of rows are stretched
 const POD_WIDTH = 150;
 const NARROW = 60;              // least width of a switch
 const HOST_COLUMNS = 3;
-const MOST_IN_LINE = 4;         // as many hosts are in one line
-const HOST_COLUMNS_ALONE = 8;    // of the only switch
+const MOST_IN_LINE = 4;         // up to so many hosts are in one line
+const HOST_COLUMNS_ALONE = 8;    // for the hosts of a single switch
 const MOST_ON_RING = 12;
 const MANY_SWITCHES = 60;       // with more, pods are folded at first
-const MANY_HOSTS = 24;          // with more, hosts are
+const MANY_HOSTS = 24;          // with more, hosts are folded at first
 
 export class Folds {
   constructor() {
@@ -26,7 +25,7 @@ export class Folds {
     this.begun = false;
   }
 
-  /** The first state of a fabric: small ones are open. */
+  /** Sets the initial folds of a fabric: small fabrics are open. */
   begin(nodes) {
     if (this.begun || !nodes.size) {
       return;
@@ -56,7 +55,7 @@ export class Folds {
     }
   }
 
-  /** Opens what hides a node. */
+  /** Opens the folds that hide a node. */
   reveal(node) {
     if (node.pod) {
       this.open.add(node.pod);
@@ -75,7 +74,7 @@ export class Folds {
   }
 }
 
-/** Items by id: {id, kind, node, x, y, width, height, hosts}; hosts: number of them below a switch or in a pod. */
+/** The items by id: {id, kind, node, x, y, width, height, hosts}. hosts: number of hosts below a switch or in a pod. */
 export function layout(nodes, links, folds, wide, tall) {
   const items = collect(nodes, folds);
   const switches = [...items.values()].filter((item) => item.level > 0);
@@ -101,7 +100,7 @@ export function layout(nodes, links, folds, wide, tall) {
   return items;
 }
 
-/** Uses the height of a window that is higher than the rows need. */
+/** Stretches the rows if the window is higher than they need. */
 function stretch(switches, wide, tall) {
   const across = (key) => {
     const places = switches.map((item) => item[key]);
@@ -118,7 +117,7 @@ function stretch(switches, wide, tall) {
   }
 }
 
-/** Leaves out what the names of a pod's switches begin with, where they are too long. */
+/** Shortens names of a pod's switches that are too long, by the prefix that all of them have. */
 function shorten(switches) {
   const parts = Map.groupBy(switches.filter((item) => item.pod), (item) => item.pod);
   for (const row of parts.values()) {
@@ -177,7 +176,7 @@ function hasSideLinks(nodes, links) {
     && nodes.get(link.b)?.kind === "switch");
 }
 
-/** Number of columns in which the hosts of a switch stand. */
+/** Number of columns for the hosts of a switch. */
 function columnsOf(item) {
   const hosts = item.below?.length ?? 0;
   return hosts <= MOST_IN_LINE ? hosts : item.alone ? HOST_COLUMNS_ALONE : HOST_COLUMNS;
@@ -203,7 +202,7 @@ function placeTree(switches, top, wide) {
   spread(sorted(switches.filter((item) => item.level === top)), 0, Math.max(left - 2 * GAP, 0), 0);
 }
 
-/** Rows of one pod, or of a tree without pods, from `left` on; returns their width. */
+/** Places the rows of one pod, or of a tree without pods, from `left` on; returns their width. */
 function placePart(members, top, left, wide) {
   const rows = new Map();
   members.forEach((item) => rows.set(item.level, [...(rows.get(item.level) ?? []), item]));
@@ -217,7 +216,7 @@ function placePart(members, top, left, wide) {
   return across;
 }
 
-/** Divides the width of a row among its items. Items of a staggered row are on two lines by turns. */
+/** Divides the width of a row among its items. In a staggered row items alternate between two lines. */
 function spread(row, left, width, y, staggered = false) {
   const lines = staggered ? 2 : 1;
   const need = row.reduce((sum, item) => sum + span(item), 0) / lines;
@@ -233,7 +232,7 @@ function spread(row, left, width, y, staggered = false) {
 
 // -- rings and grids
 
-/** Returns whether the shape is Graphviz'. */
+/** Places switches that are no tree. Returns whether the places come from Graphviz. */
 function placeFlat(switches, links) {
   const row = sorted(switches);
   const cell = Math.max(...row.map(span)) + 30;
@@ -286,7 +285,7 @@ function placeHosts(items) {
       host.line = line;
     });
   }
-  let stray = 0;                // hosts whose switch is not there
+  let stray = 0;                // number of hosts without a switch so far
   for (const item of items.values()) {
     if (item.x === undefined) {
       Object.assign(item, HOST, {x: stray, y: 3 * ROW});

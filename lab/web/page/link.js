@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A link: state, curves of its counters, cable and faults.
+// The view of a link: state, curves of its counters, cable and faults.
 
 import {ask, change} from "./api.js";
 import {curve} from "./curves.js";
@@ -48,7 +48,7 @@ export const link = {
   },
 };
 
-/** The connections whose packets pass the link. */
+/** A list of the connections whose packets pass the link. */
 function users(connections, pane) {
   return [make("h3", {}, `Connections over this link: ${connections.length}`),
     connections.length ? table(["QP", "of", "to"], connections.map((one) => [
@@ -56,7 +56,7 @@ function users(connections, pane) {
       : make("p", {class: "note"}, "No connected QP of this lab's guests sends over it.")];
 }
 
-/** A listener that does the work and shows its outcome. */
+/** A listener that calls work and shows its result. */
 function said(work) {
   return async (event) => {
     event.preventDefault();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Views of the whole fabric: an overview, links between two items, two moments compared, and the words of ./pib why.
+// Views of the whole fabric: an overview, the links of an edge, a comparison of two moments, the output of ./pib why.
 
 import {ask} from "./api.js";
 import {lanesInWords} from "./edges.js";
@@ -84,7 +84,7 @@ export const why = {
       "The whole fabric") : null].filter(Boolean),
 };
 
-/** A line of ./pib why ends with the place of its explanation. */
+/** A line of ./pib why, with a button for the section of its explanation, which the end of the line names. */
 function whyLine(line, pane) {
   const [, text, section] = /^(.*\S)\s+\[[^\]#]*#([^\]]+)\]$/.exec(line) ?? [null, line, null];
   return make("li", {}, text, section ? [" ", pane.explained(section)] : null);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws edges on the canvas. A state has a pattern and a mark as well as a colour; load has a width, a colour by
-// service level, and dashes that move with the packets.
+// Draws edges on the canvas. Patterns and marks as well as colours show the state. Load has a width, a colour by VL,
+// and dashes that move in the direction of the packets.
 
 import {condition, mainLane, pointAt} from "./edges.js";
 import {laneColour} from "./format.js";
 
 const DASH = [7, 9];
-const WIDEST = 7;               // of a load, in a small fabric
-const MOST_NUMBERS = 24;         // more numbers of links would hide them
-const MOST_MOVING = 200;        // links in view whose load moves, the busiest; more are slow without a GPU
-const SPEED = 36;               // pixels a second of a link with full load, in addition to the least speed
+const WIDEST = 7;               // width of a full load in a small fabric
+const MOST_NUMBERS = 24;         // limit of edges with a number of links, because more numbers would hide the edges
+const MOST_MOVING = 200;        // limit of edges with moving dashes, the busiest ones; more are slow without a GPU
+const SPEED = 36;               // speed of dashes at full load in pixels per second, in addition to the minimum
 const PATTERNS = {Active: [], Armed: [8, 4], Initialize: [4, 4], Down: [2, 5], "not there": [1, 9]};
 
 function colours() {
@@ -21,12 +21,12 @@ function colours() {
 export class Painter {
   constructor(canvas, store) {
     this.canvas = canvas;
-    this.still = document.createElement("canvas");      // a picture of all that does not move
-    this.stale = true;          // the picture is to be drawn anew
+    this.still = document.createElement("canvas");      // image of everything that does not move
+    this.stale = true;          // the image must be drawn again
     this.store = store;
     this.view = {x: 0, y: 0, scale: 1};
     this.edges = [];
-    this.marked = new Map();    // relative use of links by routes, by link: the routing balance
+    this.marked = new Map();    // by link: relative number of routes (the routing balance)
     this.loops = new Set();     // links of credit loops
     this.hover = null;
     this.calm = matchMedia("(prefers-reduced-motion: reduce)");
@@ -34,7 +34,7 @@ export class Painter {
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.refresh());
   }
 
-  /** Call after a change of the fabric, its loads or the choice. */
+  /** Must be called after a change of the fabric, its loads or the choice. */
   refresh() {
     this.colours = colours();
     this.looks = this.edges.map((edge) => ({edge, now: condition(edge, this.store), ...this.choice(edge)}));
@@ -53,7 +53,7 @@ export class Painter {
             faint: path.there.size > 0 && !has(path.there) && !has(path.back)};
   }
 
-  /** Call after a change of the view. */
+  /** Must be called after a change of the view. */
   redraw() {
     this.stale = true;
     this.request();
@@ -123,7 +123,7 @@ export class Painter {
     const [first, last] = [points[0], points[points.length - 1]];
     const across = [first.x, last.x].map((value) => value * scale + x);
     const down = [first.y, last.y].map((value) => value * scale + y);
-    const room = points.length > 2 ? 80 : 10;           // for arcs
+    const room = points.length > 2 ? 80 : 10;           // an arc extends beyond its points
     return Math.max(...across) > -room && Math.min(...across) < width + room && Math.max(...down) > -room
       && Math.min(...down) < height + room;
   }
@@ -163,7 +163,7 @@ export class Painter {
     pen.globalAlpha = 1;
   }
 
-  /** time: null for a load that does not move. */
+  /** Draws the load of an edge. time: phase of the dashes; null: dashes do not move. */
   flow(pen, {edge, now, faint}, time) {
     if (this.marked.size) {
       return;
@@ -184,7 +184,7 @@ export class Painter {
     pen.globalAlpha = 1;
   }
 
-  /** A cross on a link that is down, a triangle where faults are injected, a number for many links. */
+  /** Draws signs: a cross for a link that is down, a triangle for injected faults, a number of links. */
   signs(pen, {edge, now, faint}) {
     const size = 6 * this.thin;
     const {x, y} = pointAt(edge, 0.5);
@@ -203,7 +203,7 @@ export class Painter {
     pen.globalAlpha = 1;
   }
 
-  /** Directions of the way of a QP, there and back. */
+  /** Draws arrows for the route of the chosen QP, there and back. */
   arrows(pen, edge, size) {
     const {path} = this.store;
     for (const [hops, part, colour] of [[path.there, 0.62, "ink"], [path.back, 0.38, "mark"]]) {

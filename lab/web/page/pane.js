@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pane with details of the object that is chosen. Each kind of object has a view: {load, show}. load() asks the
-// server, again and again while the page is live; show() makes elements of the answer.
+// The pane with details of the chosen object. Each kind of object has a view: {load, show}. load() queries the server,
+// periodically while the page is live; show() makes elements from the answer.
 
 import {make} from "./format.js";
 import {Press} from "./press.js";
@@ -12,7 +12,7 @@ import {balance} from "./routing.js";
 import {fabricSwitch} from "./switch.js";
 
 const VIEWS = {overview, bundle, comparison, explanation, why, balance, link, host, switch: fabricSwitch, qp};
-const AGAIN = new Set(["link", "host", "switch", "qp"]);        // views that are loaded again
+const AGAIN = new Set(["link", "host", "switch", "qp"]);        // views that are loaded periodically
 const BETWEEN_MS = 1000;
 
 export class Pane {
@@ -20,10 +20,10 @@ export class Pane {
     this.element = element;
     this.store = store;
     this.stage = stage;
-    this.turn = 0;              // answers to earlier choices are dropped
+    this.turn = 0;              // number of the choice; answers to earlier choices are dropped
     this.asking = false;
-    this.shown = "";            // the object that the pane shows
-    this.parts = new Map();     // their values, by key
+    this.shown = "";            // key of the object that the pane shows
+    this.parts = new Map();     // last values of part(), by key, as JSON
     this.press = new Press(element);
     store.addEventListener("chosen", () => this.begin());
     store.addEventListener("moment", () => this.again());
@@ -99,13 +99,13 @@ export class Pane {
     return [close, ...content].filter(Boolean);
   }
 
-  /** The key of the element with the focus. null: the focus is elsewhere. */
+  /** The key of the focused element; null if the focus is outside of the pane. */
   focusKey() {
     return this.element.contains(document.activeElement) ? document.activeElement.dataset.key ?? "" : null;
   }
 
-  /** If the element with the focus is gone, another one with its key takes it, or the pane itself: the Tab key then
-   * goes on from there. */
+  /** If the focused element is gone, focuses another element with its key, or else the pane, so that the Tab key
+   * continues from there. */
   restore(key) {
     if (key !== null && !this.element.contains(document.activeElement)) {
       const button = key ? this.element.querySelector(`[data-key="${CSS.escape(key)}"]`) : null;
@@ -113,7 +113,7 @@ export class Pane {
     }
   }
 
-  /** A part that takes long to make, so that it is made anew only when its value has changed. */
+  /** An element that is expensive to build. It is built again only if its value has changed. */
   part(key, value, build) {
     const version = JSON.stringify(value);
     const same = this.parts.get(key) === version && this.element.querySelector(`[data-key="${key}"]`) !== null;
@@ -131,7 +131,7 @@ export class Pane {
     }}, text);
   }
 
-  /** A button that explains a status, an event or another section of the documentation. */
+  /** A button that shows a section of the documentation, for example about a status or an event. */
   explained(section, text = "Explain") {
     const {store} = this;
     return make("button", {
@@ -139,7 +139,7 @@ export class Pane {
       onclick: () => store.choose("explanation", section, {from: store.chosen})}, text);
   }
 
-  /** Marks links on the map by a use from 0 to 1, and links of credit loops. */
+  /** Marks links on the map. use: by link a value from 0 to 1; loops: links of credit loops. */
   mark(use, loops = new Set()) {
     this.stage.painter.marked = use;
     this.stage.painter.loops = loops;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Keeps the content of an element while a pointer is pressed there: a click needs one element at its press and at its
-// release, at one place.
+// Keeps the content of an element while a pointer is pressed on it: the browser reports a click only if press and
+// release hit the same element.
 
 export class Press {
   constructor(element) {
     this.pressed = false;
-    this.waiting = null;        // the newest work since then
+    this.waiting = null;        // the latest work postponed by a press
     element.addEventListener("pointerdown", () => {
       this.pressed = true;
     });
@@ -15,7 +15,7 @@ export class Press {
     addEventListener("pointermove", ({buttons}) => buttons || this.release());      // released outside of the window
   }
 
-  /** Calls work, which changes the content; at once or after the click. Later work replaces earlier. */
+  /** Calls work, which changes the content, now or after the click. Later work replaces earlier postponed work. */
   change(work) {
     this.waiting = this.pressed ? work : null;
     if (!this.pressed) {

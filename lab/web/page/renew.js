@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Gives an element new content and keeps the nodes that are in both, so that a button stays the same one between a
-// press and its release, and keeps the focus, and a field keeps what a user has typed.
+// Gives an element new content but reuses its old nodes where they correspond, so that a button survives between press
+// and release and keeps the focus, and a field keeps the user's text.
 
 import {takeListeners} from "./format.js";
 
-/** wanted: nodes. Old and new nodes of one key are the same one; others are by kind, in their order. */
+/** Replaces the children of parent by the wanted nodes. Old and new nodes correspond by key; nodes without a key by
+ * kind and order. */
 export function renew(parent, wanted) {
   const kept = same([...parent.childNodes], wanted);
   const stay = new Set(kept.values());
@@ -23,7 +24,7 @@ export function renew(parent, wanted) {
   }
 }
 
-/** The old node of each new one that has any. */
+/** Maps new nodes to the corresponding old nodes. */
 function same(old, wanted) {
   const found = new Map();
   const free = Map.groupBy(old, keyOf);
@@ -36,15 +37,15 @@ function same(old, wanted) {
   return found;
 }
 
-/** A row is the one of its first button. */
+/** The key of a node. The key of a table row is the key of its first button. */
 function keyOf(node) {
   const row = node.nodeName === "LI" || node.nodeName === "TR";
   const keyed = row ? node.querySelector("[data-key]") : node;
   return `${node.nodeName} ${keyed?.dataset?.key ?? node.id ?? ""}`;
 }
 
-/** An element with data-own changes its attributes and content itself. A new one with data-same has no content, because
- * that of the old one is still right. */
+/** Gives an old node the attributes and content of a new one. An element with data-own manages its own content. A new
+ * element with data-same is empty: the old content is still valid. */
 function become(old, node) {
   if (old.nodeType !== Node.ELEMENT_NODE) {
     if (old.data !== node.data) {
@@ -61,7 +62,7 @@ function attributes(old, node) {
   for (const {name, value} of [...node.attributes]) {
     if (old.getAttribute(name) !== value) {
       if (name === "style") {
-        old.style.cssText = value;      // the Content-Security-Policy allows no attribute
+        old.style.cssText = value;      // the Content-Security-Policy forbids style attributes
       } else {
         old.setAttribute(name, value);
       }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The work requests of a connection: for each end its WQEs without a completion, and its last CQEs.
+// The work requests of a connection: for each end the WQEs without a completion, and the last CQEs.
 
 import {hex, make, table} from "./format.js";
 
-const WRAP = 2 ** 32;           // counters of queues
+const WRAP = 2 ** 32;           // counters of queues wrap here
 
-/** ends: {name, qp, cqes} of both; a qp that is not known is null. */
+/** Elements about both ends. ends: {name, qp, cqes} of each end; qp: null if it is unknown. */
 export function requests(ends) {
   return ends.filter(({qp}) => qp).flatMap(({name, qp, cqes}) => [
     make("h3", {}, `Work requests of ${name}`),
@@ -15,12 +15,12 @@ export function requests(ends) {
     wqes(qp.requester?.wqes ?? []), completions(cqes)]);
 }
 
-/** Entries of a queue that the device has not copied, or entries of a CQ that software has not taken. */
+/** Number of entries of a WQ that the device has not copied yet, or of a CQ that software has not taken yet. */
 export function waiting({producer, consumer}) {
   return (producer - consumer + WRAP) % WRAP;
 }
 
-/** Send requests that are posted and not completed. */
+/** Number of send requests that are posted and not completed. */
 export function outstanding(qp) {
   return waiting(qp.sq) + window(qp);
 }

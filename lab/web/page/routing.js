@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The subnet manager's routing: the balance of the routes of one moment, and of two moments compared.
+// Views of the subnet manager's routing: the balance of routes at one moment, and a comparison of two moments.
 
 import {ask} from "./api.js";
 import {byName, clock, count, draw, make, table} from "./format.js";
@@ -8,7 +8,7 @@ const MOST_ROWS = 200;
 const MOST_BUSY = 60;
 const MOST_BINS = 12;
 const [WIDTH, HEIGHT] = [380, 130];
-const BOTTOM = HEIGHT - 18;     // of the bars
+const BOTTOM = HEIGHT - 18;     // y of the bars' bottom
 
 export const balance = {
   load: ({moment}) => ask("balance", moment === null ? {} : {at: moment}),
@@ -39,7 +39,7 @@ export const balance = {
   },
 };
 
-/** The routing of two moments, for example before and after another routing engine. */
+/** The comparison of two moments, for example before and after a change of the routing engine. */
 export function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
   const name = (id) => store.nodes.get(id)?.name ?? id;
   const changed = Object.entries(switches).sort(([first], [second]) => byName(name(first), name(second)));
@@ -75,7 +75,7 @@ function direction(store, id, out) {
 
 // -- histograms
 
-/** series: {name, numbers}, one or two, of which the second one is filled. */
+/** A histogram. series: one or two {name, numbers}; the second is filled. */
 function histogram(series) {
   const all = series.flatMap(({numbers}) => numbers);
   const [least, most] = [Math.min(...all), Math.max(...all)];

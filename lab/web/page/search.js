@@ -5,7 +5,7 @@ import {byName, make} from "./format.js";
 
 const MOST = 30;
 
-/** Nodes and links that match, the best first: an exact LID, then names that begin with the text, then all others. */
+/** Nodes and links that match a text, best first: an exact LID, names that begin with the text, other matches. */
 export function search(store, text) {
   const wanted = text.trim().toLowerCase();
   if (!wanted) {
@@ -82,7 +82,7 @@ export class Search {
       this.at = (this.at + step + this.found.length) % this.found.length;
       this.point();
     } else if (event.key === "Enter" && this.found.length) {
-      event.preventDefault();           // else it presses the node that gets the focus
+      event.preventDefault();           // otherwise Enter would press the node that gets the focus
       this.take(this.found[this.at]);
     } else if (event.key === "Escape") {
       this.input.value = "";

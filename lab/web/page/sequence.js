@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A message sequence chart: a line for each end of a connection, an arrow for each packet. Answers that refuse are
-// dashed.
+// A message sequence chart: a line for each end of a connection, an arrow for each packet. NAKs are dashed.
 
 import {draw, hex, make} from "./format.js";
 
 const WIDTH = 388;
 const ROW = 21;
 const TOP = 26;
-const LEFT = 66;                // of the first line
+const LEFT = 66;                // x of the first end's line
 const RIGHT = WIDTH - 40;
-const MOST = 40;                // packets that are drawn, the newest ones
+const MOST = 40;                // limit of drawn packets, the newest ones
 
-/** names: of both ends. */
+/** Draws the chart. names: of both ends. */
 export function chart(names, {messages, lost, lids}) {
   const shown = messages.slice(-MOST);
   const height = TOP + ROW * shown.length + 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The map: buttons for nodes above a canvas with links; zoom, drag, fold, choose by pointer or keyboard.
+// The map: buttons for nodes over a canvas with edges. Zooms, drags, folds and chooses by pointer or keyboard.
 
 import {condition, distance, edges, lanesInWords} from "./edges.js";
 import {Folds, layout} from "./layout.js";
@@ -9,10 +9,10 @@ import {renew} from "./renew.js";
 
 const LEAST_SCALE = 0.08;
 const MOST_SCALE = 4;
-const NEAR = 7;                 // pixels from a link at which the pointer takes it
-const LEGEND = 36;              // height of the folded legend, below which nothing is put
+const NEAR = 7;                 // distance in pixels at which the pointer hits an edge
+const LEGEND = 36;              // height of the folded legend, which items must not reach
 const SAME_ROW = 30;
-const STEP = 1.25;              // of the zoom, by a key
+const STEP = 1.25;              // factor of the zoom by a key
 const ARROWS = {ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1]};
 
 /** The id of the fold that an item opens or closes; "" if it has none. */
@@ -32,8 +32,8 @@ export class Stage {
     this.folds = new Folds();
     this.items = new Map();
     this.buttons = new Map();
-    this.focus = "";            // the item that Tab reaches
-    this.own = false;           // the user has moved the view
+    this.focus = "";            // id of the item that the Tab key reaches
+    this.own = false;           // whether the user has moved the view
     store.addEventListener("fabric", () => this.arrange());
     store.addEventListener("path", () => this.showPath());
     for (const name of ["changes", "loads", "chosen"]) {
@@ -73,7 +73,7 @@ export class Stage {
     }
   }
 
-  /** Keeps the buttons of items that stay, so that the focus stays. */
+  /** Builds the items' buttons. Reuses the buttons of items that stay, so that they keep the focus. */
   build() {
     for (const [id, button] of this.buttons) {
       if (!this.items.has(id)) {
@@ -91,7 +91,7 @@ export class Stage {
         .map(([pod, items]) => this.podBadge(pod, items))]);
   }
 
-  /** Folds an opened pod, above its switches. */
+  /** A button above an opened pod's switches that folds the pod. */
   podBadge(pod, items) {
     const button = make("button", {type: "button", class: "fold", tabindex: -1, "data-key": pod, "aria-expanded": "true",
                                    "aria-label": `Fold ${pod}`, onclick: () => this.turn(pod, items[0])}, `${pod} ▴`);
@@ -125,7 +125,7 @@ export class Stage {
     return button;
   }
 
-  /** Folds or opens what is below an item, or what the item is a part of. */
+  /** Folds or opens what is below an item, or the pod that the item is a part of. */
   toggle(id) {
     const item = this.items.get(id);
     const fold = item && foldOf(item);
@@ -143,7 +143,7 @@ export class Stage {
     }
   }
 
-  /** The item for the focus of one that may have gone: the first one of an opened pod, or what the item is folded in. */
+  /** The item that gets the focus of an item that may have gone: the first item of an opened pod, or the fold. */
   standIn(item) {
     const inside = [...this.items.values()].filter(({pod}) => pod === item.id)
       .sort((one, other) => other.level - one.level || byName(one.name, other.name));
@@ -169,7 +169,7 @@ export class Stage {
     }
   }
 
-  // -- looks
+  // -- appearance
 
   refresh() {
     const {store} = this;
@@ -234,7 +234,7 @@ export class Stage {
     this.own = false;
   }
 
-  /** Opens what hides the way of a QP, and shows all of it. */
+  /** Opens the folds that hide the route of a QP, and shows the whole route. */
   showPath() {
     const {path, links, nodes} = this.store;
     for (const id of [...path.there.keys(), ...path.back.keys()]) {
@@ -277,7 +277,7 @@ export class Stage {
     this.transform();
   }
 
-  /** Opens what hides a node, moves the view to it, and gives it the focus. */
+  /** Opens the folds that hide a node, moves the view to it, and focuses it. */
   show(id) {
     const node = this.store.nodes.get(id);
     if (!node) {
@@ -288,7 +288,7 @@ export class Stage {
     this.goTo(id);
   }
 
-  /** Gives an item the focus, and moves the view if it is outside or too small to read. */
+  /** Focuses an item, and moves the view if the item is outside or too small to read. */
   goTo(id) {
     const item = this.items.get(id);
     const [width, height] = [this.element.clientWidth, this.element.clientHeight];
@@ -432,7 +432,7 @@ export class Stage {
     event.preventDefault();
   }
 
-  /** The focus goes to the nearest item in a direction, of the next row or, to the sides, of the same one. */
+  /** Focuses the nearest item in a direction: up and down in another row, left and right in the same row. */
   step(id, [dx, dy]) {
     const here = this.items.get(id);
     const ahead = [...this.items.values()].map((item) => {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state of the page: the fabric, its loads, events, the moment that is shown, and the object that is chosen.
+// The state of the page: the fabric, its loads, events, the shown moment, and the chosen object.
 
 import {ask} from "./api.js";
 
@@ -11,13 +11,13 @@ export class Store extends EventTarget {
     this.loads = {};
     this.events = [];
     this.smLid = 0;
-    this.byLid = new Map();     // nodes
+    this.byLid = new Map();     // nodes by LID
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
-    this.moment = null;         // a moment of the past; null: live
+    this.moment = null;         // the shown moment of the past; null: live
     this.mark = null;           // the moment to compare with
     this.chosen = null;         // {kind: "node" | "link" | "qp" | …, id}
-    this.path = {there: new Map(), back: new Map()};        // direction by link
+    this.path = {there: new Map(), back: new Map()};        // route of the chosen QP: direction by link
     this.trouble = "";
   }
 
@@ -25,7 +25,7 @@ export class Store extends EventTarget {
     this.dispatchEvent(new Event(name));
   }
 
-  /** Opens the stream, which the browser opens again after a loss. */
+  /** Opens the stream of events. The browser reopens it after a failure. */
   connect() {
     const stream = new EventSource("events");
     const on = (name, take) => stream.addEventListener(name, (event) => take(JSON.parse(event.data)));
@@ -88,7 +88,7 @@ export class Store extends EventTarget {
 
   // -- the moment
 
-  /** Shows the fabric at a time of the past; null: live. Later calls win. */
+  /** Shows the fabric at a time of the past; null: live. A later call overrides an unfinished one. */
   async show(at) {
     this.moment = at;
     this.past = null;
@@ -106,7 +106,7 @@ export class Store extends EventTarget {
     this.tell("moment");
   }
 
-  /** A link's state, cable and faults at the moment that is shown. */
+  /** A link's state, cable and faults at the shown moment. */
   condition(link) {
     return this.moment !== null && this.past ? this.past[link.id] || {state: "not there", cable: true} : link;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A switch: ports with queues, forwarding tables.
+// The view of a switch: ports with queues, forwarding tables.
 
 import {ask} from "./api.js";
 import {hex, make, octets, table} from "./format.js";

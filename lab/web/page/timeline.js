@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The time line: marks of events, and a cursor for the moment that is shown.
+// The time line: marks of events, and a cursor for the shown moment.
 
 import {clock, draw, make} from "./format.js";
 import {Press} from "./press.js";
 
 const HEIGHT = 26;
 const STEPS = 1000;
-const APART = 3;                // pixels; nearer marks of one kind are one
-const MOST_IN_TITLE = 12;       // events of a mark
-const LEAST_S = 60;             // shortest time that is shown
-// Kinds of events: class, shape and height of the mark. Shapes differ as well as colours.
+const APART = 3;                // pixels; marks of one kind that are nearer are joined
+const MOST_IN_TITLE = 12;       // limit of events in a mark's tooltip
+const LEAST_S = 60;             // shortest shown period
+// By kind of event: class, shape and height of the mark. Kinds differ in shape as well as in colour.
 const KINDS = {
   up: ["k-up", "M0 -5 L5 4 L-5 4 Z", 6], down: ["k-down", "M0 5 L5 -4 L-5 -4 Z", 20],
   fault: ["k-fault", "M0 -6 L6 0 L0 6 L-6 0 Z", 20], trap: ["k-down", "M-5 -5 H5 V5 H-5 Z", 20],
@@ -24,7 +24,7 @@ const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["
                 ["mended", "way again"], ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];
 
-/** x: null for a line that is not shown. */
+/** Moves a vertical line to x; null hides it. */
 function line(element, x) {
   element.style.display = x === null ? "none" : "";
   element.setAttribute("x1", x ?? 0);
@@ -43,7 +43,7 @@ export class Timeline {
       this[name] = root.querySelector(`#${name}`);
     }
     this.press = new Press(this.marks);
-    this.paths = new Map();     // marks, by the number of their first event
+    this.paths = new Map();     // marks by the number of their first event
     this.pin = draw("line", {class: "k-pin", y1: 0, y2: HEIGHT});
     this.here = draw("line", {class: "k-moment", y1: 0, y2: HEIGHT});
     this.marks.append(this.pin, this.here);
@@ -75,7 +75,7 @@ export class Timeline {
     return this.store.moment ?? this.store.now;
   }
 
-  /** The right end of the cursor's way is live. */
+  /** Shows the moment of the cursor. The cursor's right end means live. */
   moved() {
     const [begin, end] = this.span();
     const part = Number(this.cursor.value) / STEPS;
@@ -103,14 +103,14 @@ export class Timeline {
     this.show(begin, end);
   }
 
-  /** Events of one kind and about one time, which have one mark. apart: seconds, for times that differ; they change by
-   * doubling, so that most groups stay as time goes on. */
+  /** Groups events of one kind that are close in time; each group has one mark. apart: seconds; it changes by doubling,
+   * so that most groups stay the same as time passes. */
   groups(apart) {
     const step = 2 ** Math.ceil(Math.log2(apart));
     return Map.groupBy(this.store.events, ({kind, at}) => `${kind} ${Math.floor(at / step)}`).values();
   }
 
-  /** Thousands of events may have marks: only what has changed is drawn. */
+  /** Draws the marks. There may be thousands, so it changes only those that differ. */
   place(groups, x) {
     const before = this.paths;
     this.paths = new Map();

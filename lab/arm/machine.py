@@ -104,7 +104,7 @@ def _argv(kernel: pathlib.Path, archive: pathlib.Path) -> str:
 
 
 def run(tools: builder.Builder, tests: list[dict], kernel: pathlib.Path, kib: int) -> Count:
-    """kernel: path of its image in the tree."""
+    """Runs the tests on the emulated machine; returns their count. kernel: path of its image in the tree."""
     _initramfs(tools, tests, tools.work / ARCHIVE)
     console = tools.work / f"console-{kib}k"
     inside = pathlib.Path("/") / kernel.relative_to(tools.tree)

@@ -146,7 +146,7 @@ def _take(results: bench_figures.Results, groups: list[Group]) -> None:
 
 
 def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
-    """only: names of groups, or SWEEP alone; None: all groups. Returns 1 if a measurement failed."""
+    """Measures; returns 1 if a measurement failed. only: names of groups, or SWEEP alone; None: all groups."""
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)

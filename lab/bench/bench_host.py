@@ -102,7 +102,7 @@ def switch_steps(results: bench_figures.Results) -> Iterable[Step]:
 
 
 def host_steps(results: bench_figures.Results, kinds: dict[str, Kind]) -> Iterable[Step]:
-    """kinds: figures of the guests that the host's figures are compared with."""
+    """Yields the steps that measure the host. kinds: the guests' figures with which the host's figures are compared."""
     yield Step("copies and ping-pongs", lambda: _add_host(results, kinds))
 
 

@@ -68,7 +68,7 @@ def rate(outstanding: int, qps: int, iterations: tuple[int, int]) -> Test:
 
 
 def latency(verb: str, how: str, iterations: tuple[int, int]) -> Test:
-    """how: "" for polling, "events" for sleeping until a completion event."""
+    """A latency test. how: "" for polling, "events" for sleeping until a completion event."""
     key = f"{verb.lower()}_lat_8" + (f"_{how}" if how else "")
     title = f"{verb}, 8 B" + (f", {how}" if how else "")
     columns = {P50: Kind(key, f"{title}, p50", "us", LESS), P99: Kind(f"{key}_p99", f"{title}, p99", "us", LESS),

@@ -35,7 +35,7 @@ def objects(guests: Guests, what: str) -> None:
 
 
 def add_objects(results: bench_figures.Results, what: str, text: str) -> None:
-    """text: the output of the program."""
+    """Adds the figures that in_guest_objects.py printed. text: its output."""
     for name, value in json.loads(text).items():
         results.figure(KINDS[name]).add(what, value)
 

@@ -19,8 +19,8 @@ SCRIPT = "scripts/checkpatch.pl"
 
 @dataclasses.dataclass(frozen=True)
 class Style:
-    """source: the Debian source package with the script. parts: files that the script reads. ignored: types of
-    complaints to suppress, and why."""
+    """A variant of checkpatch. source: the Debian source package with the script. parts: files that the script reads.
+    ignored: types of complaints to suppress, and why."""
     source: str
     parts: tuple[str, ...]
     options: tuple[str, ...]

@@ -53,7 +53,7 @@ def upstream(version: str) -> str:
 
 
 def directory(version: str = "") -> pathlib.Path:
-    """version: of the package; default: the installed one."""
+    """The headers' directory in the cache. version: of the package; default: the installed one."""
     version = upstream(version or package_version())
     recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
                                *SUFFIXES)

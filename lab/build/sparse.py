@@ -49,8 +49,8 @@ def _on_host(tree: pathlib.Path, word: str) -> str:
 
 
 def complaints(base: pathlib.Path, files: list[pathlib.Path], like: str | None = None) -> list[str]:
-    """base: the guest's image whose build tree has compiled the driver. like: the driver's file whose options are used,
-    without ".c"; None: the file itself."""
+    """sparse's complaints about files. base: the guest's image whose build tree has compiled the driver. like: name,
+    without ".c", of the driver's file whose compiler options are used; None: the file itself."""
     tools = builder.Builder(base)
     said = []
     for file in files:

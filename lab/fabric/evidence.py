@@ -22,9 +22,9 @@ Json = dict[str, Any]
 
 @dataclasses.dataclass
 class Evidence:
-    """switches: by id: "status", "lft", "journal", "counters", "faults" (by number of a port with faults). guests: by
-    name: "state", and a list "hcas" with "objects", "journal", "lost" (number of overwritten journal entries) and
-    "refusals". Each entry of a journal or of refusals has a time "at"."""
+    """Everything that was read. switches: by id: "status", "lft", "journal", "counters", "faults" (by number of a port
+    with faults). guests: by name: "state", and a list "hcas" with "objects", "journal", "lost" (number of overwritten
+    journal entries) and "refusals". Each entry of a journal or of refusals has a time "at"."""
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]

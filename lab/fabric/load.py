@@ -21,7 +21,8 @@ LANES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR": 13.64, "EDR": 25.0, "HDR": 5
 
 @dataclasses.dataclass
 class Sample:
-    """links: status and counters of switch ports by (switch, port). cpu: seconds by guest. hcas: objects by guest."""
+    """links: status and counters of switch ports, by (switch, port). cpu: processor time of QEMU in seconds, by guest.
+    hcas: objects of each HCA, by guest."""
     at: float
     links: dict[tuple[str, int], tuple[Json, Json]]
     cpu: dict[str, float]

@@ -16,7 +16,7 @@ MINUTE_S = 60
 
 @dataclasses.dataclass(frozen=True)
 class Progress:
-    """up: number of ports with a link; active: number of these ports in Active."""
+    """Counts of the fabric. up: number of ports with a link; active: number of these ports in Active."""
     nodes: int
     with_lid: int
     up: int

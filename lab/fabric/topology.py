@@ -18,7 +18,7 @@ DEVICES = {"Switch": 0x1b0d, "Ca": 0x1b0e}
 
 @dataclasses.dataclass
 class Node:
-    """kind: "Switch" or "Ca". peers: port number to (id, port number)."""
+    """A node of a topology file. kind: "Switch" or "Ca". peers: port number to (id, port number) of the peer."""
     kind: str
     name: str
     ports: int

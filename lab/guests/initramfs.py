@@ -80,7 +80,8 @@ def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
 
 def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathlib.Path] = (),
          pair: pathlib.Path | None = None) -> pathlib.Path:
-    """base: the image's directory; artefacts: trees with the layout of a guest's root; pair: the lab's key."""
+    """Makes the initramfs. base: the image's directory; artefacts: trees with the layout of a guest's root; pair: the
+    lab's key."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
         tree = pathlib.Path(name)
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)

@@ -43,7 +43,7 @@ class Stage:
     them; some runners only count."""
 
     def __init__(self, name: str, history: History, whole: bool = True):
-        """whole: the stage runs all of its tests, so its duration is kept."""
+        """history: earlier durations. whole: the stage runs all of its tests, so its duration is kept."""
         self.name, self.history, self.whole = name, history, whole
         self.began = time.monotonic()
         self.left: dict[str, list[str]] = {}    # names of the remaining tests, by lane

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Frames of the fabric link as this tree writes them, for test_protocol.py to hold against the
-// manual: "FRAME field HEX", where FRAME is written with one field set to bits that are all ones
-// (or as near as the field allows; then several lines are one field's), and "FRAME - HEX" with all
-// fields zero. And the constants: "NAME value".
+// Prints frames of the fabric link as this tree writes them; test_protocol.py compares them with
+// the manual. "FRAME field HEX": FRAME with all bits of one field set (or as many as the field
+// allows, in several lines); "FRAME - HEX": all fields zero; "NAME value": a constant.
 #include <algorithm>
 #include <cstdio>
 #include <string>
@@ -116,7 +115,7 @@ void show_burst() {
     field("last", kBurstLast, kBurstHeadersSize);
 }
 
-// Field of a frame that is written by hand: `bytes` from `at` on.
+// Shows a field that is written by hand: the `size` bytes from `at` on.
 void show_ones(const char* frame, const char* name, std::size_t size, std::size_t at,
                std::size_t bytes) {
     std::vector<std::uint8_t> body(size);
@@ -143,7 +142,7 @@ void show_pulls() {
     show_pull("sequence", &Pull::sequence, 0xffffffffU);
     show_pull("offset", &Pull::offset, 0xffffffffU);
     show_pull("length", &Pull::length, 0xffffffffU);
-    // Their number has to be that many; that they are read there is what the parser says.
+    // The number of segments must be valid, so only the parser can show where it is.
     show_ones("PULL", "segments", Pull::kFixed, 20, 4);
 }
 

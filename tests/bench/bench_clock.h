@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Time for programs that measure: what this thread has worked, and until when it goes on.
+// Clocks for measuring programs: processor time of this thread, and a limit in wall time.
 #pragma once
 
 #include <chrono>
@@ -8,15 +8,15 @@
 
 namespace pib::bench {
 
-// Nanoseconds of processor time. getrusage() would do, but counts whole ticks on some kernels.
+// Processor time of this thread in ns. Not getrusage(): on some kernels it counts whole ticks.
 inline std::uint64_t cpu_ns() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
     return std::uint64_t(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
 }
 
-// Nanoseconds of processor time that a unit of work takes; `work` does some and returns how many
-// units. Goes on for so many seconds of wall time.
+// Processor time in ns of a unit of work. Calls `work`, which returns the units that it has done,
+// for so many seconds of wall time.
 template <typename Work>
 double ns_per_unit(double seconds, Work&& work) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);

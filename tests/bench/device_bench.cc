@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a message costs without a virtual machine: two HCAs on fake hosts and the real switch in one
-// thread, so that the time is the work of both ends and the fabric, without a single wake-up.
+// Measures messages without a virtual machine: two HCAs on fake hosts and the real switch in one
+// thread, so that the time is the work of both ends and of the fabric, without wake-ups.
 // Prints one JSON object a line. usage: device-bench [SECONDS_PER_FIGURE] [NAME_PART]
 #include <algorithm>
 #include <cstdio>

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Load for a pib-switch that runs: RDMA WRITEs from one HCA to another at the same switch, over
-// sockets; and once a second a subnet management packet along each of the given directed routes, so
-// that packets pass all links of a large fabric. Prints ten times a second, as a JSON object, how
-// many were answered so far; ends when nobody reads that, or when all WRITEs of its time are done.
+// Load for a running pib-switch: RDMA WRITEs between two HCAs at the same switch, over sockets; and
+// once a second a subnet management packet along each given directed route, so that packets pass
+// all links of a large fabric. Ten times a second it prints as JSON how many were answered so far.
+// It ends when nobody reads that, or when all WRITEs of its duration are done.
 // usage: fabric-load SOCKET BYTES WRITES_PER_SECOND SECONDS [ROUTES]
-//   The rate 0 is as fast as possible, the time 0 without end. ROUTES is a file of the second HCA's
-//   routes, one a line: the ports by which a packet leaves, from its own one on.
+//   Rate 0: as fast as possible. SECONDS 0: without end. ROUTES: a file with a directed route of
+//   the second HCA in each line: the output ports, from the HCA's own port on.
 #include <signal.h>
 #include <time.h>
 
@@ -57,7 +57,7 @@ class Writes {
         ends_.connect(sm, path);
     }
 
-    // Up to so many in all.
+    // Posts WRITEs up to this total.
     void post(uint64_t most) {
         const uint64_t count = std::min(most, done_ + kDepth) - std::min(most, posted_);
         for (uint64_t i = 0; i < count; ++i) {
@@ -119,7 +119,7 @@ class Smps {
     Smps(Guest& home, std::vector<Path> routes)
         : qp_(home, PIB_HCA_QP_SMI), routes_(std::move(routes)), next_(routes_.size()) {}
 
-    // An answer that is lost is not waited for in the next round.
+    // Begins a round each second. Lost answers of the last round do not count against the new one.
     void advance(double now) {
         answers_ += qp_.receive().size();
         if (now >= round_ + 1) {
@@ -168,7 +168,7 @@ struct Wanted {
     double seconds;  // 0: without end
     std::vector<Path> routes;
 
-    // WRITEs that are due so long after the begin.
+    // Number of WRITEs due this long after the begin.
     [[nodiscard]] uint64_t due(double since) const {
         return rate == 0 ? UINT64_MAX : static_cast<uint64_t>(rate * since);
     }

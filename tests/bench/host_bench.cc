@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What this machine can do at all, to hold other figures against: one copy of so many bytes, and a
-// message of 8 bytes from process to process and back, through a SEQPACKET socket and through
-// pipes. Prints one JSON object a line. usage: host-bench [SECONDS_PER_FIGURE]
+// Measures this machine for comparison with other figures: copies of memory, and a round trip of 8
+// bytes between two processes through a SEQPACKET socket and through pipes.
+// Prints one JSON object a line. usage: host-bench [SECONDS_PER_FIGURE]
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ bool pass(const Ends& ends, bool read_first) {
     return read_first ? get() && put() : put() && get();
 }
 
-// `here` and `there` belong to the two processes.
+// `here` and `there`: the ends of the two processes.
 void ping_pong(const char* name, Ends here, Ends there, double seconds) {
     const pid_t child = ::fork();
     if (child < 0) {

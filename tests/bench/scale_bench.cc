@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What an object costs when there are many: MRs, CQs and connected QPs of two HCAs on fake hosts,
-// made one after the other, then used in turn, so that nothing of a QP is in any cache when it is
-// its turn. One thread, no wake-ups. Prints one JSON object a line.
+// Measures the cost of one object among many: creates MRs, CQs and connected QPs of two HCAs on
+// fake hosts, then uses the QPs in turn, so that no cache has the next QP. One thread, no wake-ups.
+// Prints one JSON object a line.
 // usage: scale-bench [SECONDS_PER_FIGURE]
 #include <algorithm>
 #include <cstdio>
@@ -21,7 +21,7 @@ namespace {
 constexpr uint32_t kCounts[] = {1, 100, 1000, 10'000};
 constexpr uint32_t kBatch = 16;  // WRITEs between two looks at completions
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
-// A few objects take no time worth measuring: they are made again and again.
+// Creating a few objects takes too little time to measure, so it is repeated.
 constexpr uint32_t kMade = 2000;
 constexpr uint32_t kMostRepetitions = 20;
 
@@ -35,8 +35,8 @@ struct Member {
     MiniQp qp;
 };
 
-// Processor time of one of `count` calls. Each command ends with an event, which a driver takes out
-// of the queue before it overruns.
+// Processor time of one of `count` calls. Each command raises an event, which this driver consumes
+// before the queue overruns.
 template <typename Make>
 double each_ns(Guest& guest, uint32_t count, Make&& make) {
     const uint64_t before = bench::cpu_ns();
@@ -143,7 +143,7 @@ class Crowd {
     Cost cost_{};
 };
 
-// The least disturbed of several repetitions counts.
+// The lower value of each cost: the least disturbed repetition counts.
 Cost cheapest(const Cost& a, const Cost& b) {
     return {std::min(a.mr_ns, b.mr_ns), std::min(a.cq_ns, b.cq_ns), std::min(a.qp_ns, b.qp_ns)};
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets that one core switches per second: the switch between rings in shared memory, as the
-// program drives it, with adapters that write batches and take them out again. Only the switch's
-// turns are timed; there are no sockets, no wake-ups and no other threads.
+// Measures packets that one core switches per second: the switch between rings in shared memory, as
+// the program drives it; adapters write batches and read them again. Only the switch's turns are
+// timed. There are no sockets, wake-ups or other threads.
 // Prints one JSON object a line. usage: switch-bench [SECONDS_PER_FIGURE]
 #include <array>
 #include <chrono>
@@ -52,7 +52,7 @@ class Bench {
 
     void set_batch(unsigned packets) { batch_ = packets; }
 
-    // Nanoseconds of the switch for a copy, when one port's packets go to all others.
+    // Nanoseconds of the switch for one copy of a multicast packet from one port to all others.
     double measure_fan_out(double seconds) {
         std::array<std::uint8_t, 64> block{};
         hcas_[0]->counting = false;  // it asks, and looks at the answers

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Checks as tables: each row has its number in docs/conformance.md, the clause of IBA volume 1, a
-// sentence, what is sent, and everything that is seen afterwards.
+// Checks as tables. Each row has its number in docs/conformance.md, the clause of IBA volume 1, a
+// sentence, the stimulus, and everything that is observed afterwards.
 #pragma once
 
 #include <span>

@@ -30,7 +30,7 @@ T crc(ByteSpan bytes, T polynomial) {
     return static_cast<T>(~sum);
 }
 
-// The ICRC counts fields that a switch or router may change as ones.
+// For the ICRC, sets fields to ones that a switch or router may change (IBA 7.8.1).
 void mask_variant_fields(std::vector<uint8_t>& packet) {
     if ((packet[1] & kLnhMask) != kLnhGlobal || packet.size() < kLrh + kGrh + kBth) {
         packet[0] |= 0xf0;         // LRH:VL

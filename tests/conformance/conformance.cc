@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs the checks and says which of them see something else than they expect.
+// Runs the checks and prints which of them observe something unexpected.
 // usage: conformance [NUMBER]   all checks, or those whose number begins so
 //        conformance --list     the rows of docs/conformance.md, tab-separated
 #include <cstdio>

@@ -19,7 +19,7 @@ void posts(Trial& t, pib_hca_wqe_opcode opcode, unsigned count) {
     }
 }
 
-// One SEND that is acknowledged with this credit code.
+// Posts a SEND and acknowledges it with this credit code.
 void told(Trial& t, uint8_t code) {
     posts(t, PIB_HCA_WQE_SEND, 1);
     t.reply(kAcknowledge, 0, code, 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Flow control of the link at the device's end: its credits, and those that it grants.
+// Link flow control at the device's end: the credits that it uses, and the credits that it grants.
 #include "tables.h"
 #include "trial.h"
 
@@ -13,7 +13,7 @@ constexpr uint32_t kBlock = 64;
 // Bytes of a WRITE ONLY's packet beside its payload: LRH, BTH, RETH, ICRC, VCRC.
 constexpr uint32_t kWriteHeaders = 8 + 12 + 16 + 4 + 2;
 
-// A link on which the device may send so many blocks.
+// Brings up a link on which the device may send so many blocks.
 void granted(Trial& t, uint32_t blocks) {
     t.stranger.grant = blocks;
     t.bring_up();
@@ -25,8 +25,8 @@ void grant_more(Trial& t, uint32_t limit) {
     t.settle();
 }
 
-// Sends packets until they have taken all blocks that were granted at first, and looks whether the
-// device has granted most of them again: it need not tell each block at once.
+// Sends packets that use all blocks of the first grant, and notes whether the device has granted
+// more than half of them again: it need not grant each block at once.
 void flood(Trial& t, const Trial::Change& change) {
     t.bring_up();
     t.connect();

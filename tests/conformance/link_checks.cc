@@ -29,14 +29,14 @@ Frame frame(FrameType type, size_t bytes) {
     return {.type = static_cast<uint8_t>(type), .body = Bytes(bytes)};
 }
 
-// Behind an Active link.
+// Sends a wrong frame on an Active link.
 void behind(Trial& t, const Frame& wrong) {
     t.bring_up();
     t.put_frame(wrong);
     note_link(t);
 }
 
-// In place of WELCOME, with its right bytes changed.
+// Answers HELLO by a WELCOME with a change.
 void welcomed(Trial& t, const std::function<void(Bytes&)>& change) {
     t.stranger.answers = false;
     connected(t);

@@ -27,7 +27,7 @@ void prepare(Trial& t) {
     load(t);
 }
 
-// An empty WRITE by one of the paths.
+// Sends an empty WRITE to the device by one of the paths.
 void write(Trial& t, uint32_t psn, bool migrated, uint16_t slid) {
     t.send(kWriteOnly, psn, 0, [&](Packet& p) {
         p.migrated = migrated;
@@ -54,7 +54,7 @@ void note_state(Trial& t) {
     t.note(std::string(kStates[t.bench.driver.query(t.qp).path_mig_state]));
 }
 
-// Where the last packet of the device went, and whether it says migrated.
+// Notes the DLID of the device's last packet, and its MigReq bit.
 void note_packet(Trial& t) {
     t.settle();
     const auto packets = t.stranger.take_packets();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets as the conformance peer writes and reads them: by the figures of IBA chapters 7 to 9,
-// without the code of ib/, so that an error there is seen here.
+// Packets as the conformance peer writes and reads them: by the figures of IBA chapters 7 to 9, and
+// without the code of ib/, so that the checks can find errors in that code.
 #pragma once
 
 #include <array>
@@ -103,11 +103,11 @@ struct Packet {
     bool is_answer() const;
 };
 
-// With both checksums.
+// The packet's bytes with both checksums.
 Bytes write(const Packet& packet);
-// Without them, as between ports of one host.
+// The packet's bytes without checksums, as on a link within one host.
 Bytes write_elided(const Packet& packet);
-// Absent: malformed, or its checksums are wrong.
+// Parses a packet; absent if it is malformed or a checksum is wrong.
 std::optional<Packet> read(ByteSpan bytes, bool elided);
 
 }  // namespace pib::conformance

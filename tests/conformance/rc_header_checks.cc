@@ -17,7 +17,7 @@ void with(Trial& t, const Trial::Change& change) {
     t.send(kSendOnly, 0, 8, change);
 }
 
-// A SEND ONLY whose byte `at` has another bit than it was sent with; from its end if negative.
+// Sends a SEND ONLY with flipped bits in byte `at`, which counts from the end if negative.
 void damaged(Trial& t, int at, uint8_t bits) {
     Bytes bytes = write(t.request(kSendOnly, 0, 8));
     const size_t index = at >= 0 ? static_cast<size_t>(at) : bytes.size() + static_cast<size_t>(at);
@@ -25,7 +25,7 @@ void damaged(Trial& t, int at, uint8_t bits) {
     t.put_bytes(bytes);
 }
 
-// The same, with a VCRC that fits the damage.
+// As damaged(), with a VCRC that matches the damaged bytes.
 void damaged_inside(Trial& t, size_t at, uint8_t bits) {
     Bytes bytes = write(t.request(kSendOnly, 0, 8));
     bytes[at] ^= bits;
@@ -55,7 +55,7 @@ void with_grh(Trial& t, const std::optional<Grh>& grh) {
     with(t, [&](Packet& p) { p.grh = grh; });
 }
 
-// With the GRH of the path, but for a change.
+// Sends with the GRH of the path after a change.
 void with_changed_grh(Trial& t, void (*change)(Grh&)) {
     Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
     change(grh);

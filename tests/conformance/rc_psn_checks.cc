@@ -21,7 +21,7 @@ void write(Trial& t, uint32_t psn) {
     t.send(kWriteOnly, psn, 0);
 }
 
-// FIRST of a message, and what follows it.
+// Sends the FIRST packet of a message, then a packet with `opcode`.
 void behind(Trial& t, uint8_t first, uint8_t opcode, uint32_t bytes) {
     t.send(first, 0, kMtu, [](Packet& p) { p.dma_length = 8192; });
     t.seen();

@@ -28,7 +28,7 @@ void with(Trial& t, uint32_t bytes, const Trial::Change& change) {
     t.send(kReadRequest, 0, bytes, change);
 }
 
-// A READ of three packets, what it shows, and the same request again with a change.
+// Sends a READ of three packets, discards its responses, and sends the request again with a change.
 void again(Trial& t, uint32_t psn, uint32_t bytes, const Trial::Change& change) {
     read(t, 0, 3000);
     t.seen();

@@ -21,7 +21,7 @@ void prepare(Trial& t) {
     t.connect();
 }
 
-// WRITE FIRST of one MTU whose RETH says `length`, then `opcode` with `bytes`.
+// Sends a WRITE FIRST of one MTU with DMALen `length`, then `opcode` with `bytes`.
 void message(Trial& t, uint32_t length, uint8_t opcode, uint32_t bytes) {
     t.send(kWriteFirst, 0, kMtu, [&](Packet& p) { p.dma_length = length; });
     t.send(opcode, 1, bytes);

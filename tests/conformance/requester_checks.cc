@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The requester of a reliable connection: what it sends, and how it takes answers.
+// The requester of a reliable connection: what it sends, and how it handles responses.
 #include "tables.h"
 #include "trial.h"
 
@@ -17,7 +17,7 @@ void prepare(Trial& t) {
     t.connect({.receives = 0});
 }
 
-// One request of 8 bytes whose packet nobody looks at.
+// Posts a request of 8 bytes and discards its packet.
 void sent(Trial& t, pib_hca_wqe_opcode opcode = PIB_HCA_WQE_RDMA_WRITE) {
     t.post(opcode, 8);
     t.seen();

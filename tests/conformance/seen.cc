@@ -84,7 +84,7 @@ uint32_t relative(uint32_t psn, uint32_t first) {
 
 }  // namespace
 
-// Joins equal neighbours: "flushed" three times is "flushed x3".
+// Joins successive equal texts: "flushed" three times becomes "flushed x3".
 void Witness::add(const std::string& text) {
     if (words_.empty() || !words_.back().starts_with(text)) {
         words_.push_back(text);
@@ -113,7 +113,7 @@ Bytes Witness::payload(uint32_t bytes) {
     return {stream_.begin() + at, stream_.end()};
 }
 
-// Where in the pattern the payload comes from.
+// The offset in the pattern from which the payload comes.
 std::string Witness::payload_text(const Packet& packet) const {
     if (packet.payload.empty()) {
         return " 0 bytes";
@@ -192,7 +192,7 @@ void Witness::see_events() {
     }
 }
 
-// The ranges that have changed; what has come there must be what was sent.
+// Reports the ranges that have changed, and whether they have the payload that was sent.
 void Witness::see_memory() {
     Bytes now(region_.memory.bytes());
     region_.memory.read(0, now);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Everything that can be seen of a trial, in words.
+// Everything that can be observed in a trial, as text.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@
 
 namespace pib::conformance {
 
-// The first PSNs of a connection, from which those in words count.
+// The first PSNs of a connection. PSNs in texts are relative to them.
 struct FirstPsns {
     uint32_t answered = 0;
     uint32_t sent = 0;
@@ -19,22 +19,22 @@ struct FirstPsns {
 
 class Witness {
   public:
-    // Each word of the region says where it is from this offset on; zeros are before it.
+    // From this offset on each word of the region contains its offset; before it are zeros.
     static constexpr uint64_t kPattern = 0x4000;
 
     Witness(hca::test::ReadyBench& bench, Stranger& stranger, hca::test::MiniMr& region)
         : bench_(bench), stranger_(stranger), region_(region) {}
 
-    // The region as it is now is not told again.
+    // Takes the region's present contents as known: seen() reports only later changes.
     void remember_memory();
     void remember_state(pib_hca_qp_state state) { state_ = state; }
-    // Bytes that no packet has brought before.
+    // Payload that differs from all payload before.
     Bytes payload(uint32_t bytes);
     void note(const std::string& text) { words_.push_back(text); }
-    // All that has happened since the last call; "nothing" for silence. qpn 0: there is no QP.
+    // Text about all events since the last call; "nothing" if there were none. qpn 0: no QP.
     std::string seen(const hca::test::MiniQp& qp, const FirstPsns& first);
 
-    bool show_credits = false;  // an ACK's credit code
+    bool show_credits = false;  // include an ACK's credit code
 
   private:
     void see_packets(const FirstPsns& first);

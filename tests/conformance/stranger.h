@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One end of a link as docs/fabric-protocol.md describes it, without the code of ib/link: the
-// switch's end for a device, or an adapter's for a switch. It answers the handshake by itself and
-// grants credits once; all else it sends is what a check asks for.
+// switch's end for a device, or an adapter's end for a switch. It answers the handshake by itself
+// and grants credits once; everything else is sent by the check.
 #pragma once
 
 #include <array>
@@ -60,12 +60,12 @@ class Stranger {
     void send_credit(uint8_t vl, uint32_t limit);
     void send(const Packet& packet) { send_packet(write(packet)); }
     void send_packet(const Bytes& bytes, bool elided = false);
-    // Without their packets, since the last call.
+    // Frames received since the last call, except packets.
     std::vector<Frame> take_frames() { return std::exchange(frames_, {}); }
     std::vector<Packet> take_packets() { return std::exchange(packets_, {}); }
 
     unsigned malformed() const { return malformed_; }  // packets that IBA does not allow
-    // Blocks that the other end has granted in all on a VL.
+    // Total of blocks that the other end has granted on a VL.
     uint32_t granted(uint8_t vl) const { return granted_[vl]; }
     uint16_t peer_epoch() const { return peer_epoch_; }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The switch's end of the link protocol, and its agents: strangers as adapters at its ports.
+// The switch's end of the link protocol, and its agents. Strangers are the adapters at its ports.
 #include <algorithm>
 #include <memory>
 
@@ -63,7 +63,7 @@ class Bench {
     explicit Bench(uint8_t ports = 4) : switch_(config(ports)) { switch_.advance(kNow); }
 
     Adapter& plug() { return *adapters_.emplace_back(std::make_unique<Adapter>(switch_)); }
-    // With a link that is up.
+    // Brings the link up.
     Adapter& join() {
         Adapter& adapter = plug();
         adapter.stranger.send_hello(kFirstGuid + 16 * adapters_.size());
@@ -103,7 +103,7 @@ void note_frames(Trial& t, Adapter& adapter) {
     t.note(text);
 }
 
-// HELLO with a change, to a switch with free ports; the stranger sends no LINK.
+// Sends a changed HELLO to a switch with free ports. The stranger sends no LINK.
 void hello(Trial& t, const std::function<void(Frame&)>& change) {
     Bench bench;
     Adapter& adapter = bench.plug();
@@ -117,7 +117,7 @@ void hello(Trial& t, const std::function<void(Frame&)>& change) {
     note_frames(t, adapter);
 }
 
-// A frame behind a link that is up.
+// Sends a wrong frame on a link that is up.
 void behind(Trial& t, const Frame& wrong) {
     Bench bench;
     Adapter& adapter = bench.join();
@@ -142,7 +142,7 @@ void asks(Trial& t, const Mad& mad, const Trial::Change& change = {}) {
                            : "status " + std::to_string(number_at(answers[0].payload, 4, 2)));
 }
 
-// One hop: the switch itself.
+// A MAD to the switch itself, which is one hop away.
 Mad at_switch(uint16_t which, uint32_t modifier = 0) {
     return {.hop_pointer = 1, .hop_count = 1, .attribute = which, .modifier = modifier};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One trial: a device in this process whose port 1 ends at a Stranger, the QP that is tried, and
-// everything that can be seen of it afterwards.
+// One trial: a device in this process whose port 1 is linked to a Stranger, the QP under test, and
+// everything that can be observed afterwards.
 #pragma once
 
 #include <cstdint>
@@ -41,8 +41,8 @@ class Trial {
     static constexpr uint16_t kStrangerLid = 2;
     static constexpr uint32_t kStrangerQp = 0x123456;
     static constexpr uint32_t kMtu = 1024;
-    // The region: receives and WRITEs find zeros at its start; from kPattern on each word says
-    // where it is, for READs and for what the device sends.
+    // The region: zeros at its start, for receives and WRITEs; from kPattern on each word contains
+    // its offset, for READs and for messages of the device.
     static constexpr uint64_t kPattern = Witness::kPattern;
     static constexpr uint64_t kRegionBytes = 0xc000;
 
@@ -54,7 +54,7 @@ class Trial {
     // Posts a receive at the next place of the region.
     void post_receive(uint32_t bytes);
     void post_send(const hca::test::SendWr& request);
-    // A request of the device with so many bytes, from or to the pattern.
+    // Posts a request of the device with so many bytes, from or to the pattern.
     void post(pib_hca_wqe_opcode opcode, uint32_t bytes);
     void set_state(pib_hca_qp_state state);
 
@@ -63,7 +63,7 @@ class Trial {
     // To the QP: `psn` from the first expected one; `bytes` of payload; RETH and AtomicETH name
     // the region's start, for a READ the pattern's, with `bytes` as DMALen.
     Packet request(uint8_t opcode, uint32_t psn, uint32_t bytes, const Change& change = {});
-    // In answer to the device's request: `psn` from its first one.
+    // A response to the device's request; `psn` counts from the device's first PSN.
     Packet answer(uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t msn,
                   const Change& change = {});
     void put(const Packet& packet) { put_bytes(write(packet)); }
@@ -81,16 +81,16 @@ class Trial {
     void wait(uint64_t ns);
     // Sends a MAD and returns the answer's 256 bytes; empty: none came.
     Bytes ask(const Packet& mad);
-    // Sets PortInfo to what it is now but for `change`.
+    // Sets PortInfo to its present value with a change.
     void set_port_info(const std::function<void(Bytes&)>& change);
 
     // ---- what is seen
-    // All that has happened since the last call, in words; "nothing" for silence.
+    // Text about all events since the last call; "nothing" if there were none.
     std::string seen() {
         settle();
         return witness.seen(qp, {.answered = connection.psn, .sent = connection.sq_psn});
     }
-    // More for seen() to say.
+    // Adds a text to the next seen().
     void note(const std::string& text) { witness.note(text); }
     uint64_t word(uint64_t offset) { return region.memory.peek<uint64_t>(offset); }
     void set_word(uint64_t offset, uint64_t value);

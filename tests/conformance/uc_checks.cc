@@ -18,7 +18,7 @@ void uc(Trial& t, uint8_t opcode, uint32_t psn, uint32_t bytes, const Trial::Cha
     t.send(opcode | kUc, psn, bytes, change);
 }
 
-// A packet that is dropped, and a SEND behind it, which is taken.
+// Sends a packet that the QP has to drop, then a SEND that it has to accept.
 void dropped(Trial& t, uint8_t opcode, uint32_t bytes, const Trial::Change& change = {}) {
     uc(t, opcode, 0, bytes, change);
     t.note(t.seen());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two HCAs at a running pib-switch, one over a Unix socket and one over TCP, and what tshark finds
-// in the capture of their traffic: every packet whole, with the opcodes, PSNs and lengths of the
-// work requests.
+// Two HCAs at a running pib-switch, one over a Unix socket and one over TCP: tshark finds in the
+// capture of their traffic every packet whole, with the opcodes, PSNs and lengths of the work
+// requests.
 #include <netinet/in.h>
 #include <sys/socket.h>
 
@@ -55,7 +55,7 @@ fabric::UniqueFd connect_tcp(uint16_t port) {
     return fd;
 }
 
-// A switch that listens on a Unix socket and on TCP. Somebody may take the port meanwhile.
+// A switch that listens on a Unix socket and on TCP. Tries again if another process took the port.
 struct ListeningSwitch {
     uint16_t port = 0;
     std::string capture;
@@ -108,7 +108,7 @@ struct End {
     }
 };
 
-// Without timeouts: on links that lose nothing every packet goes out once, however slow we are.
+// Without timeouts: on links without loss each packet is then sent once, even on a slow machine.
 void connect(End& from, const End& to) {
     RcPath path;
     path.av.dlid = to.lid;
@@ -297,7 +297,7 @@ void check_responses(const std::vector<Dissected>& packets,
 constexpr uint32_t kPacketBlock = 6, kStatisticsBlock = 5;
 constexpr size_t kDropped = 24;  // offset of isb_ifdrop's value in the switch's statistics blocks
 
-// The client of a capture that reads nothing until it is asked to.
+// A client of a capture that reads only on request.
 class IdleReader {
   public:
     IdleReader(const std::string& control, uint16_t dlid)

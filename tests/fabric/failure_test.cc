@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What queue pairs see when ports, peers and the switch go away under them.
+// Effects on QPs when ports, peers and the switch disappear.
 #include <catch2/catch_test_macros.hpp>
 
 #include "rc_end.h"

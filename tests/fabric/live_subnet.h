@@ -18,7 +18,7 @@ class LiveSubnet final : public World {
     Guest& guest(unsigned index) { return *guests_[index]; }
 
     void settle() override;
-    // How long something may take is no matter here: only a hang ends the patience.
+    // Ignores `within_ns`, because real time depends on the machine; fails only after a hang.
     bool run_until(const std::function<bool()>& done, uint64_t within_ns) override;
     bool run_until(const std::function<bool()>& done) { return run_until(done, 0); }
 

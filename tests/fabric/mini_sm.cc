@@ -185,7 +185,7 @@ void MiniSm::route() {
     }
 }
 
-// Both ends of each link that are in `from`.
+// Sets the state of both ends of each link that are in state `from`.
 void MiniSm::set_state(ib::PortState from, ib::PortState to) {
     const auto step = [&](const Path& path, uint32_t port) {
         const ib::Mad info = must(ask(ib::Method::kGet, ib::attr::kPortInfo, port, path));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A subnet manager in miniature, at home in a guest: it speaks through that guest's QP0 and MAD_IFC
-// only, as opensm does, finds one switch and the HCAs at it, and brings their ports to Active.
+// A small subnet manager in a guest. It uses only the guest's QP0 and MAD_IFC, as opensm does,
+// finds one switch and the HCAs at it, and brings their ports to Active.
 #pragma once
 
 #include <map>
@@ -49,13 +49,14 @@ class MiniSm {
 
     MiniSm(World& world, Guest& home) : world_(world), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
 
-    // How often a request is sent at most. Links and devices may lose it.
+    // Limit of transmissions of a request, which links and devices may lose.
     unsigned tries = 1;
 
-    // Finds what is there, gives LIDs (the same to the same port GUID), routes, arms and activates.
+    // Discovers the subnet, assigns LIDs (always the same to a port GUID), sets routes, and arms
+    // and activates the ports.
     void sweep();
     uint16_t lid_of(unsigned guest) const;
-    // The multicast forwarding table: who gets what is sent to `mlid`, which is below 0xc020.
+    // Sets the guests that get packets to `mlid` (below 0xc020) in the multicast forwarding table.
     void set_group(uint16_t mlid, const std::vector<unsigned>& guests);
     // PortInfo:VLHighLimit of an HCA's port, in units of 4096 bytes; 255: none.
     void set_high_limit(const Path& path, uint8_t limit) {
@@ -66,7 +67,7 @@ class MiniSm {
     std::optional<ib::Mad> ask(ib::Method method, uint16_t attribute, uint32_t modifier,
                                const Path& path, std::span<const uint8_t> data = {});
     void send(const ib::Mad& mad, uint16_t dlid) { qp0_.send(mad, dlid, 0); }
-    // Traps that have come in; each is repressed.
+    // Traps received since the last call. Represses each.
     std::vector<ib::Mad> take_traps();
 
   private:

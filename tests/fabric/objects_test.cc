@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The list of a device's objects has a connection's work requests that are not completed, and its
-// last completions.
+// The property "objects" contains a connection's uncompleted work requests and its last
+// completions.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -27,7 +27,7 @@ json wqes(const RcEnd& end) {
     return entry(end.guest, "qps", "qpn", end.qp.qpn).at("requester").at("wqes");
 }
 
-// Without their times, which grow.
+// The CQEs without their times, which differ in each run.
 json cqes(const RcEnd& end) {
     json found = entry(end.guest, "cqs", "cqn", end.cq.cqn).at("cqes");
     uint64_t before = 0;

@@ -40,7 +40,7 @@ struct ConnectedSubnet {
     ConnectedSubnet(uint64_t bytes, const hca::test::RcPath& path);
 };
 
-// A request that moves so many bytes between the starts of two regions.
+// A work request that moves so many bytes between the starts of two regions.
 hca::test::SendWr remote_request(pib_hca_wqe_opcode opcode, const hca::test::MiniMr& local,
                                  const hca::test::MiniMr& remote, uint32_t bytes);
 

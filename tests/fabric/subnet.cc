@@ -61,7 +61,7 @@ class SwitchCable final : public Cable, private fabric::SwitchEndpoint::Owner {
         }
         return link::LinkRings{.out = memory_->ring(0), .in = memory_->ring(1)};
     }
-    // As the program does: it sleeps until it is kicked, so a kick too few would show.
+    // Serves only after a kick, as the program does, so that the tests find a missing kick.
     bool serve(bool kicked) override {
         asleep_ = asleep_ && !kicked;
         const bool awake = link_.is_shared() && !asleep_;
@@ -134,12 +134,12 @@ void Guest::connect(std::unique_ptr<Cable> cable) {
 }
 
 void Guest::disconnect() {
-    device->links().closed(1);  // before the memory goes
+    device->links().closed(1);  // before its memory is freed
     cable_.reset();
     host.take_link(1);
 }
 
-// Both ends of shared memory, each only if it is awake.
+// Serves both ends of shared memory, each only if it is awake.
 bool Guest::serve_rings() {
     bool moved = cable_->serve(std::exchange(host.links[1].kicks, 0) != 0);
     const bool woken = std::exchange(host.links[1].woken, false);

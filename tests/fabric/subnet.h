@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A whole subnet in one thread: HCAs with fake hosts and mini drivers at the ports of the real
-// switch, on one clock that moves from deadline to deadline. With the same seed it does the same.
+// switch, on one clock that moves from deadline to deadline. The same seed gives the same run.
 #pragma once
 
 #include <cstdint>
@@ -21,16 +21,16 @@ namespace pib::test {
 class Cable {
   public:
     virtual ~Cable() = default;
-    // Bytes from the device, all of them.
+    // Takes bytes from the device, always all of them.
     virtual void carry(std::span<const uint8_t> bytes) = 0;
     // Passes bytes received since the last call to the device; false if there are none.
     virtual bool take(std::vector<uint8_t>& bytes) = 0;
 
     // Whether the device may ask for shared memory.
     virtual bool can_share() const { return false; }
-    // Shared memory, for the device, once: what came with the bytes that take() returns next.
+    // The shared memory for the device, if it came with the bytes that take() returns next. Once.
     virtual std::optional<link::LinkRings> handed_over() { return std::nullopt; }
-    // The far end's turn. `kicked`: the device has woken it. False when it did nothing.
+    // Gives the far end a turn; false if it did nothing. `kicked`: the device has woken it.
     virtual bool serve(bool /*kicked*/) { return false; }
     // Whether the far end has woken the device since the last call.
     virtual bool take_kick() { return false; }
@@ -54,7 +54,7 @@ class Guest {
           const hca::record::Options& recording = {});
     static uint64_t port_guid(unsigned index) { return 0x5254000000010001 + index * 0x100; }
 
-    // The driver's start: command queue, async EQ, one PD, one CQ. After Device::reset() again.
+    // Starts the driver: command queue, async EQ, one PD, one CQ. Also after Device::reset().
     void start();
 
     void connect(std::unique_ptr<Cable> cable);
@@ -73,7 +73,7 @@ class Guest {
     hca::test::MiniEq async_eq;
     hca::test::MiniCq cq;
     uint32_t pd = 0;
-    bool is_stalled = false;  // a virtual machine that does not run: Subnet gives it no turns
+    bool is_stalled = false;  // Subnet gives the guest no turns, as if its VM did not run
 
   private:
     bool serve_rings();
@@ -88,16 +88,16 @@ class Guest {
 class World {
   public:
     virtual ~World() = default;
-    // Lets everything happen that happens at this instant.
+    // Runs everything that is due at this instant.
     virtual void settle() = 0;
-    // Until `done`; false when it does not come within so much time.
+    // Runs until done() is true; false if that takes longer than `within_ns`.
     virtual bool run_until(const std::function<bool()>& done,
                            uint64_t within_ns = 60'000'000'000) = 0;
 };
 
 class Subnet final : public World {
   public:
-    static constexpr unsigned kSmallRing = 16;  // it fills up
+    static constexpr unsigned kSmallRing = 16;  // log of a ring's size; small, so that it fills up
     explicit Subnet(unsigned guests, LinkMode mode = default_link_mode(),
                     unsigned log_ring = kSmallRing, const hca::Config& base = {},
                     std::span<const hca::record::Options> recordings = {});
@@ -106,9 +106,9 @@ class Subnet final : public World {
     unsigned guest_count() const { return static_cast<unsigned>(guests_.size()); }
     uint64_t now_ns() const { return now_ns_; }
 
-    // A guest's cable to the switch, which a disconnect() has pulled.
+    // Connects a guest's cable to the switch again after disconnect().
     void connect(unsigned guest);
-    // Another switch in its place, as after a crash; all cables are connected anew.
+    // Replaces the switch by a new one, as after a crash, and connects all cables again.
     void restart_switch();
 
     void settle() override;
@@ -118,7 +118,7 @@ class Subnet final : public World {
     // In virtual time.
     bool run_until(const std::function<bool()>& done, uint64_t within_ns = 60'000'000'000) override;
 
-    // Applies to what every guest sends; a seed of its own for each.
+    // Sets the faults of all packets that guests send, with a different seed for each guest.
     void set_faults(fabric::FaultSpec faults);
     fabric::FaultCounts fault_counts();
 

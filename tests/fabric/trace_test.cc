@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The trace of two connected HCAs: what joins a work request, its packets and its completion.
+// The traces of two connected HCAs: members that join a work request, its packets and its
+// completion.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -60,7 +61,7 @@ struct Connection {
     }
 };
 
-// The entries of this kind at one end: of its QP, or packets to it.
+// The trace's entries of this kind about one end: of its QP, or packets to the QP.
 std::vector<json> entries(const RcEnd& end, std::string_view kind) {
     std::vector<json> found;
     for (const json& entry : json::parse(end.guest.device->trace())) {
@@ -241,7 +242,7 @@ TEST_CASE("trace: accesses to memory have their purposes, and move the same byte
     CHECK(has(of_kind(c.a, "dma-read"), {{"purpose", "QP"}, {"failed", true}}));
 }
 
-// They must not have the host's pointers, which buffers would remember.
+// The checks must not resolve host pointers, which buffers would keep.
 TEST_CASE("trace: the checks of a strict device access memory as the device does") {
     const json owner = {{"purpose", "CQ"}, {"length", 1}};
     const Connection strict({.dma = true}, hca::Strictness::kOn);

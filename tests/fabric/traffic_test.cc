@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random RC traffic between guests, over HCAs, links and switch, on a wire that loses, doubles,
-// reorders and damages: every byte arrives, every request completes once, and the same seed makes
-// the same run.
+// Random RC traffic between guests over HCAs, links and switch, with loss, duplication, reordering
+// and corruption: every byte arrives, every request completes once, and the same seed gives the
+// same run.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <random>
@@ -21,7 +21,7 @@ constexpr uint32_t kSlotBytes = 64 * 1024;
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
 
-// Follows every packet that the switch sees: the run in one number.
+// A hash of all packets that the switch sees, which identifies the run.
 class Trace final : public fabric::PacketTap {
   public:
     void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival& arrival) override {
@@ -245,14 +245,14 @@ fabric::FaultSpec every_fault() {
     return faults;
 }
 
-// PIB_TRAFFIC_MIB moves more: 1024 is the gibibyte that guests are asked for, too.
+// MiB to move: PIB_TRAFFIC_MIB, by default 8. The guest tests move 1024.
 uint64_t traffic_bytes() {
     const char* mib = std::getenv("PIB_TRAFFIC_MIB");
     return (mib != nullptr ? std::strtoull(mib, nullptr, 10) : 8) << 20;
 }
 
-// Ports stay up, because requests would use up their retries, and commands complete at once: the
-// guests' clocks are one.
+// Without the kind `ports`, because requests would use up their retries, and without `commands`,
+// whose waits would move the clock that the guests share.
 hca::Config adversary(uint64_t seed) {
     hca::Config config;
     config.knobs.adversary =
@@ -321,8 +321,8 @@ TEST_CASE("the ports of an adversarial device go down and come up after a reset"
     CHECK(down > 2);
 }
 
-// Doorbells fill the link while nobody polls it: what is left goes on when there is room, without
-// a timer's help.
+// Doorbells fill the link while the peer does not poll. The rest is sent when there is room,
+// without a timer.
 TEST_CASE("a burst larger than the link's buffers is sent in one turn") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// VL arbitration from end to end: an SM's tables, an HCA's QPs on two VLs, and what of them comes
-// to the switch. A static rate below the link's makes the HCA's port what holds them up; where the
-// next port's credits do, there is nothing to choose, for each VL has its own.
+// VL arbitration from end to end: tables of an SM, QPs of an HCA on two VLs, and their shares at
+// the switch. A static rate below the link's rate makes the HCA's port the bottleneck. If the next
+// port's credits were the bottleneck, arbitration would have no choice, because each VL has its
+// own.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
@@ -79,7 +80,7 @@ struct Flows {
         shape.log_sq_depth = 6;
         return subnet.guest(guest).driver.create_qp(shape);
     }
-    // The HCA's SLs have the VLs of their number.
+    // Adds a QP with this SL. The HCA maps SL n to VL n.
     void add(uint8_t sl, uint8_t static_rate = kRate2_5) {
         const std::array<MiniQp, 2> qps = {create(0), create(1)};
         for (unsigned i = 0; i < 2; ++i) {
@@ -106,7 +107,7 @@ struct Flows {
         post();
         (void)run(300);  // packets of the first sender before the second started
     }
-    // By VL, of so many packets or a few more.
+    // Counts by VL of the next `packets` packets, or a few more.
     std::array<uint64_t, 16> run(uint64_t packets) {
         lanes->packets = {};
         REQUIRE(subnet.run_until([&] { return lanes->all() >= packets; }));
@@ -120,7 +121,7 @@ struct Flows {
     std::deque<MiniQp> senders;
 };
 
-// One round of the table, and what ends within the next.
+// Whether two counts differ by no more than `slack`, such as a round of the table.
 bool is_near(uint64_t a, uint64_t b, uint64_t slack) {
     return a <= b + slack && b <= a + slack;
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bursts of packets from a peer that writes anything. What is accepted comes apart into packets
-// that each pass for one, with the lengths that the burst said, and in the order of their PSNs.
-// An input says how a burst is built, and then which bytes of it are others: of its headers'
-// relations most are lost by one wrong byte, and bytes alone seldom reach those behind the first.
+// Bursts of packets from a hostile peer. An accepted burst splits into valid packets with the
+// burst's lengths, in the order of their PSNs. An input says how to build a burst, and then which
+// of its bytes to replace: plain bytes seldom get past the comparison of the two headers.
 #include <algorithm>
 
 #include "fuzz_target.h"
@@ -46,7 +45,7 @@ constexpr std::uint8_t kOpcodes[] = {
     opcode::kAcknowledge,
 };
 
-// Both ends as the input chooses them; lengths fit what they should be.
+// Builds a burst with first and last headers by the input's choice, and right lengths.
 Bytes build(Input& in) {
     const std::uint8_t kind = in.byte();
     const auto service = kServices[kind % 4];
@@ -76,7 +75,7 @@ Bytes build(Input& in) {
     return body;
 }
 
-// Each change is a place in the headers and its byte; the last one cuts or lengthens the whole.
+// Applies changes: a place in the headers and its new byte. The last one cuts or extends the burst.
 void bend(Input& in, Bytes& body) {
     while (!in.empty()) {
         const std::uint8_t at = in.byte();
@@ -122,7 +121,7 @@ void check_packets(const Burst& burst) {
 }  // namespace
 
 std::vector<Bytes> seeds() {
-    // The first byte of three is 0 for an input that is a burst itself.
+    // The first byte is 1 for a burst that the input builds, 0 for an input that is a burst itself.
     std::vector<Bytes> all;
     constexpr std::uint8_t kPairs[][3] = {{0, 0, 2}, {0x10, 1, 4}, {0x10, 5, 8}, {1, 6, 7},
                                           {2, 0, 3}, {0, 9, 11},   {0, 1, 1},    {0x0c, 10, 10}};

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a guest can do to the device but for work requests: register and doorbell accesses and
-// commands, with input structures that start out right and are then bent. An input is a program of
-// one-byte steps with their operands; object numbers come from what was created before, so that
-// programs reach deep states.
+// All input of a guest except work requests: register and doorbell accesses and commands, whose
+// valid structures are then corrupted. An input is a program of one-byte steps with operands.
+// Object numbers come from objects that earlier steps created, so that programs reach deep states.
 #include <array>
 #include <cstring>
 #include <memory>
@@ -48,7 +47,7 @@ class Program {
         std::memcpy(&value, raw.data(), raw.size());
         return value;
     }
-    // The number of an object that exists or existed, mostly.
+    // An object's number: mostly of an object that exists or existed.
     uint32_t object() {
         const uint8_t pick = in_.byte();
         return pick == 0xff || created_.empty() ? static_cast<uint32_t>(number(4))
@@ -183,7 +182,7 @@ class Program {
         const uint16_t opcode = kOpcodes[in_.byte() % std::size(kOpcodes)];
         std::array<uint8_t, kMaxInput> input{};
         const size_t length = fill(opcode, input);
-        // Half of the programs' commands are bent: a few bytes of the structure are replaced.
+        // Half of the commands are corrupted: a few bytes of the structure are replaced.
         if ((what & 0x80) != 0) {
             for (unsigned n = in_.byte() % 4; n > 0; --n) {
                 input[static_cast<size_t>(number(2)) % input.size()] = in_.byte();
@@ -209,7 +208,7 @@ class Program {
         return sizeof value;
     }
 
-    // A structure that the device would take, with numbers of objects that exist.
+    // Fills in a valid structure with numbers of existing objects.
     size_t fill(uint16_t opcode, std::array<uint8_t, kMaxInput>& to) {
         switch (opcode) {
             case PIB_HCA_CMD_MODIFY_DEVICE:

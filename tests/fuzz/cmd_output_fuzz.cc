@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Outputs of commands: any command that has one, on objects that exist and others, with any room at
-// any place. Of the guest's memory a command changes its output alone, and no more than there is
-// room for.
+// Outputs of commands: any command with an output, on existing and other objects, with an output
+// buffer of any size at any place. A command changes only its output buffer in guest memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -107,7 +106,7 @@ class Program {
                     opcode_may_answer_so(entry),
                 "an output is written");
     }
-    // A counter, a key or a byte of a MAD may be like the filling.
+    // Whether the output may by chance equal the filling: counters, keys, bytes of a MAD.
     static bool opcode_may_answer_so(const pib_hca_cmd& entry) {
         return entry.opcode == PIB_HCA_CMD_QUERY_KEY || entry.opcode == PIB_HCA_CMD_MAD_IFC ||
                entry.opcode == PIB_HCA_CMD_QUERY_COUNTERS ||

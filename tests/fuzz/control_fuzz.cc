@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The control socket: clients that come, send anything in any pieces, read or do not, capture and
-// go, while the fabric has traffic. Each request of a client that reads has one line as its answer.
+// The control socket: clients connect, send anything in any pieces, read or not, capture and
+// disconnect, while the fabric has traffic. A client that reads gets one line for each request.
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ constexpr const char* kTopology =
     "switchguid=0x200\nSwitch 8 \"right\"\n[1] \"b\"[1]\n\ncaguid=0x10\nCa 1 \"a\"\n\n"
     "caguid=0x20\nCa 1 \"b\"\n";
 
-// Words that bytes from 128 on stand for.
+// Words for which bytes from 128 on stand.
 constexpr std::array<std::string_view, 48> kWords = {
     R"({"command":)",
     R"("status")",
@@ -129,7 +129,7 @@ class Bench {
         }
         turn();
     }
-    // A new client is answered, whatever the others did.
+    // Checks that a new client gets an answer, whatever the others did.
     void finish() {
         Client& client = clients_[0];
         connect(client);

@@ -17,10 +17,10 @@ using Bytes = std::vector<std::uint8_t>;
 // Well-formed inputs to start from.
 std::vector<Bytes> seeds();
 
-// One input; must return whatever the bytes are.
+// Runs one input. Must return for any bytes.
 void run(std::span<const std::uint8_t> input);
 
-// A broken promise of the code under test: stops the process, as a sanitizer would.
+// Stops the process, as a sanitizer would, if the code under test breaks this promise.
 inline void require(bool holds, const char* promise) {
     if (!holds) {
         std::fprintf(stderr, "broken promise: %s\n", promise);
@@ -28,7 +28,7 @@ inline void require(bool holds, const char* promise) {
     }
 }
 
-// Takes an input apart front to back; yields zeros when it is used up.
+// Reads an input from front to back; returns zeros after its end.
 class Input {
   public:
     explicit Input(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}

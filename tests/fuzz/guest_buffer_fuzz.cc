@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Buffers of guest memory while the memory map changes, between two accesses and within one. The
-// model is the map itself: an access succeeds if each of its pages is there, and moves its bytes.
+// Buffers of guest memory while the memory map changes between and within accesses. The model is
+// the map itself: an access succeeds if all of its pages are mapped, and then moves their bytes.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -29,8 +29,7 @@ uint64_t page_address(unsigned index) {
                                        : kHigh + (index % kPages - (kPages - 4)) * kPage;
 }
 
-// Pieces of RAM on the heap, each with exactly its size: a pointer that outlives its piece is
-// found.
+// RAM in heap blocks of exact size, so that the sanitizer finds stale pointers.
 class ChangingHost final : public test::FakeHost {
   public:
     struct Piece {
@@ -49,7 +48,7 @@ class ChangingHost final : public test::FakeHost {
                                           (kind & 1) != 0, (kind & 2) == 0}));
         ram_changed();
     }
-    // Within an access the pieces go when it is over, as QEMU's do.
+    // Unmaps pages. Within an access the memory is freed after the access, as in QEMU.
     void unmap(unsigned first, unsigned count) {
         const uint64_t base = page_address(first);
         for (auto& piece : pieces_) {
@@ -61,7 +60,7 @@ class ChangingHost final : public test::FakeHost {
         ram_changed();
     }
     void forget() { gone_.clear(); }
-    // The map changes before that many more accesses have been made.
+    // A change of the map after so many further accesses.
     struct Surprise {
         unsigned after;
         unsigned first;
@@ -183,7 +182,7 @@ class Life {
         how % 3 == 0 ? host_.unmap(first, 1 + how / 16u)
                      : host_.map(first, 1 + how / 16u, how >> 2);
     }
-    // The lists lie where the guest says, in memory that may go as well.
+    // Loads a buffer whose page list is in guest memory that may be unmapped, too.
     void load(uint8_t which) {
         const uint8_t shape = in_.byte();
         const unsigned levels = shape % 4;
@@ -225,7 +224,7 @@ class Life {
         }
         return below;
     }
-    // The buffer's pages, if the map did not change while they were read.
+    // Keeps the buffer's pages for the model, if the map did not change while they were read.
     void remember(Loaded& place, const std::vector<uint64_t>& listed, unsigned levels,
                   uint8_t log_page_size) {
         place.pages.clear();

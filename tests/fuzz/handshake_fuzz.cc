@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A listening end of a switch before and inside the handshakes: a stranger's bytes on a plain
-// socket, with descriptors and without; on a socket with TLS before, inside and after the TLS
-// handshake, whose messages an honest client makes and the input bends. The connection ends, or has
-// a port; the other end of the socket never harms more.
+// A listening switch before and during the handshakes: any bytes on a plain socket, with and
+// without descriptors; with TLS before, during and after the TLS handshake, for which an honest
+// client makes messages that the input corrupts. The connection ends or gets a port, and has no
+// other effect.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
@@ -135,7 +135,7 @@ class Bench final : private fabric::ConnectionHost {
     void send(std::span<const std::uint8_t> bytes) {
         (void)::send(far_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    // Through TLS, once that is there.
+    // Sends bytes, through TLS after its handshake.
     void say(const Bytes& bytes) {
         if (!with_tls_) {
             send(bytes);
@@ -143,7 +143,7 @@ class Bench final : private fabric::ConnectionHost {
             (void)client_->write(bytes);
         }
     }
-    // Files that may be memory, and more of them than anybody asks for.
+    // Passes descriptors: suitable memory or others, and also too many.
     void hand_over(std::uint8_t how) {
         std::array<UniqueFd, 5> files;
         std::array<int, 5> fds{};
@@ -176,7 +176,7 @@ class Bench final : private fabric::ConnectionHost {
         std::memcpy(CMSG_DATA(header), fds.data(), count * sizeof(int));
         (void)::sendmsg(far_.get(), &message, MSG_NOSIGNAL | MSG_DONTWAIT);
     }
-    // The client's messages to the switch, one of them bent; and the switch's to the client.
+    // Relays messages between client and switch, and corrupts one of the client's.
     void relay(Input& in, bool bends) {
         std::array<std::uint8_t, 16384> bytes;
         if (!with_tls_) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A peer that sends anything to one end of a fabric link: frames that fit the moment, bent ones and
-// bytes (link_steps.h). The first byte chooses the side and how the bytes are cut into reads;
-// between steps the end itself sends, retrains and gives buffer back.
+// A hostile peer of one end of a fabric link: it sends suitable frames, corrupted frames and bytes
+// (link_steps.h). The first byte chooses the side and the lengths of reads. Between steps the end
+// under test sends, retrains and releases buffer.
 #include <algorithm>
 #include <utility>
 
@@ -27,7 +27,7 @@ Hello a_hello() {
             .node_description = "node"};
 }
 
-// Checks what the endpoint promises its port, and keeps every other packet for a while.
+// Checks the endpoint's promises to its port. Holds the buffer of every other packet for a while.
 class Port final : public link::LinkEvents {
   public:
     link::LinkEndpoint* end = nullptr;

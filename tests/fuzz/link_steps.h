@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a peer says on a link, of a few bytes of input each: whole frames that fit the moment, the
-// same with bent bytes, and anything. A mutation of the input then bends one field, and does not
-// shift the frames behind it out of their places, so that inputs get past the handshake.
+// Output of a peer on a link, made from a few bytes of input each: suitable frames, corrupted
+// frames, and any bytes. So a mutation of the input changes one field without shifting the frames
+// after it, and inputs get past the handshake.
 #pragma once
 
 #include <algorithm>

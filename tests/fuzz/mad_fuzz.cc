@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A run of MADs to a channel adapter and to a switch: directed routes, SMA, PMA. The input is a
-// sequence of records: port, time step, then up to 256 bytes of MAD. Whatever comes, the node must
-// stay one that the rules allow.
+// MADs to a channel adapter and to a switch: directed routes, SMA, PMA. The input is a sequence of
+// records: port, time step, then up to 256 bytes of MAD. The state of the node must stay legal.
 #include <algorithm>
 
 #include "fuzz_target.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// MADs and other packets into the port of an HCA: from the link, from the guest to itself, and by
-// MAD_IFC. The input is a sequence of steps; whatever they are, the port stays a port and what it
-// sends is well-formed.
+// MADs and other packets into the port of an HCA: from the link, by loopback, and by MAD_IFC. The
+// input is a sequence of steps. The port's state stays legal, and its output is well-formed.
 #include <algorithm>
 #include <cstring>
 #include <optional>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What an operator writes: a topology file, and then lines of the control socket or verbs of
-// ibsim, each after a NUL. Whatever they are, a fabric stays whole: links have two ends that know
-// of each other, and everything that moves comes to rest.
+// Input of an operator: a topology file, then lines of the control socket or ibsim's verbs, each
+// after a NUL. The fabric stays consistent: both ends of a link refer to each other, and all
+// activity comes to an end.
 #include <algorithm>
 #include <string>
 #include <string_view>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets from the fabric. The first byte says which checksums the rest carries. What is accepted
-// must be readable to its last byte and come out the same when it is built again.
+// Packets from the fabric. The first byte says which checksums the rest has. An accepted packet is
+// readable to its last byte, and building it again gives the same bytes.
 #include <algorithm>
 
 #include "fuzz_target.h"
@@ -31,8 +31,8 @@ PacketHeaders headers_of(const PacketView& view) {
     return h;
 }
 
-// Reserved opcodes are only received, and so are READs and atomics with payload, which the
-// responder refuses.
+// Whether the device could send such a packet. It never sends reserved opcodes, or READs and
+// atomics with payload.
 bool sendable(const PacketView& view) {
     const OpcodeInfo& info = view.opcode();
     return info.kind != OpKind::kReserved &&

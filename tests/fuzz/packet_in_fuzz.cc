@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Packets into a transport: every opcode with headers of the fuzzer's choice, addressed so that
-// most of them get past the address checks, to an RC QP with requests under way, to UD, SMI and
-// GSI, and to a multicast group. Only registered memory may change, whatever they say, and what
-// goes out are packets.
+// Packets into a transport: every opcode with any headers, mostly with right addresses, to an RC QP
+// with outstanding requests, to UD, SMI and GSI QPs, and to a multicast group. Only registered
+// memory may change, and the output is valid packets.
 #include <array>
 #include <cstring>
 
@@ -90,7 +89,7 @@ class Program {
         }
     }
 
-    // Something for responses to answer.
+    // Posts a request that responses can answer.
     void request() {
         const uint8_t opcode = in_.byte() % 7;
         const bool atomic = opcode == PIB_HCA_WQE_CMP_SWAP || opcode == PIB_HCA_WQE_FETCH_ADD;
@@ -102,7 +101,7 @@ class Program {
         b().poll_all(rc_);
     }
 
-    // The connected QPs come back from Error.
+    // Brings connected QPs back from Error.
     void revive() {
         for (Qp* qp : {&rc_, &uc_, &shared_}) {
             if (b().state(*qp) != PIB_HCA_QPS_ERR) {
@@ -130,7 +129,7 @@ class Program {
         return known[pick % known.size()];
     }
 
-    // Headers made of input bytes, then mostly put right.
+    // Sends a packet with headers from input bytes, which are then mostly corrected.
     void packet() {
         std::array<uint8_t, 64> bytes{};
         const uint8_t opcode = in_.byte();

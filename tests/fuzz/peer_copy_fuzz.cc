@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two channel adapters that have handed memory over to one switch, and then do anything: frames,
-// offers and pulls to any place, and writes to the memory that they share with it. The memory
-// has just the size that they said, so that a step past it is seen.
+// Two hostile channel adapters that share memory with one switch: any frames, offers and pulls to
+// any place, and writes to the shared memory. The memory has exactly the stated size, so that the
+// sanitizer finds accesses beyond it.
 #include <algorithm>
 #include <array>
 #include <memory>

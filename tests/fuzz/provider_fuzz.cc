@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The provider's queues with a device that lies: it writes any bytes into the queues' buffers and
-// gives any numbers and limits. Nothing of the process's memory but these buffers may change.
+// The provider's queues with a hostile device, which writes any bytes into the queues' buffers and
+// returns any numbers and limits. No other memory of the process may change.
 #include "fuzz_target.h"
 #include "provider/lying_device.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An adapter's end of a link with peer copy, whose switch does anything: offers, frames, and
-// answers to pulls that were sent or not. Payload is taken only where the switch has said that it
-// is there.
+// An adapter's end of a link with peer copy and a hostile switch: offers, frames, and answers to
+// pulls that were or were not sent. The adapter accepts payload only after the switch has reported
+// that it is there.
 #include <algorithm>
 
 #include "fuzz_target.h"
@@ -193,9 +193,9 @@ std::vector<Bytes> seeds() {
     Bytes placed, moved, bounced, ended;
     for (std::uint8_t i = 0; i < 5; ++i) {
         placed.insert(placed.end(), {1, 7, 0, 2, 1 << 3 | 1, 4});
-        // Cancelled, asked again, gone.
+        // A pull that is cancelled, repeated, and answered by GONE.
         moved.insert(moved.end(), {1, 100, 0, 3, 0x18 | 5, 2, 3 << 3 | 1, 4, 2, 2 << 3 | 1, 4});
-        // The place is another by then.
+        // The target changes before the answer.
         bounced.insert(bounced.end(), {1, 0, 0, 3, 1, 2, 1 << 3 | 1, 4, 2, 1 << 3 | 1, 4});
         ended.insert(ended.end(), {1, 9, 0, 3, 0xFD, 2, 1 << 3 | 1, 4, 2, 4 << 3 | 1, 4});
     }

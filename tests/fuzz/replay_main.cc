@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs a fuzz target without a fuzzer: its seeds, the inputs in the files named, and mutations of
-// all of them. A file is one input: hex text with # comments if the name ends in .hex, else raw;
-// or, if it ends in .inputs, an input of hex text in each line. The seed of the mutations is
-// another one in each run, and is printed: --seed repeats it.
+// all of them. A file is one input: hex text with # comments if its name ends in .hex, else raw
+// bytes; a file with the ending .inputs has an input as hex text in each line. Each run has another
+// seed for mutations and prints it; --seed repeats a run.
 //   TARGET [--runs N] [--seed N] [--write-seeds DIR] [FILE...]
 #include <algorithm>
 #include <charconv>
@@ -64,7 +64,7 @@ void read_file(const std::string& path, std::vector<Bytes>& to) {
     }
 }
 
-// One change of the kinds that find most: bits, bytes at their limits, cuts, doublings, mixtures.
+// Makes one change: flips bits, sets boundary values, cuts, duplicates, or mixes two inputs.
 void mutate(Bytes& input, const std::vector<Bytes>& corpus, std::mt19937& random) {
     const auto pick = [&](std::size_t below) { return below == 0 ? 0 : random() % below; };
     const auto at = static_cast<std::ptrdiff_t>(pick(input.size()));

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Three neighbours that do anything to one switch. The input is a sequence of steps: bytes or
-// packets to a link, time, reading what came out, reconnecting, faults, what a subnet manager would
-// set up.
+// Three hostile neighbours of one switch. The input is a sequence of steps: bytes or packets to a
+// link, time, reading the output, reconnecting, faults, settings of a subnet manager.
 #include <algorithm>
 #include <array>
 #include <memory>
@@ -29,7 +28,7 @@ fabric::SwitchConfig a_config() {
     return config;
 }
 
-// One neighbour: it says HELLO and LINK and gives credits by itself, the rest is the input's.
+// A neighbour: sends HELLO, LINK and credits by itself; all other frames come from the input.
 class Neighbour final : private fabric::SwitchEndpoint::Owner {
   public:
     Neighbour(fabric::Switch& sw, unsigned index) : link_(sw, *this) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A trunk between switches of two processes, with a peer that sends anything: to the end that
-// connects and waits for WELCOME, and to the end that is connected to and waits for HELLO. The
-// fabric of this process stays whole, and what it sends is well-formed.
+// A trunk between switches of two processes, with a hostile peer at the connecting end, which waits
+// for WELCOME, or at the listening end, which waits for HELLO. This process's fabric stays
+// consistent, and its output is well-formed.
 #include <algorithm>
 #include <memory>
 #include <optional>

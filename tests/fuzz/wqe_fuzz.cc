@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Work requests: WQEs that start out right and are then bent, producers that jump, state changes at
-// any moment, on one RC connection and one pair of datagram QPs. Whatever the bytes are: a WQE
-// completes at most once and in order, and memory that no region covers stays as it was.
+// Work requests: valid WQEs that are then corrupted, producers that jump, state changes at any
+// moment, on one RC connection and one pair of datagram QPs. A WQE completes at most once and in
+// order, and memory outside of regions does not change.
 #include <array>
 #include <cstring>
 
@@ -22,7 +22,7 @@ constexpr uint64_t kGuard = 4096;
 constexpr uint64_t kBuffer = 16384;
 constexpr uint32_t kQkey = 0x33333333;
 
-// A registered buffer between two pages that nobody may touch.
+// A registered buffer between two pages that must not change.
 struct Guarded {
     explicit Guarded(Hca& hca) : hca_(&hca), before_(hca.host.alloc(kGuard)) {
         buffer = hca.make_buffer(kBuffer, Hca::kAllAccess | PIB_HCA_ACCESS_MW_BIND);
@@ -175,7 +175,7 @@ class Program {
         watched.hca->write_raw_send(watched.qp, wqe);
     }
 
-    // Windows of both types, and now and then the region itself; right for some of them.
+    // Posts a request that changes a key: of a window of either type, or sometimes of the region.
     void change_key(Watched& watched) {
         const bool at_a = watched.hca == &pair_.a;
         const Buffer& local = (at_a ? guard_a_ : guard_b_).buffer;

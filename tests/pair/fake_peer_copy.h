@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy without a switch: an HCA's memory as it would be shared, and what a switch does
-// with it, at once. With PIB_BURSTS=peer-copy.
+// Peer copy without a switch, for PIB_BURSTS=peer-copy: an HCA's memory as it would be shared, and
+// the switch's copies, which are made at once.
 #pragma once
 
 #include <cstdlib>
@@ -21,7 +21,7 @@ inline bool peer_copy_wanted() {
 
 class FakePeerCopy {
   public:
-    // The first part of guest memory is shared, and what lies behind is not.
+    // Only the first part of guest memory is shared.
     static constexpr uint64_t kSharedBytes = 64ull << 20;
 
     FakePeerCopy(FakeHost& host, Mpt& mpt, uint32_t min_bytes)

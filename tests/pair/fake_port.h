@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A port without a link: what it is given to send waits in a queue until the test takes it. Bursts
-// are split at once, so that tests always see packets; with PIB_BURSTS=on.
+// A port without a link: packets wait in a queue until the test takes them. With PIB_BURSTS=on it
+// accepts bursts, but splits them at once, so that tests always see packets.
 #pragma once
 
 #include <algorithm>
@@ -25,7 +25,7 @@ inline bool bursts_wanted() {
     return bursts != nullptr && (std::string_view(bursts) == "on" || peer_copy_wanted());
 }
 
-// A burst whose payload is still in the memory of who sent it.
+// A burst whose payload is still in the sender's memory.
 struct SentOffer {
     FakePeerCopy* memory;
     uint64_t handle;
@@ -33,7 +33,7 @@ struct SentOffer {
     uint32_t packets;
 };
 
-// A packet, and which one of an offer it is, if of any.
+// A packet, and its offer and place in the offer, if it belongs to one.
 struct SentPacket : std::vector<uint8_t> {
     using std::vector<uint8_t>::vector;
     std::shared_ptr<const SentOffer> offer = nullptr;

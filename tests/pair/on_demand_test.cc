@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// On-demand regions: an access to an absent page waits for the driver, and is then as if the page
-// had always been there; or it is refused, and an error.
+// On-demand regions: an access to an absent page waits until the driver supplies the page and then
+// succeeds, or until the driver refuses it and then fails.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <random>
@@ -35,7 +35,7 @@ struct OnDemand {
         const uint64_t bits = PIB_HCA_ON_DEMAND_READ | (writable ? PIB_HCA_ON_DEMAND_WRITE : 0);
         hca.host.poke<uint64_t>(table + 8 * page, bus_address(page) | bits);
     }
-    // Neighbours in the region are none in memory.
+    // Adjacent pages of the region are not adjacent in memory.
     uint64_t bus_address(uint64_t page) const { return memory + 4096 * (kPages - 1 - page); }
     uint64_t bus_of(uint64_t at) const {
         return bus_address((kOffset + at) / 4096) + (kOffset + at) % 4096;
@@ -96,7 +96,7 @@ struct Paging : Pair {
     }
     pib_hca_cqe result(const SendWr& wr) {
         a.post(qa, wr);
-        // A QP that waits for a page has no timer that would move the clock.
+        // A loop instead of timers: a QP that waits for a page has no timer.
         for (int i = 0; i < 100000; ++i) {
             settle();
             if (const auto cqe = a.poll(qa)) {
@@ -269,7 +269,7 @@ TEST_CASE("invalid descriptions of an on-demand region are refused") {
     CHECK(!p.a.mpt.create(in));
 }
 
-// A datagram cannot be asked for again: an absent page is an error, and nobody waits for it.
+// A datagram cannot be retransmitted, so an absent page is an error at once.
 TEST_CASE("an absent page under a datagram's buffer stops no other QP") {
     Hca hca(1);
     OnDemand region(hca);

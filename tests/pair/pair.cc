@@ -43,8 +43,7 @@ void Pair::carry(Hca& from) {
 
 namespace {
 
-// Whether `next` may follow `before` in a burst; that it is the burst's first message, and so on,
-// is for Burst to find.
+// Whether `next` may follow `before` in a burst. Burst itself checks all other rules.
 bool continues(const ib::PacketView& before, const ib::PacketView& next) {
     const auto position = next.opcode().position;
     return (position == ib::Position::kMiddle || position == ib::Position::kLast) &&
@@ -100,7 +99,7 @@ bool Pair::deliver_burst() {
         return false;
     }
     ib::BurstHeaders room;
-    // Not in all of the largest messages: that would take minutes.
+    // A limit, because comparing all packets of the largest messages would take minutes.
     constexpr uint64_t kCompared = 1u << 18;
     for (uint32_t i = 0; i < packets.size() && packets_joined < kCompared; ++i) {
         const ib::PacketBytes packet = burst->packet(i, room);
@@ -115,8 +114,8 @@ bool Pair::deliver_burst() {
     return true;
 }
 
-// The whole of an offer that lies in order at the front of the wire: its payload goes from
-// memory to memory if the receiver says where, and by the wire otherwise.
+// Delivers a complete offer at the front of the wire. Its payload is copied from memory to memory
+// if the receiver names a target, otherwise it is sent as packets.
 bool Pair::deliver_offer() {
     if (wire_.empty() || !wire_.front().bytes.offer) {
         return false;
@@ -176,7 +175,7 @@ uint32_t Pair::give(Hca& to, const ib::Burst& burst) {
     return to.transport.burst_in(1, burst, here);
 }
 
-// As a link does: what is not taken as a whole comes as its first packet and the rest.
+// Delivers a burst as a link does: if it is not accepted as a whole, its first packet and the rest.
 void Pair::arrive(const ib::Burst& burst) {
     const auto dlid = burst.lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {

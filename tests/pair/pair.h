@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two HCAs on one wire, in one thread and on one clock. The wire may be told to lose, double, delay
-// and reorder; with the same seed it does the same. With PIB_BURSTS=on it joins what makes a burst,
-// with PIB_BURSTS=peer-copy it also moves the payload of offers from one memory to the other.
+// Two HCAs on one wire, in one thread and on one clock. The wire can lose, duplicate, delay and
+// reorder packets; the same seed gives the same run. With PIB_BURSTS=on it joins packets to bursts;
+// with PIB_BURSTS=peer-copy it also copies the payload of offers from memory to memory.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ class Pair {
   public:
     Pair() : a(1), b(2) {}
 
-    // Lets packets through and QPs work until nothing is left to do at this instant.
+    // Delivers packets and runs QPs until nothing is left to do at this instant.
     void settle();
     // Moves the clock to the next timer and settles; false when there is no timer.
     bool step_clock();
@@ -39,11 +39,10 @@ class Pair {
     };
     Connection rc_pair(const RcAttributes& attr = {}, const QpConfig& config = {});
 
-    // A packet that nobody sent, as if it came from the wire. LRH, destination and PSN are the
-    // caller's.
+    // Delivers a forged packet, with the caller's headers, as if it came from the wire.
     void inject(Hca& to, const ib::PacketHeaders& headers, std::span<const uint8_t> payload = {});
 
-    // Hands packets to a transport; how many it took.
+    // Passes packets to a transport; returns how many it took.
     static uint32_t give(Hca& to, const ib::Burst& burst);
 
     // Whether a packet passes; the default lets all pass. Called before the seeded faults.
@@ -53,9 +52,9 @@ class Pair {
     Faults faults;
     std::mt19937_64 random{1};
     uint64_t packets = 0;
-    uint64_t packets_joined = 0;  // that were taken in one piece with others
+    uint64_t packets_joined = 0;  // packets delivered as part of a burst
     uint64_t offers_placed = 0;
-    // Called while a payload has been placed, and its receiver does not know yet.
+    // Called after a payload has been copied and before its receiver is told.
     std::function<void()> while_placing;
 
     Hca a;

@@ -14,10 +14,10 @@ namespace {
 
 constexpr uint32_t kBytes = 64 * 1024;
 
-// Before anything asks for it.
+// A static initializer, so that it runs before any code reads the variable.
 [[maybe_unused]] const int kMode = setenv("PIB_BURSTS", "peer-copy", 1);
 
-// Two connected QPs, and a WRITE from one to the other of which nothing has gone yet.
+// Two connected QPs, and a WRITE from one to the other that has not started.
 struct Writing {
     Writing() : connection(pair.rc_pair()) {
         from = pair.a.make_buffer(kBytes);
@@ -64,8 +64,8 @@ TEST_CASE("an offer is valid until it is acknowledged") {
     CHECK(test.live() == 0);
     CHECK(test.arrived());
     CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_SUCCESS);
-    // Every byte but those of the first and of the last packet was moved behind the device's back;
-    // the VM has been told of them.
+    // The switch copied all bytes except those of the first and last packet; the device has
+    // reported them to the VM as written.
     CHECK(test.pair.b.host.ram_writes != 0);
 }
 
@@ -121,7 +121,7 @@ TEST_CASE("a destroyed region revokes its offers") {
     CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
     CHECK(test.live() == 0);
     CHECK_FALSE(test.pair.a.peer_copy->is_registered(first));
-    // Its packets are lost then, and what would be sent again has no region.
+    // The offer's packets are lost, and the retry fails because the region is gone.
     REQUIRE(test.pair.run_until(
         [&] { return test.pair.a.state(test.connection.a) == PIB_HCA_QPS_ERR; }));
     CHECK(test.pair.a.poll(test.connection.a)->status == PIB_HCA_WC_LOC_PROT_ERR);
@@ -208,7 +208,7 @@ TEST_CASE("a pull to a region that was registered again is repeated") {
     Writing test;
     test.pair.while_placing = [&] {
         test.pair.while_placing = nullptr;
-        // In the meantime the memory was the guest's; what it is to the fabric is the same again.
+        // For a moment the region did not exist; now it has the same key and rights again.
         Reregistration in{};
         in.mask = PIB_HCA_REREG_MR_ACCESS;
         in.mr.access = Hca::kAllAccess;
@@ -241,7 +241,7 @@ struct Pulling : Writing {
     PeerCopy& copy() { return pair.b.peer_copy->core; }
 
     std::function<void()> meanwhile;
-    bool was_busy = false;  // after it
+    bool was_busy = false;  // whether the receiver was busy after `meanwhile`
 };
 
 }  // namespace

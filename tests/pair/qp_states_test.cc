@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a QP does in its states: flush in order, draining, receives posted in Error, CQ overrun,
+// Behaviour of a QP in its states: flush in order, draining, receives posted in Error, CQ overrun,
 // events.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What tests with random traffic have in common: which flow posts next, and when time passes. A
-// Flow has `posted`, a container of what it has posted and not yet seen completed.
+// Common part of tests with random traffic: chooses which flow posts next, and moves the clock. A
+// Flow has `posted`, a container of requests that are posted and not known to be complete.
 #pragma once
 
 #include <cstdlib>
@@ -12,8 +12,8 @@
 
 namespace pib::hca::test {
 
-// Another seed in each run of a test, or that of PIB_RANDOM_SEED. It is printed, so that a failure
-// can be repeated.
+// The seed in PIB_RANDOM_SEED, or a new one in each run. Prints it, so that a failure can be
+// repeated.
 inline uint64_t new_seed() {
     const char* asked = std::getenv("PIB_RANDOM_SEED");
     const uint64_t seed =
@@ -67,7 +67,7 @@ class RandomDrive {
         }
     }
 
-    // Until done(flow) is true of all of them; bounded, so the caller looks once more.
+    // Runs until done(flow) is true for all flows, or up to a limit; the caller checks the result.
     template <typename Done>
     void progress_until(Done&& done) {
         for (unsigned i = 0; i < 1'000'000 && !std::ranges::all_of(flows_, done); ++i) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random operations of every kind, in both directions, on a wire that loses, doubles and reorders:
-// every signalled WQE completes once and in order, every byte is right, atomics happen once. The
-// same seed gives the same run.
+// Random operations of every kind, in both directions, on a wire with loss, duplication and
+// reordering: every signalled WQE completes once and in order, every byte is right, atomics execute
+// once. The same seed gives the same run.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -26,7 +26,7 @@ struct Operation {
     std::vector<uint8_t> data;
 };
 
-// One direction of one connection: who posts, and who executes.
+// One direction of one connection: the posting end and the executing end.
 struct Flow {
     Hca* from;
     Hca* to;
@@ -124,7 +124,7 @@ class RandomTraffic final : public RandomDrive<Flow> {
             op.opcode = PIB_HCA_WQE_FETCH_ADD;
         }
         const bool atomic = op.opcode == PIB_HCA_WQE_FETCH_ADD;
-        // Every eighth at least is signalled: otherwise nobody learns that places are free.
+        // At least every eighth request is signalled, so that the poster learns of free places.
         op.signalled = random_() % 2 == 0 || flow.qp->sq_producer % 8 == 7;
         op.length = atomic ? 8 : random_length();
         op.imm = static_cast<uint32_t>(random_());
@@ -170,7 +170,7 @@ class RandomTraffic final : public RandomDrive<Flow> {
         }
     }
 
-    // Unsignalled requests at the very end have nobody to tell of them.
+    // Whether all signalled requests are complete; nothing reports the unsignalled ones at the end.
     static bool done(const Flow& flow) {
         return flow.expected.empty() &&
                std::ranges::none_of(flow.posted, [](const Operation& op) { return op.signalled; });

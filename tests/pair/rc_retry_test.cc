@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Timeouts, retries and RNR: how often, and when to the nanosecond of the virtual clock.
+// Timeouts, retries and RNR: their number, and their times to the nanosecond of virtual time.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -53,7 +53,7 @@ TEST_CASE("progress restores all retries") {
     auto [qa, qb] = pair.rc_pair({.retry_cnt = 1});
     const Buffer from = pair.a.make_buffer(65536);
     const Buffer to = pair.b.make_buffer(65536);
-    // Each timeout lets five packets more through, so each finds that the one before has helped.
+    // Each retry gets five packets further, so that each timeout follows some progress.
     uint32_t limit = 5;
     pair.filter = [&](const ib::PacketView& packet) {
         return packet.opcode().is_response() || packet.bth().psn.value() < limit;
@@ -146,7 +146,7 @@ TEST_CASE("an RNR NAK is retried rnr_retry times after the responder's timer, wi
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }
 
-// The network has doubled the first packet, and the copy arrives when a receive is there.
+// The wire has duplicated the first packet, and the copy arrives after a receive was posted.
 TEST_CASE("an ACK while the RNR timer runs lets the next request go on") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0, .min_rnr_timer = 1});

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rules of work requests: each broken by one WQE, whose completion and reason name it.
+// Rules of work requests: a WQE breaks each rule, and its completion and reason name the rule.
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
 #include <set>

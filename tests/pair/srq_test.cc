@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shared receive queues: who takes which WQE, limit and last-WQE events, errors, resizing.
+// Shared receive queues: which QP takes which WQE, limit and last-WQE events, errors, resizing.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -128,7 +128,8 @@ TEST_CASE("the limit event is raised once, when fewer WQEs are posted than the l
     t.send(t.first, 1);
     t.pair.settle();
     CHECK_FALSE(t.pair.b.saw_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, t.srq.srqn));
-    // A limit that is already passed is told at once; one beyond the depth is none.
+    // A limit that is already reached raises the event at once; a limit beyond the depth is
+    // refused.
     REQUIRE(t.pair.b.set_limit(t.srq, 2) == CmdStatus::kOk);
     CHECK(t.pair.b.saw_event(PIB_HCA_EVENT_SRQ_LIMIT_REACHED, t.srq.srqn));
     CHECK(t.pair.b.set_limit(t.srq, 17) == CmdStatus::kBadParam);

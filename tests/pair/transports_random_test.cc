@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random operations over RC, XRC, UC and UD at once, on a wire that loses, doubles and reorders.
-// Every WQE completes once and in order; what reliable transports carry arrives once, in order and
-// as it was; what the others deliver was sent and is whole; nothing else changes. The same seed
-// gives the same run.
+// Random operations over RC, XRC, UC and UD at once, on a wire with loss, duplication and
+// reordering. Every WQE completes once and in order. Messages of reliable transports arrive once,
+// in order and unchanged; messages that the others deliver are complete and were sent. No other
+// memory changes. The same seed gives the same run.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -56,7 +56,7 @@ bool is_message(uint8_t opcode) {
     return opcode == PIB_HCA_WQE_SEND || opcode == PIB_HCA_WQE_SEND_WITH_IMM;
 }
 
-// One direction: who posts, who executes, and where what is received lands.
+// One direction: the posting end, the executing end, and the memory of receives.
 struct Flow {
     pib_hca_qp_type type;
     Hca* from;
@@ -318,7 +318,8 @@ class AllTransports final : public RandomDrive<Flow> {
     uint64_t adds_ = 0;
 };
 
-// PIB_RANDOM_OPERATIONS asks for more: a million for each seed is what a release is tried with.
+// Number of operations: PIB_RANDOM_OPERATIONS, or a default. Releases are tested with a million for
+// each seed.
 uint64_t operations() {
     const char* asked = std::getenv("PIB_RANDOM_OPERATIONS");
     return asked != nullptr ? std::strtoull(asked, nullptr, 10) : 50'000;

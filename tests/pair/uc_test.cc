@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// UC: messages without answers. What gets lost is lost as a whole, and nobody is told.
+// UC: messages without responses. A message that loses a packet is lost as a whole, silently.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

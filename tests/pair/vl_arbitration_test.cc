@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Whose packets go first where QPs have some for several VLs (IBA 7.6.9): shares are counted in
-// bytes of packets, at a port that takes a few at a time.
+// The order of packets of QPs on several VLs (IBA 7.6.9): counts the VLs' shares in bytes, at a
+// port that takes a few packets at a time.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

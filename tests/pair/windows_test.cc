@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory windows of both types: what may be bound, what a window gives access to, and how it ends
+// Memory windows of both types: rules of binding, access through a window, and its invalidation
 // (IBA 10.6.7; T29).
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -56,7 +56,7 @@ struct Windows : Pair {
         }
         return status;
     }
-    // Through Error, so that windows that are bound to the QP stay so; new QPs, old windows.
+    // Creates new QPs. The old QPs go to Error, so that windows that are bound to them stay bound.
     void reconnect() {
         auto connection = rc_pair();
         qa = connection.a;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Preloaded into QEMU, this makes two short moments long, so that a test can act in them:
+ * Preloaded into QEMU, this lengthens two short moments, so that a test can act in them:
  *
  * - After munmap() of a link's shared memory the caller stands still. The memory becomes unreachable
  *   instead of free: nothing else is mapped there, and every later access ends QEMU.

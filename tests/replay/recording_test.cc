@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The format of recordings: what is written, what is left out, and what a reader refuses. A
-// recording may come from anybody.
+// The format of recordings: what is written and what is left out, and what a reader refuses,
+// because a recording may come from anybody.
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 #include <sstream>
@@ -64,7 +64,7 @@ std::string number(uint64_t value) {
     return text + static_cast<char>(value);
 }
 
-// An entry at the same time as the one before; the check is that of the first one.
+// An entry with the same time as the previous one, and with the check of a first entry.
 std::string entry(Tag tag, std::initializer_list<uint64_t> fields) {
     std::string text(1, static_cast<char>(tag));
     text += number(0);

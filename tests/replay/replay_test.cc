@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Devices are recorded under traffic of each kind, and their replay has the same state; a recording
-// that has been changed is found, and what differs is named.
+// Recordings of devices under traffic of each kind: the replay has the same state. A changed
+// recording is detected, and the difference is named.
 #include <catch2/catch_test_macros.hpp>
 #include <sstream>
 
@@ -31,7 +31,7 @@ struct Played {
     std::string error;
 };
 
-// Both devices, at the end as well.
+// Checks that both recordings replay without a difference, also at the end.
 void check_equal(RecordedSubnet& world) {
     for (unsigned guest : {0u, 1u}) {
         INFO("guest " << guest);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Checks completions against the model: each once, in order, after what it tells of has been done,
+// Checks completions against the model: each comes once, in order, after its work has been done,
 // and an error only with a cause.
 #pragma once
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Random work requests: posts them, and tells the model what they will do.
+// Posts random work requests, and tells the model their effects.
 #pragma once
 
 #include "flow.h"
@@ -15,7 +15,7 @@ struct Choice {
     bool may_lack_window = false;  // windows are invalidated, and used nevertheless
 };
 
-// False: there is no room.
+// Posts a send request; false if there is no room.
 bool post_send(Flow& flow, const Choice& choice);
 // The responder binds its window, or invalidates it.
 bool post_on_window(Flow& flow, bool binds);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Runs a script from the beginning to the end, and makes one that fails smaller.
+// Runs a script, and shrinks a script that fails.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Outcome {
 };
 
 Outcome run(const Script& script);
-// Leaves out what the failure does not need.
+// Leaves out steps that the failure does not need.
 Script shrink(const Script& script);
 
 }  // namespace pib::simulation

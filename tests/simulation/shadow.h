@@ -21,9 +21,10 @@ class Shadow {
 
     // A store of the guest's own processor.
     void store(uint64_t offset, std::span<const uint8_t> data);
-    // From now on the device may write this. `whole`: at once, as an atomic does.
+    // From now on the device may write `data`; returns the write's id. `whole`: at once, as an
+    // atomic.
     uint64_t expect(uint64_t offset, Bytes data, bool whole = false);
-    // The same for a write that nothing permits.
+    // Adds a write that must not happen; returns its id.
     uint64_t forbid(uint64_t offset, Bytes data);
     // The write has been executed: its bytes, or those of later writes, have to be there.
     void finish(uint64_t id);
@@ -31,7 +32,7 @@ class Shadow {
     Bytes after_all(uint64_t offset, size_t length) const;
     // Each byte has its value, or one that a write gives it.
     void check() const;
-    // The expected writes may change nothing any more: the key is gone.
+    // The key is gone: from now on the expected writes must not change anything.
     void seal();
     // Ends all writes, whose work requests will not complete.
     void adopt();

@@ -34,7 +34,7 @@ test::Guest& guest_of(World& world, const Step& step) {
 
 // ---- what guests do
 
-// To a connection that has failed rarely: all that happens is a flush.
+// Posts a request; rarely to a failed connection, which only flushes it.
 void post(World& world, const Step& step) {
     if (world.connection(step.a / 2).has_failed() && step.c / 8 % 16 != 0) {
         return;
@@ -138,7 +138,7 @@ void kill_qp(World& world, const Step& step) {
     world.connection(step.a).kill(step.b % 2);
 }
 
-// One of several kinds of bad links, or a good one again.
+// Sets one of several kinds of link faults, or none.
 void links(World& world, const Step& step) {
     fabric::FaultSpec faults;
     const auto share = [&](unsigned shift) { return (step.b >> shift) % 16 / 600.0; };

@@ -13,7 +13,7 @@ class Target {
     virtual ~Target() = default;
     // Whether a request that is posted now may succeed.
     virtual bool has_key() const = 0;
-    // Whether this key opens the memory, and is about to do so for long.
+    // Whether this key gives access to the memory, and no posted request is about to end that.
     virtual bool opens(uint32_t key) const = 0;
     virtual uint32_t key() const = 0;  // the present or the last one
     virtual uint64_t address(uint64_t offset) const = 0;

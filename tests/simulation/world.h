@@ -28,7 +28,7 @@ class World {
   public:
     explicit World(const Setup& setup);
 
-    // Does everything that is due now, and looks at the completions.
+    // Runs everything that is due now, and checks the completions.
     void settle();
     // Reads all CQs and event queues.
     void poll();

@@ -28,7 +28,7 @@ inline ib::PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, cons
     return headers;
 }
 
-// False: no room or no credit. Payload bytes say in which packet they are.
+// Sends the message as a burst; false without room or credit. Payload bytes are packet numbers.
 inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
     const auto first = headers_of(ib::opcode::kRdmaWriteFirst, 0, way);
     const auto last = headers_of(ib::opcode::kRdmaWriteLast, packets - 1, way);
@@ -48,7 +48,7 @@ inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Wa
     return true;
 }
 
-// Middle packets of such a message, whose payload is in the memory of who sends them.
+// Sends middle packets of such a message as an offer.
 inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
                        std::span<const link::BlockSegment> segments, std::uint32_t packets,
                        const Way& way = {}) {

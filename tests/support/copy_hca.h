@@ -97,7 +97,7 @@ class CopyHca final : public RingHca {
     static constexpr std::uint64_t kChunk = 64 * 1024;
 
     ShownMemory shown;
-    bool copied = true;  // by carry(); else by who calls copy()
+    bool copied = true;  // carry() copies; false: the test calls copy()
     std::uint64_t last_handle = 0;
     std::vector<link::BlockSegment> place;  // where bursts go
     unsigned placed = 0, refused = 0, wakes = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The switch's side of peer copies, played by a test: whether it copies, and the memory by which it
-// says so.
+// The switch's side of peer copies under control of a test: whether it copies, and the control
+// memory.
 #pragma once
 
 #include <cstdint>

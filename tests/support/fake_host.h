@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The world of an HCA under test: sparse guest RAM, recorded interrupts, a clock that the test
+// The host of an HCA under test: sparse guest RAM, recorded interrupts, a clock that the test
 // moves, links that end in memory, and faults on demand.
 #pragma once
 
@@ -20,7 +20,7 @@
 
 namespace pib::hca::test {
 
-// A setting of the fake host: who turns it changes what Host::ram() answers.
+// A setting of the fake host whose changes affect the results of Host::ram().
 template <typename T>
 class Setting {
   public:
@@ -83,8 +83,8 @@ class FakeHost : public Host, public GuestRam {
     // Runs before each DMA access: a second processor that writes while the device reads.
     using BeforeDma = std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)>;
     Setting<BeforeDma> before_dma{*this, nullptr};
-    // False: ram() answers never, as under a vIOMMU. Nor does it while an access may fail by
-    // number or is looked at one by one.
+    // False: ram() returns nothing, as behind a vIOMMU. It also returns nothing while
+    // fail_dma_after or before_dma is set.
     Setting<bool> direct{*this, true};
 
     // ---- what the device did
@@ -124,7 +124,7 @@ class FakeHost : public Host, public GuestRam {
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()
     // if `blocked` was set.
     std::vector<uint8_t> take_link(unsigned port);
-    // The same into a vector whose memory is reused, for who does it a million times.
+    // As above, into a vector whose memory is reused, for tests that call it very often.
     void take_link(unsigned port, std::vector<uint8_t>& into);
 
   private:

@@ -56,7 +56,7 @@ inline Bytes make_packet(unsigned vl, std::uint16_t dlid, std::size_t payload,
     return {packet.begin(), packet.end()};
 }
 
-// Records what an endpoint tells its port. Received buffer is given back at once, unless `hold`.
+// Records an endpoint's calls to its port. Releases receive buffer at once, unless `hold` is set.
 struct LinkRecorder : link::LinkEvents {
     link::LinkEndpoint* endpoint = nullptr;
     std::vector<link::Hello> hellos;
@@ -101,7 +101,7 @@ struct LinkRecorder : link::LinkEvents {
     }
 };
 
-// A packet as a peer sends it who does not look at its credits.
+// A PACKET frame, for a peer that ignores its credits.
 inline Bytes packet_frame(const Bytes& packet) {
     const auto header = link::packet_header(packet.size(), true);
     Bytes frame(header.begin(), header.end());

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The lowest parts of a driver in miniature: registers and doorbells, and commands over them.
+// The lowest parts of the small driver: registers, doorbells and commands.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ class MiniRegisters {
                            size);
     }
 
-    // Gives the device the turns it asks for, at most `turns`; true when it wants no more.
+    // Gives the device the turns that it requests, at most `turns`; true if it requests no more.
     bool pump(unsigned turns = 1000);
 
   protected:

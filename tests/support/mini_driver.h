@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A driver and provider in miniature: brings a device up and uses it through registers, rings and
-// doorbells in the fake host's RAM, as a guest does. A refusal that a test does not ask for throws.
+// A small driver and provider: brings a device up and uses it through registers, doorbells and
+// rings in the fake host's RAM, as a guest does. An unexpected refusal throws.
 #pragma once
 
 #include <cstdint>
@@ -112,7 +112,7 @@ class MiniDriver : public MiniCommands {
     // Arms, as the driver's interrupt handler does when it has drained the queue.
     void arm(const MiniEq& eq) { eq_doorbell(eq, true); }
     void eq_doorbell(const MiniEq& eq, bool arm);
-    std::optional<pib_hca_eqe> poll(MiniEq& eq);  // and tells the device
+    std::optional<pib_hca_eqe> poll(MiniEq& eq);  // also rings the EQ's doorbell
     void arm(const MiniCq& cq, bool solicited_only = false);
     std::optional<pib_hca_cqe> poll(MiniCq& cq);
     // Polls until a completion is there, giving the device turns; throws when none comes.

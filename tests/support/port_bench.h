@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ports of an HCA without the HCA: fake host, recording client, and for a neighbour a switch's
-// end of the link, from which tests send and where they look at what comes.
+// The ports of an HCA without the rest of the HCA: a fake host, a recording client, and as
+// neighbour a switch's end of the link, at which tests send and receive.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -115,7 +115,7 @@ class PortBench : private EqTable::Events {
     // Sends a directed-route SMP and returns the reply, which must come.
     ib::Mad ask(const ib::Mad& smp);
 
-    // From the peer to the port, and whatever follows.
+    // Sends a packet from the peer to the port, and runs what follows.
     void inject(const Bytes& packet);
     void inject(const MadPacket& ends, const ib::Mad& mad) { inject(make_packet(ends, mad)); }
     // Carries bytes both ways and runs the device until nothing moves.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// pib-switch as a child process. PIB_SWITCH names the program; without it there is nothing to test.
+// pib-switch as a child process. PIB_SWITCH names the program; without it the tests are skipped.
 #pragma once
 
 #include <signal.h>
@@ -40,7 +40,7 @@ class Program {
     Program(const Program&) = delete;
     Program& operator=(const Program&) = delete;
 
-    // When this returns somebody listens at fabric_path(), and at a TCP address that `extra` names.
+    // Starts the program; returns when it listens at fabric_path() and at a TCP address in `extra`.
     void start(rlim_t max_files = 0);
     // Its wait status; 0 when it does not run.
     int stop(int signal);

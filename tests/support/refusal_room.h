@@ -161,7 +161,7 @@ std::span<const MisuseCase> misuses();  // strict_rules_test.cc
 // property `objects` has the same. Returns the rules that devices have named.
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases);
 std::set<std::string> check_accesses(std::span<const AccessCase> cases);
-// Provokes each misuse on a strict device, which warns of it, and on one that stops for it.
+// Provokes each misuse on a device with strict=on, which warns, and with strict=fatal, which stops.
 std::set<std::string> check_misuses(std::span<const MisuseCase> cases);
 // Number and text of the last entry of the property's "refusals"; "" without one.
 std::string last_rule(Device& device);

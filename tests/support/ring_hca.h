@@ -22,11 +22,11 @@ class RingHca : public FakeHca {
         return exchange() || moved;
     }
 
-    // The switch's turn: takes what there is, and shows what it has written.
+    // Gives the switch a turn: it reads its ring, and publishes what it has written.
     void serve() { must(sw_link->receive(kTurnBytes).has_value(), "the switch ended the link"); }
     void publish() { (void)sw_link->publish(); }
 
-    // The adapter's turn; the packets that came in.
+    // Gives the adapter a turn; returns the number of received packets.
     std::size_t drain() {
         while (true) {
             const auto more = own_end().receive(kTurnBytes);

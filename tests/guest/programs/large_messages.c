@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Messages of 2^31 bytes, the most that a message can have (IBA 9.7.2), and of one more, which is a
- * local length error. The memory is one MiB of a file, mapped over and over; the last page of each
- * side is a page of its own, so that it shows whether the last bytes of a message arrived.
+ * Messages of 2^31 bytes, the limit of a message (IBA 9.7.2), and of one byte more, which is a
+ * local length error. The memory is one MiB of a file, mapped repeatedly. The last page of each side
+ * is a separate page, which shows whether the last bytes of a message arrived.
  */
 #define _GNU_SOURCE
 #include <stdlib.h>

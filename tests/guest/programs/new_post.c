@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Preloaded into perftest, which posts with ibv_wr_* on devices that it knows by number alone: the
- * part number that it is told is one of those. All else is the device's own.
+ * Preloaded into perftest, which posts with ibv_wr_* only on devices whose part number it knows:
+ * reports such a part number, and passes on all other attributes.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

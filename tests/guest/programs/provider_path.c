@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * Path migration (IBA vol. 1, 17.2.8), moderation and the GID table as a program sees them. The alternate path
- * leads where the first one does, to this port itself: that it is another one is the switch's tests' part.
+ * Path migration (IBA vol. 1, 17.2.8), moderation and the GID table as a program sees them. Both paths lead to
+ * this port itself; the tests of the switch have two different paths.
  */
 #include <errno.h>
 #include <poll.h>
@@ -131,7 +131,7 @@ static void the_gid_table_is_the_ports(void)
 	CHECK_EQUAL(ibv_query_gid_table(lo.context, entries, 0, 0), -EINVAL);
 }
 
-/* A packet's bytes are copied in the order that the host's memcpy likes. */
+/* memcpy() of the host chooses the order in which a packet's bytes are copied. */
 static void data_is_not_promised_to_come_in_order(void)
 {
 	struct qp_pair pair;
@@ -155,7 +155,7 @@ static int event_within(struct ibv_comp_channel *channel, int ms)
 	return 1;
 }
 
-/* Two completions are not enough for three, however long one looks; the third is. */
+/* With a count of three, two completions raise no event; the third one does. */
 static void an_event_waits_for_its_completions(void)
 {
 	struct ibv_modify_cq_attr attr = {

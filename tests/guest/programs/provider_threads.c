@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Threads that share a QP and a CQ lose nothing and see everything once. */
+/* Threads that share a QP and a CQ get each completion exactly once. */
 #include <errno.h>
 #include <pthread.h>
 #include <sched.h>
@@ -56,7 +56,7 @@ static void *drain(void *arg)
 	return NULL;
 }
 
-/* Receives keep being posted by whoever takes their completions. */
+/* The thread that takes a receive's completion posts the next receive. */
 static void *receive(void *arg)
 {
 	time_t end = time(NULL) + PATIENCE_S;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The C seam: what C gives arrives, what is not possible comes back as text.
+// The C interface: values from C arrive, and errors are returned as text.
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
 #include <string>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An adversarial device as its driver sees it: what the manual permits, and no more.
+// An adversarial device as its driver sees it: it does only what the manual permits.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <set>

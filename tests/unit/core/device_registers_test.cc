@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Registers: every access that is not in the table reads zero and changes nothing, ENABLE and RESET
-// behave as the interface says.
+// Registers: every access that is not in the table reads zero and changes nothing; ENABLE and RESET
+// behave as the manual says.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <map>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The generator of an adversarial device: its text, its sequences, its limits.
+// The random choices of an adversarial device: parsing of its property, sequences, limits.
 #include "base/adversary.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How much of the device its driver has used: the numbers of what the device counts.
+// The device's counts of what its driver has used.
 #include "base/driver_coverage.h"
 
 #include <catch2/catch_test_macros.hpp>

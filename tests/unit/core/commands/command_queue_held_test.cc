@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Entries of the device that take memory away from the fabric while the switch copies return at
-// once. Commands and work requests complete, and a reset ends, when the switch has stopped.
+// Calls of the device that take memory from the fabric during a pull return at once. Commands and
+// work requests complete, and a reset ends, when the switch has stopped its access.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <functional>

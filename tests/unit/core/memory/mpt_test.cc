@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory keys: what CREATE_MR refuses (T22), what a key gives access to (T25, T26), how keys look
-// (T28).
+// Memory keys: refusals of CREATE_MR (T22), access by a key (T25, T26), values of keys (T28).
 #include "memory/mpt.h"
 
 #include <catch2/catch_test_macros.hpp>

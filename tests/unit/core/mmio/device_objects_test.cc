@@ -296,7 +296,7 @@ TEST_CASE("a creation beyond a limit returns NO_RESOURCES") {
     d.destroy(PIB_HCA_CMD_DESTROY_CQ, bench.cq.cqn);
 }
 
-// T10: one process that takes all there is; what others have goes on.
+// T10: one process creates as many objects as possible; objects of others still work.
 TEST_CASE("as many CQs, QPs and regions can be created as the limits say") {
     const unsigned kind = GENERATE(1u, 2u, 3u);
     ReadyBench bench;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Kicks: what a page of memory notes is looked at, whatever is written there meanwhile (T02, T24).
+// Kicks: the device serves the bits of the shadow doorbell page, whatever a process writes there
+// meanwhile (T02, T24).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -50,7 +51,7 @@ struct ShadowBench : ReadyBench {
     }
     void post(MiniQp& made) { driver.post_send(made, {}, true); }
 
-    // As software notes; true when it must kick.
+    // Sets a QP's bit as software does; true if software must kick.
     bool note(uint32_t qpn) {
         const uint32_t slot = qpn % 4096;
         const uint64_t word = page + offsetof(pib_hca_shadow_page, rung) + slot / 64 * 8;
@@ -197,7 +198,8 @@ TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
     CHECK_FALSE(bench.awake());
 }
 
-// The device says that it must be kicked and looks once more: what was noted just before is found.
+// The device clears its awake flag and reads the bitmap again, so that it finds a bit set just
+// before.
 TEST_CASE("the device serves a QP whose bit is set while it goes to sleep") {
     ShadowBench bench;
     bench.set_up();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells: a UAR page reaches its own objects only (T02), and a storm of them is little work
+// Doorbells: a UAR page reaches only its own objects (T02), and a storm of doorbells is little work
 // (T24).
 #include <catch2/catch_test_macros.hpp>
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Subnet management packets: which ones the device answers, which ones the guest gets, which ones
-// nobody.
+// Subnet management packets: which the device answers, passes to the guest, or drops.
 #include "port_bench.h"
 
 using namespace pib;

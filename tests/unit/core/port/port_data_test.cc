@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Data packets: what the port's state, VLs, credits and MTU let through, and packets to the port
+// Data packets: restrictions by the port's state, VLs, credits and MTU, and packets to the port
 // itself.
 #include "ib/link/packet_checksums.h"
 #include "port_bench.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rules that the device does not enforce: each broken once, by a driver that is wrong in this way.
+// Rules that only a strict device checks: a faulty driver breaks each of them once.
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
 

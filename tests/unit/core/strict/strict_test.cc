@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A strict device: what it does about misuse, and that it names nothing which a driver may do.
+// A strict device: its reaction to misuse, and that it reports no legal use.
 #include "strict/strict.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -19,7 +19,7 @@ void misuse(RefusalRoom& room) {
     room.d.arm(room.cq);
 }
 
-// A device that stops at the first misuse. At the end of the test it has named none.
+// A device that stops at the first misuse. The destructor checks that it has reported none.
 struct LegalRoom : RefusalRoom {
     LegalRoom() : RefusalRoom(strict_config(Strictness::kFatal)) {}
     ~LegalRoom() {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Credits of the VLs of a link: what is taken, released and granted, and CREDIT from the peer.
+// Credits of the VLs of a link: taking, releasing and granting blocks, and CREDIT from the peer.
 #include "ib/link/credit_ledger.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bursts of packets over a link in shared memory: agreed on, within credits and room, and the same
-// packets as without them.
+// Bursts of packets over a link in shared memory: negotiation, credits and room, and the same
+// packets as without bursts.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
@@ -38,7 +38,7 @@ struct Recorder : LinkRecorder {
     std::uint32_t taken = 0;
 };
 
-// Two ends that share memory, with what each of them says of bursts.
+// Two ends that share memory. Each has its own features.
 struct BurstPair {
     link::SharedMemory memory = link::SharedMemory::create(20).value();
     Recorder hca_events, switch_events;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Offers in place of payload, over a link between two ends: agreed on, sent, asked for and
-// answered, and what neither side may say. The switch's half is played by hand here.
+// Offers instead of payload on a link between two ends: negotiation, offers, pulls and answers, and
+// violations by either side. The test acts as the switch.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A link in shared memory: both ends of a ring, who wakes whom, and a peer that writes anything to
-// what it shares.
+// A link in shared memory: both ends of a ring, wake-ups, and a hostile peer that writes anything
+// to the shared memory.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -31,7 +31,7 @@ struct SharedRecorder : LinkRecorder {
     std::optional<link::LinkRings> link_rings() override { return rings; }
 };
 
-// An HCA's and a switch's end that share memory; who sleeps is told by the pump alone.
+// An HCA's and a switch's end that share memory. Only pump() wakes an end that sleeps.
 struct SharedPair {
     SharedMemory memory = SharedMemory::create(kLogRing).value();
     SharedRecorder hca_events, switch_events;
@@ -221,8 +221,8 @@ TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
 
 namespace {
 
-// One end in a thread of its own, as a device's and the switch's are: sends so many packets, takes
-// as many, and serves the other end until that has all, too. False: something was lost or changed.
+// One end in its own thread, as in the device and the switch: sends so many packets, receives as
+// many, and serves the other end until that has received all. False: a packet was lost or changed.
 struct Side {
     link::LinkEndpoint& end;
     SharedRecorder& events;
@@ -317,7 +317,7 @@ TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
     CHECK(pair.hca.sender().can_send(1, packet.size()));
-    // The next time it asks first, and is refused nothing: that is waiting, too.
+    // Now can_send() returns false before a send is refused: that counts as waiting, too.
     for (; pair.hca.sender().can_send(1, packet.size()); ++sent) {
         REQUIRE(send(pair.hca, packet));
     }

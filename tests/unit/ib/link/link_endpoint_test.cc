@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The link state machine at both ends: handshake, link state, credits, faults of the peer.
+// The link's state machine at both ends: handshake, link state, credits, violations by the peer.
 #include "ib/link/link_endpoint.h"
 
 #include <algorithm>

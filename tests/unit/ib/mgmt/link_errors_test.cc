@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// When errors of a link are too many, and what is counted and told then.
+// Thresholds of link errors, and the counters and traps that follow.
 #include "ib/mgmt/link_errors.h"
 
 #include <catch2/catch_test_macros.hpp>
@@ -22,7 +22,7 @@ struct Bench {
     std::optional<LinkError> drop(PacketFault fault) {
         return errors.dropped(fault, port, counters, now_ns);
     }
-    // How many of so many are one too many.
+    // How many of so many faults are reported as link integrity errors.
     unsigned told(PacketFault fault, unsigned packets) {
         unsigned errors_told = 0;
         for (unsigned i = 0; i < packets; ++i) {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The hardware interface as its headers name it: structures with their fields, and constants."""
+"""Reads the hardware interface from its headers: structures with their fields, and constants."""
 
 import dataclasses
 import pathlib

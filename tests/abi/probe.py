@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The compiler's view of the headers: compiles small programs and returns their output."""
+"""Compiles small programs with the headers and returns their output."""
 
 import pathlib
 import subprocess

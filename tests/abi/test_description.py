@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The description of the interface (hw-interface/*.toml) against all that tells of it: the headers as the compiler sees
+"""The description of the interface (hw-interface/*.toml) compared with the headers as the compiler sees
 them, the manual's tables, the rules of the core, and the constants for other languages. Arguments: the C compiler."""
 
 import pathlib
@@ -129,7 +129,7 @@ class Description(unittest.TestCase):
                 self.assertIn(name.partition(".")[0], names, rule.number)
 
     def test_a_field_with_a_range_has_a_rule(self):
-        """But for outputs, and where the type holds nothing else."""
+        """Except fields of outputs, and ranges that the type itself enforces."""
         inputs = {one.input for one in self.interface.commands} | {"pib_hca_pages", "pib_hca_av", "pib_hca_wqe_ud"}
         ruled = {rule.field for rule in self.interface.rules}
         for struct in (self.interface.structs[name] for name in inputs if name in self.interface.structs):

@@ -48,7 +48,7 @@ def differences(doc: manual.Manual, interface: header.Interface) -> list[str]:
     found += [f"only in the header: {name}" for name in sorted(interface.constants - named)]
     found += [f"only in the manual: {name}" for name in sorted(named - interface.constants)]
     if found:
-        return found            # the compiler could not even be asked
+        return found            # the constants do not exist, so the compiler cannot evaluate them
     claims = stated(doc)
     values = probe.numbers(compiler(), list(claims))
     return [f"{what}: header {values[what]}, manual {claim}"

@@ -108,7 +108,7 @@ class Tab:
                          f"(link) => pib.store.linkName(link).includes({name!r}))?.id")
 
     def click_link(self, name: str) -> None:
-        """Clicks on a link's line, at a third of its way, where it crosses no other one in small trees."""
+        """Clicks on a link's line at a third of its length, where no other line crosses it in small trees."""
         place = self.js("""((id) => {
             const edge = pib.stage.painter.edges.find(({links}) => links.some((link) => link.id === id));
             const {x, y, scale} = pib.stage.view;

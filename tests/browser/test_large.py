@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A fabric of 648 hosts in six pods: what its size changes for a user of the page."""
+"""The page with a fabric of 648 hosts in six pods: effects of the size."""
 
 import time
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page changes with the fabric under the hands of its user: clicks reach what they were aimed at, and the focus and
-typed text stay."""
+"""The page changes with the fabric while a user works with it: clicks reach their targets, and focus and typed text
+stay."""
 
 from conftest import wait
 

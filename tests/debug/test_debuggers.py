@@ -22,7 +22,7 @@ NODE = "vm1"
 
 @contextlib.contextmanager
 def traffic(lab):
-    """Datagrams of IPoIB, which its kernel posts, without an end."""
+    """Endless IPoIB datagrams, which the guest's kernel posts."""
     running = lab.node(NODE).start([f"exec ping -i 0.2 {ADDRESSES['vm0']}"], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
@@ -86,7 +86,7 @@ def test_a_guest_runs_on_when_gdb_is_killed_at_a_breakpoint(lab, capfd):
 
 @pytest.fixture(name="own_qp")
 def a_qp_of_a_process(lab):
-    """Its number. The process waits for a peer that does not come."""
+    """The number of a QP of a process, which waits for a peer that does not come."""
     before = {qp["qpn"] for qp in objects(lab)["qps"]["entries"]}
     running = lab.node(NODE).start(["exec ibv_rc_pingpong"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                                    stderr=subprocess.DEVNULL)

@@ -22,7 +22,7 @@ def documents() -> list[pathlib.Path]:
 
 
 def anchors(text: str) -> set[str]:
-    """As the usual renderers make them of headings: lower case, no punctuation, hyphens."""
+    """Anchors of the headings, as usual renderers make them: lower case, hyphens, no punctuation."""
     kept = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(text))
     return {heading.strip().replace(" ", "-") for heading in kept}
 
@@ -97,12 +97,12 @@ def fault_case_faults(text: str) -> list[str]:
     return faults
 
 
-# Sections of the threat model that consist of promises: each a sentence, and its tests.
+# Sections of the threat model that consist of promises. A promise is a sentence with a list of tests.
 PROMISED = ("Rules at every boundary", "Peer copy", "Access to the fabric")
 
 
 def promises(text: str) -> list[tuple[str, str]]:
-    """The words of each promise, and the list of its tests."""
+    """(sentence, list of tests) of each promise."""
     found = []
     for title in PROMISED:
         body = text.split(f"\n## {title}\n", 1)[1].split("\n## ", 1)[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Commands of documents, as they stand there, for a lab beside that of the user."""
+"""Runs commands of documents unchanged, in a lab separate from the user's."""
 import os
 import re
 import subprocess
@@ -28,7 +28,7 @@ def make_program(directory, lab):
 
 
 def blocks(document):
-    """Kind and text of each."""
+    """(kind, text) of each code block of a document."""
     return BLOCK.findall((paths.ROOT / document).read_text())
 
 
@@ -44,7 +44,7 @@ def start(directory, script, **options):
 
 
 def run(directory, script):
-    """All that it prints."""
+    """Runs the script; returns its output."""
     done = start(directory, script)
     said = done.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
     assert done.returncode == 0, said
@@ -52,5 +52,5 @@ def run(directory, script):
 
 
 def pattern(wanted):
-    """… stands for any text."""
+    """A regular expression for an expected output, in which … stands for any text."""
     return ".*".join(re.escape(part) for part in re.split(r"…\n?", wanted.rstrip("\n")))

@@ -29,8 +29,9 @@ def clear_errors(guest):
 
 @contextlib.contextmanager
 def quiet(guests):
-    """The guests' kernels send nothing by ib0 in here. A group that a kernel has just joined is in no forwarding table
-    for a moment: a switch drops the kernel's first packet to it, and counts a PortRcvSwitchRelayError, at any time."""
+    """Keeps the guests' kernels from sending by ib0 during the block. A group that a kernel has just joined is in no
+    forwarding table for a moment: a switch drops the kernel's first packet to it and counts a
+    PortRcvSwitchRelayError."""
     for guest in guests:
         sh(guest, "ip link set ib0 down")
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""opensm in guests: started with options and configuration, stopped, waited for."""
+"""opensm in guests: starts it with options and configuration, stops it, waits for it."""
 import re
 
 from rdma import DEVICE, sh, wait_until
@@ -59,12 +59,12 @@ KNOWN = re.compile(r".*log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Att
                    r".*osm_sa_send: ERR 4C04: osm_vendor_send failed.*")
 
 
-# One that is told to end in the middle of a sweep says so of each MAD that is still out.
+# A manager that is ended during a sweep logs an error for each MAD without a response.
 ENDS, EVICTED = "OpenSM: Got signal", "clear_madw: ERR 5401: evicting entry"
 
 
 def errors(log, more=()):
-    """Lines that no healthy manager writes. more: parts of further expected lines."""
+    """Lines of a log that a healthy manager does not write. more: parts of further expected lines."""
     life, ends, death = KNOWN.sub("", log).partition(ENDS)
     wrong = [line for line in life.splitlines()
              if " ERR " in line and not any(known in line for known in (*EXPECTED, *more))]

@@ -51,10 +51,10 @@ def lid(node):
 
 
 def run_pair(server, client, server_line, client_line, timeout=PATIENCE_S):
-    """Runs a server in one guest and, once it listens, its client in the other. Exit status, output and errors of
-    the client, then exit status and output of the server.
+    """Runs a server in one guest and, once it listens, its client in the other. Returns exit status, output and errors
+    of the client, then exit status and output of the server.
 
-    The client is tried again while the server is not listening yet, which is all that these programs offer.
+    Repeats the client until the server listens, because these programs do not report that.
     """
     serving = server.start([f"exec timeout {timeout} {server_line}"], stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -118,8 +118,8 @@ def counter(node, name):
 
 COMPLAINTS = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",
               "sleeping function called", "soft lockup", "hung task", "Call Trace")
-# The DMA API's check takes two memory regions over one page, which verbs allow, for a mistake; it
-# is ib_core that maps them.
+# The DMA API's check reports two memory regions over one page as an error. Verbs allow them, and
+# ib_core maps them.
 OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*cacheline tracking EEXIST(?s:.*?)end trace.*$", re.M)
 
 

@@ -30,7 +30,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
-        """Ends all connections, and new ones at once, until mend()."""
+        """Ends all connections, and until mend() new connections at once."""
         self.open.clear()
         for sock in list(self.sockets):
             self._end(sock)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests whose devices do what the manual permits and others do not (docs/observability.md, Adversary): one boot for
-each seed. PIB_ADVERSARY has the first seed and their number, of which all is tested; PIB_ADVERSARY_SEED has the one
-seed of ./pib test, which prints it, and less is tested. Without both a seed is drawn."""
+"""Guests with adversarial devices (docs/observability.md, Adversary): one boot for each seed. PIB_ADVERSARY has the
+first seed and the number of seeds. Without it the tests run in part, with one seed: that of PIB_ADVERSARY_SEED, which
+./pib test draws and prints, or a random one."""
 import contextlib
 import os
 import random

@@ -116,7 +116,7 @@ def test_a_driver_that_does_not_compile_changes_nothing(ours, tmp_path):
 
 
 def dies(lab, source, said):
-    """vm1 is lost to a driver, and comes back; vm0, hub and switch run on."""
+    """A driver crashes or hangs vm1, and reboot brings it back; vm0, hub and switch keep running."""
     others = {name: one for name, one in lab.state.processes.items() if name != "vm1"}
     try:
         with pytest.raises(ui.LabError, match=said) as raised:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver beyond verbs: power management, resets behind its back, interrupts, on-demand paging."""
+"""The driver beyond verbs: power management, resets without its knowledge, interrupts, on-demand paging."""
 import contextlib
 import re
 import subprocess
@@ -40,7 +40,8 @@ def test_a_suspended_machine_comes_back_with_its_hca(vm0, vm1):
 
 
 def test_a_device_that_was_reset_behind_the_drivers_back_is_started_again(vm0, vm1):
-    """The driver notices without a command, ends the program that uses the device, and needs nobody's help."""
+    """The driver detects the reset without a command, ends the program that uses the device, and restarts the
+    device."""
     wait_active(vm0, vm1)
     with transfer(vm0, vm1):
         reset(vm1)
@@ -107,7 +108,7 @@ def arrived(program):
 
 
 def test_a_slow_page_delays_no_other_program(vm0):
-    """Neither its page faults nor the destruction of its regions delay others."""
+    """Neither page faults nor the destruction of regions of one program delay other programs."""
     wait_active(vm0)
     sh(vm0, "head -c 65536 /dev/urandom >/tmp/quick")
     expected = int(sh(vm0, "python3 -c 'import zlib; print(zlib.crc32(open(\"/tmp/quick\", \"rb\").read()))'"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Users bring their work along: Debian packages, a directory of the host, MPI over several guests, a program in CI."""
+"""Work of users in guests: Debian packages, a directory of the host, MPI over several guests, a program in CI."""
 import os
 import pathlib
 import shutil

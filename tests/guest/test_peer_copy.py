@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests between which the switch copies (peer-copy=on): the same bytes arrive, whatever goes away meanwhile."""
+"""Guests with peer copy (peer-copy=on): the right bytes arrive even if regions, drivers or the switch fail
+meanwhile."""
 import os
 import signal
 import time
@@ -70,7 +71,7 @@ def writing(guests):
 
 @pytest.mark.parametrize("end", [0, 1])
 def test_regions_that_go_during_a_transfer(guests, writing, end):
-    """The receiver's, into which the switch writes; and the sender's, from which it reads."""
+    """Regions of the receiver, to which the switch writes, and of the sender, from which it reads."""
     stop_transfer(guests[end])
     wait_until(lambda: resources(guests[end]) == writing[end], "the killed program's objects to be freed")
     stop_transfer(guests[1 - end])

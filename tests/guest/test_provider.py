@@ -30,7 +30,7 @@ def test_provider_checks(vm0, active):
 
 
 def test_the_provider_is_clean_in_memcheck(vm0, active):
-    """No access that is wrong, no value that nobody wrote, no block lost. libibverbs keeps its list of
+    """No invalid access, no uninitialized value, no leak. libibverbs keeps its list of
     devices by pointers into them, which memcheck calls "possibly lost"."""
     code, out, err = sh(vm0, "valgrind -q --leak-check=full --errors-for-leak-kinds=definite,indirect "
                      "--show-leak-kinds=definite,indirect --child-silent-after-fork=yes "
@@ -54,7 +54,7 @@ def calls(vm0, vm1, line, trace="/tmp/trace"):
 @pytest.mark.parametrize("program", ["ibv_rc_pingpong -s 64", "ibv_rc_pingpong -s 65536",
                                      "ibv_ud_pingpong -s 1024"])
 def test_no_system_call_on_the_data_path(vm0, vm1, active, program):
-    """Ten times the messages, not one more call."""
+    """Ten times as many messages need no further system call."""
     few, many = (calls(vm0, vm1, f"{program} -d {DEVICE} -n {n}") for n in (200, 2000))
     assert few["ioctl"] > 10
     assert few == many

@@ -57,7 +57,7 @@ def run_once(server, client, server_line: str, client_line: str, endless: bool):
 
 
 def expect_crash_of(program: str) -> None:
-    """Takes what a client that crashed left in the kernels' logs, and nothing else."""
+    """Accepts the kernel messages that a crashed client causes, and no others."""
     for name, said in labs.new_kernel_messages().items():
         others = [line for line in complaints(said) if f"traps: {program[:15]}[" not in line]
         assert not others, f"{name}: the kernel complains:\n{said}"
@@ -153,7 +153,7 @@ def test_every_message_of_a_connection(vm0, vm1, addresses):
 
 
 def test_a_program_that_takes_its_time_is_waited_for(vm0, vm1, addresses):
-    """A program that has not answered yet answers a repeated REQ with MRA."""
+    """While a program has not answered, a repeated REQ is answered by MRA."""
     serving = vm0.start([f"exec timeout {2 * LIMIT_S} rping -s -P -p 7181 -a {addresses[0]}"],
                         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     connect = f"timeout {LIMIT_S} rping -c -p 7181 -a {addresses[0]} -V -C 3"

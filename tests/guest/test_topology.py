@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Four guests in a two-level fat tree of six switches and sixteen hosts: what the tools say of it,
+"""Four guests in a two-level fat tree of six switches and sixteen hosts: output of the tools,
 opensm's routing engines, and traffic while cables are pulled."""
 import itertools
 import re
@@ -165,7 +165,7 @@ def test_ibping_and_ibsysstat(guests):
 
 
 def test_ibportstate(guests, lids):
-    """Between leaf1 and spine1."""
+    """The port of the cable between leaf1 and spine1."""
     diags.change_port(guests[0], f"{lids['leaf1']} 5")
 
 

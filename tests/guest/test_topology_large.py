@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two guests among the 648 hosts of a fat tree of 90 switches: what the tools say of it."""
+"""Two guests among the 648 hosts of a fat tree of 90 switches: output of the tools."""
 import re
 
 import pytest

@@ -71,8 +71,8 @@ class Tree:
         self.root = self.directory / "root"
 
     def run(self, user: str, script: str, shared: pathlib.Path | str = "") -> subprocess.CompletedProcess:
-        """In the checkout, in a login shell of the user, with the environment that Debian gives one. shared: a
-        directory of the host, /shared in the tree."""
+        """Runs a script in the checkout, in a login shell of the user with Debian's default environment. shared: a
+        directory of the host, which is /shared in the tree."""
         script = f"set -e; cd {SOURCE}\n{script}"
         argv = [*user_namespace.as_owner(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER,
                 "sh", self.root, _archives(self.release), user, script, shared]

@@ -28,7 +28,8 @@ def guid(node: topology.Node) -> str:
 
 
 class Fabric:
-    """lids: by name. tables: ports by LID, by name of the switch. rates: octets a second out of a switch port."""
+    """lids: by name of the node. tables: by name of the switch, ports by LID. rates: octets per second that a switch
+    port sends."""
 
     def __init__(self, net: topology.Net, guests: dict[str, str] | None = None):
         self.net = net
@@ -59,7 +60,7 @@ class Fabric:
         return found
 
     def _table(self, switch: topology.Node, spread: bool = True) -> dict[int, int]:
-        """Shortest ways; spread: over equal ones by LID."""
+        """A forwarding table with shortest paths. spread: distributes LIDs over paths of equal length."""
         if not hasattr(self, "_far"):
             self._far = {name: self._distances(node) for name, node in self.net.nodes.items()}
         table = {}
@@ -98,7 +99,7 @@ class Fabric:
                                     "detail": detail})
 
     def reroute(self, name: str) -> int:
-        """Spreads the LIDs no more, as another routing engine may. Returns the number of LIDs with another port."""
+        """Stops spreading the LIDs, as another routing engine may. Returns the number of LIDs whose port changes."""
         before = self.tables[name]
         self.tables[name] = self._table(self.net.nodes[name], spread=False)
         self.reroutes[name] += 1
@@ -242,7 +243,7 @@ PORT, LID, CREDITS, LOST = 3, 1, 2048, 5     # a capture has them with each pack
 
 
 def pcapng(packets: list[tuple[float, bytes]]) -> bytes:
-    """As CaptureStream of pib-switch writes it."""
+    """The packets in pcapng, as CaptureStream of pib-switch writes them."""
     data = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
     data += struct.pack("=IIIIIIII", 1, 32, 197, 0, 9 | 1 << 16, 9, 0, 32)      # ERF; times in nanoseconds
     for at, octets in packets:

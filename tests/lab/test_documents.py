@@ -21,17 +21,17 @@ from lab.guests import libvirt_xml, vm
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 INLINE = re.compile(r"`([^`]+)`")
 COMMAND = re.compile(r"\./pib(?=[ \n]|$)(?:\\\n|[^\n])*")
-# Words that stand for others, and one that they may stand for.
+# Placeholders in commands, with a value for each.
 STAND_IN = {"N": "2", "MIB": "2", "SECONDS": "2", "DAYS": "2", "FORMAT": "raw", "PART": "unit", "COMMAND": "up"}
 PLACE = re.compile(rf"\b(?:{'|'.join(STAND_IN)})\b")
-# A sentence names a command or an option without the rest.
+# Errors that are no faults: a sentence may name a command or an option without its arguments.
 MENTIONED = ("the following arguments are required", "expected one argument", "expected at least one argument")
 ENDS = re.compile(r"[|&;<>()]+")
 GUIDE = paths.ROOT / "docs" / "user-guide.md"
 README = paths.ROOT / "README.md"
 OUTPUT = "output"
-# Each block by its first line, with the test that runs it: a file in tests/ and a name in it. Where no test runs a
-# block as it stands, the reason follows the test that comes nearest. OUTPUT is no command.
+# Code blocks by their first line, with the test that runs each: a file in tests/ and a name in it. If no test runs a
+# block unchanged, the reason follows the most similar test. OUTPUT: the block has no commands.
 BLOCKS = {README: {
     "./pib up  ": "guest/test_readme.py test_up_prints_what_the_readme_shows",
     "node  HCA": OUTPUT,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The last words of ./pib up."""
+"""The last messages of ./pib up."""
 
 import pytest
 

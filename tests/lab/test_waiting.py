@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The one loop that waits."""
+"""The lab's waiting loop."""
 
 import types
 

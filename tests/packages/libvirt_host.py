@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A host for ./pib up --connect: a libvirtd in namespaces of its own for the network and for mounts, with what the
-packages pib-switch and qemu-pib-hca put there."""
+"""A host for ./pib up --connect: a libvirtd with its own network and mount namespaces, and with the files of the
+packages pib-switch and qemu-pib-hca."""
 
 import os
 import pathlib

@@ -11,7 +11,7 @@ from lab.build import debian, user_namespace
 
 
 def _commands() -> str:
-    """The document's commands, less ./pib up, with this machine's mirror."""
+    """The document's commands without ./pib up, with this machine's mirror."""
     section = (paths.ROOT / "docs" / "user-guide.md").read_text().split("\n## 13. ")[1]
     block = re.findall(r"^```sh\n(mmdebstrap .*?)^```", section, re.MULTILINE | re.DOTALL)[0]
     made, _, boot = block.partition("./pib up --image disk.img")

@@ -131,13 +131,13 @@ def test_libvirtds_run_beside_each_other(virsh, tmp_path):
 
 
 def port(lab) -> str:
-    """The line of the domain's port in what the switch says."""
+    """The line of the domain's port in the output of pib-switch ctl status."""
     said = lab.switch().ctl("status")
     return next((line for line in said.splitlines() if GUID in line), "")
 
 
 def power_button(virsh) -> str:
-    """Presses it once more, as a guest that boots may not notice it; returns the domain's state."""
+    """Presses the power button again, because a booting guest may not notice it; returns the domain's state."""
     virsh.try_("shutdown", NAME)
     return virsh("domstate", NAME)
 

@@ -75,7 +75,7 @@ class Driver:
         return self._complete(self.post(opcode, data, out_length, obj))
 
     def command_raw(self, opcode, in_length):
-        """The same with the input that is already at `input`."""
+        """As command(), with the input that is already at `input`."""
         return self._complete(self._post(opcode, in_length, 0, 0))
 
     def _complete(self, slot):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""QP0 fills the ring of a link with SMPs, which need no credits, while the switch is stopped."""
+"""Fills the ring of a link with SMPs from QP0, which need no credits, while the switch is stopped."""
 import contextlib
 import ctypes
 import itertools

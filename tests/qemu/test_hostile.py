@@ -76,7 +76,7 @@ def test_two_devices_that_ring_each_other():
 
 @pytest.mark.parametrize("target", ["reset", "function-level-reset", "power-off"])
 def test_an_interrupt_for_a_lost_link_that_acts_on_the_device(tmp_path, target):
-    """The same from the main loop, which no MMIO dispatch guards."""
+    """An interrupt from the main loop, which is not guarded by an MMIO dispatch."""
     with switch(tmp_path) as fabric, \
             Qtest(*HOT_PLUG, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{tmp_path}/fabric") as qtest:
         port, hca = behind_root_port(qtest)

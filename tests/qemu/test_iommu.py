@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""DMA behind a vIOMMU (VT-d, legacy mode): by its tables, page by page, and still to RAM only."""
+"""DMA behind a vIOMMU (VT-d, legacy mode): translated by its tables, page by page, and only to RAM."""
 import struct
 
 import pytest

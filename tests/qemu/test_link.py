@@ -48,7 +48,7 @@ class FakeSwitch:
                 pass  # the device has closed it first
 
     def close(self):
-        """Makes way for a true switch."""
+        """Closes the socket, so that a real switch can take the path."""
         self.listener.shutdown(socket.SHUT_RDWR)
         self.listener.close()
         self.thread.join(60)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Functions of a source file and their lines: C and C++ by their braces, Python by its own parser.
 
-The C side knows as much of the grammar as this needs: comments, literals and preprocessor lines
-are blanked, a brace after a head with parentheses begins a function unless it is inside of one,
-and braces that initialize members in a constructor's list are part of the head.
+For C and C++ it uses a simple grammar: comments, literals and preprocessor lines are blanked, a
+brace after a head with parentheses begins a function unless it is inside of one, and braces that
+initialize members in a constructor's list are part of the head.
 """
 
 import ast

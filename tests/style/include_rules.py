@@ -139,7 +139,7 @@ def room_faults(root):
 
 
 def resolve(root, name):
-    """The file of the core, of ib/ or of hw-interface that a quoted #include names; None: another's."""
+    """The file of the core, of ib/ or of hw-interface that a quoted #include names; None for other files."""
     places = (root / CORE / name, root / name, root / INTERFACE / name)
     return next((place for place in places if place.exists()), None)
 

@@ -12,7 +12,7 @@ BASE = os.environ.get("PIB_STYLE_BASE", "origin/main")
 
 
 def files(root: pathlib.Path) -> list[pathlib.Path]:
-    """All but ignored ones; without git, or outside of a clone, all but the obvious."""
+    """All files that git does not ignore; without git or a clone, all files except well-known products."""
     listed = subprocess.run(["git", "-C", root, "ls-files", "-z", "--cached", "--others",
                              "--exclude-standard"], capture_output=True, text=True, check=False)
     if listed.returncode == 0 and listed.stdout:

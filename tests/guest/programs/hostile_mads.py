@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""MADs that nobody asked for, to QP1 of a port.
+"""Sends unsolicited MADs to QP1 of a port.
 
 usage: python3 hostile_mads.py DEVICE DLID AGENT COUNT SEED
 
-Responses to nothing, RMPP segments whose numbers, lengths, types and versions cannot be, ends of messages that never
-began, MADs that are too short or too long: of the subnet administration's class and of vendors'. AGENT: the upper half
-of transaction IDs that lead to an agent at the other end. Says how many of them the other end has answered.
-"""
+Responses without a request, RMPP segments with impossible numbers, lengths, types and versions, ends of messages
+without a beginning, MADs that are too short or too long, in the classes of subnet administration and of vendors. AGENT:
+the upper half of the transaction IDs of an agent at the other end. Prints how many of the MADs the other end has
+answered. """
 import random
 import struct
 import sys

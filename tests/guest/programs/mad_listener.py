@@ -3,9 +3,8 @@
 
 usage: python3 mad_listener.py DEVICE SM_LID
 
-Asks the SA for its ClassPortInfo. Says the upper half of the transaction ID with which the kernel sent that: MADs that
-come with it are this agent's. Then reads whatever comes until its standard input ends, and says how much that was.
-"""
+Queries the SA's ClassPortInfo and prints the upper half of the transaction ID with which the kernel sent the query:
+MADs with it belong to this agent. Then reads MADs until its standard input ends, and prints their number. """
 import ctypes
 import struct
 import sys

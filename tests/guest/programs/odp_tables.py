@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Tables of an on-demand region: made for pages that are used, freed with them.
+"""Checks the tables of an on-demand region: they are made for used pages, and freed with the pages.
 
 usage: python3 odp_tables.py DEVICE FILE
 

@@ -78,7 +78,7 @@ def transfer(source, sink, text):
 
 def survive(context, ends):
     """Both QPs have loaded the path of port 2. The caller cuts port 1's path and then writes a line."""
-    for i in range(4):  # each hears of the other's REARM
+    for i in range(4):  # so that both ends receive the other's REARM
         transfer(ends[i % 2], ends[1 - i % 2], b"both paths are there")
     if [end.query().path_mig_state for end in ends] != [e.IBV_MIG_ARMED] * 2:
         sys.exit("not armed")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Random bytes between two guests by SEND, RDMA WRITE with immediate and RDMA READ over one RC QP.
 
-usage: python3 random_traffic.py DEVICE MIB SEED [SERVER]     no SERVER: be it
+usage: python3 random_traffic.py DEVICE MIB SEED [SERVER]     without SERVER this is the server
 
 Both ends draw the same work from the seed: rounds of requests with random sizes, packed without
 alignment into a buffer. After each round both buffers must be the same, byte for byte.

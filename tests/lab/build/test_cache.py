@@ -42,7 +42,7 @@ def test_an_entry_is_made_once(place):
 
 
 def test_a_lock_is_of_the_command_that_sweeps(place):
-    """Not of the one that was killed and has left the rubbish."""
+    """The lock's file names the sweeping command, not the killed command whose leftovers it removes."""
     (place / "locks").mkdir(parents=True)
     (place / "a.part").mkdir()
     cache.lock_of("a").write_text("process 1, ./pib long ago")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Installing packages, with programs of ours in the places of apt, dpkg and sudo."""
+"""Installing packages, with stand-ins for apt, dpkg and sudo."""
 
 import os
 import pathlib
@@ -33,7 +33,7 @@ def program(tmp_path, monkeypatch):
 
 @pytest.fixture
 def system(tmp_path, monkeypatch):
-    """Takes the place of /etc/os-release."""
+    """Replaces /etc/os-release."""
     file = tmp_path / "os-release"
     monkeypatch.setattr(debian, "OS_RELEASE", file)
     for known in (debian._os_release, deps.name_container):

@@ -51,7 +51,7 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
 
 @pytest.fixture(name="denied")
 def directories_that_deny_writing(monkeypatch):
-    """Tests may run as root, whom no mode denies anything."""
+    """Directories without write permission, simulated because tests may run as root."""
     found = set()
     monkeypatch.setattr(os, "access", lambda path, _mode: path not in found)
     return found

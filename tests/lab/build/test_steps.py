@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A step beside others: it runs at the same time, its failure is reported, and it ends with them."""
+"""A step in parallel with others: it runs at the same time, its failure is reported, and it ends with them."""
 
 import os
 import signal

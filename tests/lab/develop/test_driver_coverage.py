@@ -17,7 +17,7 @@ OK, BAD_PARAM = 0, 3
 
 
 def command(opcode, statuses, data=b""):
-    """Counts of a command whose input was data, once."""
+    """Counts of a command that was executed once with the input `data`."""
     halves = [[int.from_bytes(data[at:at + 2], "little")] * 2 for at in range(0, len(data) - 1, 2)]
     words = [[int.from_bytes(data[at:at + 4], "little")] * 2 for at in range(0, len(data) - 3, 4)]
     return {"opcode": opcode, "statuses": [statuses.count(number) for number in range(16)],

@@ -15,7 +15,7 @@ ACK, WRITE_FIRST, WRITE_LAST, SEND_FIRST, SEND_LAST, SEND_ONLY, READ_REQUEST = (
 
 
 def entries(*of):
-    """With the sequence numbers from 0."""
+    """The entries with sequence numbers from 0."""
     return [{"sequence": sequence, **entry} for sequence, entry in enumerate(of)]
 
 
@@ -129,7 +129,7 @@ class Drawn:
         return found
 
     def paths(self):
-        """The names of what each arrow leads through."""
+        """For each arrow the names of the slices that it leads through."""
         return [[self.at(point)["name"] for point in points] for points in self.arrows().values()]
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The memory that a switch shares with a device, and the memory that it takes: docs/fabric-protocol.md, "Shared memory"
-and "Peer copy". The device is played by the test."""
+and "Peer copy". The test acts as the device."""
 
 import array
 import contextlib
@@ -84,7 +84,7 @@ def control_bytes(block: int) -> int:
 
 
 def answer_to(device: Device, block: int, size: int) -> int:
-    """The switch's verdict on memory that is handed over."""
+    """The switch's answer (`mapped`) to shared memory."""
     control = memfd(control_bytes(size))
     try:
         with mmap.mmap(control, 4096) as seen:
@@ -140,7 +140,7 @@ def test_memory_of_small_pages_is_mapped(device):
 
 
 def test_memory_of_huge_pages_is_not_mapped(running, device):
-    """A hole that is punched into it may be impossible to fill again: SIGBUS."""
+    """A hole punched into huge pages may be impossible to fill again: a read then raises SIGBUS."""
     try:
         block = memfd(HUGE_PAGE, os.MFD_HUGETLB)
     except OSError:

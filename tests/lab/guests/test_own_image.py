@@ -126,7 +126,7 @@ def test_files_that_are_no_disks_are_refused(disk, tmp_path):
 
 
 def test_a_part_of_an_image_is_refused(disk, tmp_path):
-    """The name of another file in it could be any file of the host."""
+    """An image could name any file of the host as another part."""
     qemu_img("create", "-f", "qcow2", "-b", disk, "-F", "raw", tmp_path / "part")
     qemu_img("create", "-f", "qcow2", "-o", f"data_file={tmp_path / 'data'}", tmp_path / "named", "1M")
     for name in ("part", "named"):

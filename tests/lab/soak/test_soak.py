@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib soak: the rule of its verdict, its readings, and rounds on a fabric that is simulated."""
+"""./pib soak: the rule of its verdict, its samples, and rounds on a simulated fabric."""
 
 import csv
 import json

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page's sections of docs/troubleshooting.md."""
+"""Sections of docs/troubleshooting.md for the page."""
 
 import pytest
 

@@ -19,7 +19,7 @@ GIB = 1 << 30
 
 
 def reading(fabric: simulated_fabric.Fabric) -> model.Reading:
-    """As readings.Readings makes it of a process's answers."""
+    """A reading as readings.Readings makes it from a process's answers."""
     switches, rows, changes = {}, {}, {}
     for switch in fabric.net.switches():
         guid, answer = simulated_fabric.guid(switch), fabric.traffic({"switch": switch.name})

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The filter's system calls. Sanitizers and coverage would need calls that it refuses, so that this
-// test has neither. A process keeps its filter, so each attempt has a process.
+// The system calls that the filter permits. Sanitizers and coverage need calls that it refuses, so
+// this test has neither. A process keeps its filter, so each attempt runs in a new process.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/socket.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Captures, read back by tshark: an independent dissector has to find every packet whole, with the
+// Captures, read by tshark: this independent dissector has to find every packet whole, with the
 // opcodes and attributes that were sent.
 #include "pcap_tap.h"
 

@@ -383,7 +383,7 @@ TEST_CASE("the M_Key lease runs from a violation and lifts the protection") {
     };
     CHECK_FALSE(answered(wrong, 1 * kSecond));
     CHECK_FALSE(answered(wrong, 5 * kSecond));
-    // The owner shows up in time: the lease is stopped and starts anew with the next violation.
+    // The owner answers in time: the lease period stops, and starts again with the next violation.
     CHECK(answered(right, 10 * kSecond));
     CHECK_FALSE(answered(wrong, 12 * kSecond));
     CHECK_FALSE(answered(wrong, 21 * kSecond));

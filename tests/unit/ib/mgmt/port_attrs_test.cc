@@ -33,7 +33,7 @@ PortAttrs port0(PortKind kind) {
     return make_port({.kind = kind, .port_number = 0, .guid = Guid(9)});
 }
 
-// A Set that asks for nothing: the current values, no command.
+// The data of a Set that changes nothing: the current values.
 Data unchanged(const PortAttrs& port) {
     Data data = port.info;
     set(data, port_info::kPortState, 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Notices byte by byte where a subnet manager reads them, and the pace of the queue.
+// Notices byte by byte at the places that a subnet manager reads, and the times of the trap queue.
 #include "ib/mgmt/traps.h"
 
 #include <algorithm>

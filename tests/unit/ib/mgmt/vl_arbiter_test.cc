@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// VL arbitration against the shares that its tables promise.
+// VL arbitration: compares the VLs' shares with the arbitration tables.
 #include "ib/mgmt/vl_arbiter.h"
 
 #include <catch2/catch_test_macros.hpp>

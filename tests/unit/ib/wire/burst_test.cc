@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bursts against the packets that they stand for.
+// Bursts: compares them with their single packets.
 #include "ib/wire/burst.h"
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The dump names what a reader looks for, and takes any bytes.
+// The dump of a packet has the important fields, and accepts any bytes.
 #include "ib/wire/dump.h"
 
 #include <catch2/catch_test_macros.hpp>

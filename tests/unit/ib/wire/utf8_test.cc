@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Text that comes from peers.
+// Validation of UTF-8 text from peers.
 #include "ib/wire/utf8.h"
 
 #include <catch2/catch_test_macros.hpp>

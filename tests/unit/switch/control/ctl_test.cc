@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// `pib-switch ctl` against a running switch, and against servers that are none.
+// `pib-switch ctl` with a running switch, and with servers that are no switches.
 #include "control/ctl.h"
 
 #include <fcntl.h>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Many nodes in one process: switches joined in memory, phantoms, and who connects where.
+// Many nodes in one process: switches joined in memory, phantoms, and the places of connecting
+// HCAs.
 #include <catch2/catch_test_macros.hpp>
 
 #include "base/mad_packets.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Topology files: what is read, and what each mistake is told.
+// Topology files: their contents, and the message for each mistake.
 #include "fabric/topology.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two pib-switch processes in network namespaces of their own, so that what is between them can
-// lose packets and be cut without a word to either.
+// Two pib-switch processes in separate network namespaces, so that the network between them can
+// lose packets, or be cut without notice to either.
 #include <fcntl.h>
 #include <sched.h>
 #include <stdlib.h>

@@ -70,7 +70,7 @@ struct CopyFabric {
         fabric.settle();
         return sent;
     }
-    // To the point where the adapter has asked, and the switch has copied nothing yet.
+    // Runs until the adapter has sent a PULL and the switch has copied nothing yet.
     void start() {
         to->copied = false;
         REQUIRE(send());
@@ -87,7 +87,7 @@ struct CopyFabric {
         return *fabric.sw.port(hca->port()).cable().copies();
     }
     void check_arrived() { CHECK(bytes_of(*to, kPlace) == bytes_of(*from, kSource)); }
-    // That it came in packets, whole and in order.
+    // Checks that the payload came in packets, complete and in order.
     void check_packets() {
         REQUIRE(to->packets.size() == kPackets);
         const Bytes sent = bytes_of(*from, kSource);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two pib-switch processes joined over TCP, and peers that only look like one.
+// Two pib-switch processes joined over TCP, and peers that are no real switches.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -190,7 +190,7 @@ TEST_CASE("trunk: frames may arrive byte by byte, and an incomplete one ends the
             send_all(fd, {byte});
         }
         CHECK(program.reaches(kTrunk, "Initialize"));
-        // All of a frame but its last byte, as the first part of it: nothing is made of that.
+        // A frame without its last byte, which must have no effect.
         std::vector<std::uint8_t> frame;
         link::append(frame, make_parameters(false));
         frame.pop_back();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Silent connections at the program: those of one origin do not push out another's. Users at a
-// socket are told apart.
+// Silent connections at the program: connections of one origin do not displace another's. The
+// program distinguishes users at a socket.
 #include "links/newcomers.h"
 
 #include <grp.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One fabric in several processes: what crosses the cables between them, and who may lay them.
+// One fabric in several processes: traffic over the trunks between them, and their admission.
 #include <catch2/catch_test_macros.hpp>
 
 #include "topology_net.h"

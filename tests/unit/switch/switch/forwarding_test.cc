@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Which packets a switch sends where: LFT, MFT, SL to VL, MTU, partitions, port states.
+// Forwarding of packets by a switch: LFT, MFT, SL to VL, MTU, partitions, port states.
 #include <catch2/catch_test_macros.hpp>
 
 #include "test_fabric.h"

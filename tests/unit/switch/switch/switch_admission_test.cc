@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Who gets which port, who is refused, and what garbage does.
+// Admission: the port of a connecting device, refusals, and garbage.
 #include <catch2/catch_test_macros.hpp>
 
 #include "test_fabric.h"

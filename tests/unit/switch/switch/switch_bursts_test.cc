@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Bursts through a switch: as they came where nothing stands against it, packet by packet
-// elsewhere, and the same packets and counts in both cases.
+// Bursts through a switch: forwarded unchanged if possible, otherwise packet by packet, with the
+// same packets and counters in both cases.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -32,7 +32,7 @@ struct Tap final : fabric::PacketTap {
     }
 };
 
-// Two adapters, and what the second one gets of what the first one sends.
+// Two adapters; records what the second one receives from the first one.
 struct BurstFabric {
     TestFabric fabric;
     BurstHca* from;

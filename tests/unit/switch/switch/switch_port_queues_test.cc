@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Credits, lifetimes and what happens to packets whose link goes away.
+// Credits, lifetimes, and packets whose link goes down.
 #include <catch2/catch_test_macros.hpp>
 
 #include "test_fabric.h"
@@ -12,7 +12,7 @@ namespace pi = ib::port_info;
 
 constexpr std::uint64_t kMs = 1'000'000;
 
-// Fills the way from the first adapter to the second, which gives no buffer back.
+// Fills the buffers between the first adapter and the second, which releases no buffer.
 unsigned fill(TestFabric& fabric, unsigned vl = 0) {
     fabric.hca(1).hold = true;
     unsigned sent = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Links over TLS at the program: peers with a certificate of the CA, and all the others.
+// Links over TLS at the program: peers with and without a certificate of the CA.
 #include "tls/tls_session.h"
 
 #include <fcntl.h>

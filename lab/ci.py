@@ -34,7 +34,7 @@ GUEST_FILES = {"dmesg": "dmesg", "opensm.log": "cat /var/log/opensm.log 2>/dev/n
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What to run. command: its words. folder: for the results. limit_s: time limit of the command; None: none."""
+    """A command to run. command: its words. folder: for the results. limit_s: its time limit; None: none."""
     command: list[str]
     folder: pathlib.Path
     limit_s: float | None = None

@@ -24,7 +24,7 @@ OUR_PROVIDER = paths.ROOT / guest_build.PROVIDER
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """What a command line names. directory: None means our own; nodes: the guests."""
+    """The arguments of a command line. directory: None means our own; nodes: the guests."""
     directory: pathlib.Path | None
     nodes: list[str]
 

@@ -28,7 +28,7 @@ class Switch:
     """One pib-switch process; its sockets are in the lab's directory for sockets."""
     directory: pathlib.Path
     options: tuple[str, ...] = ()   # further options of pib-switch
-    number: int = 0                 # of the process in a split fabric
+    number: int = 0                 # number of the process in a split fabric
     topology: str = ""              # topology file of this process; "": a single switch
 
     @property

@@ -31,7 +31,7 @@ def word(value: Value) -> str:
 
 
 def wrong(name: str, value: Value) -> str:
-    """What is wrong with a property's value; "" if nothing."""
+    """The error in a property's value; "" if there is none."""
     if name in OF_THE_LAB:
         return "the lab sets it for each guest"
     if name not in NAMES:

@@ -11,7 +11,8 @@ from lab import ui
 from lab.guests import vm
 
 NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"
-SLOT = 63                       # of the HCA; the root port's chassis is the next number: libvirt counts its own from 1
+# Slot of the HCA. The chassis of the root port is the next number, because libvirt counts its own chassis from 1.
+SLOT = 63
 ADDRESS = "0x1e"
 TYPES = {"kvm": "kvm", "tcg": "qemu"}
 CPUS = {"kvm": "host-passthrough", "qemu": "maximum"}

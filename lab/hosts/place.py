@@ -72,7 +72,7 @@ def hosts(texts: list[str]) -> tuple[Host, ...]:
 
 
 def wrong(texts: list[str]) -> str:
-    """What is wrong with these texts; "" if nothing."""
+    """The error in these texts; "" if there is none."""
     try:
         hosts(texts)
     except ui.LabError as error:

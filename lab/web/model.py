@@ -16,7 +16,7 @@ PODS_FROM_LEVEL = 3             # a tree with fewer levels of switches has no po
 
 @dataclasses.dataclass
 class Reading:
-    """What was read of the fabric. switches: by GUID the switch's status with "name" and "process" (index of its
+    """Readings of the fabric. switches: by GUID the switch's status with "name" and "process" (index of its
     control socket). traffic: rows of ports. changes: by GUID the switch's number of changes of links and forwarding
     table. phantoms: GUIDs. guests: ports of the guests' HCAs by GUID."""
     switches: dict[str, Json]

@@ -42,7 +42,7 @@ class Reader:
     """Parses the output of WORDS. now: time at which a line was read."""
 
     def __init__(self) -> None:
-        self._year = self._ahead = 0        # of the guest's clock: year, and seconds ahead of the host's clock
+        self._year = self._ahead = 0        # the guest's clock: its year, and its seconds ahead of the host's clock
 
     def read(self, line: str, now: float) -> Decision | None:
         """Parses a line; None if it is no decision. The first line is the guest's time."""

@@ -29,7 +29,7 @@ class Port:
 
 @dataclasses.dataclass
 class Found:
-    """What was found in the fabric. switches: names by LID."""
+    """Ports and names found in the fabric. switches: names by LID."""
     controls: list[pathlib.Path]
     guests: Guests
     ports: list[Port] = dataclasses.field(default_factory=list)

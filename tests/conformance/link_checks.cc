@@ -6,7 +6,7 @@
 namespace pib::conformance {
 namespace {
 
-// Whether the device has closed the connection, and its port's state.
+// Notes whether the device has closed the connection, and the state of its port.
 void note_link(Trial& t) {
     t.settle();
     t.stranger.take_frames();

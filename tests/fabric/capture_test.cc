@@ -124,7 +124,7 @@ struct Work {
     pib_hca_wqe_opcode opcode;
     uint32_t bytes;
     std::vector<uint8_t> requests;
-    std::vector<uint8_t> responses;  // but for acknowledges
+    std::vector<uint8_t> responses;  // without acknowledges
 
     // A READ takes a PSN for each response.
     uint32_t psns() const {

@@ -119,7 +119,7 @@ def test_a_command_in_all_guests(lab, nodes, capfdbinary):
 
 
 def test_error_counters_are_cleared(lab, vm0, vm1, capfd):
-    """As at the end of ./pib up, but the link went down before."""
+    """Clears them as the end of ./pib up does, after a link was down."""
     port = switch_port(lab, vm1)
     lab.switch().ctl("link", port, "down")
     lab.switch().ctl("link", port, "up")

@@ -72,7 +72,7 @@ PACKETS = 1000
 
 
 def transfer(sender, receiver):
-    """So many packets, each of the path's MTU."""
+    """Sends PACKETS packets of the path's MTU."""
     line = f"ib_write_bw -d {DEVICE} -F -s {4096 * PACKETS // 100} -n 100"
     pair(receiver, sender, line, f"{line} {receiver.name}")
 
@@ -82,7 +82,7 @@ def received(asking, node):
 
 
 def test_perfquery_counts_packets(vm0, vm1):
-    """All that are sent, and no more than the tools' own beside them."""
+    """It counts all sent packets, and besides them only those of the tools themselves."""
     before = received(vm0, vm1)
     transfer(vm0, vm1)
     assert PACKETS <= received(vm0, vm1) - before < 2 * PACKETS

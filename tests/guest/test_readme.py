@@ -42,7 +42,7 @@ def test_programs_in_two_terminals(lab, tmp_path, begin):
 
 
 def form(table):
-    """Its lines, with 9 for each number and one space for several."""
+    """The lines of a table, with 9 for each number and one space for several."""
     return [" ".join(re.sub(r"[\d.]+", "9", line).split()) for line in table.splitlines()]
 
 

@@ -44,7 +44,7 @@ def test_the_whole_life_of_a_device_is_replayed(recordings, number):
 
 
 def test_another_device_is_noticed(recordings, tmp_path):
-    """Its node GUID is another one, which the driver has loaded."""
+    """The replayed device has a different node GUID from the one that the driver has read."""
     changed = tmp_path / "changed.rec"
     text, count = re.subn(rb"(?<=\nnode-guid=)(\d*)(\d)(?=\n)",
                           lambda found: found[1] + b"%d" % ((int(found[2]) + 5) % 10),

@@ -146,7 +146,7 @@ def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
     assert (managers.state(master), managers.state(newcomer)) == ("MASTER", "STANDBY")
     assert [lid(guest) for guest in guests] == lids
     managers.stop(newcomer)
-    managers.take_log(newcomer)             # it logs that the other one ignores it
+    managers.take_log(newcomer)             # the newcomer logs that the master ignores it
     no_manager.append("ERR 2F18")
 
 

@@ -18,7 +18,7 @@ from lab.guests import libvirt_xml, vm
 FOLDER = paths.ROOT / "examples" / "kubevirt"
 QEMU = f"{{{libvirt_xml.NAMESPACE}}}"
 FABRIC = "tcp:pib-switch:7471"
-# As virt-launcher hands it over.
+# A domain as virt-launcher passes it to the hook.
 DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>default_pib-1</name>
 <devices><emulator>/usr/libexec/qemu-kvm</emulator></devices>{}</domain>"""
 LINE = '<qemu:commandline><qemu:arg value="-before"/><qemu:env name="A" value="b"/></qemu:commandline>'

@@ -94,7 +94,7 @@ def test_the_file_of_the_working_directory_is_read(capfd):
 
 @pytest.mark.parametrize("owner, sudo, refused", [(12345, "0", True), (12345, "12345", False), (0, "0", False)])
 def test_a_file_of_another_user_is_read_only_if_it_is_named(monkeypatch, owner, sudo, refused):
-    """Its owner is an ordinary user, who works as root by sudo or not; or root."""
+    """The file's owner is root, or an ordinary user who is or is not the user of sudo."""
     write("nodes = 3\n")
     monkeypatch.setenv("SUDO_UID", sudo)
     for name in ("stat", "lstat"):

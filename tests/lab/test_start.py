@@ -69,7 +69,7 @@ def test_help_is_found_without_knowing_the_option(checkout):
 
 @pytest.mark.parametrize("python", [None, "#!/bin/sh\nexit 1\n"])
 def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, python):
-    """Neither Python 3.11 nor apt is there."""
+    """A system without Python 3.11 and without apt."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "readlink").symlink_to(shutil.which("readlink"))

@@ -114,7 +114,7 @@ class LibvirtHost:
         return self.inside("virsh", "-q", "-c", "qemu:///system", *words).split()
 
     def start(self) -> None:
-        """Its network is complete."""
+        """Starts libvirtd, once the host's network is complete."""
         self.daemon.stdin.write(b"go\n")
         self.daemon.stdin.close()
         wait_until(self._answers, "libvirtd")

@@ -111,7 +111,7 @@ def _newer_module(tree: pathlib.Path) -> None:
 
 
 def newer(file: pathlib.Path, directory: pathlib.Path) -> pathlib.Path:
-    """The same package with a higher version."""
+    """A copy of the package with a higher version."""
     tree = directory / "newer"
     shutil.rmtree(tree, ignore_errors=True)
     subprocess.run(["dpkg-deb", "-R", file, tree], check=True)

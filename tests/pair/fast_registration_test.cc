@@ -231,7 +231,7 @@ TEST_CASE("a peer invalidates an R_Key once, and no L_Key") {
     f.a.post(f.qa, send_with_inv(reg.key));
     f.settle();
     CHECK(f.b.poll(f.qb)->status == PIB_HCA_WC_REM_INV_REQ_ERR);
-    // Its owner may say so again.
+    // The owner may invalidate the region again.
     CHECK(f.b.mpt.invalidate_local({.pd = 1, .privileged = true}, reg.key));
 }
 

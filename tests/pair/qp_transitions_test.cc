@@ -15,7 +15,7 @@ constexpr pib_hca_qp_state kStates[] = {PIB_HCA_QPS_RESET, PIB_HCA_QPS_INIT, PIB
                                         PIB_HCA_QPS_RTS,   PIB_HCA_QPS_SQD,  PIB_HCA_QPS_SQE,
                                         PIB_HCA_QPS_ERR};
 
-// All that the transition into a state takes, so that only the transition itself can be wrong.
+// All attributes that a transition requires, so that only the transition itself can be wrong.
 uint32_t mask_for(pib_hca_qp_type type, pib_hca_qp_state from, pib_hca_qp_state to) {
     const bool rc = type == PIB_HCA_QP_RC;
     const bool connected = rc || type == PIB_HCA_QP_UC;

@@ -49,7 +49,7 @@ class Iommu:
 
 
 class TranslatedDriver(Driver):
-    """Its memory lies at `real(address)`, and the device knows it as `address`."""
+    """A driver whose memory is at `real(address)`; the device uses `address` for it."""
 
     def __init__(self, hca, iommu):
         super().__init__(hca, BASE)

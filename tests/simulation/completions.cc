@@ -127,7 +127,7 @@ void check_message(const Flow& flow, const Message& message, const pib_hca_cqe& 
 
 void send_completed(Flow& flow, const pib_hca_cqe& cqe) {
     const std::string text = flow.name + ", send completion " + std::to_string(cqe.wqe_counter);
-    // Those before it are complete as well, and none of them was signalled.
+    // Earlier requests are complete as well, and none of them was signalled.
     while (!flow.posted.empty() && flow.posted.front().counter != cqe.wqe_counter) {
         require(!flow.posted.front().is_signalled && !flow.has_failed, text + " is out of order");
         succeed(flow, flow.posted.front());

@@ -21,7 +21,7 @@ struct End {
     hca::test::MiniCq cq = {};
     hca::test::MiniQp qp = {};
     bool is_killed = false;  // moved to Error by the guest
-    bool is_lost = false;    // its device has been reset
+    bool is_lost = false;    // the device has been reset
 };
 
 // A send work request that has been posted.
@@ -39,7 +39,7 @@ struct Request {
     std::optional<unsigned> slot = {};          // in the remote memory
     Window* binds = nullptr;                    // on its success
     Window* closes = nullptr;
-    bool must_fail = false;   // its key was gone when it was posted
+    bool must_fail = false;   // the key was already invalid at posting
     bool is_refused = false;  // the key does not give the right to do it
 };
 

@@ -18,7 +18,7 @@ uint32_t word(Random& random) {
     return static_cast<uint32_t>(random());
 }
 
-// Whether a fabric with these hazards has such steps.
+// Whether a fabric with these hazards has steps of this kind.
 bool happens(const StepKind& kind, uint32_t hazards) {
     return kind.hazard == 0 || (hazards & kind.hazard) != 0;
 }

@@ -37,7 +37,7 @@ def subject_faults(subject: str) -> list[str]:
 
 
 def faults(message: str) -> list[str]:
-    """All that a message has to change; one line each."""
+    """The faults of a commit message, one line for each."""
     lines = [line for line in message.split(SCISSORS)[0].splitlines() if not line.startswith("#")]
     subject, body = lines[0] if lines else "", lines[1:]
     found = subject_faults(subject)

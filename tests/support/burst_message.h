@@ -70,7 +70,7 @@ inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
     return true;
 }
 
-// The same message, packet by packet.
+// The message of a burst as single packets.
 inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way = {}) {
     std::vector<Bytes> all;
     for (std::uint32_t i = 0; i < packets; ++i) {

@@ -99,7 +99,7 @@ class CopyHca final : public RingHca {
     ShownMemory shown;
     bool copied = true;  // carry() copies; false: the test calls copy()
     std::uint64_t last_handle = 0;
-    std::vector<link::BlockSegment> place;  // where bursts go
+    std::vector<link::BlockSegment> place;  // destination of bursts
     unsigned placed = 0, refused = 0, wakes = 0;
 
   private:

@@ -79,7 +79,7 @@ class FakeHost : public Host, public GuestRam {
         fail_dma_after = UINT64_MAX;
     }
     Setting<bool> bus_master{*this, true};                // false: all DMA fails
-    Setting<uint64_t> fail_dma_after{*this, UINT64_MAX};  // that many more accesses succeed
+    Setting<uint64_t> fail_dma_after{*this, UINT64_MAX};  // further accesses that succeed
     // Runs before each DMA access: a second processor that writes while the device reads.
     using BeforeDma = std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)>;
     Setting<BeforeDma> before_dma{*this, nullptr};

@@ -47,8 +47,8 @@ class ControlMemory {
 
 struct AdapterEvents : LinkRecorder {
     std::optional<link::LinkRings> rings;
-    std::vector<BlockSegment> place;  // where bursts go; empty: nowhere in one piece
-    bool stays = true;                // and still there when the payload has come
+    std::vector<BlockSegment> place;  // destination of bursts; empty: no burst has one
+    bool stays = true;                // the destination still exists when the payload comes
     unsigned asked = 0, placed = 0, refused = 0;
 
     std::optional<link::LinkRings> link_rings() override { return rings; }
@@ -166,7 +166,7 @@ struct PeerCopyPair {
             turn(sw);
         }
     }
-    // As the switch does once it has mapped all.
+    // Shares the adapter's memory, and answers for the switch whether it is mapped.
     void share() {
         hca.share_memory(shown.data(), shown.blocks);
         stream(hca, sw);
@@ -181,7 +181,7 @@ struct PeerCopyPair {
         ++next_handle;
         return true;
     }
-    // One that the adapter has seen, and asked for: the newest PULL.
+    // Makes an offer, for which the adapter sends a PULL; returns that PULL.
     const link::Pull& asked() {
         REQUIRE(offer(sw, {}));
         return again();

@@ -42,7 +42,7 @@ class Program {
 
     // Starts the program; returns when it listens at fabric_path() and at a TCP address in `extra`.
     void start(rlim_t max_files = 0);
-    // Its wait status; 0 when it does not run.
+    // Sends the signal and returns the program's wait status; 0 if it does not run.
     int stop(int signal);
     [[nodiscard]] bool alive() const;
     [[nodiscard]] pid_t pid() const { return pid_; }

@@ -35,7 +35,7 @@ class TlsFiles {
     TlsFiles& operator=(const TlsFiles&) = delete;
 
     [[nodiscard]] std::string ca() const { return path_ + "/ca"; }
-    // Its directory.
+    // Makes the files of a switch; returns their directory.
     std::string add_switch(const std::string& name, const std::string& guids,
                            const std::string& host = "127.0.0.1") {
         return make({.command = "switch",

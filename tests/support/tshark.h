@@ -8,7 +8,7 @@
 
 namespace pib::test {
 
-// Whether it is installed.
+// Whether tshark is installed.
 bool have_tshark();
 
 // A packet's fields by tshark's names; one that the packet has not is empty.

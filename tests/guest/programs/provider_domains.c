@@ -128,7 +128,7 @@ static uint64_t device_clock(void)
 	return values.raw_clock.tv_nsec;
 }
 
-/* Where the offset of the clocks was measured may be wrong by as long as that took. */
+/* The measured offset of two clocks may be wrong by the duration of the measurement. */
 #define CLOCK_SLACK_NS 10000000000ull
 
 static void clocks(void)

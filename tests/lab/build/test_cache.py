@@ -91,7 +91,7 @@ def test_files_of_a_killed_maker_are_removed(place):
                           env={**os.environ, "PYTHONPATH": str(paths.ROOT)}) as maker:
         maker.stdout.readline()
         cache.entry("b", write)
-        assert (place / "a.part").is_dir()      # it is being made
+        assert (place / "a.part").is_dir()      # the entry is being made
         maker.kill()
     cache.entry("c", write)
     assert not (place / "a.part").exists()

@@ -110,7 +110,7 @@ def test_disk_build_tree_and_source_come_from_the_same_package_lists(archive, tm
 
 
 def test_an_archive_with_headers_of_another_kernel_is_reported(archive, tmp_path):
-    """As for some hours after each update of the kernel."""
+    """The archive is in this state for some hours after each update of the kernel."""
     archive[2][0] = "6.13"
     with pytest.raises(guest_build.ui.LabError, match="no headers of kernel 6.12, .* Wait some hours"):
         image.make(tmp_path)

@@ -104,7 +104,7 @@ def test_modules_come_from_packages_of_the_lists():
 
 
 def test_a_machine_that_lacks_a_program_is_noticed(monkeypatch, tmp_path):
-    """As a clean tree would be, if its packages did not bring one."""
+    """A clean tree is such a machine if its packages do not contain a program."""
     with pytest.raises(SystemExit, match=r"lab/fabric/map\.py: dot"):
         monkeypatch.setattr(called, "PATH", str(tmp_path))
         called.check()

@@ -300,7 +300,7 @@ class Stub:
 
 @pytest.fixture(name="qemu")
 def a_qemu(lab, monkeypatch):
-    """Its states, one for each question, and the lines that its monitor was given."""
+    """A simulated QEMU: its states, one for each query, and the lines that its monitor received."""
     lab.up(Wanted(1), [])
     known = types.SimpleNamespace(running=[True], lines=[], stub=None)
 

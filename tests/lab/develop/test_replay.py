@@ -13,7 +13,7 @@ from lab.fabric.wanted import Wanted
 
 @pytest.fixture(name="played")
 def programs_that_are_started(tmp_path, monkeypatch):
-    """Their words; the recording is run.rec in the working directory."""
+    """The command lines of started programs. The recording is run.rec in the working directory."""
     started = []
 
     def run(words, **_options):

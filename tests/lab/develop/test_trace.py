@@ -38,7 +38,7 @@ ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, 
 
 @pytest.fixture(name="device")
 def a_device(monkeypatch):
-    """Its properties, by name."""
+    """The properties of a simulated device by name."""
     properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True)}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)

@@ -118,7 +118,7 @@ def test_the_next_up_takes_over_guests_of_a_killed_one(lab, monkeypatch):
 
 def test_an_unrecorded_process_does_not_disturb_a_new_one(lab):
     lab.up(Wanted(1), [])
-    stray = lab.state.processes.pop("vm0")      # its command was killed before it had written that down
+    stray = lab.state.processes.pop("vm0")      # as if the command was killed before it recorded vm0
     lab.save()
     lab.up(Wanted(1), [])
     assert not stray.alive() and lab.alive("vm0") and sorted(strays(lab)) == ["hub", "vm0"]

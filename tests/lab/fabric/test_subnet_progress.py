@@ -28,7 +28,7 @@ def _switch(tmp_path_factory):
 
 
 def answers(switch):
-    """Its socket is there a moment before it listens."""
+    """The switch's answer; None while the switch does not listen on its socket yet."""
     with contextlib.suppress(ui.LabError):
         return subnet_progress.look([switch.control])
 

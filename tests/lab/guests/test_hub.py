@@ -45,7 +45,7 @@ def test_the_hub_floods_then_learns_and_drops_garbage(hub_socket):
     second.sendall(answer + last[:7])
     second.sendall(last[7:])
     assert first.recv(len(answer), socket.MSG_WAITALL) == answer
-    assert third.recv(len(last), socket.MSG_WAITALL) == last    # and not the answer before it
+    assert third.recv(len(last), socket.MSG_WAITALL) == last    # without the earlier answer
     bad.sendall(struct.pack(">I", 1 << 30))
     while bad.recv(1000):
         pass

@@ -30,7 +30,7 @@ CODE = "one\nright\nthree\n"
 
 
 class FakeTree(mutant_tree.Tree):
-    """Its tests are shell scripts that note their names and arguments."""
+    """A tree whose tests are shell scripts that record their names and arguments."""
 
     def __init__(self, directory: pathlib.Path, **scripts: str):
         super().__init__(directory)
@@ -152,7 +152,7 @@ def in_guest(folder: pathlib.Path) -> Mutant:
 
 
 class FakeGuests(guest_mutants.Hunt):
-    """Its test passes if the code is right, and ends with a status otherwise."""
+    """A hunt whose test passes if the code is right, and otherwise ends with status 1."""
 
     def __init__(self, tree: mutant_tree.Tree, monkeypatch, compiles: str = ""):
         super().__init__(tree)

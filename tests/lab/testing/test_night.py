@@ -7,7 +7,7 @@ import subprocess
 
 from lab import paths
 
-# They make guests or fabrics of their own, for which the day has no time.
+# Test files that only run at night, because starting their own guests or fabrics takes long.
 OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_examples.py", "tests/guest/test_own_kernel.py",
                 "tests/guest/test_topology_huge.py", "tests/guest/test_replay.py"}
 

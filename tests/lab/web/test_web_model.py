@@ -249,7 +249,7 @@ def test_a_journal_that_lost_entries_or_began_anew(tree):
 
 
 def test_many_ports_that_come_up_are_one_event(tree):
-    """As at the start of a large fabric: else its thousands of ports push all other events out."""
+    """Otherwise the thousands of ports of a starting large fabric would displace all other events."""
     made = model.fabric_of(reading(tree))
     leaf, line = by_name(made)["leaf1"], Timeline()
     def entry(change: str, port: int) -> dict:

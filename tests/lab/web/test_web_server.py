@@ -391,7 +391,7 @@ def test_routes_balance_moments_and_words(web, page):
 
 
 def test_the_routes_of_an_earlier_moment(web, page):
-    """As of a routing engine that has been replaced since."""
+    """For example the routes of a routing engine that has been replaced since."""
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     log.note_engine(time.time(), "minhop")
     wait(lambda: len(log.now()) == len(fabric.tables))
@@ -476,7 +476,7 @@ def pages_of(control: pathlib.Path) -> list[str]:
     """Process ids of the programs that show the switch with this control socket."""
     found = []
     for file in pathlib.Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):          # it has just ended
+        with contextlib.suppress(OSError):          # the process has just ended
             words = file.read_bytes().split(b"\0")
             if b"web" in words and str(control).encode() in words:
                 found.append(file.parent.name)

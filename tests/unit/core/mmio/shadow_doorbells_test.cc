@@ -222,7 +222,7 @@ TEST_CASE("the device serves a QP whose bit is set while it goes to sleep") {
 TEST_CASE("a guest that sets bits without end takes bounded turns") {
     ShadowBench bench;
     bench.set_up();
-    const uint64_t step = GENERATE(0, 1);  // the same again and again, or ever something else
+    const uint64_t step = GENERATE(0, 1);  // the same bits, or changing ones
     uint64_t salt = 1;
     bench.host.before_dma = [&](uint64_t, size_t, bool) {
         pib_hca_shadow_page shadow{};

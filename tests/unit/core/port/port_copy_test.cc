@@ -197,7 +197,7 @@ TEST_CASE("a link that closes between begin() and commit() drops the offer") {
     CHECK_FALSE(bench.copy.attached(1));
     CHECK_FALSE(bench.open());
 
-    // Neither room nor offer is left for the next link.
+    // The next link starts without room and offers of this one.
     bench.bring_up();
     CHECK(bench.first_peer().offers == 0);
     CHECK(bench.peer().offers == 0);

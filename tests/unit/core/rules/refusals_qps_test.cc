@@ -175,7 +175,7 @@ constexpr RefusalCase kCases[] = {
      "be replaced",
      [](RefusalRoom& r) {
          const auto in = r.alternate_in();
-         // As a packet of the peer does.
+         // A packet of the peer changes the state in the same way.
          QpVerbs& verbs = r.device->engine().objects().transport.verbs();
          const_cast<QueuePair*>(verbs.look_at(r.qp.qpn))->attr.path_mig_state =
              PathMigration::kArmed;

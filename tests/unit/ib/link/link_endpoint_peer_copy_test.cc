@@ -278,7 +278,7 @@ TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
     CHECK(pair.hca.is_up());
     CHECK(pair.error.empty());
     CHECK(pair.switch_events.pulls.size() == 1);
-    // And one that is closed still says whether somebody writes to its memory.
+    // A closed end still knows whether the switch may write to its memory.
     CHECK(pair.asked().sequence == 2);
     CHECK(pair.error == "");
     CHECK(pair.hca.pulling());

@@ -17,7 +17,7 @@ using namespace pib::fabric;
 
 namespace {
 
-// As ibnetdiscover writes it, GUIDs and all.
+// A topology file of ibnetdiscover, with GUIDs.
 constexpr const char* kDiscovered = R"(#
 # Topology file: generated on Thu Jan  1 00:00:00 1970
 #

@@ -162,7 +162,7 @@ TEST_CASE("program: memory without agreement ends the connection") {
     CHECK_FALSE(hca.end->agreed().peer_copy);
     CHECK(hca.end->agreed().bursts);
     CHECK_FALSE(copied_by_peers(program, 1));
-    // And nobody gets rid of descriptors here.
+    // The switch accepts no descriptors here.
     ShownMemory shown;
     hca.send(Bytes{0}, {shown.ram.fd.get()});
     CHECK(hca.until([&] { return hca.closed; }));

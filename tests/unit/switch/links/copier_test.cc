@@ -280,7 +280,7 @@ TEST_CASE("peer copy: the switch splits an offer where single packets are needed
     CHECK(net.counts(net.from).forwarded == 0);
     CHECK(net.to->placed == 0);
     net.check_packets();
-    // One that does not hold any more is lost, and its receive buffer is not.
+    // A burst whose offer is no longer valid is lost, but not its receive buffer.
     in.ingress_faults().set({.drop = 1});
     for (unsigned i = 0; i < 40; ++i) {
         net.from->slot(net.from->last_handle + 1) = 0;
@@ -401,7 +401,7 @@ TEST_CASE("peer copy: the table has the unfinished offers, with any value of `fi
         table.add({own.memory, 1000 + i, 4096, {}});
     }
     CHECK_FALSE(table.next());
-    own.shown.control().finished = 257;  // it cannot be
+    own.shown.control().finished = 257;  // an impossible value
     CHECK_FALSE(table.next());
     own.shown.control().finished = 3;
     CHECK(table.next() == 257);

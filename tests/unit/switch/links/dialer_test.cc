@@ -160,7 +160,7 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
         CHECK(is_closed(fd));
     }
     CHECK(program.reaches(kTrunk, "Down"));
-    // One that hangs up at once, many times, and one that is silent: the switch serves others.
+    // Some peers close the connection at once, and one is silent: the switch still serves others.
     for (unsigned i = 0; i < 5; ++i) {
         CHECK(listener.accept());
     }

@@ -15,7 +15,7 @@ import pytest
 
 from lab import paths
 from lab.build import host_build
-from lab.testing import counts, runners
+from lab.testing import counts, events, runners
 from lab.testing.counts import Count
 from lab.testing.progress import History, Progress
 
@@ -207,3 +207,17 @@ def test_an_interrupt_ends_the_emulated_host(tmp_path, number):
         assert running.wait(120) != 0
     with pytest.raises(ProcessLookupError):
         os.kill(int(file.read_text()), 0)
+
+
+@pytest.mark.parametrize("folder, words", [("lab", []), ("style", []), ("driver", []), ("qemu", []),
+                                           ("guest", ["--nightly"])])
+def test_every_file_of_tests_is_collected(folder, words, tmp_path):
+    """pytest passes over some names of folders, in silence."""
+    there = {str(file.relative_to(paths.ROOT)) for file in (paths.ROOT / "tests" / folder).rglob("test_*.py")}
+    file = tmp_path / "events"
+    done = subprocess.run([*runners.PYTEST, "--collect-only", f"tests/{folder}", *words], cwd=paths.ROOT,
+                          capture_output=True, text=True, check=False,
+                          env={**os.environ, "PYTHONPATH": str(paths.ROOT), events.VARIABLE: str(file)})
+    assert done.returncode == 0, done.stdout + done.stderr
+    found = {name.partition("::")[0] for name in json.loads(file.read_text().splitlines()[0])["tests"]}
+    assert there and there == found

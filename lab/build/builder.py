@@ -37,7 +37,10 @@ class Builder:
         return f"/usr/src/linux-headers-{kernel}"
 
     def sh(self, title: str, script: str, log: str) -> None:
-        """Runs a script in the checkout's working directory of the build tree."""
+        """Runs a script in the checkout's working directory of the build tree. A container has none."""
+        if not os.path.exists(self.tree / "bin" / "sh"):
+            raise ui.LabError(f"{title}: {self.tree} has no compiler, which the container leaves out. Compile on a "
+                              "Debian host, in a checkout or with the package pib-lab")
         script = ("export PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/ LC_ALL=C.UTF-8; "
                   f"cd {self.inside}; {script}")
         argv = ["sh", "-ec", AS_ROOT, "sh", str(self.tree), script]

@@ -72,10 +72,24 @@ def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float
             (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place")]
 
 
+def _file_system(path: pathlib.Path) -> int:
+    return os.stat(_nearest(path)).st_dev
+
+
 def space(new_image: bool, build_gib: float) -> list[str]:
-    """Checks the disk space of the directories that the lab writes to. build_gib: of new build directories."""
-    return [f"{path}: {_gib_free(path):.1f} GiB are free, {least} are needed: free some, or {other}"
-            for path, least, other in _places(new_image, build_gib) if _gib_free(path) < least]
+    """Checks the disk space of the directories that the lab writes to. Those on one file system share its space.
+    build_gib: of new build directories."""
+    shared: dict[int, list[tuple[pathlib.Path, float, str]]] = {}
+    for place in _places(new_image, build_gib):
+        shared.setdefault(_file_system(place[0]), []).append(place)
+    lacking = []
+    for places in shared.values():
+        path, _, other = max(places, key=lambda place: place[1])
+        least = sum(place[1] for place in places)
+        if _gib_free(path) < least:
+            names = ", ".join(dict.fromkeys(str(place[0]) for place in places))
+            lacking.append(f"{names}: {_gib_free(path):.1f} GiB are free, {least:.1f} are needed: free some, or {other}")
+    return lacking
 
 
 def rights(new_image: bool) -> list[str]:

@@ -36,9 +36,20 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 2**30 if path == tmp_path else 2**40))
+    monkeypatch.setattr(preflight, "_file_system", lambda path: tmp_path in path.parents)
     assert preflight.space(new_image=False, build_gib=1) == []
     problem, = preflight.space(new_image=True, build_gib=1)
-    assert "1.0 GiB are free, 5 are needed" in problem and "XDG_CACHE_HOME" in problem
+    assert "1.0 GiB are free, 5.0 are needed" in problem and "XDG_CACHE_HOME" in problem
+
+
+def test_directories_on_one_file_system_share_its_space(monkeypatch):
+    usage = collections.namedtuple("usage", "total used free")
+    monkeypatch.setattr(preflight, "_file_system", lambda _path: 1)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.05 * 2**30)))
+    problem, = preflight.space(new_image=True, build_gib=1)
+    assert "6.0 GiB are free, 6.1 are needed" in problem
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.15 * 2**30)))
+    assert preflight.space(new_image=True, build_gib=1) == []
 
 
 def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):

@@ -85,8 +85,8 @@ def test_a_commands_input_is_told_in_names(device, capsys):
     device["trace"] = [create, {**create, "sequence": 1, "input": given[:24].hex()},
                        {**create, "sequence": 2, "input": ""}]
     assert shown(capsys) == [
-        "3.000004  CREATE_QP id 12 pages.root 0x12345000 send_cq 3 recv_cq 0x20000 type RC port 1 log_sq_depth 6 -> OK, "
-        "QPN 0x41, 3 us",
+        "3.000004  CREATE_QP id 12 pages.root 0x12345000 send_cq 3 recv_cq 0x20000 type RC port 1 log_sq_depth 6 "
+        "-> OK, QPN 0x41, 3 us",
         "3.000004  CREATE_QP id 12 pages.root 0x12345000 send_cq 3 -> OK, QPN 0x41, 3 us",
         "3.000004  CREATE_QP id 12 -> OK, QPN 0x41, 3 us"]
 

@@ -3,6 +3,7 @@
 
 import dataclasses
 import os
+import re
 import threading
 
 import pytest
@@ -82,6 +83,12 @@ def test_a_small_machine_builds_after_the_first_tests(ran, monkeypatch):
     monkeypatch.setattr(host_build, "build", lambda directory=None: built.append(directory))
     assert parts.unit(parts.Run(None)) == Count(passed=6)
     assert built == [None] and ran == [*FIRST, str(host_build.SANITIZED)]
+
+
+def test_contributing_names_the_parts_of_the_night():
+    text = (paths.ROOT / "CONTRIBUTING.md").read_text()
+    night = text.partition("* the parts ")[2].partition(";")[0]
+    assert sorted(re.findall(r"`(\w[\w-]*)`", night)) == sorted(set(parts.ALL_PARTS) - set(parts.DEFAULT))
 
 
 def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):

@@ -2,8 +2,8 @@
 // The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
 // Each entry does a bounded amount of work, and none waits. When memory is taken away from the
 // fabric while the switch copies (Config::peer_copy), commands and work requests complete, and a
-// reset ends (PIB_HCA_STATUS_RESETTING), after the switch has stopped; a switch that takes longer
-// than 1 s loses its link.
+// reset ends (PIB_HCA_STATUS_RESETTING), after the switch has stopped, or after 1 s
+// (PeerCopy::settled()).
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ namespace pib::hca {
 
 class Device {
   public:
-    // The reason, one line for a user, if no device can have this configuration. `recording`: its
-    // sink outlives the device.
+    // Error: why no device can have this configuration, as one line for the user. `host` and the
+    // sink of `recording` must outlive the device.
     static std::expected<std::unique_ptr<Device>, std::string> create(
         const Config& config, Host& host, const record::Options& recording = {});
 
@@ -53,7 +53,8 @@ class Device {
         recording_.entry(record::Tag::kStopCopying);
         engine_.revoke_memory();
     }
-    // Whether it has stopped. True until the next other call of the device, and after 1 s.
+    // Whether the switch has stopped; also true after 1 s (PeerCopy::settled()). The answer true
+    // holds until another function of the device is called.
     bool copying_stopped() { return engine_.copying_stopped(); }
 
     DeviceLinks& links() { return links_; }
@@ -64,9 +65,9 @@ class Device {
     std::string objects();
     std::string journal();
     std::string trace() const { return engine_.trace().json(); }
-    // How much of the device its driver has used since power-on.
+    // Coverage of the driver (base/driver_coverage.h) as JSON.
     std::string coverage() { return engine_.objects().counters.coverage->json(); }
-    // As coverage(); from then on the device counts anew.
+    // Returns coverage() and sets all its counts to 0.
     std::string take_coverage();
 
     // The recording, if there is one (record/record_format.h).
@@ -74,10 +75,11 @@ class Device {
 
   private:
     Device(const Config& config, Host& host, const record::Options& recording);
-    // An access, for a device that checks its driver or records accesses.
+    // Passes an access to the trace and to the checks of the driver, if the device has them.
     void note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size);
 
-    // Whether the device is there; an adversarial one may have ended, and end now.
+    // False while an adversarial device is gone. Also stops or resets an adversarial device when
+    // that is due.
     bool is_there();
 
     const bool notes_;

@@ -7,7 +7,7 @@
 
 namespace pib::hca {
 
-// The reason, one line for a user, why no device can have this configuration; empty if one can.
+// Why no device can have this configuration, as one line for the user; empty: it is valid.
 std::string config_fault(const Config& config);
 
 }  // namespace pib::hca

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The moments at which an adversarial device stops, is reset by others or is gone for a time.
+// Decides when an adversarial device stops, is reset, or is gone for a time.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +15,7 @@ class DeviceEnds {
   public:
     DeviceEnds(Host& host, Adversary& adversary) : host_(host), adversary_(adversary) {}
 
-    // How the device ends now, if it does.
+    // How the device ends now; no value: it does not end now.
     std::optional<SuddenEnd> take_due() {
         const uint64_t now = host_.now_ns();
         const bool drawn = next_ns_ != 0;

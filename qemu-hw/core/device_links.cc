@@ -62,7 +62,8 @@ bool DeviceLinks::poll(unsigned port) {
         more = p->link_poll();
         engine_.turn();
     });
-    // Last, after all parts have reported their events.
+    // link_may_sleep() asks the other end for a wake-up: call it last, when all work of this call
+    // is done.
     return more || !p->link_may_sleep();
 }
 

@@ -18,7 +18,7 @@ DeviceRecording::DeviceRecording(const Config& config, Host& host, const record:
     if (options.sink == nullptr) {
         return;
     }
-    // The switch would write to guest memory, past the recording.
+    // With peer copy the switch would write to guest memory, which a recording does not contain.
     config_.peer_copy = false;
     recorder_ = std::make_unique<record::Recorder>(
         host, options, config_,
@@ -27,7 +27,7 @@ DeviceRecording::DeviceRecording(const Config& config, Host& host, const record:
     tap_ = std::make_unique<record::RecordingTap>(*recorder_);
 }
 
-// Without memory for the state the recording ends; the device goes on.
+// If there is no host memory for the mark, the recording ends and the device goes on.
 void DeviceRecording::write_mark() noexcept {
     try {
         recorder_->mark(unrecorded([&] { return state_of(*engine_); }));

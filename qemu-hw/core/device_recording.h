@@ -15,15 +15,14 @@
 
 namespace pib::hca {
 
-// All objects of a device, by hashes.
+// A hash of each object of a device, for a mark.
 record::State state_of(Engine& engine);
 
 class DeviceRecording {
   public:
     DeviceRecording(const Config& config, Host& host, const record::Options& options);
 
-    // The host and the configuration for the device: one that is recorded copies all payload
-    // itself.
+    // The host and the configuration that the device must use. A recorded device has no peer copy.
     Host& host() { return recording_host_ ? *recording_host_ : host_; }
     const Config& config() const { return config_; }
     // Call before all functions below.
@@ -48,20 +47,20 @@ class DeviceRecording {
             recorder_->connected(port, can_share);
         }
     }
-    // The value of a load is the device's output.
+    // Adds the value of a load to the check of the device's outputs.
     void loaded(uint64_t value) {
         if (recorder_) [[unlikely]] {
             recorder_->check().call(record::OutputCheck::Call::kLoaded, value);
         }
     }
-    // Rings that tell the recording what the device takes from them.
+    // The rings, which from now on report to the recording what the device takes from them.
     link::LinkRings rings(link::LinkRings rings) {
         if (tap_) {
             rings.out.tap = rings.in.tap = tap_.get();
         }
         return rings;
     }
-    // Calls f() without a trace of it in the recording.
+    // Calls f() and records nothing that happens in it.
     template <typename F>
     auto unrecorded(F&& f) {
         const Quiet quiet(recorder_.get());

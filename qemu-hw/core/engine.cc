@@ -69,8 +69,8 @@ void Engine::run() {
     }
 }
 
-// No QP has a turn while the switch accesses memory that was taken away from it: the completions
-// would only be held.
+// No QP has a turn while the switch still accesses revoked memory, because completions would only
+// be held.
 void Engine::turn() {
     if (health_.is_fatal()) {
         return;
@@ -167,8 +167,9 @@ void Engine::run_commands() {
     }
 }
 
-// The switch has stopped copying. Completions of work requests come before those of commands, which
-// may destroy their queue pairs; run() gives the turns that were left out.
+// The switch has stopped copying, so the held completions are written. Those of work requests come
+// before those of commands, because a command may destroy the queue pair. run() then makes up for
+// the turns that were left out.
 void Engine::go_on() {
     withheld_ = false;
     transport_.release_completions();

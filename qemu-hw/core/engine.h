@@ -49,19 +49,19 @@ class Engine {
     void run();
     void timer();
     void reset(bool cold);
-    // A refusal has no effect: the device has stopped, or the rings are refused.
+    // A refusal has no effect. Reasons: the device has stopped, or the rings are invalid.
     Verdict enable(const CommandQueue::Rings& rings);
     // `producer` is the value of the command doorbell.
     void command_doorbell(uint32_t producer);
-    // Call before and after a link passes on received bytes: work that packets and credits cause is
-    // then done in the same entry, without another wake-up.
+    // Call begin_input() before a link passes on received bytes, and turn() afterwards: the work
+    // that packets and credits cause is then done in the same entry, without another wake-up.
     void begin_input() { transport_.run_follows(); }
     void turn();
     // Whether the switch still accesses memory that was taken away from the fabric.
     bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
     bool is_resetting() { return resetting_ && is_copying(); }
 
-    // These may be called while the VM is stopped, so they complete nothing.
+    // These may be called while the VM is stopped, so they write no completions.
     void revoke_memory() noexcept;
     bool copying_stopped() noexcept;
 
@@ -98,7 +98,7 @@ class Engine {
     const Config config_;
     Trace trace_;
     std::unique_ptr<EngineAdversity> adversity_;  // nullptr: the device is no adversary
-    std::unique_ptr<TracedHost> traced_host_;     // nullptr: the trace has no accesses to memory
+    std::unique_ptr<TracedHost> traced_host_;     // nullptr: the trace has no DMA
     Host& host_;
     Journal journal_;
     DriverCoverage coverage_;
@@ -116,7 +116,7 @@ class Engine {
     CommandQueue commands_;
     uint64_t deadline_ns_ = kNever;
     bool withheld_ = false;   // work waits until the switch stops copying
-    bool resetting_ = false;  // the last reset waits for that
+    bool resetting_ = false;  // the last reset waits until the switch stops copying
 };
 
 }  // namespace pib::hca

@@ -54,7 +54,8 @@ typedef struct PibHcaHostOps {
     void (*link_kick)(void* opaque, unsigned port);
     void (*log)(void* opaque, unsigned level, const char* text); /* level: enum LogLevel */
     /*
-     * Appends to the recording; NULL: there is none. False: it cannot, and has told the user why.
+     * Appends to the recording; NULL: there is no recording. Returns false if it cannot append; it
+     * has then told the user why.
      */
     bool (*record)(void* opaque, const uint8_t* bytes, size_t length);
 } PibHcaHostOps;
@@ -94,8 +95,8 @@ typedef struct PibHcaConfig {
 void pib_hca_config_init(PibHcaConfig* config);
 
 /*
- * NULL, and one line for the user in *error (to be freed), if the configuration is
- * impossible.
+ * On failure returns NULL and stores one line for the user in *error, which the caller frees:
+ * the configuration is impossible, or there is not enough memory.
  */
 PibHcaCore* pib_hca_core_create(const PibHcaConfig* config, const PibHcaHostOps* ops, void* opaque,
                                 char** error);
@@ -106,6 +107,7 @@ void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, ui
                              unsigned size);
 void pib_hca_core_reset(PibHcaCore* core, bool cold);
 void pib_hca_core_dma_ended(PibHcaCore* core);
+/* Revokes peer copies, then calls Host::ram_changed(). */
 void pib_hca_core_ram_changed(PibHcaCore* core);
 void pib_hca_core_kick(PibHcaCore* core, uint32_t uar);
 void pib_hca_core_run(PibHcaCore* core);
@@ -115,13 +117,13 @@ void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, 
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 
-/* JSON, to be freed; NULL: out of memory. */
+/* JSON text, which the caller frees; NULL: out of memory. */
 char* pib_hca_core_objects(PibHcaCore* core);
 char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
 char* pib_hca_core_coverage(PibHcaCore* core);
-char* pib_hca_core_take_coverage(PibHcaCore* core); /* likewise, and counts anew */
-/* Passes what the recording still buffers to record(). */
+char* pib_hca_core_take_coverage(PibHcaCore* core); /* and sets all counts to 0 */
+/* Passes the buffered end of the recording to record(). */
 void pib_hca_core_record_flush(PibHcaCore* core);
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in);

@@ -77,7 +77,7 @@ uint64_t Adversary::below(Adversity kind, uint64_t bound) {
     return draw(kind) % bound;
 }
 
-// Any number of bits is as likely as any other.
+// All lengths in bits are equally likely.
 uint64_t Adversary::short_or_long(Adversity kind, uint64_t most) {
     const uint64_t bits = 1 + below(kind, static_cast<uint64_t>(std::bit_width(most)));
     return 1 + draw(kind) % most % (uint64_t{1} << bits);

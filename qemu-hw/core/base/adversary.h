@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An adversarial device does what the manual permits and a device as a rule does not (the property
-// adversary, docs/observability.md). This class owns the generator: the parts of the device ask it,
-// and find nullptr in its place in a device that is none. Each kind draws from a sequence of its
-// own, so that a kind that is left out changes nothing for the others.
+// An adversarial device (property adversary, docs/observability.md) does what the manual permits
+// and devices rarely do. This class is its random generator, which the parts of the device ask; in
+// other devices their pointer to it is nullptr. Each kind of behaviour has its own random sequence,
+// so that the choice of kinds does not change the sequence of any kind.
 #pragma once
 
 #include <array>
@@ -17,33 +17,35 @@
 namespace pib::hca {
 
 enum class Adversity : uint8_t {
-    kCommands,    // commands take time, before they are executed and after it
-    kInterrupts,  // late, coalesced, again, spurious
-    kEvents,      // EQEs late, merged, in any order
-    kWrites,      // entries byte by byte, payload in any order
-    kFetches,     // WQEs early and late, entries in parts and twice
-    kNumbers,     // reused at once
+    kCommands,    // commands wait before and after their execution
+    kInterrupts,  // late, coalesced, repeated, spurious
+    kEvents,      // EQEs come late, merged, in any order
+    kWrites,      // entries are written byte by byte, payload in any order
+    kFetches,     // WQEs are read early or late, entries in parts and twice
+    kNumbers,     // numbers of destroyed objects are reused at once
     kPorts,       // links go down and up after a reset
-    kRetries,     // answers, requests and MADs are lost, receivers not ready
-    kClock,       // steps forward
+    kRetries,     // responses, requests and MADs are lost; receivers are not ready
+    kClock,       // the clock steps forward
     kEnd,         // the device stops, is reset or is gone
 };
 inline constexpr size_t kAdversities = static_cast<size_t>(Adversity::kEnd) + 1;
 
-// The choice of a user.
+// The seed and the kinds that a user has chosen.
 struct AdversaryPlan {
     uint64_t seed = 0;
     uint32_t kinds = 0;  // bits of Adversity; 0: the device is no adversary
 
-    // "SEED" or "SEED:KIND+KIND…"; without kinds, all but kEnd. Or what is wrong with the text.
+    // Parses "SEED" or "SEED:KIND+KIND…"; without kinds, chooses all but kEnd. Error: what is wrong
+    // with the text.
     static std::expected<AdversaryPlan, std::string> parse(std::string_view text);
     static uint32_t bit(Adversity kind) { return 1u << static_cast<unsigned>(kind); }
     static constexpr uint32_t kGentle = (1u << static_cast<unsigned>(Adversity::kEnd)) - 1;
 };
 
-// The fate of an answer that a requester awaits.
+// The fate of a response that a requester awaits: the response arrives, is lost, or becomes an RNR
+// NAK or a NAK for a PSN sequence error.
 enum class Setback : uint8_t { kNone, kLost, kNotReady, kSequence };
-// How a device ends.
+// How an adversarial device ends.
 enum class SuddenEnd : uint8_t { kFatal, kReset, kGone };
 
 class Adversary {
@@ -52,21 +54,21 @@ class Adversary {
 
     bool plays(Adversity kind) const { return (plan_.kinds & AdversaryPlan::bit(kind)) != 0; }
 
-    // Limits; the manual sets those of commands and events.
-    static constexpr uint64_t kCommandNs = 10'000'000'000;  // a command takes
-    static constexpr uint64_t kEventNs = 100'000'000;       // an event or an interrupt waits
-    static constexpr uint64_t kFetchNs = 20'000'000;        // a doorbell waits
-    static constexpr uint64_t kFlapsNs = 10'000'000'000;    // after a reset links go down
-    static constexpr uint64_t kStepNs = 500'000'000;        // the clock steps
+    // Longest times in nanoseconds; the manual sets those of commands and events.
+    static constexpr uint64_t kCommandNs = 10'000'000'000;  // duration of a command
+    static constexpr uint64_t kEventNs = 100'000'000;       // delay of an event or interrupt
+    static constexpr uint64_t kFetchNs = 20'000'000;        // delay of a doorbell
+    static constexpr uint64_t kFlapsNs = 10'000'000'000;    // from a reset until a link goes down
+    static constexpr uint64_t kStepNs = 500'000'000;        // one step of the clock
 
-    // How long something waits; 0: not at all.
+    // Delays in nanoseconds; 0: no delay.
     uint64_t command_wait();
     uint64_t event_wait() { return wait(Adversity::kEvents, 4, kEventNs); }
     uint64_t interrupt_wait() { return wait(Adversity::kInterrupts, 2, kEventNs); }
     uint64_t fetch_wait() { return wait(Adversity::kFetches, 4, kFetchNs); }
 
     bool repeats_interrupt() { return chance(Adversity::kInterrupts, 8); }
-    // A vector whose interrupt has no cause.
+    // The vector of an interrupt without a cause; no value: none now.
     std::optional<unsigned> spurious_interrupt(unsigned vectors);
     bool fetches_twice() { return chance(Adversity::kFetches, 4); }
     // Whether to look at a queue whose doorbell has not been rung.
@@ -75,7 +77,8 @@ class Adversary {
     bool loses_mad();
     Setback setback();
 
-    // Moments, nanoseconds from now on.
+    // next_…(): nanoseconds from now. step(): nanoseconds by which the clock steps. flaps(): how
+    // often a link goes down after a reset.
     uint64_t next_step() { return 1 + below(Adversity::kClock, 4'000'000'000); }
     uint64_t step() { return short_or_long(Adversity::kClock, kStepNs); }
     uint64_t next_end() { return 1 + below(Adversity::kEnd, 60'000'000'000); }
@@ -84,7 +87,7 @@ class Adversary {
 
     // A number less than `bound`.
     uint64_t below(Adversity kind, uint64_t bound);
-    // The order of the elements becomes any.
+    // Puts the elements in random order.
     template <typename T>
     void shuffle(Adversity kind, std::span<T> elements) {
         for (size_t left = elements.size(); left > 1; --left) {
@@ -101,7 +104,7 @@ class Adversary {
 
     const AdversaryPlan plan_;
     std::array<uint64_t, kAdversities> states_{};
-    bool mad_lost_ = false;  // the last MAD
+    bool mad_lost_ = false;  // the last MAD was lost
 };
 
 }  // namespace pib::hca

@@ -8,7 +8,7 @@ namespace pib::hca {
 namespace {
 
 constexpr uint64_t kPage = 4096;
-constexpr size_t kMostPayload = 256 * 1024;  // that waits
+constexpr size_t kMostPayload = 256 * 1024;  // bytes of delayed payload
 constexpr size_t kPayloadPart = 512;
 constexpr size_t kFetchPart = 32;
 constexpr size_t kWordBytes = 8;  // a counter or an ATOMIC WRITE is one load or store
@@ -33,8 +33,9 @@ std::vector<Part> cut(Adversary& adversary, Adversity kind, size_t length, size_
     return parts;
 }
 
-// Entries of queues, their last byte excepted, which is written by itself. A page is RAM as a whole
-// or not at all, so the first byte tells of the others.
+// Writes an entry of a queue byte by byte in any order, and other data at once. The last byte of an
+// entry (with the owner bit) comes in a later call. A page is RAM as a whole or not at all, so only
+// the first write can fail.
 bool write_bytes(Host& host, Adversary& adversary, uint64_t bus_addr, std::span<const uint8_t> from,
                  DmaPurpose purpose) {
     const bool entry =
@@ -69,7 +70,8 @@ void PayloadPieces::store(Host& host, Adversary& adversary) {
     adversary.shuffle(Adversity::kWrites, std::span(pieces_));
     for (const Piece& piece : pieces_) {
         host.dma_for(DmaPurpose::kPayload);
-        // Was RAM in this call of the device, which no change of the memory map interrupts.
+        // The range was RAM earlier in this call of the device, and the memory map does not change
+        // during a call.
         (void)host.dma_write(piece.bus_addr, std::span(bytes_).subspan(piece.offset, piece.length));
     }
     pieces_.clear();
@@ -111,7 +113,7 @@ void AdversaryHost::set_timer(uint64_t deadline_ns) {
 
 // ---- interrupts
 
-// A vector has one interrupt that waits.
+// At most one interrupt of a vector waits.
 void AdversaryHost::raise_msix(unsigned vector) {
     if (late_[vector] != kNever) {
         return;
@@ -128,7 +130,7 @@ void AdversaryHost::raise_msix(unsigned vector) {
 
 // ---- guest memory
 
-// An entry of a queue is read part by part, some parts twice.
+// Reads an entry of a queue part by part, some parts twice.
 bool AdversaryHost::dma_read(uint64_t bus_addr, std::span<uint8_t> to) {
     store_payload();
     const DmaPurpose purpose = std::exchange(purpose_, DmaPurpose::kOther);
@@ -158,7 +160,7 @@ bool AdversaryHost::dma_write(uint64_t bus_addr, std::span<const uint8_t> from) 
         store_payload();
         return write_bytes(host_, adversary_, bus_addr, from, purpose);
     }
-    // A pointer proves that all of it is RAM that the device may write.
+    // A pointer proves that the whole range is RAM that the device may write.
     if (host_.ram(bus_addr, from.size()) == nullptr) {
         store_payload();
         host_.dma_for(purpose);

@@ -15,7 +15,7 @@
 
 namespace pib::hca {
 
-// Payload that waits, in pieces, to be stored in any order.
+// Delayed payload, cut into pieces that are stored in any order.
 class PayloadPieces {
   public:
     void keep(Adversary& adversary, uint64_t bus_addr, std::span<const uint8_t> from);
@@ -36,10 +36,10 @@ class AdversaryHost final : public Host {
   public:
     AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
 
-    // The device begins to work for a call from outside.
+    // Call this at the start of each entry of the device.
     void begin();
-    // Stores the payload that waits. The device calls this before others can learn that it is
-    // there.
+    // Stores the delayed payload. The device calls this before anyone can learn that the payload
+    // has arrived.
     void store_payload() { payload_.store(host_, adversary_); }
     void timer();
     uint64_t next_deadline() const;
@@ -51,7 +51,7 @@ class AdversaryHost final : public Host {
     bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
     bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
     void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
-    // There are no pointers: each access comes through the functions above.
+    // Gives no pointers, so that each access comes through the functions above.
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
     void ram_written(uint64_t bus_addr, uint64_t length) override {
         host_.ram_written(bus_addr, length);
@@ -81,8 +81,8 @@ class AdversaryHost final : public Host {
     DmaPurpose purpose_ = DmaPurpose::kOther;
     PayloadPieces payload_;
     const unsigned vectors_;
-    std::array<uint64_t, kMaxVectors> late_{};  // when to send; kNever: no interrupt waits
-    uint64_t ahead_ns_ = 0;                     // the device's clock, of the host's
+    std::array<uint64_t, kMaxVectors> late_{};  // when to raise the delayed interrupt; kNever: none
+    uint64_t ahead_ns_ = 0;                     // lead of the device's clock over the host's
     uint64_t next_step_ns_ = 0;                 // 0: not drawn yet
 };
 

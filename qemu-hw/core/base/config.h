@@ -18,11 +18,11 @@ inline constexpr unsigned kMaxVectors = 64;
 // Checks of the driver: rules that the device does not enforce (docs/observability.md, Strict).
 enum class Strictness : uint8_t {
     kOff,
-    kOn,     // names what breaks them
-    kFatal,  // and stops
+    kOn,     // reports broken rules
+    kFatal,  // reports them and stops the device
 };
 
-// Kinds of entries that a trace has only if it is told so: they are many.
+// Kinds of trace entries that are off by default, because they are many.
 struct TraceKinds {
     bool registers = false;   // accesses to registers and doorbells
     bool dma = false;         // accesses to guest memory
@@ -40,9 +40,9 @@ struct TestKnobs {
     NumberChoice qpn_choice = NumberChoice::kRound;
     NumberChoice number_choice = NumberChoice::kRound;  // for other objects than QPs
     Strictness strict = Strictness::kOff;
-    AdversaryPlan adversary;  // more of that kind
+    AdversaryPlan adversary;  // kinds of adversarial behaviour, with their seed
 
-    // The knobs that an adversary joins to its own behaviour are on.
+    // These knobs, and in addition those that belong to the chosen kinds of adversarial behaviour.
     TestKnobs joined() const;
 };
 
@@ -91,7 +91,7 @@ struct Limits {
     static constexpr uint32_t kFastRegPages = 4096;  // limit of one fast region
     static constexpr uint32_t kPds = 1u << 16;
     static constexpr uint32_t kSge = 32;
-    static constexpr uint32_t kInline = 960;  // 1024 - 64
+    static constexpr uint32_t kInline = 960;  // the longest WQE less its first 64 bytes
     static constexpr uint32_t kMaxMessage = 1u << 31;
     static constexpr uint64_t kMaxMrBytes = 1ull << 40;
     static constexpr uint64_t kMrPages = 1ull << 25;   // 128 GiB of 4 KiB pages, all MRs together

@@ -48,9 +48,9 @@ enum class HcaCounter : uint8_t {
 };
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
-// Counts events since reset by enum HcaCounter, for each port. Parts that count also find the
-// device's trace and journal here, the checks of its driver, what that has used, and who decides
-// what an adversarial device does; nullptr: none.
+// Counts of events since reset, by enum HcaCounter, for each port. The parts that count also find
+// here the device's trace, journal, checks of the driver, coverage of the driver and adversary;
+// nullptr: the device has none.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port

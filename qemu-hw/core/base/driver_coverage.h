@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How much of the device its driver has used since power-on, in numbers of the register interface:
-// it counts, and the lab names (lab/develop/driver_coverage.py). A guest cannot make it grow beyond
-// its commands and rules. Resets keep it.
+// Coverage of the driver: which registers, commands, field values, WQEs, CQEs and events it has
+// used since power-on. Entries have the numbers of the register interface;
+// lab/develop/driver_coverage.py adds the names. The numbers of known commands and rules bound its
+// size. Resets keep it.
 #pragma once
 
 #include <array>
@@ -39,7 +40,7 @@ class DriverCoverage {
         ++cqes_[(opcode & 0x80) >> 3 | opcode % kOperations][status % kStatuses];
         cqe_flags_ |= flags;
     }
-    // data: a port's event has its kinds there.
+    // `data`: for an event of a port, the bits of its changes.
     void event(uint8_t type, uint8_t port, uint32_t data) {
         ++events_[type % kOperations];
         port_events_ |= port != 0 ? data : 0;
@@ -66,9 +67,9 @@ class DriverCoverage {
     };
     struct Command {
         std::array<uint64_t, kOperations> statuses{};
-        std::vector<std::bitset<256>> values;  // that each byte of its input has had
-        std::vector<Range> halves;             // a range for each le16 in it
-        std::vector<Range> words;              // and for each le32
+        std::vector<std::bitset<256>> values;  // the values that each byte of the input has had
+        std::vector<Range> halves;             // the range of each le16 in the input
+        std::vector<Range> words;              // the range of each le32 in the input
     };
 
     Place& place(bool doorbell, uint64_t offset) {

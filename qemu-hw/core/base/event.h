@@ -26,7 +26,7 @@ enum class Event {
     kPageFault = 15,
 };
 
-// Changes at a port: Event::kPort has several of these bits.
+// Changes at a port: an Event::kPort has one or more of these bits.
 namespace port_event {
 inline constexpr uint32_t kActive = 1u << 0;
 inline constexpr uint32_t kError = 1u << 1;  // left Active
@@ -37,7 +37,7 @@ inline constexpr uint32_t kClientReregister = 1u << 5;
 inline constexpr uint32_t kGidChange = 1u << 6;
 }  // namespace port_event
 
-// An interrupt, and the last event of its EQ. eqn 0: no EQ asked for it, but the driver (TEST_IRQ).
+// An interrupt, and the last event of its EQ. eqn 0: the driver has requested it (TEST_IRQ).
 struct RaisedInterrupt {
     unsigned vector = 0;
     uint32_t eqn = 0;

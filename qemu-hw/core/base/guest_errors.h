@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Lines for authors of drivers (LogLevel::kGuestError). A guest provokes them at will, so few are
-// printed in a second.
+// Log lines for authors of drivers (LogLevel::kGuestError). A guest can cause any number of them,
+// so the number printed per second is limited.
 #pragma once
 
 #include <cstdint>
@@ -34,12 +34,13 @@ class GuestErrors {
     }
 
   private:
-    // Whether this second has room for a line. Tells first how many had none.
+    // Whether one more line may be printed in this second. First reports how many lines were left
+    // out.
     bool admit();
 
     Host& host_;
     uint64_t second_begins_ns_ = 0;
-    unsigned lines_ = 0;  // since then
+    unsigned lines_ = 0;  // printed since then
     uint64_t left_out_ = 0;
 };
 

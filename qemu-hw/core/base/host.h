@@ -19,11 +19,11 @@ enum class LogLevel : uint8_t {
     kTrace,
 };
 
-// The function's MSI-X capability, for an interrupt of one vector.
+// The effect of the MSI-X capability on an interrupt of a vector.
 enum class VectorState : uint8_t {
     kOpen,
-    kMasked,    // it waits
-    kDisabled,  // MSI-X is disabled: it is lost
+    kMasked,    // the interrupt waits
+    kDisabled,  // MSI-X is disabled: the interrupt is lost
 };
 
 // Purpose of an access to guest memory.
@@ -52,7 +52,8 @@ class Host {
     // to the guest's processors. False: not RAM. Otherwise `expected` becomes the old value.
     virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
 
-    // The next access is for this, if the host wants to know. Not called for accesses by ram().
+    // Announces the purpose of the next call of a function above. Accesses by ram() have no
+    // purpose.
     virtual void dma_for(DmaPurpose /*purpose*/) {}
 
     // Host address of `length` bytes of guest RAM, for loads, and for stores that the caller
@@ -85,8 +86,8 @@ class Host {
     virtual uint64_t real_ns() = 0;
     // Requests Device::timer() at `deadline_ns`, which replaces the former deadline.
     virtual void set_timer(uint64_t deadline_ns) = 0;
-    // From now on the host may deliver kicks of this UAR by Device::kick().
-    // Without this call they arrive as doorbells.
+    // `wanted`: from now on the host may deliver kicks of this UAR by Device::kick(). Otherwise
+    // they arrive as stores to the UAR page.
     virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Requests Device::run() soon, outside the current call.
     virtual void wake() = 0;

@@ -45,7 +45,7 @@ constexpr Name<uint32_t> kPortEvents[] = {
     {port_event::kGidChange, "IBV_EVENT_GID_CHANGE"},
 };
 
-// Several changes of a port have their names in one text.
+// Names the event; of a port event, all its changes.
 std::string event_text(const RaisedEvent& event) {
     if (event.type != Event::kPort) {
         return name_of(kEvents, event.type);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The last failed work requests and asynchronous events of one device, with their times: a ring of
-// fixed size, which is never off. It outlives resets and the failed queue pairs.
+// fixed size that always records. It outlives resets and the failed queue pairs.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ struct RaisedEvent {
     uint8_t port = 0;
 };
 
-// Takes the work requests that break a rule, and has their reasons in words.
+// Receives the work requests that break a rule, and explains them in words.
 class RequestReasons {
   public:
     virtual void refused(const FailedRequest& request) noexcept = 0;
@@ -52,7 +52,7 @@ class Journal {
   public:
     static constexpr size_t kMost = 256;
 
-    // From now on passes on the work requests that break a rule.
+    // From now on passes work requests that break a rule to `reasons`.
     void report_to(RequestReasons& reasons) { reasons_ = &reasons; }
 
     // A flush is no failure of its own, and is not recorded.

@@ -42,7 +42,7 @@ class JsonWriter {
     void number(std::string_view key, uint64_t value);
 
     std::string text_;
-    bool first_ = true;  // first element of this container
+    bool first_ = true;  // the next element is the first of its container
 };
 
 }  // namespace pib::hca

@@ -28,7 +28,7 @@ enum class QpState : uint8_t {
     kErr = 6,
 };
 
-// Numbers below are those of SMI and GSI QPs.
+// Lower QPNs are those of SMI and GSI QPs.
 inline constexpr uint32_t kFirstQpn = 0x40;
 
 // Number of a port's SMI or GSI QP.
@@ -36,13 +36,13 @@ constexpr uint32_t special_qpn(unsigned port, bool is_gsi) {
     return 2 * (port - 1) + (is_gsi ? 1 : 0);
 }
 
-// IBA vol. 1, 11.2.2.1.
+// An address vector (IBA vol. 1, 11.2.2.1).
 struct AddressVector {
     uint16_t dlid = 0;
     uint8_t sl = 0;
     uint8_t port = 0;           // the port of a datagram's QP; else 0
     uint8_t src_path_bits = 0;  // low LMC bits of the source LID
-    uint8_t static_rate = 0;    // PathRecord:Rate; 0: the port's
+    uint8_t static_rate = 0;    // PathRecord:Rate; 0: the port's rate
     bool has_grh = false;       // the fields below apply
     uint8_t sgid_index = 0;
     uint32_t flow_label = 0;

@@ -9,7 +9,7 @@ namespace pib::hca {
 
 namespace {
 
-// Most registers take 4 bytes; other widths are told.
+// Names the width of an access only if it is not the usual 4 bytes.
 std::string text_of(const MmioAccess& access) {
     std::array<char, 80> text;
     const int length =

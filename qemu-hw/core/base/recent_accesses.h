@@ -22,7 +22,7 @@ class RecentAccesses {
   public:
     static constexpr size_t kKept = 6;
 
-    // Loads that read the same again, as a poll of a register does, are one.
+    // Repeated loads of the same value, as by polling a register, count as one.
     void add(const MmioAccess& access) {
         if (count_ != 0 && !access.store && access == last()) {
             return;

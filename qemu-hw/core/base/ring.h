@@ -50,7 +50,7 @@ class Ring {
         head_ = 0;
     }
 
-    std::vector<T> slots_;  // a power of two
+    std::vector<T> slots_;  // the size is a power of two
     size_t head_ = 0;
     size_t count_ = 0;
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The rules that verbs' parameters, work requests, stores and loads obey. A rule's value is its
-// number in the manual (docs/device-spec.md) with what follows when it is broken: a command's
-// status, a completion's vendor_error, or an effect. Numbers are never used again.
+// number in the manual (docs/device-spec.md) with the consequence of breaking it: a command's
+// status, a completion's vendor_error, or an effect. The number of a removed rule is never reused.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ enum class Effect : uint8_t {
     kIgnored = 0x80,  // above all statuses
     kBadEnable,
     kFatal,
-    kNamed,  // the device goes on; with Strictness::kOn it names the rule
+    kNamed,  // the device goes on; a strict device reports the rule
 };
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
@@ -383,8 +383,8 @@ constexpr CmdStatus status_of(Rule rule) {
     return static_cast<CmdStatus>(static_cast<uint32_t>(rule) >> 24);
 }
 
-// The completion of a work request that breaks the rule. Rules of commands' structures also hold
-// for those that a WQE has.
+// vendor_error in the completion of a work request that breaks the rule. Rules of structures that a
+// WQE shares with commands, such as address vectors, have a CmdStatus instead.
 constexpr VendorError vendor_error_of(Rule rule) {
     const auto value = static_cast<uint32_t>(status_of(rule));
     if ((value & kOfWorkRequest) != 0) {
@@ -400,7 +400,7 @@ constexpr uint32_t manual_number(Rule rule) {
     return static_cast<uint32_t>(rule) & 0xffffff;
 }
 
-// The device tells the driver nothing of it.
+// Whether the device does not report to the driver that the rule is broken.
 constexpr bool is_silent(Rule rule) {
     const auto effect = static_cast<Effect>(status_of(rule));
     return effect == Effect::kIgnored || effect == Effect::kNamed;

@@ -26,7 +26,7 @@ enum class [[nodiscard]] CmdStatus : uint8_t {
     kFatal = 11,         // the device has stopped
 };
 
-// IBA vol. 1, 11.6.2.
+// Status of a completion (IBA vol. 1, 11.6.2).
 enum class WcStatus {
     kSuccess = 0,
     kLocLenErr = 1,

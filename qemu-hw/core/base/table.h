@@ -94,7 +94,7 @@ class Table {
   private:
     bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
 
-    // The place from which on the next free number is taken.
+    // Sets the place where the search for the next free number begins.
     void choose() {
         if (choice_ == NumberChoice::kFresh) {
             next_ = slots_.size() < capacity_ ? static_cast<uint32_t>(slots_.size()) : next_;
@@ -104,7 +104,7 @@ class Table {
     }
 
     // The linear congruential generator of Numerical Recipes. The numbers only have to look random.
-    // Its low bits are the worst.
+    // The low bits are the least random, so they are dropped.
     uint32_t next_random() {
         random_ = random_ * 1664525 + 1013904223;
         return random_ >> 8;

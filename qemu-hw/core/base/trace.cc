@@ -12,7 +12,7 @@ namespace pib::hca {
 
 namespace {
 
-// The packet, with zeros for the bytes that were not kept: all headers were.
+// The packet, with zeros for the payload bytes that were not kept; all headers were kept.
 std::vector<uint8_t> whole(std::span<const uint8_t> kept, uint32_t length) {
     std::vector<uint8_t> bytes(length);
     std::ranges::copy(kept, bytes.begin());
@@ -148,7 +148,7 @@ void Trace::print_dma(JsonWriter& out, const Entry& entry) {
     }
 }
 
-// Without an EQ it is the driver's own, by TEST_IRQ.
+// An interrupt without an EQ was requested by the driver (TEST_IRQ).
 void Trace::print_interrupt(JsonWriter& out, const Entry& entry) {
     out.member("vector", entry.object);
     if (entry.cqn != 0) {

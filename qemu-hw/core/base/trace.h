@@ -37,7 +37,7 @@ struct TracedWqe {
     // PSNs of a send WQE: of its requests, or for a READ of its responses.
     uint32_t psn = 0;
     uint32_t packets = 0;
-    uint8_t qp_type = 0;  // a send WQE's: its operation's segment depends on it
+    uint8_t qp_type = 0;  // send WQE: the type determines the segments of the WQE
 };
 
 // The end of a work request.
@@ -110,16 +110,16 @@ class Trace {
         uint64_t fetched_ns = 0;  // command
         uint64_t packet = kNone;  // sequence of the packet that the device was handling
         Kind kind = Kind::kPacketOut;
-        uint8_t status = 0;    // command, completion
+        uint8_t status = 0;    // command, completion; DMA: 1 if it failed
         uint16_t opcode = 0;   // command
         uint16_t id = 0;       // command
-        uint32_t object = 0;   // port, QPN, or the command's object
+        uint32_t object = 0;   // port, QPN, command's object, BAR, DmaPurpose or vector
         uint32_t number = 0;   // counter of the WQE, or the command's result
         uint32_t qpn = 0;      // sender of the packet
         uint32_t psn = 0;      // send WQE
         uint32_t packets = 0;  // send WQE
         uint8_t qp_type = 0;   // send WQE
-        uint32_t cqn = 0;      // completion
+        uint32_t cqn = 0;      // completion; interrupt: its EQN
         uint64_t address = 0;  // on the bus, or offset in the BAR
         uint64_t value = 0;    // register
         uint32_t length = 0;   // full length, of which at most kKept bytes are recorded

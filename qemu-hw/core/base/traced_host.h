@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host whose guest memory the device accesses one by one, so that the trace has each access.
+// A host without pointers to guest memory, so that the trace has each access.
 #pragma once
 
 #include <utility>
@@ -27,8 +27,8 @@ class TracedHost final : public Host {
         purpose_ = purpose;
         host_.dma_for(purpose);
     }
-    // There are no pointers, so none has to be forgotten. No part of the device may have the other
-    // host: buffers remember its pointers.
+    // Gives no pointers, so ram_changed() is never needed. All parts of the device must use this
+    // host, because a GuestBuffer would keep a pointer of the other one.
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
     void ram_written(uint64_t bus_addr, uint64_t length) override {
         host_.ram_written(bus_addr, length);

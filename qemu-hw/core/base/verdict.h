@@ -15,7 +15,7 @@ struct [[nodiscard]] Verdict {
     bool alternate = false;  // the field is in the alternate path's address vector
     uint16_t at = 0;         // in a WQE: where the SGE or the page list with the field begins
     uint64_t value = 0;      // the field's value
-    uint64_t limit = 0;      // the most or least that the rule allows, or more about the refusal
+    uint64_t limit = 0;      // the most or least that the rule allows, or another detail
 
     Verdict() = default;
     constexpr Verdict(Rule broken, uint64_t field_value, uint64_t field_limit)
@@ -34,7 +34,7 @@ struct [[nodiscard]] Verdict {
     constexpr Verdict and_then(F&& check) const {
         return status() == CmdStatus::kOk ? check() : *this;
     }
-    // The same refusal, of the structure that begins there in the WQE.
+    // The same refusal, of a field of the structure at `offset` in the WQE.
     constexpr Verdict within(uint16_t offset) const {
         Verdict verdict = *this;
         verdict.at = offset;

@@ -126,7 +126,7 @@ Verdict CommandQueue::check(const Rings& rings) {
 }
 
 uint32_t CommandQueue::doorbell(uint32_t producer) {
-    // Modulo 2^32, so a counter that moves backwards appears far ahead.
+    // The counters count modulo 2^32, so a counter that moves backwards appears far ahead.
     const uint32_t depth = 1u << rings_.log_depth;
     if (producer - consumed_ > depth || producer - consumed_ < producer_ - consumed_) {
         objects_.refusals.ignored_store(

@@ -56,7 +56,7 @@ class CommandQueue {
     bool has_work() const { return has_next() && !pace_.is_waiting(); }
     // A completion is held back; run() writes it when the switch has stopped accessing the memory.
     bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
-    // When an adversarial device goes on: run() is due.
+    // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
 
   private:
@@ -88,7 +88,7 @@ class CommandQueue {
     CommandPace pace_;
     Rings rings_;
     std::optional<Executed> held_;
-    std::optional<CommandWatch> watch_;  // if the device checks its driver
+    std::optional<CommandWatch> watch_;  // no value: the device does not check its driver
     bool running_ = false;
     uint32_t producer_ = 0;
     uint32_t consumed_ = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The core's numbers are those of the register interface: translations between them are casts.
+// Checks at compile time that the core's numbers are those of the register interface, so that casts
+// translate between them.
 #include "base/access.h"
 #include "base/config.h"
 #include "base/counters.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Structures of commands become parameters of verbs, and results of verbs become structures.
-// Reserved fields are checked here: BAD_RESERVED.
+// Converts structures of commands to parameters of verbs, and results of verbs to structures.
+// Checks reserved fields and flags.
 #pragma once
 
 #include "base/verdict.h"

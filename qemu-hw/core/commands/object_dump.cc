@@ -18,7 +18,7 @@ namespace {
 constexpr std::array<const char*, 7> kStates = {"RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR"};
 constexpr std::array<const char*, 3> kMigration = {"MIGRATED", "REARM", "ARMED"};
 constexpr std::array<const char*, 3> kArms = {"none", "solicited", "next"};
-// kRequests has names by SendOpcode, kCompletions by CompletionOpcode, but not those of receives.
+// kRequests has names by SendOpcode, kCompletions by CompletionOpcode except those of receives.
 constexpr std::array<const char*, 15> kRequests = {
     "SEND",     "SEND_WITH_IMM", "RDMA_WRITE",    "RDMA_WRITE_WITH_IMM", "RDMA_READ",
     "CMP_SWAP", "FETCH_ADD",     "SEND_WITH_INV", "LOCAL_INV",           "BIND_MW",

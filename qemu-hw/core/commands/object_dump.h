@@ -10,7 +10,7 @@
 
 namespace pib::hca {
 
-// Limit of entries for each kind of object; the dump always has their number.
+// Limit of entries for each kind of object; the dump always has the number of all objects.
 constexpr uint32_t kDumpedObjects = 4096;
 
 std::string dump_objects(DeviceObjects& objects);

@@ -56,7 +56,7 @@ uint8_t structure_of(const Refusal& refusal) {
     }
 }
 
-// Fields that only a command, an access, a misuse or a work request has.
+// Sets the fields that depend on the kind of the refusal.
 void put_subject(pib_hca_refusal& out, const Refusal& refusal) {
     switch (refusal.kind) {
         case Refusal::Kind::kCommand:
@@ -177,7 +177,8 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
     return CommandReply::data(out);
 }
 
-// An index beyond the refusals that are kept is no refusal of its own: it would displace another.
+// For an index beyond the kept refusals the output is zero. To refuse the command would displace a
+// kept refusal.
 CommandReply cmd_query_refusal(DeviceObjects& objects, const CommandInput& in) {
     pib_hca_refusal out{};
     const Refusal* refusal = objects.refusals.newest(in.object);

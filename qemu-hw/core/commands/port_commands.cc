@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about ports: call port_operations.h for the command queue.
+// Commands about ports: pass them to the functions of port_operations.h.
 #include <algorithm>
 
 #include "commands/command_table.h"

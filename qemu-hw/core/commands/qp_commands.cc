@@ -10,7 +10,7 @@ CommandReply cmd_create_qp(DeviceObjects& objects, const CommandInput& in) {
     if (!qp) {
         return qp.error();
     }
-    // An XRC target is in a domain instead of a PD.
+    // An XRC target QP belongs to an XRC domain and not to a PD.
     const bool target = qp->type == QpType::kXrcTgt;
     if (target && objects.xrcds.find(qp->xrcd) == nullptr) {
         return refuse(Rule::kQpXrcd, qp->xrcd);

@@ -13,7 +13,7 @@ namespace {
 
 using record::StateKind;
 
-// Adds fields of an object, in the order of the calls.
+// Hashes fields of an object, in the order of the calls.
 class Fields {
   public:
     template <typename... T>

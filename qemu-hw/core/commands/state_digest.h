@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The state of the device as one hash for each object, for the marks of a recording. It reads the
+// The state of the device as hashes of its objects, for the marks of a recording. It reads the
 // device's own state only, no guest memory.
 #pragma once
 

@@ -30,7 +30,7 @@ Verdict check_description(const PageList& pages, uint64_t bytes, uint32_t max_pa
     if (pages.page_count > max_pages) {
         return refuse(Rule::kPagesMany, pages.page_count, max_pages);
     }
-    // 2^32 pages of 2^30 bytes: no product below overflows 64 bits.
+    // At most 2^32 pages of 2^30 bytes: no product below overflows 64 bits.
     const uint64_t capacity = uint64_t{pages.page_count} << pages.log_page_size;
     const bool listed = pages.levels > 0;
     const uint64_t alignment = listed ? kTableBytes : uint64_t{1} << pages.log_page_size;
@@ -55,7 +55,7 @@ bool prove_page(Host& host, uint64_t addr, GuestBuffer::Proof proof) {
         uint8_t byte;
         return host.dma_read(addr, {&byte, 1});
     }
-    // Proves that the page is writable and keeps its contents: compare-and-swap of zero by zero.
+    // A compare-and-swap of zero by zero proves that the page is writable and keeps its contents.
     uint64_t expected = 0;
     return host.dma_cmpxchg64(addr, expected, 0);
 }
@@ -66,7 +66,8 @@ class ProvenRam {
   public:
     explicit ProvenRam(Host& host) : host_(host) {}
 
-    // Whether the page, whose size is a power of two and its alignment, is RAM of the host.
+    // Whether the host has a pointer to the page. Its size `bytes` is a power of two and its
+    // alignment.
     bool has(uint64_t page, uint64_t bytes) {
         const auto around = [&](const Block& block) { return page - block.base < block.bytes; };
         if (around(blocks_[last_])) {

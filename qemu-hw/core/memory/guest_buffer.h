@@ -20,16 +20,16 @@ namespace pib::hca {
 
 class GuestBuffer {
   public:
-    // Access to the first bytes of each page that load() checks. kWritable costs the same, so that
-    // queues detect a ROM at creation and not at their first entry.
+    // How load() checks the first bytes of each page. Queues use kWritable, so that their creation
+    // detects a ROM and not their first entry.
     enum class Proof : uint8_t { kNone, kReadable, kWritable };
 
     GuestBuffer() = default;
 
     // Reads the list, which must cover `bytes` (page_offset included) and have at most `max_pages`
-    // pages. Errors: BAD_PARAM, BAD_RESERVED, or BAD_MEMORY (a table page, or the first bytes of a
-    // listed page, is not RAM). The allocation is bounded by `max_pages` and by the table pages
-    // that were actually read.
+    // pages. Errors: BAD_PARAM, or BAD_MEMORY (a table page, or the first bytes of a listed page,
+    // is not RAM). The allocation is bounded by `max_pages` and by the table pages that were
+    // actually read.
     static CmdResult<GuestBuffer> load(Host& host, const PageList& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
     // The same for the buffer of a queue: writable, and counted against the pages that all queues
@@ -38,11 +38,12 @@ class GuestBuffer {
                                              uint32_t max_pages, uint64_t& pages_left,
                                              DmaPurpose purpose);
 
-    // The host is told this purpose if it makes the accesses itself.
+    // Sets the purpose that the host is told for accesses without a pointer.
     void serve(DmaPurpose purpose) { purpose_ = purpose; }
 
-    // Copies `offset` bytes from the start of the first page, across pages. False: the range leaves
-    // the buffer, or a page is no longer RAM; a prefix may have been copied.
+    // Copies from or to the bytes at `offset`, counted from the start of the first page, across
+    // pages. False: the range leaves the buffer, or a page is no longer RAM; a prefix may have been
+    // copied.
     bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
     bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
 
@@ -91,7 +92,7 @@ class GuestBuffer {
     uint64_t extent_ = 0;  // capped at UINT64_MAX
     // Host pointer of low_, valid while generation_ is the host's.
     mutable uint8_t* ram_ = nullptr;
-    mutable uint64_t generation_ = 0;  // as of ram_; 0: never asked
+    mutable uint64_t generation_ = 0;  // when ram_ was asked for; 0: never
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = kMinLogPageSize;
     DmaPurpose purpose_ = DmaPurpose::kPayload;

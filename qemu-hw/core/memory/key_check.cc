@@ -33,7 +33,7 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
 
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target) {
     if (range.key == kPrivilegedLkey) {
-        // It is an L_Key only: packets cannot use it.
+        // The privileged L_Key is no R_Key: packets cannot use it.
         target = {nullptr, range.addr};
         return user.privileged && (range.access & kRemoteAccess) == 0 &&
                range_is_sane(range.addr, range.length);
@@ -54,7 +54,7 @@ bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target&
         range.length > region.length - offset) {
         return false;
     }
-    // Bus addresses need no translation: the DMA MR of a kernel.
+    // A physical region (the DMA MR of a kernel) has bus addresses, which need no translation.
     target = region.is_physical() ? Target{nullptr, range.addr}
                                   : Target{&region, region.page_offset + offset};
     return true;

@@ -27,7 +27,8 @@ struct KeyedRange {
     uint32_t access;
 };
 
-// A checked range: the region, none for bus addresses, and the offset in its pages.
+// A checked range: the region and the offset in its pages. Without a region the offset is a bus
+// address.
 struct Target {
     const MemoryRegion* region = nullptr;
     uint64_t offset = 0;
@@ -35,7 +36,7 @@ struct Target {
 
 // False: the user may not access the whole range.
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
-// The checks against the region itself, for example that it contains the range.
+// Checks only that the region contains the range: no key, PD or rights.
 bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);
 // Whether a FLUSH with the rights in range.access may name the range or, with `whole`, the whole
 // region or window of the key.

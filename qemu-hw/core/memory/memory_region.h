@@ -28,9 +28,9 @@ struct MemoryRegion {
     uint64_t length;
     uint32_t page_offset;
     uint8_t key;
-    uint32_t windows = 0;  // bound to it
-    uint32_t number = 0;   // in the table of keys
-    // A page list, or what a flag of CREATE_MR has chosen instead.
+    uint32_t windows = 0;  // number of windows that are bound to the region
+    uint32_t number = 0;   // in the key table
+    // A page list, or the other kind of memory that a flag of CREATE_MR has chosen.
     std::variant<GuestBuffer, FastMemory, PhysicalMemory, OnDemandTable> memory;
 
     bool is_physical() const { return std::holds_alternative<PhysicalMemory>(memory); }
@@ -51,8 +51,8 @@ struct MemoryWindow {
     uint32_t pd;
     uint8_t type;  // kWindowType1 or kWindowType2
     uint8_t key;
-    // The region that the window is bound to. None: the window is Free (type 2) or unbound (type
-    // 1).
+    // Whether the window is bound to a region. If not, it is Free (type 2) or unbound (type 1), and
+    // the fields below are not valid.
     bool bound;
     uint32_t access;
     uint64_t addr;  // address in the region's address space

@@ -11,10 +11,10 @@ namespace pib::hca {
 class MemoryWatch {
   public:
     virtual ~MemoryWatch() = default;
-    // A region with a page list is usable from now on.
+    // The region is usable from now on.
     virtual void region_added(const MemoryRegion& region) = 0;
-    // The region or window with this number is being destroyed or invalidated. When the call
-    // returns, the switch no longer accesses its memory.
+    // The region or window with this number is being destroyed or invalidated: revokes the switch's
+    // access to its memory. The access has ended when PeerCopy::is_busy() is false.
     virtual void key_revoked(uint32_t number) = 0;
     // The region's pages are no longer registered. Called after key_revoked(), with the region
     // still unchanged.

@@ -59,7 +59,7 @@ CmdResult<uint32_t> Mpt::create(const Registration& in) {
     return KeyTable::key_of(number) | in.key;
 }
 
-// IBA vol. 1, 11.2.8.5: with the mask's fields, like a new registration.
+// IBA vol. 1, 11.2.8.5. Checks the region with the changed fields like a new registration.
 CmdResult<uint32_t> Mpt::reregister(uint32_t key, const Reregistration& in) {
     MemoryRegion* region = keys_.region_with(key);
     if (region == nullptr) {
@@ -100,7 +100,8 @@ CmdResult<uint32_t> Mpt::reregister(uint32_t key, const Reregistration& in) {
 Verdict Mpt::destroy(uint32_t key) {
     const uint32_t number = KeyTable::number_of(key);
     const MemoryRegion* region = keys_.region(number);
-    // The last REG_MR sets the key byte of a fast region, and may not have executed.
+    // Any key byte names a fast region, because the last REG_MR, which sets it, may not have
+    // executed.
     if (region == nullptr || (region->fast() == nullptr && region->key != (key & 0xff))) {
         return refuse(Rule::kNoRegion, key);
     }

@@ -24,18 +24,18 @@ class Mpt {
     Mpt(Host& host, uint32_t max_keys, uint64_t max_total_pages,
         NumberChoice choice = NumberChoice::kRound);
 
-    // The key. The PD is checked before.
+    // Returns the key. The caller has checked the PD.
     CmdResult<uint32_t> create(const Registration& in);
     Verdict destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
-    // The region under its new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for
-    // what is no region of memory's own. Refused, it stays as it was.
+    // Returns the new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for a
+    // physical, fast or on-demand region. A refusal leaves the region unchanged.
     CmdResult<uint32_t> reregister(uint32_t key, const Reregistration& in);
     CmdResult<uint32_t> alloc_window(const WindowRequest& in) { return windows_.alloc(in); }
     Verdict dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }  // BAD_RESOURCE
     void clear();
 
     // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing
-    // has changed. Reserved fields are checked before.
+    // has changed. The caller has checked reserved fields.
     bool bind(const KeyUser& user, const WindowBinding& in) { return windows_.bind(user, in); }
     bool fast_register(const KeyUser& user, const FastRegistration& in);
     bool invalidate_local(const KeyUser& user, uint32_t key) {
@@ -75,7 +75,7 @@ class Mpt {
     // Makes all earlier writes visible to the whole guest.
     void flush() { host_.dma_barrier(); }
 
-    // Outlives the table; nullptr: nobody.
+    // `watch` must outlive the table; nullptr: no observer.
     void set_watch(MemoryWatch* watch) {
         watch_ = watch;
         windows_.set_watch(watch);
@@ -83,7 +83,7 @@ class Mpt {
 
     // For FREE_PD and the dump of objects, which count keys.
     const KeyTable& keys() const { return keys_; }
-    // f(key without its key byte, region or window), if the key's index is in use.
+    // Calls f(key with key byte 0, region or window) if the key's index is in use.
     template <typename F>
     void look_at(uint32_t key, F&& f) const {
         const uint32_t number = KeyTable::number_of(key);
@@ -91,7 +91,7 @@ class Mpt {
             std::visit([&](const auto& e) { f(KeyTable::key_of(number), e); }, *entry);
         }
     }
-    // The same for all of them.
+    // Calls the same f for all keys in use.
     template <typename F>
     void visit(F&& f) const {
         keys_.for_each([&](uint32_t number, const MemoryKey& entry) {

@@ -38,7 +38,8 @@ uint64_t OfferSlots::open(const OfferOwner& owner) {
     return last_;
 }
 
-// Frees the slot, which revokes its handle. The fence orders the guest's later accesses after that.
+// Frees the slot, which revokes its handle. The fence orders the guest's later accesses after the
+// revocation.
 void OfferSlots::end_slot(size_t slot) {
     if (live_[slot].handle == 0) {
         return;
@@ -47,8 +48,8 @@ void OfferSlots::end_slot(size_t slot) {
     live_[slot] = {};
     --count_;
     control_.slots[slot].store(0, std::memory_order_release);
-    // The switch announces the handle before it checks the slot, so one side sees the other's
-    // store.
+    // The switch announces the handle before it checks the slot, so at least one side sees the
+    // other's store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (control_.reading.load(std::memory_order_acquire) == handle) [[unlikely]] {
         read_ = handle;

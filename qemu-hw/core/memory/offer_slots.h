@@ -14,11 +14,11 @@
 
 namespace pib::hca {
 
-// The owner of an offer, which says how long the offer is valid.
+// The owner of an offer: the owner determines how long the offer is valid.
 struct OfferOwner {
     uint32_t qpn = 0;
     bool response = false;  // READ response: no packet acknowledges it
-    ib::Psn end{};          // request: the PSN after it
+    ib::Psn end{};          // request: the PSN after its last packet
     KeySet keys{};
 };
 

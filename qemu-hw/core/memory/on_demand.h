@@ -13,8 +13,8 @@ namespace pib::hca {
 
 inline constexpr unsigned kMaxOnDemandLevels = 4;
 // Bits of an entry of a table, below the bus address.
-inline constexpr uint64_t kOnDemandRead = 1u << 0;  // the page, or some below the table, is present
-inline constexpr uint64_t kOnDemandWrite = 1u << 1;  // page: it may be written
+inline constexpr uint64_t kOnDemandRead = 1u << 0;   // the page, or one below the table, is present
+inline constexpr uint64_t kOnDemandWrite = 1u << 1;  // the page may be written
 
 struct OnDemandTable {
     uint64_t root = 0;  // bus address of the top-level table
@@ -29,7 +29,7 @@ struct OnDemandTable {
 
 // An access that found a page absent.
 struct PageMiss {
-    uint32_t key;     // as used
+    uint32_t key;     // the key that the access used
     uint64_t addr;    // first missing byte, in the region's address space
     uint64_t length;  // bytes that the access still needs from there on
     bool for_write;

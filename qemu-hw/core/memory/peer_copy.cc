@@ -81,7 +81,7 @@ void PeerCopy::refresh(Shared& shared) {
 
 void PeerCopy::region_added(const MemoryRegion& region) {
     for_each_shared([&](PortState&, Shared& shared) {
-        // With an old generation, the next refresh() counts it with all others.
+        // If the generation is old, the next refresh() counts this region with all others.
         if (shared.generation == host_.ram_generation()) {
             count(shared, region, true);
         }
@@ -124,7 +124,7 @@ void PeerCopy::PortState::cancel() {
     }
 }
 
-// The cancelled pull has also ended if a later one has begun.
+// A cancelled pull has ended if the link pulls no more, or if a later pull has begun.
 bool PeerCopy::PortState::is_busy() {
     if (cancelled != 0 && (cancelled != pulls || !link->pulling())) {
         cancelled = 0;
@@ -195,7 +195,8 @@ bool PeerCopy::begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
 bool PeerCopy::end_pull(unsigned port, const SgList& sg_list,
                         std::span<const link::BlockSegment> where) {
     PortState& state = ports_[port - 1];
-    // After a change of the generation the guest may have changed the memory meanwhile.
+    // The target must translate as at the start of the pull: the guest may have changed its memory
+    // map meanwhile.
     if (!std::exchange(state.to_guest, false) || !state.shared ||
         !translate(*state.shared, sg_list, segments_) || !std::ranges::equal(segments_, where)) {
         return false;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Peer copy (docs/fabric-protocol.md, "Peer copy"): the switch copies payload from guest to guest.
-// This class is the device's part: the memory that a link shares, the valid offers of it, and the
-// target of the current pull. Code that takes memory away from the fabric calls this class first.
-// No call waits: is_busy() is true until the switch has stopped accessing all revoked memory, and
-// until then the device returns no buffer to software.
+// This class is the device's part. It has the memory that each link shares, its valid offers, and
+// the target of its current pull. Code that takes memory away from the fabric calls this class
+// first. No call waits: is_busy() is true until the switch has stopped accessing all revoked
+// memory, and until then the device returns no buffer to software.
 #pragma once
 
 #include <array>
@@ -35,13 +35,13 @@ class PeerCopyLink {
 
 // Memory that a link shares with the switch, with its mapping in this process.
 struct PeerCopyMemory {
-    uint8_t* control = nullptr;  // peer_copy_bytes() of the blocks
+    uint8_t* control = nullptr;  // has link::peer_copy_bytes() of the blocks
     std::vector<RamBlock> blocks;
 };
 
 class PeerCopy final : public MemoryWatch {
   public:
-    // Longest time that a switch may access revoked memory before its link is closed.
+    // Longest time to wait for a switch that accesses revoked memory.
     static constexpr uint64_t kPullTimeoutNs = 1'000'000'000;
     // Shorter payloads are sent in packets, because an offer costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
@@ -56,14 +56,14 @@ class PeerCopy final : public MemoryWatch {
     uint32_t min_bytes() const { return min_bytes_; }
     bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
 
-    // --- sender. Offers the memory in `sg_list`; nullopt: the link cannot. The segments are valid
-    // until the next call.
+    // --- sender. Offers the memory in `sg_list`; nullopt: the link cannot offer it. The segments
+    // of the result are valid until the next call.
     std::optional<link::OfferedPayload> open(unsigned port, const SgList& sg_list,
                                              const OfferOwner& owner);
     // Revokes an offer that was not sent.
     void close(unsigned port, uint64_t handle);
     // Requests before PSN `una` are acknowledged: ends their offers. Returns whether the QP has
-    // others.
+    // offers of later requests.
     bool acknowledged(uint32_t qpn, ib::Psn una);
     // Revokes the offers of a QP's requests, which will be sent again in packets.
     void revoke_requests(uint32_t qpn);
@@ -80,11 +80,12 @@ class PeerCopy final : public MemoryWatch {
 
     // Whether the switch still accesses revoked memory.
     bool is_busy();
-    // Returns !is_busy(), and closes the link of a switch that is busy for longer than
-    // kPullTimeoutNs. Handlers of a link must not call this.
+    // Whether the switch no longer accesses revoked memory. After kPullTimeoutNs gives up and
+    // returns true: closes the link of a switch that still writes, and no longer waits for one that
+    // still reads. Handlers of a link must not call this.
     bool settled();
 
-    // --- what ends both
+    // --- sender and receiver. Revokes the offers and cancels the pull of a QP.
     void revoke_qp(uint32_t qpn);
     // Revokes all offers and cancels the pulls.
     void revoke_all();
@@ -102,7 +103,7 @@ class PeerCopy final : public MemoryWatch {
         RegisteredPages pages;
         OfferSlots offers;
         uint64_t generation = 0;        // generation of guest memory at the last count of `pages`
-        uint32_t physical_regions = 0;  // regions that give a right to all memory
+        uint32_t physical_regions = 0;  // regions over all memory (DMA MRs)
     };
     struct PortState {
         // Cancels the current pull.
@@ -113,10 +114,10 @@ class PeerCopy final : public MemoryWatch {
 
         PeerCopyLink* link = nullptr;
         std::unique_ptr<Shared> shared;
-        // Target of the current pull.
+        // The current pull: whether it copies to guest memory, and its user.
         bool to_guest = false;
-        uint64_t pulls = 0;      // that have begun
-        uint64_t cancelled = 0;  // number of the pull to end; 0: none
+        uint64_t pulls = 0;      // number of pulls that have begun
+        uint64_t cancelled = 0;  // number of the cancelled pull that has not ended; 0: none
         uint32_t qpn = 0;
         KeySet keys{};
     };
@@ -136,7 +137,7 @@ class PeerCopy final : public MemoryWatch {
     Mpt& mpt_;
     const uint32_t min_bytes_;
     bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
-    uint64_t until_ns_ = 0;     // on the host's real clock; 0: there is no wait
+    uint64_t until_ns_ = 0;     // end of the wait on Host::real_ns(); 0: there is no wait
     std::array<PortState, kMaxPorts> ports_;
     std::vector<link::BlockSegment> segments_;  // segments of the newest offer
 };

@@ -45,7 +45,7 @@ Verdict check_on_demand(const Registration& in) {
     return in.length <= reach ? CmdStatus::kOk : refuse(Rule::kOnDemandLength, in.length, reach);
 }
 
-// page_offset is less than the page size, so the sum does not exceed the longest device MR.
+// Bounds length and page_offset, so that their sum cannot overflow.
 Verdict check_extent(const Registration& in) {
     if (in.length > Limits::kMaxMrBytes) {
         return refuse(Rule::kRegionLength, in.length, Limits::kMaxMrBytes);

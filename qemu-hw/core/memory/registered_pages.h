@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pages of shared guest RAM that the guest has registered: the switch copies from and to these
-// alone (docs/fabric-protocol.md, "Peer copy").
+// The pages of shared guest RAM that the guest has registered. The switch copies from and to these
+// pages only (docs/fabric-protocol.md, "Peer copy").
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace pib::hca {
 
-// A block of guest RAM as mapped in this process, in the order of MEMORY.
+// A block of guest RAM as mapped in this process. Blocks have the order of the MEMORY frame.
 struct RamBlock {
     uint8_t* base;
     uint64_t bytes;
@@ -36,7 +36,7 @@ class RegisteredPages {
     struct Block {
         RamBlock ram;
         uint64_t* bits;
-        std::vector<uint32_t> users;  // registrations of each page
+        std::vector<uint32_t> users;  // number of registrations of each page
     };
     const Block* find(const HostSegment& segment) const;
     void change(const HostSegment& segment, bool add);

@@ -13,7 +13,7 @@ inline constexpr unsigned kKeyIndexShift = 8;
 
 namespace region_flag {
 inline constexpr uint8_t kPhysical = 1u << 0;  // addresses are bus addresses
-inline constexpr uint8_t kFast = 1u << 1;      // free until a fast registration
+inline constexpr uint8_t kFast = 1u << 1;      // in the Free state until a fast registration
 inline constexpr uint8_t kOnDemand = 1u << 2;  // `pages` are tables that software changes
 }  // namespace region_flag
 
@@ -51,7 +51,7 @@ struct WindowRequest {
 
 struct WindowBinding {
     uint32_t rkey = 0;  // the window's index and its new key byte
-    uint32_t lkey = 0;  // the region's
+    uint32_t lkey = 0;  // the region's key
     uint32_t access = 0;
     uint64_t addr = 0;    // address of the first byte, in the region's address space
     uint64_t length = 0;  // 0 unbinds a window of type 1

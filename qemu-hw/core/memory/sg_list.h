@@ -50,7 +50,7 @@ class KeySet {
 struct SgList {
     std::vector<HostSegment> segments;
     KeySet keys;
-    // A part was named by bus address, so no region covers it.
+    // A part of the payload has a bus address instead of a place in a region.
     bool by_bus_address = false;
 
     void clear() {

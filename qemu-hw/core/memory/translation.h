@@ -11,7 +11,8 @@
 
 namespace pib::hca {
 
-// False: not RAM, or an absent page, which is recorded in `miss`; a prefix may have been copied.
+// An access to a checked range. Its functions return false if a part is not RAM, or if a page is
+// absent, which they record in `miss`; then a prefix may have been copied.
 struct MemoryAccess {
     Host& host;
     const Target& target;

@@ -21,7 +21,7 @@
 
 namespace pib::hca {
 
-// Protection domains, XRC domains and UARs are numbers with a count of users.
+// Protection domains, UARs and XRC domains have a number and no other state.
 struct ProtectionDomain {};
 struct UserAccessRegion {};
 struct XrcDomain {};
@@ -41,7 +41,7 @@ struct DeviceObjects {
     Mpt& mpt;
     HcaPorts& ports;
     Transport& transport;
-    PeerCopy* peer_copy;  // nullptr: payload is copied
+    PeerCopy* peer_copy;  // nullptr: no peer copy
     Table<ProtectionDomain> pds{1, Limits::kPds};
     Table<UserAccessRegion> uars{1, PIB_HCA_MAX_UARS - 1};
 
@@ -54,15 +54,15 @@ struct DeviceObjects {
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
-    // Numbers of the objects that no event names.
+    // Sets how the numbers of objects that no event names are chosen.
     void set_choice(NumberChoice choice) {
         pds.set_choice(choice);
         uars.set_choice(choice);
         xrcds.set_choice(choice);
     }
 
-    // An adversarial device reuses the numbers of other objects as soon as software has taken all
-    // events, one of which may name them.
+    // An adversarial device reuses numbers of CQs, SRQs and QPs only when software has taken all
+    // events, because an event may name a destroyed object.
     void choose_numbers() {
         TestKnobs knobs = config.knobs;
         if (knobs.number_choice == NumberChoice::kLowest && !all_events_taken(eqs)) {

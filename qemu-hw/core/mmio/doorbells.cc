@@ -28,7 +28,8 @@ void Doorbells::look_early() {
     }
 }
 
-// The QP may be gone, and another one have its number: a superfluous doorbell is harmless.
+// The QP may have been destroyed, and a new QP may have its number: a superfluous doorbell is
+// harmless.
 void Doorbells::timer(uint64_t now_ns) {
     for (uint32_t id = late_.take_due(now_ns); id != Timers::kNone; id = late_.take_due(now_ns)) {
         const uint32_t qpn = id / 2;

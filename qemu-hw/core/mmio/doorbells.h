@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells of work queues on their way to the transport. In an adversarial device some wait, and
-// it looks at queues whose doorbells have not been rung.
+// Doorbells of work queues on their way to the transport. An adversarial device delays some
+// doorbells, and reads queues whose doorbells have not been rung.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class Doorbells {
     Doorbells(Host& host, Transport& transport, Adversary* adversary)
         : host_(host), transport_(transport), adversary_(adversary) {}
 
-    // False when the QP does not exist or is another UAR's.
+    // False when the QP does not exist or belongs to another UAR.
     bool send(uint32_t uar, uint32_t qpn) {
         return (adversary_ != nullptr && waits(uar, qpn, true)) ||
                transport_.send_doorbell(uar, qpn);
@@ -27,7 +27,7 @@ class Doorbells {
         return (adversary_ != nullptr && waits(uar, qpn, false)) ||
                transport_.recv_doorbell(uar, qpn);
     }
-    // Perhaps looks at the send queue of a QP that has had a doorbell before.
+    // Sometimes reads the send queue of a QP whose doorbell has been rung before.
     void look_early();
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const { return late_.next(); }
@@ -44,8 +44,8 @@ class Doorbells {
     Host& host_;
     Transport& transport_;
     Adversary* const adversary_;                // nullptr: no doorbell waits
-    Timers late_;                               // by QP number and queue
-    std::array<uint32_t, kRemembered> rung_{};  // the last QPs; 0: none
+    Timers late_;                               // id: 2 * QPN, + 1 for the send queue
+    std::array<uint32_t, kRemembered> rung_{};  // QPs of the last send doorbells; 0: none
     size_t next_ = 0;
 };
 

@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// A handler of the table made of a member function.
+// Handlers of the table that call a member function.
 template <typename Owner, uint64_t (Owner::*kMethod)()>
 uint64_t reads(Owner& owner) {
     return (owner.*kMethod)();
@@ -30,7 +30,7 @@ struct Register {
     bool whole = false;
 };
 
-// An access to a register: to all of it, or to half of 64 bits.
+// An access to a whole register, or to one half of a 64-bit register.
 template <typename Owner>
 struct RegisterAccess {
     const Register<Owner>* target = nullptr;

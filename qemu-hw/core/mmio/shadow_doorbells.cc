@@ -24,7 +24,6 @@ constexpr uint64_t word_offset(unsigned word) {
     return offsetof(pib_hca_shadow_page, rung) + uint64_t{word} * sizeof(uint64_t);
 }
 
-// The kernel's UAR is 0.
 Subject page_of(uint32_t uar) {
     return {Thing::kShadowPage, uar};
 }
@@ -137,7 +136,7 @@ ShadowDoorbells::Left ShadowDoorbells::serve(uint32_t uar, Shadow& shadow) {
 }
 
 // The guest sets its bit and then reads the awake flag; the device clears the flag and then reads
-// the bits. One side sees the other's store.
+// the bits. At least one side sees the other's store.
 bool ShadowDoorbells::may_sleep(Shadow& shadow) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t summary = 0;
@@ -156,7 +155,7 @@ void ShadowDoorbells::publish_awake(Shadow& shadow, bool awake) {
                             {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
 
-// Takes a whole word, which then is 0. If the word changes too often, takes nothing now: the thread
+// Takes a whole word and sets it to 0. If the word changes too often, takes nothing now: the thread
 // that changes it sets its summary bit afterwards.
 uint64_t ShadowDoorbells::take_word(Shadow& shadow, uint64_t offset) {
     uint64_t word = 0;

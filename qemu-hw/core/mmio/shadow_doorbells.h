@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Shadow doorbells: each UAR may have a page of guest memory in which software marks the QPs with
-// new send requests, before it kicks. A kick needs no value, so the host can deliver it by an
-// eventfd without stopping the guest's processor.
+// new send requests before a kick. A kick needs no value, so the host can deliver it by an eventfd
+// without stopping the guest's processor.
 #pragma once
 
 #include <array>
@@ -38,14 +38,15 @@ class ShadowDoorbells {
   private:
     struct Shadow {
         GuestBuffer page;
-        // Words of page.rung, taken from page.summary, that are still to be read.
+        // Bit mask of the words of page.rung with doorbells that are still to be rung; taken from
+        // page.summary.
         uint64_t words = 0;
         std::array<uint64_t, PIB_HCA_SHADOW_WORDS> rung{};  // taken from page.rung
         bool awake = false;   // the awake flag is set, so the guest need not kick
         bool queued = false;  // in owed_
     };
-    // Why a page must be read again: the transport still works, or one call may not do all of the
-    // work.
+    // Why a page must be read again: the transport still has work, or the work exceeds the limit of
+    // one call.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
     Left serve(uint32_t uar, Shadow& shadow);
@@ -62,7 +63,7 @@ class ShadowDoorbells {
     Transport& transport_;
     Strict* strict_;  // nullptr unless the device checks its driver
     std::map<uint32_t, Shadow> shadows_;
-    Ring<uint32_t> owed_;
+    Ring<uint32_t> owed_;  // UARs whose page run() reads again
 };
 
 }  // namespace pib::hca

@@ -53,7 +53,8 @@ struct Page {
                                        uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + offset, verdict);
     }
 
-    // The rules that ignored doorbells break, found afterwards: accepted ones pay nothing for them.
+    // The rule that an ignored doorbell breaks. Only ignored doorbells are checked for it, so that
+    // accepted ones stay fast.
     Verdict why_no_qp(uint64_t value) {
         const auto* qp = objects.transport.verbs().look_at(static_cast<uint32_t>(value));
         return qp == nullptr ? refuse(Rule::kDoorbellQp, value)
@@ -81,7 +82,7 @@ struct Page {
     static uint32_t number_in(uint64_t value) {
         return static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
     }
-    // The flag of both doorbells is the same bit.
+    // The flags of both doorbells are the same bit.
     static bool has_reserved_bits(uint64_t value) {
         static_assert(PIB_HCA_DB_CQ_SOLICITED == PIB_HCA_DB_EQ_ARM);
         return (static_cast<uint32_t>(value) & ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_EQ_ARM)) != 0;

@@ -12,11 +12,11 @@ class UarPages {
   public:
     explicit UarPages(DeviceObjects& objects) : objects_(objects) {}
 
-    // `offset` is in BAR2. False: a hole, or a wrong size. A doorbell for an object of another UAR,
-    // or for no object, is counted and otherwise ignored.
+    // `offset` is in BAR2. False: a hole, a wrong size, or a load from a UAR that is not allocated.
+    // A doorbell for an object of another UAR, or for no object, is counted and otherwise ignored.
     bool read(uint64_t offset, unsigned size, uint64_t& value);
     bool write(uint64_t offset, unsigned size, uint64_t value);
-    // A store to PIB_HCA_UAR_KICK whose value is lost.
+    // A store to PIB_HCA_UAR_KICK that the host reports without its value.
     void kick(uint32_t uar);
 
   private:

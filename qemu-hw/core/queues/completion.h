@@ -31,18 +31,18 @@ inline constexpr uint8_t kGrh = 1u << 0;  // the first 40 bytes of the buffer ho
 inline constexpr uint8_t kImm = 1u << 1;
 inline constexpr uint8_t kSolicited = 1u << 2;
 inline constexpr uint8_t kInvalidated = 1u << 3;  // imm_data is the R_Key that was invalidated
-inline constexpr uint8_t kSrq = 1u << 4;          // the WQE was a shared receive queue's
+inline constexpr uint8_t kSrq = 1u << 4;          // the WQE came from an SRQ
 }  // namespace completion_flag
 
-// The opcode of a send WQE's completion.
+// The opcode in the completion of a send WQE.
 CompletionOpcode completion_opcode(SendOpcode opcode);
 
 struct Completion {
     uint32_t qpn = 0;
     uint32_t wqe_counter = 0;  // counter of the WQE in its queue; of an SRQ: the WQE's id
     uint32_t byte_count = 0;
-    uint32_t imm_data = 0;  // as in memory: wire order; or an R_Key
-    uint32_t src_qp = 0;    // datagrams, like the following
+    uint32_t imm_data = 0;  // immediate data in wire order, or an R_Key
+    uint32_t src_qp = 0;    // datagrams only, like the next fields up to `port`
     uint16_t slid = 0;
     uint16_t pkey_index = 0;  // GSI
     uint8_t sl = 0;

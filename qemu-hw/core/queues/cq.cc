@@ -19,7 +19,8 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
-// Far longer than the round trip of an SMP, and far shorter than its sender's timeout.
+// Longest delay of a patient completion's event: far longer than the round trip of an SMP, and far
+// shorter than the timeout of its sender.
 constexpr uint64_t kModerationFloorNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
@@ -145,7 +146,7 @@ CmdResult<GuestBuffer> CqTable::load(const PageList& pages, unsigned log_depth) 
                                    DmaPurpose::kCq);
 }
 
-// The counters restart at 0, so a zeroed buffer has no CQEs for any depth.
+// The counters restart at 0, so that a zeroed buffer of any depth has no valid CQE.
 Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
@@ -272,7 +273,7 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, b
     if (solicited) {
         cq->solicited_producer = cq->producer;
     } else if (cq->producer - cq->solicited_producer > depth) {
-        // Moves an old mark along, which would look new after the counters overflow.
+        // Moves an old solicited_producer along, which would look new after the counters overflow.
         cq->solicited_producer = cq->producer - depth;
     }
     if (cq->arm != CqArm::kNone && solicited) {

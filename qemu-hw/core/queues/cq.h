@@ -37,8 +37,9 @@ struct CompletionQueue {
     uint8_t log_depth = 0;
     CqArm arm = CqArm::kNone;
     bool error = false;  // overrun, or its memory has vanished: takes no more CQEs
-    uint32_t users = 0;  // QP ends that complete here
-    // Moderation delays an event until so many completions or microseconds; 0: no such limit.
+    uint32_t users = 0;  // send and receive queues and SRQs that complete to this CQ
+    // Moderation delays an event until this number of completions or of microseconds; 0: no such
+    // limit.
     uint16_t moderation_count = 0;
     uint16_t moderation_period = 0;
     bool held = false;       // an event is due but delayed
@@ -53,9 +54,8 @@ class CqTable {
     CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict = nullptr,
             DriverCoverage* coverage = nullptr);
 
-    CmdResult<uint32_t> create(
-        const pib_hca_create_cq& in);  // checks the EQ; the UAR is checked before
-    // Moves the CQ and what waits in it to another buffer, or leaves it as it is.
+    CmdResult<uint32_t> create(const pib_hca_create_cq& in);  // the caller has checked the UAR
+    // Moves the CQ and its unpolled CQEs to another buffer. A refusal leaves the CQ unchanged.
     Verdict resize(uint32_t cqn, const pib_hca_resize_cq& in);
     Verdict destroy(uint32_t cqn);  // BUSY while QPs use it
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
@@ -81,8 +81,8 @@ class CqTable {
     uint64_t next_deadline() const { return timers_.next(); }
     void timer(uint64_t now_ns);  // raises delayed events that are due
 
-    // Puts the CQ into error as an overrun does; false: it already is. The caller moves its QPs to
-    // Error.
+    // Puts the CQ into error as an overrun does; false: there is no such CQ, or it is in error
+    // already. The caller moves its QPs to Error.
     bool inject_error(uint32_t cqn);
     void set_knobs(const TestKnobs& knobs) {
         poison_ = knobs.poison_wc;
@@ -96,7 +96,7 @@ class CqTable {
     bool write(CompletionQueue& cq, const Completion& completion);
     // Raises the event for `unseen` completions, now or when moderation permits.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
-    // 0: no limit
+    // Delays the event for `unseen` completions by at most `at_most_ns` nanoseconds; 0: no limit.
     void hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t at_most_ns);
     void fire(uint32_t cqn, CompletionQueue& cq);
     void stop_holding(uint32_t cqn, CompletionQueue& cq);

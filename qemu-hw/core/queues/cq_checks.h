@@ -10,9 +10,10 @@
 
 namespace pib::hca {
 
-// A CQ has a buffer to which the device has not written yet.
+// Checks the buffer of a new or resized CQ before the device writes to it.
 void check_new_cq(Strict& strict, uint32_t cqn, const CompletionQueue& cq);
-// The device is about to use the CQ; takes over a consumer that is possible.
+// Checks the header before the device uses the CQ, and takes over its consumer counter if that is
+// possible.
 void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& cq);
 
 }  // namespace pib::hca

@@ -63,13 +63,13 @@ EventSource source_of(uint8_t type) {
     }
 }
 
-// The later one of ACTIVE and ERROR holds; everything else has happened.
+// The later one of ACTIVE and ERROR replaces the other; all other changes add up.
 uint32_t merge_port_flags(uint32_t before, uint32_t now) {
     constexpr uint32_t kState = port_event::kActive | port_event::kError;
     return ((now & kState) != 0 ? before & ~kState : before) | now;
 }
 
-// Asynchronous events come before those of CQs.
+// Takes a waiting event by index: first come the asynchronous events, then the completion events.
 pib_hca_eqe take_waiting(EventQueue& eq, size_t index) {
     if (index < eq.waiting.size()) {
         return eq.waiting.take(index);
@@ -229,7 +229,7 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     if (eq == nullptr || stopped_) {
         return;
     }
-    // Writes waiting events first. CQs wait in a set of numbers, because one event per CQ is
+    // Waiting events are written first. CQs wait as a set of numbers, because one event per CQ is
     // enough.
     if (full(*eq) || !eq->waiting_cqs.empty() || delay_.holds()) {
         eq->waiting_cqs.insert(cqn);

@@ -25,8 +25,8 @@ namespace pib::hca {
 // The kind of object that an asynchronous event is about.
 enum class EventSource : uint8_t { kDevice, kPort, kCq, kQp, kSrq };
 
-// Events that found the async EQ full: one of each type for each object and each command id, so
-// their number is bounded.
+// Events that wait for room in the async EQ: at most one of each type for each object and each
+// command id, so their number is bounded.
 class WaitingEvents {
   public:
     bool empty() const { return events_.empty(); }
@@ -43,7 +43,7 @@ class WaitingEvents {
         uint8_t type;
         auto operator<=>(const Key&) const = default;
     };
-    std::map<Key, uint32_t> events_;  // with their data
+    std::map<Key, uint32_t> events_;  // the value is RaisedEvent::data
 };
 
 struct EventQueue {
@@ -57,10 +57,10 @@ struct EventQueue {
     bool async = false;
     Event last_type = Event::kCompletion;  // type and object of the last EQE
     uint32_t last_number = 0;
-    uint32_t users = 0;  // CQs
-    // CQs whose completion event found the queue full; told when the driver has made room.
+    uint32_t users = 0;  // number of CQs that use the EQ
+    // CQs whose completion event waits until the driver has made room in the queue.
     std::set<uint32_t> waiting_cqs;
-    WaitingEvents waiting;  // the async EQ
+    WaitingEvents waiting;  // async EQ only
 
     size_t all_waiting() const { return waiting.size() + waiting_cqs.size(); }
 };
@@ -70,7 +70,8 @@ class EqTable {
     class Events {
       public:
         virtual ~Events() = default;
-        // Called with PIB_HCA_FATAL_EQ_DMA, once until clear().
+        // Called at most once until clear(). Cause: PIB_HCA_FATAL_EQ_DMA, or PIB_HCA_FATAL_INTERNAL
+        // by inject_fatal().
         virtual void eq_fatal(uint32_t cause) = 0;
         // Called for each asynchronous event, even if no queue takes it.
         virtual void event_raised(const RaisedEvent&) {}
@@ -85,7 +86,8 @@ class EqTable {
     Verdict destroy(uint32_t eqn);  // BUSY while CQs use it
     EventQueue* find(uint32_t eqn) { return eqs_.find(eqn); }
     uint32_t count() const { return eqs_.count(); }
-    // False, without effect: there is no such EQ, or the counter is impossible.
+    // False, without effect: there is no such EQ, a reserved bit is set, the counter is impossible,
+    // or the device has stopped.
     bool doorbell(uint64_t value);
     void clear();
     template <typename F>
@@ -94,7 +96,7 @@ class EqTable {
     }
 
     void completion_event(uint32_t eqn, uint32_t cqn);
-    // Removes a destroyed CQ from those whose event waits for room.
+    // Drops the waiting completion event of a CQ that is destroyed.
     void forget_completion(uint32_t eqn, uint32_t cqn);
     // Writes an event to the async EQ, or keeps it until the queue has room; without an async EQ,
     // the event is lost.
@@ -106,7 +108,7 @@ class EqTable {
     void fatal_event(uint32_t cause);
     // Stops the device with an internal error, on request.
     void inject_fatal();
-    // Events of an adversarial device that wait although their queue has room.
+    // The deadline of events that an adversarial device delays although their queue has room.
     uint64_t next_deadline() const { return delay_.next_deadline(); }
     void timer(uint64_t now_ns);
     bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Events of an adversarial device wait although their queue has room, and are written in any order.
+// Delays events of an adversarial device although their queue has room, and chooses the order in
+// which they are written.
 #pragma once
 
 #include <algorithm>
@@ -15,7 +16,7 @@ class EventDelay {
   public:
     EventDelay(Host& host, Adversary* adversary) : host_(host), adversary_(adversary) {}
 
-    // Whether an event that happens now waits.
+    // Whether an event that is raised now must wait.
     bool holds() {
         if (adversary_ == nullptr) [[likely]] {
             return false;

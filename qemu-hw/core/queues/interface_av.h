@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// The caller has checked its reserved fields and flags.
+// The caller has checked the reserved fields and flags of `in`.
 inline AddressVector address_vector(const pib_hca_av& in) {
     AddressVector av{.dlid = in.dlid,
                      .sl = in.sl,

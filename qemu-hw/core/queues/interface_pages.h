@@ -12,7 +12,7 @@ inline Verdict check_reserved(const pib_hca_pages& in) {
     return in.reserved == 0 ? CmdStatus::kOk : refuse(Rule::kPagesReserved, in.reserved);
 }
 
-// The caller has checked its reserved field.
+// The caller has checked the reserved field of `in`.
 inline PageList page_list(const pib_hca_pages& in) {
     return {.root = in.root,
             .page_count = in.page_count,

@@ -31,7 +31,7 @@ class PastCompletions {
                                    .opcode = completion.opcode,
                                    .status = completion.error.status};
     }
-    // Oldest first.
+    // Calls f for each kept completion, oldest first.
     template <typename F>
     void for_each(F&& f) const {
         for (uint64_t i = count_ - std::min<uint64_t>(count_, kMost); i < count_; ++i) {

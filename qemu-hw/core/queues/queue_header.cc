@@ -33,8 +33,8 @@ void request_receive_doorbells(Host& host, GuestBuffer& buffer, bool wanted) {
                        {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
     host.dma_barrier();
     // The guest stores its producer and then loads the flags; the device stores the flags and then
-    // loads the producer. One side must see the other's store, which release ordering alone does
-    // not ensure.
+    // loads the producer. At least one side must see the other's store, which release ordering
+    // alone does not ensure.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

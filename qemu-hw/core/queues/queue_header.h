@@ -10,8 +10,8 @@ namespace pib::hca {
 
 inline constexpr uint32_t kQueueHeaderBytes = 64;
 
-// Read a producer counter. Unless kOk, the queue's producer stays what it was. `held` entries have
-// been copied and not completed.
+// Read a producer counter into the queue. If the result is not kOk, the queue's producer is
+// unchanged. `held`: number of entries that have been copied and not completed.
 QueueRead refresh_send_producer(Host& host, const GuestBuffer& buffer, WorkQueue& sq,
                                 uint32_t held);
 QueueRead refresh_receive_producer(Host& host, const GuestBuffer& buffer, WorkQueue& rq,
@@ -20,8 +20,8 @@ QueueRead refresh_receive_producer(Host& host, const GuestBuffer& buffer, WorkQu
 // Whether the header's reserved bytes are 0.
 bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer);
 
-// Whether software rings a doorbell for each receive WQE that it posts. Software sees it before
-// anything that the device reads afterwards.
+// Sets whether software must ring a doorbell for each receive WQE that it posts. The store is
+// ordered before all later reads of the device.
 void request_receive_doorbells(Host& host, GuestBuffer& buffer, bool wanted);
 
 }  // namespace pib::hca

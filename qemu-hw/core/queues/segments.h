@@ -19,7 +19,8 @@ struct SegmentView {
 
 // Success if all SGEs permit access with these rights (IBA 10.6.3.4).
 WqeError check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access);
-// An access to the segments has failed: a key does not permit it, or the memory is not RAM.
+// The error of an access to the segments that has failed: a key does not permit it, or the memory
+// is not RAM.
 WqeError protection_error(const Mpt& mpt, const SegmentView& segments, uint32_t access);
 
 // Copies between the data segment at `offset` and a span that fits in it. False: an SGE is refused,

@@ -285,7 +285,7 @@ void SrqTable::take(uint32_t srqn) {
     SharedReceiveQueue& srq = *srqs_.find(srqn);
     if (!srq.pool.empty()) {
         srq.pool.pop_back();
-        // Two peeks return the same WQE.
+        // Chooses the next WQE here and not in peek(), so that two peeks return the same WQE.
         if (!srq.pool.empty()) {
             std::swap(srq.pool.back(), srq.pool[random_() % srq.pool.size()]);
         }
@@ -295,7 +295,7 @@ void SrqTable::take(uint32_t srqn) {
     check_limit(srqn, srq);
 }
 
-// Software may reuse the ring entries of WQEs in the pool.
+// Copies WQEs from the ring to the empty pool. Software may then reuse their ring entries.
 bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
     if (!srq.pool.empty()) {
         return true;
@@ -338,7 +338,7 @@ bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
     return result == QueueRead::kOk;
 }
 
-// `before`: the producer that was known.
+// `before`: the producer before the header was read.
 void SrqTable::watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                             QueueRead result) {
     const Subject subject{Thing::kSrq, srqn};

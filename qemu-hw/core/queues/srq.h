@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Shared receive queues (IBA vol. 1, 10.2.9): several QPs take their receive WQEs, one at a time
-// and in order. A taken WQE belongs to its QP.
+// Shared receive queues (IBA vol. 1, 10.2.9): several QPs take receive WQEs from one queue, one at
+// a time and in order. A taken WQE belongs to its QP.
 #pragma once
 
 #include <cstdint>
@@ -27,14 +27,13 @@ struct SharedReceiveQueue {
     WorkQueue queue;
     uint32_t pd = 0;
     uint32_t limit = 0;  // 0: the event is not armed
-    uint32_t users = 0;  // QPs
-    uint32_t xrcd = 0;   // XRC domain; 0: none, and the next is 0, too
-    uint32_t cqn = 0;
+    uint32_t users = 0;  // number of QPs that use the SRQ
+    uint32_t xrcd = 0;   // XRC domain; 0: no XRC SRQ
+    uint32_t cqn = 0;    // XRC: the CQ of received messages; 0: none
     bool privileged = false;
     bool error =
         false;  // its memory has vanished, or its producer is impossible: gives no more WQEs
-    // Shuffling: WQEs that have been copied and that no QP has; the last one is the next to be
-    // taken.
+    // With shuffling: copied WQEs that no QP has taken yet; the last one is taken next.
     std::vector<std::vector<uint8_t>> pool;
 
     uint32_t waiting() const { return queue.ready() + static_cast<uint32_t>(pool.size()); }
@@ -55,7 +54,7 @@ class SrqTable {
     SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
     uint32_t count() const { return srqs_.count(); }
     uint32_t srqs_of_pd(uint32_t pd);      // for FREE_PD's BUSY
-    uint32_t srqs_of_xrcd(uint32_t xrcd);  // for FREE_XRCD's
+    uint32_t srqs_of_xrcd(uint32_t xrcd);  // for FREE_XRCD's BUSY
     void clear();
     template <typename F>
     void for_each(F&& f) {
@@ -65,9 +64,10 @@ class SrqTable {
     enum class Take : uint8_t {
         kOk,
         kNone,   // no WQE waits
-        kError,  // the queue is in error
+        kError,  // the SRQ is in error or does not exist
     };
-    // Copies the oldest waiting WQE, which stays in the queue. kError raises SRQ_ERROR, once.
+    // Copies the oldest waiting WQE (with shuffling: a random one), which stays in the queue.
+    // kError raises SRQ_ERROR, once.
     Take peek(uint32_t srqn, std::vector<uint8_t>& to);
     // A QP takes the WQE of the last peek. May raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
     void take(uint32_t srqn);
@@ -76,7 +76,8 @@ class SrqTable {
         shuffle_ = knobs.shuffle_srq;
         srqs_.set_choice(knobs.number_choice);
     }
-    // Puts the SRQ into error, as vanished memory does; false: it already is.
+    // Puts the SRQ into error, as vanished memory does; false: there is no such SRQ, or it is in
+    // error already.
     bool inject_error(uint32_t srqn);
 
   private:

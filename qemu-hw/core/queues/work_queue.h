@@ -22,7 +22,7 @@ struct WorkQueue {
     uint32_t consumer = 0;  // the next entry to copy
     // The last valid value in guest memory, at most depth() entries ahead of the oldest one in use.
     uint32_t producer = 0;
-    uint32_t found = 0;  // in guest memory, when it was last read: producer if it was possible
+    uint32_t found = 0;  // last value read from guest memory, valid or not
     uint8_t log_depth = 0;
     uint8_t log_stride = 0;
     bool present = false;

@@ -32,7 +32,7 @@ OpResult invalidate_op(Bytes bytes, const DataSegment& data);
 OpResult bind_op(Bytes bytes, const DataSegment& data);
 OpResult register_op(Bytes bytes, const DataSegment& data);
 
-// Segments between control segment and data, on connected QPs.
+// The segment between control segment and data, on connected QPs.
 struct Segment {
     uint16_t bytes;
     OpResult (*decode)(Bytes bytes, const DataSegment& data);
@@ -47,13 +47,13 @@ constexpr Segment kKey{sizeof(pib_hca_wqe_key), invalidate_op};
 constexpr Segment kBind{sizeof(pib_hca_wqe_bind), bind_op};
 constexpr Segment kReg{sizeof(pib_hca_wqe_reg), register_op};
 
-// Services that have an operation (IBA table 81).
+// Bits of the services that offer an operation (IBA table 81).
 enum : uint8_t { kOnRc = 1, kOnUc = 2, kOnUd = 4, kOnXrc = 8 };
 constexpr uint8_t kReliable = kOnRc | kOnXrc;
 constexpr uint8_t kConnected = kReliable | kOnUc;
 constexpr uint8_t kAll = kConnected | kOnUd;
 
-// One row for each opcode: its segments, and the services that have it.
+// One row for each opcode: its segment, and the services that offer it.
 struct OpcodeRow {
     Segment segment;
     bool allows_inline;
@@ -79,7 +79,7 @@ constexpr std::array<OpcodeRow, 15> kOpcodes = {{
     {kMasked, false, kOnRc, CompletionOpcode::kMaskedFetchAdd},
 }};
 static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
-// The data of an ATOMIC WRITE is an operand, so it may be inline on every QP.
+// The data of an ATOMIC WRITE is an operand, so it may be inline even if max_inline is less.
 constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(const Verdict& broken) {
@@ -92,7 +92,8 @@ std::unexpected<WqeError> bad_length(Rule rule, uint64_t value, uint64_t limit) 
     return std::unexpected(WqeError{WcStatus::kLocLenErr, refuse(rule, value, limit)});
 }
 
-// The caller has checked that the structure fits. Every stride suffices: see kSegmentEnd below.
+// The caller has checked that the structure fits. The smallest stride holds every segment, as the
+// static_asserts below check.
 template <typename T>
 T load(Bytes bytes, size_t offset) {
     T value;
@@ -105,7 +106,7 @@ bool all_zero(const T& reserved) {
     return std::ranges::all_of(reserved, [](auto x) { return x == 0; });
 }
 
-constexpr uint32_t kMaxNumber = 0xffffff;  // an SRQ's number on the wire
+constexpr uint32_t kMaxNumber = 0xffffff;  // SRQ numbers have 24 bits on the wire
 constexpr size_t kControlEnd = sizeof(pib_hca_wqe_control);
 
 bool is_datagram(QpType type) {
@@ -138,7 +139,7 @@ DataResult inline_data(Bytes bytes, size_t offset, uint32_t length, uint32_t max
         .length = length, .offset = static_cast<uint16_t>(offset), .num_sge = 0, .is_inline = true};
 }
 
-// `rule` limits num_sge.
+// `rule`: the rule that limits num_sge.
 DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge, Rule rule) {
     const uint64_t most =
         std::min<uint64_t>(Limits::kSge, (bytes.size() - offset) / sizeof(pib_hca_sge));
@@ -154,7 +155,7 @@ DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge, Rule rule) {
         total += sge_at(bytes, data, i).length;
     }
     // The sum of 32 lengths of 32 bits fits in 64 bits. A receive buffer may be longer than any
-    // message.
+    // message, so its length is capped.
     data.length = static_cast<uint32_t>(std::min<uint64_t>(total, UINT32_MAX));
     return data;
 }

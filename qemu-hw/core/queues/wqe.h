@@ -58,7 +58,7 @@ struct WqeError {
 
 // The place of a WQE's data: SGEs, or inline bytes inside the copied WQE.
 struct DataSegment {
-    uint32_t length = 0;  // bytes in all
+    uint32_t length = 0;  // total number of bytes
     uint16_t offset = 0;  // offset of the first SGE or inline byte in the WQE
     uint8_t num_sge = 0;
     bool is_inline = false;
@@ -95,7 +95,7 @@ struct DatagramOp {
     uint16_t pkey_index;
 };
 
-// True for operations within the device, on keys (IBA 10.6.4, 10.6.7).
+// Operations on keys, which send no packet (IBA 10.6.4, 10.6.7).
 struct InvalidateOp {
     uint32_t key;
 };
@@ -109,7 +109,7 @@ struct RegisterOp {
 struct SendWqe {
     SendOpcode opcode = SendOpcode::kSend;
     uint8_t flags = 0;      // send_flag
-    uint32_t srqn = 0;      // XRC: at the destination
+    uint32_t srqn = 0;      // XRC: number of the SRQ at the destination
     uint32_t imm_data = 0;  // wire order, as in memory
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
@@ -126,7 +126,8 @@ struct SendWqe {
     bool is_atomic_write() const { return opcode == SendOpcode::kAtomicWrite; }
     // The device writes response data to the SGEs.
     bool fetches() const { return is_read() || is_atomic(); }
-    // The responder returns data, so an ACK alone does not complete the request (IBA 9.7.5.1.1).
+    // Only the response of the operation (READ response or ATOMIC Acknowledge) completes the
+    // request; a plain ACK does not (IBA 9.7.5.1.1).
     bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
     // The operation changes a key and sends no packet.
     bool is_local() const {

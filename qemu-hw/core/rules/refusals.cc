@@ -24,7 +24,7 @@ using Place = RuleText::Place;
 // An operation's segment follows the control segment.
 constexpr unsigned kSegmentAt = sizeof(pib_hca_wqe_control);
 
-// The structure of the field begins there in the command's input, or in the WQE.
+// Offset of the structure that has the field, in the command's input or in the WQE.
 unsigned place_of(const Refusal& refusal, Place place) {
     const bool in_wqe = refusal.kind == Refusal::Kind::kRequest;
     switch (place) {
@@ -161,7 +161,8 @@ void Refusals::print(const Refusal& refusal) {
               [&] { return "before that: " + refusal.accesses.text(); });
 }
 
-// Loads of registers may not throw: without memory the refusal is neither counted nor logged.
+// Does not throw, because loads of registers call this. Without memory the refusal is kept, but
+// coverage and log may lack it.
 void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;

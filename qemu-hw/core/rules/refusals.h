@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The last refusals of a device with their reasons, and the last misuses of its objects that a
-// strict device names, for authors of drivers. A guest provokes them at will: a fixed number is
-// kept, and few are logged in a second. Resets keep them.
+// strict device names, for authors of drivers. A guest can cause any number of them, so a fixed
+// number is kept, and the number logged per second is limited. Resets keep them.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ enum class Thing : uint8_t {
 
 struct Subject {
     Thing thing = Thing::kNone;
-    uint32_t number = 0;  // 0: of its kind there is one
+    uint32_t number = 0;  // 0: the only object of its kind
     auto operator<=>(const Subject&) const = default;
 };
 
@@ -48,20 +48,20 @@ struct Refusal {
 
     const char* what = "";  // a literal: the command's name, "store to BAR0", or "send WQE"
     Kind kind = Kind::kCommand;
-    uint16_t opcode = 0;  // the command's, like the following
+    uint16_t opcode = 0;  // command
     uint16_t id = 0;
-    uint32_t object = 0;                       // or the QP of a work request
-    uint32_t counter = 0;                      // the WQE's in its queue
-    bool is_send = false;                      // the WQE; else a receive
-    WcStatus completion = WcStatus::kSuccess;  // the WQE's
-    uint16_t pages_at = 0;                     // offset of the page list in the command's input
-    uint8_t bar = 0;                           // a store's or load's, with the offset in it
+    uint32_t object = 0;                       // command: its object; work request: its QP
+    uint32_t counter = 0;                      // work request: its WQE counter
+    bool is_send = false;                      // work request: a send; else a receive
+    WcStatus completion = WcStatus::kSuccess;  // work request: its status
+    uint16_t pages_at = 0;                     // command: offset of the page list in its input
+    uint8_t bar = 0;                           // access: its BAR; `offset` is in it
     uint64_t offset = 0;
     Verdict verdict;
-    Subject misused{};  // in place of `what`
+    Subject misused{};  // misuse: its object, in place of `what`
     Subject other{};    // the object that the misused one conflicts with
     uint64_t time_ns = 0;
-    RecentAccesses accesses{};  // if the device is strict
+    RecentAccesses accesses{};  // strict device: the accesses before the refusal
 };
 
 // Offset of the wrong field in the command's entry or input structure, or in the WQE; 0: it is in
@@ -78,7 +78,8 @@ class Refusals final : public RequestReasons {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
-    // From now on warns of what no command's status tells the driver, with the last accesses.
+    // From now on logs rules that the device does not report to the driver as warnings, with the
+    // last accesses.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }
@@ -91,14 +92,14 @@ class Refusals final : public RequestReasons {
 
     // Refusals since QEMU's start.
     uint64_t count() const { return count_; }
-    // Index 0 is the last one. nullptr: none, or not kept.
+    // Index 0 is the last refusal. nullptr: there is no such refusal, or it is no longer kept.
     const Refusal* newest(uint64_t index) const {
         return index < count_ && index < kKept ? &ring_[(count_ - 1 - index) % kKept] : nullptr;
     }
-    // How often the driver has broken a rule that no command's status tells it of.
+    // Number of refusals that the device has not reported to the driver (is_silent()).
     uint64_t silent() const { return silent_; }
 
-    // The member "refusals" of an object: their number, and the last ones, oldest first.
+    // Writes the member "refusals" of a JSON object: their number, and the kept ones, oldest first.
     void write(JsonWriter& out) const;
 
   private:

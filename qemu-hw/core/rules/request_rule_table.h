@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// A field's name and its offset cannot disagree.
+// Takes a field's name and offset from the same member, so that they agree.
 #define FIELD_OF(place, type, member)                           \
     RuleText::Field {                                           \
         RuleText::Place::place, offsetof(type, member), #member \

@@ -16,7 +16,7 @@ namespace {
 using Number = RuleText::Number;
 using Place = RuleText::Place;
 
-// A field's name and its offset cannot disagree.
+// Takes a field's name and offset from the same member, so that they agree.
 #define FIELD(place, type, member)             \
     RuleText::Field {                          \
         place, offsetof(type, member), #member \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fields that the rules are about, and what they demand, in words: the manual
-// (docs/device-spec.md) has the same rules at length.
+// The field that each rule is about, and what the rule demands, in words. The manual
+// (docs/device-spec.md) has the rules in full.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct RuleText {
         kVector,
         kRegister,
         kWqe,      // the control segment, or a receive WQE
-        kSegment,  // the operation's
+        kSegment,  // the segment of the operation
         kSge,
     };
     enum class Number : uint8_t { kNone, kDecimal, kHex };
@@ -39,7 +39,7 @@ struct RuleText {
 };
 
 std::span<const RuleText> rule_texts();
-// nullptr: kNone.
+// nullptr: `rule` is Rule::kNone.
 const RuleText* find_rule(Rule rule);
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The commands between their doorbell and their completion, as they were at the doorbell. The
-// driver must leave them alone meanwhile.
+// driver must not change them meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,18 @@ class CommandWatch {
 
     // The command queue was enabled.
     void started(uint64_t base, uint64_t cpl_base, uint32_t log_depth);
-    // A doorbell has moved the producer of a queue whose ring has room for it.
+    // A valid doorbell has moved the producer.
     void rung(uint32_t from, uint32_t to);
     // The device has copied the entry of the oldest command, and will copy its input.
     void fetched(const pib_hca_cmd& cmd);
-    // The device is about to complete it.
+    // The device is about to complete the oldest command.
     void completing();
 
   private:
     struct Pending {
         uint64_t place = 0;  // bus address of the entry
         pib_hca_cmd entry{};
-        std::optional<uint64_t> input;  // hash of its input, if it could be read
+        std::optional<uint64_t> input;  // hash of the input, if the device could read it
     };
 
     void add(uint32_t counter);

@@ -10,9 +10,9 @@ namespace pib::hca {
 
 namespace {
 
-// The largest header.
+// No header and no shadow doorbell page is larger.
 constexpr size_t kMostBytes = 1024;
-// Entries of a new queue that are read at most.
+// Limit of the entries of a new queue that are read.
 constexpr uint32_t kMostEntries = 1u << 16;
 constexpr uint8_t kOwnerBit = 1;
 

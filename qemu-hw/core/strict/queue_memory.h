@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory that the driver has passed to the device for queues: what must be zero in it at first, and
-// which queue it belongs to.
+// Memory that the driver has passed to the device for queues: checks of the bytes that must be zero
+// at first, and the queue that owns the memory.
 #pragma once
 
 #include <algorithm>
@@ -21,15 +21,16 @@ struct QueueLayout {
     uint64_t bytes = 0;
     // Bytes of the header at its start; 0: none.
     uint32_t header = 0;
-    // Entries behind the header that the device writes, each with an owner bit in its last byte.
+    // Size in bytes and number of the entries after the header that the device writes, each with an
+    // owner bit in its last byte; 0: none.
     uint32_t entry_size = 0;
     uint32_t entries = 0;
 };
 
-// Whether these bytes are 0. Memory that cannot be read is another rule's matter.
+// Whether these bytes are 0. Also true if they cannot be read, because another rule covers that.
 bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t bytes);
-// The first entry whose owner bit is set, so that it looks new before the device has written it.
-// Looks at a bounded number of entries.
+// Index of the first entry whose owner bit is set, so that the entry looks new before the device
+// has written it. Reads a bounded number of entries.
 std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
                                     const QueueLayout& layout);
 
@@ -47,14 +48,16 @@ void for_each_run(const GuestBuffer& buffer, uint64_t bytes, F&& run) {
     }
 }
 
-// Ranges of bus addresses, each of one owner.
+// Ranges of bus addresses with their owners.
 class MemoryClaims {
   public:
-    // The owner of a byte of the range, which is then not claimed again; nullptr: none has it.
+    // claim() makes `owner` the owner of the range and returns nullptr; if a byte of the range has
+    // an owner already, it only returns that owner. owner(): the owner of a byte of the range, or
+    // nullptr.
     const Subject* claim(Subject owner, uint64_t bus_addr, uint64_t bytes);
     const Subject* owner(uint64_t bus_addr, uint64_t bytes) const;
     void release(Subject owner);
-    // Releases the owner's range that begins there.
+    // Releases the owner's range that begins at `bus_addr`.
     void release(Subject owner, uint64_t bus_addr);
     void clear() {
         ranges_.clear();

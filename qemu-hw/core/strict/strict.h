@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A device that checks its driver (property strict): names broken rules that the device does not
-// enforce. The parts of the device report what the driver has done to their objects; a device
-// without the property has none of this, and each report is one test of a pointer.
+// A device that checks its driver (property strict): reports broken rules that the device does not
+// enforce. The parts of the device tell this class what the driver has done to their objects. A
+// device without the property has nullptr in its place.
 #pragma once
 
 #include <cstdint>
@@ -21,21 +21,23 @@ namespace pib::hca {
 
 class Strict {
   public:
-    // How long an interrupt's event may wait for the driver. The time is looked at in steps, so
-    // that a virtual machine that stood still, whose clock then jumps, has most of it left.
+    // The driver must take an interrupt's events within kSteps * kStepNs. The time is measured in
+    // steps, so that a jump of the clock after a pause of the virtual machine uses up one step
+    // only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
 
     // nullptr: the property is off.
     static std::unique_ptr<Strict> create(Host& host, Strictness strictness);
     Strict(Host& host, bool fatal) : host_(host), fatal_(fatal) {}
-    // Where broken rules are named; before any other call.
+    // Sets where broken rules are reported. Call this before all other functions.
     void report_to(Refusals& refusals);
 
-    // A rule is broken. Each is named once for an object, until the next reset.
+    // Reports a broken rule, once for each object until the next reset.
     void broken(Rule rule, Subject subject, uint64_t value = 0, uint64_t limit = 0,
                 Subject other = {});
-    // The device is to stop, because the driver has broken a rule since the last call.
+    // Whether the device must stop: with strict=fatal, if the driver has broken a rule since the
+    // last call.
     bool must_stop() {
         const bool broken = refusals_->silent() != judged_;
         judged_ = refusals_->silent();
@@ -55,10 +57,11 @@ class Strict {
     void queue_created(Subject queue, const GuestBuffer& buffer, const QueueLayout& layout);
     void memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes);
     void queue_destroyed(Subject queue) { claims_.release(queue); }
-    // A resize has ended; this is the buffer that the queue does not have: the old or the new one.
+    // A resize has ended, and the queue does not use `buffer`: the old one, or the new one if the
+    // resize was refused.
     void memory_released(Subject queue, const GuestBuffer& buffer);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
-    // The device writes there, though not to a queue.
+    // The device is about to write the output of a command there.
     void output(Subject command, uint64_t bus_addr, uint64_t bytes);
 
     // ---- event queues
@@ -72,7 +75,7 @@ class Strict {
     // Whether the consumer moved forward, and not past the producer.
     bool consumer_moved(Subject cq, uint32_t from, uint32_t to, uint32_t producer);
     void arm_counter(Subject cq, uint32_t counter, uint32_t producer);
-    // A queue's producer moved to a place where it cannot be, or back.
+    // The rules that a producer breaks when it passes its limit, or when it moves back.
     struct ProducerRules {
         Rule passes;
         Rule back;
@@ -85,7 +88,7 @@ class Strict {
     struct Unserved {
         uint32_t vector = 0;
         uint64_t deadline_ns = 0;  // end of this step
-        unsigned steps = kSteps;   // left
+        unsigned steps = kSteps;   // steps left
     };
 
     Host& host_;
@@ -93,9 +96,9 @@ class Strict {
     Refusals* refusals_ = nullptr;
     uint64_t judged_ = 0;  // Refusals::silent() at the last must_stop()
     RecentAccesses accesses_;
-    bool ready_seen_ = true;  // STATUS was read as 0 since the last reset
+    bool ready_seen_ = true;  // STATUS was read as 0 since the last reset, or there was no reset
     MemoryClaims claims_;
-    std::map<uint32_t, Unserved> unserved_;  // EQs with an interrupt that nobody has served
+    std::map<uint32_t, Unserved> unserved_;  // EQs with an interrupt that the driver has not served
     std::set<std::pair<Rule, Subject>> named_;
 };
 

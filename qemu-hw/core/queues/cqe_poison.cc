@@ -18,8 +18,16 @@ bool has_immediate(const pib_hca_cqe& cqe) {
 
 // byte_count is defined for received, read or exchanged bytes, not for SEND and WRITE.
 bool has_byte_count(const pib_hca_cqe& cqe) {
-    return (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0 || cqe.opcode == PIB_HCA_CQE_RDMA_READ ||
-           cqe.opcode == PIB_HCA_CQE_CMP_SWAP || cqe.opcode == PIB_HCA_CQE_FETCH_ADD;
+    switch (cqe.opcode) {
+        case PIB_HCA_CQE_RDMA_READ:
+        case PIB_HCA_CQE_CMP_SWAP:
+        case PIB_HCA_CQE_FETCH_ADD:
+        case PIB_HCA_CQE_MASKED_CMP_SWAP:
+        case PIB_HCA_CQE_MASKED_FETCH_ADD:
+            return true;
+        default:
+            return (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0;
+    }
 }
 
 // Only datagrams have a sender and a port.

@@ -319,6 +319,12 @@ TEST_CASE("poison-wc changes undefined fields only") {
     poison_unspecified(datagram);
     CHECK(datagram.src_qp == 7);
     CHECK(datagram.imm_data == 0);
+    pib_hca_cqe atomic{};
+    atomic.opcode = GENERATE(PIB_HCA_CQE_FETCH_ADD, PIB_HCA_CQE_MASKED_CMP_SWAP,
+                             PIB_HCA_CQE_MASKED_FETCH_ADD);
+    atomic.byte_count = 8;
+    poison_unspecified(atomic);
+    CHECK(atomic.byte_count == 8);
     pib_hca_cqe failed{};
     failed.opcode = PIB_HCA_CQE_RDMA_READ;
     failed.status = PIB_HCA_WC_RETRY_EXC_ERR;

@@ -5,6 +5,7 @@
  * one line that lists the accepted values.
  */
 #include "qemu/osdep.h"
+#include "qemu/error-report.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
 #include "pib_hca_qemu.h"

@@ -197,9 +197,10 @@ bool EqTable::doorbell(uint64_t value) {
     return true;
 }
 
-void EqTable::watch_doorbell(const EventQueue& eq) {
+void EqTable::watch_doorbell(EventQueue& eq) {
     strict_->events_taken(eq.eqn);
     if (eq.armed) {
+        eq.was_armed = true;
         strict_->armed(eq.eqn, eq.vector);
     }
 }
@@ -312,13 +313,15 @@ void EqTable::post(EventQueue& eq, const pib_hca_eqe& eqe) {
     }
     if (eq.armed) {
         fire(eq);
+    } else if (eq.was_armed) [[unlikely]] {
+        strict_->await_doorbell(Rule::kEqUnarmed, eq.eqn, eq.vector);
     }
 }
 
 void EqTable::fire(EventQueue& eq) {
     eq.armed = false;
     if (strict_ != nullptr) [[unlikely]] {
-        strict_->interrupt(eq.eqn, eq.vector);
+        strict_->await_doorbell(Rule::kEqeLeft, eq.eqn, eq.vector);
     }
     host_.raise_msix(eq.vector);
     events_.interrupt_raised(

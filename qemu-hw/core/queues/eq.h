@@ -54,6 +54,7 @@ struct EventQueue {
     uint32_t vector = 0;
     uint8_t log_depth = 0;
     bool armed = false;
+    bool was_armed = false;  // since its creation; kept by a strict device alone
     bool async = false;
     Event last_type = Event::kCompletion;  // type and object of the last EQE
     uint32_t last_number = 0;
@@ -122,7 +123,7 @@ class EqTable {
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
-    void watch_doorbell(const EventQueue& eq);
+    void watch_doorbell(EventQueue& eq);
     void stop(uint32_t cause);
 
     Host& host_;

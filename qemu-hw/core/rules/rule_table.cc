@@ -496,6 +496,8 @@ constexpr RuleText kTexts[] = {
      ": no EQE was taken after the interrupt, in seconds:", Number::kDecimal},
     {Rule::kVectorMasked, REGISTER(vector), Number::kDecimal,
      " has been masked with an interrupt, for seconds:", Number::kDecimal},
+    {Rule::kEqUnarmed, REGISTER(vector), Number::kDecimal,
+     ": an EQE waits and the EQ has not been armed again, for seconds:", Number::kDecimal},
 
     // Completion queues.
     {Rule::kConsumerAhead, REGISTER(consumer), Number::kDecimal,

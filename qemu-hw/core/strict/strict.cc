@@ -96,8 +96,10 @@ void Strict::armed(uint32_t eqn, uint32_t vector) {
     }
 }
 
-void Strict::interrupt(uint32_t eqn, uint32_t vector) {
-    unserved_.try_emplace(eqn, Unserved{.vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
+void Strict::await_doorbell(Rule rule, uint32_t eqn, uint32_t vector) {
+    unserved_.try_emplace(
+        eqn,
+        Unserved{.rule = rule, .vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
 }
 
 uint64_t Strict::next_deadline() const {
@@ -116,8 +118,9 @@ void Strict::timer(uint64_t now_ns) {
         waiting.deadline_ns = now_ns + kStepNs;
         if (--waiting.steps == 0) {
             waiting.deadline_ns = kNever;
-            const bool masked = host_.vector_state(waiting.vector) == VectorState::kMasked;
-            broken(masked ? Rule::kVectorMasked : Rule::kEqeLeft, {Thing::kEq, eqn}, waiting.vector,
+            const bool masked = waiting.rule == Rule::kEqeLeft &&
+                                host_.vector_state(waiting.vector) == VectorState::kMasked;
+            broken(masked ? Rule::kVectorMasked : waiting.rule, {Thing::kEq, eqn}, waiting.vector,
                    kSteps * kStepNs / 1'000'000'000);
         }
     }

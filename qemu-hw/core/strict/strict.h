@@ -66,7 +66,9 @@ class Strict {
 
     // ---- event queues
     void armed(uint32_t eqn, uint32_t vector);
-    void interrupt(uint32_t eqn, uint32_t vector);
+    // An EQE has raised an interrupt (kEqeLeft), or none in an EQ that was armed before
+    // (kEqUnarmed): names the rule unless the driver rings the EQ's doorbell in time.
+    void await_doorbell(Rule rule, uint32_t eqn, uint32_t vector);
     void events_taken(uint32_t eqn) { unserved_.erase(eqn); }
     uint64_t next_deadline() const;
     void timer(uint64_t now_ns);
@@ -86,6 +88,7 @@ class Strict {
   private:
     static constexpr size_t kMostNamed = 4096;
     struct Unserved {
+        Rule rule;
         uint32_t vector = 0;
         uint64_t deadline_ns = 0;  // end of this step
         unsigned steps = kSteps;   // steps left
@@ -98,7 +101,7 @@ class Strict {
     RecentAccesses accesses_;
     bool ready_seen_ = true;  // STATUS was read as 0 since the last reset, or there was no reset
     MemoryClaims claims_;
-    std::map<uint32_t, Unserved> unserved_;  // EQs with an interrupt that the driver has not served
+    std::map<uint32_t, Unserved> unserved_;  // EQs whose EQEs the driver has not taken
     std::set<std::pair<Rule, Subject>> named_;
 };
 

@@ -105,13 +105,26 @@ void receive(RefusalRoom& r, const std::function<void(MiniQp&)>& meanwhile) {
     r.host.before_dma = nullptr;
 }
 
-// An interrupt of the async EQ, which nobody serves.
-void leave_interrupt(RefusalRoom& r) {
-    r.d.arm(r.async_eq);
+void let_a_minute_pass(RefusalRoom& r) {
     for (unsigned i = 0; i < Strict::kSteps; ++i) {
         r.host.clock_ns += Strict::kStepNs;
         r.device->timer();
     }
+}
+
+// An interrupt of the async EQ, which nobody serves.
+void leave_interrupt(RefusalRoom& r) {
+    r.d.arm(r.async_eq);
+    let_a_minute_pass(r);
+}
+
+// Takes all events without arming again; the next one raises no interrupt.
+void forget_to_arm(RefusalRoom& r) {
+    r.d.arm(r.async_eq);
+    while (r.d.poll(r.async_eq)) {
+    }
+    CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
+    let_a_minute_pass(r);
 }
 
 constexpr MisuseCase kCases[] = {
@@ -293,6 +306,9 @@ constexpr MisuseCase kCases[] = {
          r.host.vectors = VectorState::kMasked;
          leave_interrupt(r);
      }},
+    {Rule::kEqUnarmed,
+     "EQ 1 misused: vector 0: an EQE waits and the EQ has not been armed again, for seconds: 60",
+     [](RefusalRoom& r) { forget_to_arm(r); }},
     {Rule::kConsumerAhead, "CQ 1 misused: consumer 5 is ahead of the CQEs written: 0",
      [](RefusalRoom& r) {
          r.cq.memory.poke(kConsumer, 5u);

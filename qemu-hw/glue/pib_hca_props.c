@@ -5,11 +5,11 @@
  * one line that lists the accepted values.
  */
 #include "qemu/osdep.h"
-#include "qemu/error-report.h"
 #include "pib_hca_glue.h"
 #include "pib_hca_hw.h"
 #include "pib_hca_qemu.h"
 #include "qapi/error.h"
+#include "qemu/error-report.h"
 #include "qemu/guest-random.h"
 #include "qemu/units.h"
 #include "qemu/uuid.h"

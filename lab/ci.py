@@ -15,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from lab import errors, groups, junit, paths, reach, settings, signals, ui, up
@@ -91,12 +91,23 @@ def _run(job: Job, env: dict[str, str]) -> int:
 
 # -- results -----------------------------------------------------------------
 
+@contextlib.contextmanager
+def _told() -> Iterator[None]:
+    """Prints the error of a result that cannot be written. Other results and the command's status are kept."""
+    try:
+        yield
+    except OSError as error:
+        ui.say(f"a result is missing: {errors.sentence(error)}")
+
+
 def _keep(file: pathlib.Path, content: Callable[[], bytes]) -> None:
     """Writes content() to a file, or its error message if it fails."""
     try:
-        file.write_bytes(content())
+        text = content()
     except (ui.LabError, OSError, subprocess.SubprocessError) as error:
-        file.write_text(f"pib: {errors.sentence(error)}\n")
+        text = f"pib: {errors.sentence(error)}\n".encode()
+    with _told():
+        file.write_bytes(text)
 
 
 def _of_guest(lab: cluster.Cluster, name: str, line: str) -> bytes:
@@ -119,14 +130,25 @@ def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
         empty.unlink()
 
 
-def _finish(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
-    report.write(folder / VERDICT)
-    try:
-        if lab.state:
+def _write_results(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
+    """The command may have removed the folder, as  git clean -fdx  does."""
+    if not folder.exists():
+        ui.say(f"the command has removed {folder}: what it printed is not kept")
+    with _told():
+        folder.mkdir(parents=True, exist_ok=True)
+    with _told():
+        report.write(folder / VERDICT)
+    if lab.state:
+        with _told():
             _collect(lab, folder)
+    ui.say(f"results are in {folder}")
+
+
+def _finish(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
+    try:
+        _write_results(lab, folder, report)
     finally:
         lab.down()
-    ui.say(f"results are in {folder}")
 
 
 # -- all of it ---------------------------------------------------------------

@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import re
 import signal
 import threading
 import xml.etree.ElementTree as xml
@@ -55,6 +56,21 @@ def test_the_status_of_the_command_is_returned(job, results):
     assert job("echo no; exit 7") == 7
     assert list(verdict(results).values()) == ["", "exit status 7"]
     assert "no" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
+
+
+def test_a_command_that_removes_the_results_keeps_its_status(job, results, capfd):
+    assert job('rm -rf "$PIB_RESULTS"; exit 7') == 7
+    assert list(verdict(results).values()) == ["", "exit status 7"] and (results / "vm0.console").exists()
+    assert f"the command has removed {results}" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("line, missing, kept", [
+    ('rm -rf "$PIB_RESULTS"; : >"$PIB_RESULTS"', "results: File exists", ""),
+    ('mkdir "$PIB_RESULTS/vm0.dmesg"', "vm0.dmesg: Is a directory", "junit.xml"),
+    ('mkdir "$PIB_RESULTS/junit.xml"', "junit.xml: Is a directory", "vm0.console")])
+def test_a_result_that_cannot_be_written_is_told(job, results, capfd, line, missing, kept):
+    assert job(f"{line}; exit 7") == 7
+    assert re.search(f"a result is missing: .*{missing}", capfd.readouterr().err) and (results / kept).is_file()
 
 
 def test_a_missing_command_fails(job, results, lab, tmp_path):

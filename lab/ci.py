@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
 from lab import errors, groups, junit, paths, reach, settings, signals, ui, up
-from lab.fabric import cluster, switch_process, wanted
+from lab.fabric import cluster, counters, subnet, switch_process, wanted
 from lab.guests import relay
 
 VERDICT = "junit.xml"
@@ -162,6 +162,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
     try:
         with report.case("boot"):
             up.boot(lab, asked)
+            up.clear_errors(lab, subnet.ports(lab), counters.QUIET_S)
         with report.case(shlex.join(job.command)) as case:
             status = _run(job, _environment(lab, job.folder))
             case.output = ui.tail(job.folder / OUTPUT)

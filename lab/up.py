@@ -12,7 +12,6 @@ from lab.build import deps, guest_build, host_build, kernel_module, preflight, s
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, image, own_image, own_kernel, vm
-from lab.hosts import spread
 
 GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
@@ -129,6 +128,13 @@ def restart_switch(lab: cluster.Cluster, *options: str) -> None:
     subnet.wait_active(lab)
 
 
+def clear_errors(lab: cluster.Cluster, ports: list[subnet.Port], quiet_s: int = 0) -> None:
+    """Clears the error counters if this command has started a switch or a guest, whose start takes links down. The
+    user's errors on a fabric that runs on stay. ports: those of the guests. quiet_s: as of counters."""
+    if ports and any(map(lab.has_started, {*lab.running()} - {cluster.HUB})):
+        counters.clear_errors(lab.node(MANAGER), quiet_s)
+
+
 def up(wanted: Wanted) -> int:
     lab = cluster.Cluster()
     try:
@@ -138,8 +144,7 @@ def up(wanted: Wanted) -> int:
             print(ui.named("No guest has an InfiniBand device. Load a driver:  ./pib driver [DIR]"))
             return 0
         measured = _measured(lab) if wanted.count > 1 else {}
-        if lab.has_started("switch") or lab.has_started(spread.title(0)):
-            counters.clear_errors(lab.node(MANAGER))
+        clear_errors(lab, ports)
         print(table.ports_table(ports, measured))
         if measured:
             print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")

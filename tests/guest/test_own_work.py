@@ -2,6 +2,7 @@
 """Work of users in guests: Debian packages, a directory of the host, MPI over several guests, a program in CI."""
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import xml.etree.ElementTree as xml
@@ -92,3 +93,12 @@ def test_the_example_of_ci_finds_a_mistake(example):
     done, suite = run(example)
     assert done.returncode == 1 and "byte 0 is wrong" in done.stdout, done.stdout
     assert suite.get("failures") == "1"
+
+
+def test_error_counters_are_zero_when_the_command_of_ci_begins(example):
+    (example / "pib.toml").write_text("nodes = 2\n")
+    (example / "test.sh").write_text('#!/bin/sh\nexec "$PIB" exec vm0 -- ibqueryerrors\n')
+    done, _ = run(example)
+    assert "3 nodes checked" in done.stdout, done.stdout
+    found = set(re.findall(r"\[(\w+) == \d", done.stdout))
+    assert found <= {"PortRcvSwitchRelayErrors"}, done.stdout    # see diags.quiet

@@ -12,6 +12,7 @@ import pytest
 
 from checkouts import pib
 from lab import ci, process, signals, ui, up, waiting
+from lab.fabric import counters, subnet
 from lab.fabric.wanted import Wanted
 
 LIMIT_S = 60
@@ -56,6 +57,13 @@ def test_the_status_of_the_command_is_returned(job, results):
     assert job("echo no; exit 7") == 7
     assert list(verdict(results).values()) == ["", "exit status 7"]
     assert "no" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
+
+
+def test_error_counters_are_cleared_before_the_command(job, results, monkeypatch):
+    monkeypatch.setattr(subnet, "ports", lambda _lab: ["a port"])
+    monkeypatch.setattr(counters, "clear_errors",
+                        lambda node, quiet_s: (results / "cleared").write_text(node.name) if quiet_s else None)
+    assert job('test "$(cat "$PIB_RESULTS/cleared")" = vm0') == 0
 
 
 def test_a_command_that_removes_the_results_keeps_its_status(job, results, capfd):

@@ -14,8 +14,17 @@ def _subnet_of_two(fabric, monkeypatch):
              for name in ("vm0", "vm1")]
     monkeypatch.setattr(up, "make_subnet", lambda _lab: ports)
     monkeypatch.setattr(subnet, "ports", lambda _lab: ports)
-    monkeypatch.setattr(counters, "clear_errors", lambda _node: None)
+    monkeypatch.setattr(counters, "clear_errors", lambda _node, _quiet_s: None)
     return fabric
+
+
+@pytest.fixture(name="cleared")
+def _cleared(monkeypatch):
+    """Names of the guests that were asked to clear error counters, one for each time."""
+    asked = []
+    monkeypatch.setattr(counters, "clear_errors", lambda node, _quiet_s: asked.append(node.name))
+    monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
+    return asked
 
 
 def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monkeypatch, capsys):
@@ -32,3 +41,18 @@ def test_results_are_shown_with_the_ports(subnet_of_two, monkeypatch, capsys):
     monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
     assert up.up(Wanted(2)) == 0 and subnet_of_two
     assert capsys.readouterr().out.count("123.4 MiB/s") == 2
+
+
+@pytest.mark.parametrize("ended, count, times", [("", 2, 1), ("", 3, 2), ("vm1", 2, 2), ("switch", 2, 2),
+                                                 ("hub", 2, 1)])
+def test_error_counters_are_cleared_when_a_switch_or_a_guest_has_started(subnet_of_two, cleared, ended, count, times):
+    """ended: a program that has ended between two commands, of which the second wants count guests."""
+    assert up.up(Wanted(2)) == 0
+    with subnet_of_two.locked():
+        subnet_of_two.end(*filter(None, [ended]))
+    assert up.up(Wanted(count)) == 0 and cleared == ["vm0"] * times
+
+
+def test_error_counters_of_guests_without_ports_are_left_alone(subnet_of_two, cleared, monkeypatch):
+    monkeypatch.setattr(subnet, "ports", lambda _lab: [])
+    assert up.up(Wanted(2)) == 0 and subnet_of_two and not cleared

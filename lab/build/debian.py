@@ -82,12 +82,20 @@ def base_release(release: str) -> str:
     return release.removesuffix("-backports")
 
 
+def _mirrors() -> tuple[str, str]:
+    """Those of "Debian" and "Debian-Security"; without the latter "". A machine whose package lists were removed, such
+    as a container, knows them after an update."""
+    if not mirror() and os.geteuid() == 0:
+        ui.run("updating the package lists", ["apt-get", "-q", "-o", "Acquire::Retries=3", "update"], "deps")
+    if main := mirror():
+        return main, mirror("Debian-Security")
+    raise ui.LabError("apt knows no Debian mirror on a network here. Name one in /etc/apt/sources.list.d if there is "
+                      "none, and read its lists:  sudo apt-get update")
+
+
 def release_suites(release: str) -> list[Suite]:
     """The suites of another release on this machine's mirrors; with "-backports" also that suite."""
-    main, security = mirror(), mirror("Debian-Security")
-    if not main:
-        raise ui.LabError("apt knows no Debian mirror on a network here. Add one to /etc/apt/sources.list.d and run "
-                          "as root:  apt-get update")
+    main, security = _mirrors()
     base = base_release(release)
     if base == "testing":           # has its own security updates
         return [Suite(main, base, "Debian")]

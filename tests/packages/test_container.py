@@ -17,6 +17,8 @@ IMAGE = "localhost/pib-hca"
 MOST_GIB = 1.5
 # Without cgroups, and without a network of its own for the build.
 ISOLATION = ("--isolation", "chroot")
+# A network of the loopback device alone.
+ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
 LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 
@@ -62,12 +64,11 @@ def _container(built_for_trixie, tmp_path_factory):
     buildah("rm", "--all")
 
 
-def _run(container, *words: str, volume: pathlib.Path | None = None) -> str:
-    """Output of a command in the container. The network has the loopback device alone. volume: /work there."""
+def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE) -> str:
+    """Output of a command in the container. volume: /work there. before: as of Buildah."""
     buildah, name = container
-    alone = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
     mounted = ("--volume", f"{volume}:/work") if volume else ()
-    return buildah("run", *ISOLATION, *mounted, name, "--", *words, before=alone)
+    return buildah("run", *ISOLATION, *mounted, name, "--", *words, before=before)
 
 
 def test_the_image_is_small(container):
@@ -99,3 +100,9 @@ def test_without_arguments_it_shows_the_table_without_a_network(container):
 def test_after_that_guests_can_be_used(container):
     said = _run(container, "sh", "-c", "container-entry up >/dev/null 2>&1; pib exec vm1 -- ibnetdiscover; pib down")
     assert "vm0" in said and "ended: " in said, said
+
+
+def test_guests_get_more_packages_over_the_network(container, tmp_path):
+    said = _run(container, "container-entry", "ci", "--package", "fio", "--", "sh", "-c",
+                '"$PIB" exec vm0 -- fio --version', volume=tmp_path, before=())
+    assert re.search(r"^fio-\d", (tmp_path / "pib-ci" / "command.log").read_text(), re.MULTILINE), said

@@ -176,8 +176,30 @@ def test_a_mirror_is_on_a_network(monkeypatch):
     assert debian.mirror() == "http://mirror/debian"
     assert debian.mirror("Debian-Security") == "mirror+file:/etc/apt/mirrors/security"
     monkeypatch.setattr(debian, "suites", lambda: found[:1])
-    with pytest.raises(ui.LabError, match="apt-get update"):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    with pytest.raises(ui.LabError, match="sudo apt-get update"):
         debian.release_suites("bookworm")
+
+
+@pytest.mark.parametrize("user, update, said", [
+    (0, "touch {lists}", ""), (0, "true", "apt knows no Debian mirror"), (0, "echo no network; exit 100", "no network"),
+    (1000, "touch {lists}", "sudo apt-get update")])
+def test_removed_package_lists_are_read_anew_by_root(program, tmp_path, monkeypatch, user, update, said):
+    """As in the container. The script stands for apt, which tells a suite only after an update."""
+    lists = tmp_path / "lists"
+    program("apt-get", f"""#!/bin/sh
+case "$*" in
+*indextargets*) [ ! -e {lists} ] || echo "http://mirror/debian|trixie|Debian" ;;
+*update) {update.format(lists=lists)} ;;
+esac
+""")
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    monkeypatch.setattr(os, "geteuid", lambda: user)
+    if said:
+        with pytest.raises(ui.LabError, match=said):
+            debian.release_suites("trixie")
+    else:
+        assert debian.release_suites("trixie")[0] == debian.Suite("http://mirror/debian", "trixie", "Debian")
 
 
 def test_the_output_of_a_missing_program_is_empty(monkeypatch):

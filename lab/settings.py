@@ -5,6 +5,7 @@ A team can keep pib.toml in its program's repository. Each mistake in the file i
 """
 
 import argparse
+import bisect
 import contextlib
 import dataclasses
 import os
@@ -23,7 +24,13 @@ from lab.hosts import place
 FILE = pathlib.Path("pib.toml")
 MOST_BYTES = 1 << 20
 HCA = "hca"                     # table of the HCAs' properties
-KEY = r"""["']?([\w-]+)["']?"""  # a TOML key, quoted or bare, as far as this file needs
+INT_BITS = 64                   # size of a number in TOML
+SHOWN = 100                     # limit for the characters of a value in a message
+# A TOML key, and keys joined by dots.
+KEY = r"""(?:[\w-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')"""
+KEYS = rf"({KEY}(?:\s*\.\s*{KEY})*)"
+# Comments and strings. A comment sign in a string, or a quote in a comment, begins nothing.
+TEXT = re.compile(r'''#[^\n]*|"""(?:\\.|[^\\])*?"""|\'{3}.*?\'{3}|"(?:\\.|[^"\\\n])*"|\'[^\'\n]*\'''', re.DOTALL)
 NAME_OF = {int: "a number", bool: "true or false", str: "text", list: "a list of texts", pathlib.Path: "a path"}
 
 
@@ -117,21 +124,77 @@ class Project:
 
 # -- the file ----------------------------------------------------------------
 
+def _without_long_text(text: str) -> str:
+    """The same lines without comments and strings of several lines, in which a line may look like a setting."""
+    def kept(found: re.Match[str]) -> str:
+        return "\n" * found[0].count("\n") if found[0].startswith(("#", '"""', "'''")) else found[0]
+    return TEXT.sub(kept, text)
+
+
+def _names(keys: str) -> tuple[str, ...]:
+    """The names of a dotted key, without quotes and escapes."""
+    inner: Any = tomllib.loads(f"{keys} = 0")
+    names = []
+    while isinstance(inner, dict):
+        [(name, inner)] = inner.items()
+        names.append(name)
+    return tuple(names)
+
+
 def _lines(text: str) -> Where:
     """Lines of the keys of a valid file. Knows the forms of tables that settings use: [hca], hca = {…} and
     hca.ports."""
     found: Where = {}
-    table = ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if heading := re.match(rf"\s*\[\s*{KEY}\s*\]", line):
-            table = heading[1]
-            found.setdefault(("", table), number)
-        elif key := re.match(rf"\s*{KEY}\s*(?:\.\s*{KEY}\s*)?=\s*(\{{?)", line):
-            found.setdefault((table, key[1]), number)
-            inner: list[str] = re.findall(rf"[{{,]\s*{KEY}\s*=", line) if key[3] else [key[2] or ""]
-            for name in inner:
-                found.setdefault((key[1], name), number)
+    table: tuple[str, ...] = ()
+
+    def note(names: tuple[str, ...], number: int) -> None:
+        for key in zip(("", *names), names[:2]):
+            found.setdefault(key, number)
+    for number, line in enumerate(_without_long_text(text).split("\n"), 1):
+        if heading := re.match(rf"\s*\[\[?\s*{KEYS}\s*\]", line):
+            table = _names(heading[1])
+            note(table, number)
+        elif key := re.match(rf"\s*{KEYS}\s*=\s*(\{{?)", line):
+            names = table + _names(key[1])
+            note(names, number)
+            for inner in re.findall(rf"[{{,]\s*{KEYS}\s*=", line) if key[2] else []:
+                note(names + _names(inner), number)
     return found
+
+
+def _failing_line(text: str, failure: type[Exception]) -> int:
+    """For a failure of the parser that has no place: the first line without which the parser does not fail so."""
+    lines = text.split("\n")
+
+    def fails(count: int) -> bool:
+        try:
+            tomllib.loads("\n".join(lines[:count]))
+        except tomllib.TOMLDecodeError:
+            return False
+        except failure:
+            return True
+        return False
+    return bisect.bisect_left(range(len(lines)), True, key=fails)
+
+
+def _shown(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+
+
+def _too_large(value: Any) -> bool:
+    """Such a number may have more digits than Python prints."""
+    return isinstance(value, int) and value.bit_length() >= INT_BITS
+
+
+def _wrong(setting: Setting, value: Any) -> str:
+    """A name that the system refuses, such as one that is too long, is wrong as well."""
+    if setting.kind is pathlib.Path and "\0" in str(value):
+        return "expected a path"
+    try:
+        return setting.wrong(value)
+    except OSError as error:
+        return error.strerror or str(error)
 
 
 def _fits(value: Any, kind: type) -> bool:
@@ -152,20 +215,32 @@ class _Reader:
     def _refuse(self, key: tuple[str, str], reason: str) -> ui.LabError:
         return ui.LabError(f"{self.file}:{self._where.get(key, 1)}: {key[1]}: {reason}")
 
-    def _parsed(self) -> dict[str, Any]:
+    def _at(self, line: int | str, reason: str) -> ui.LabError:
+        return ui.LabError(f"{self.file}:{line}: {reason}")
+
+    def _text(self) -> str:
+        with open(self.file, "rb") as stream:
+            data = stream.read(MOST_BYTES + 1)
+        if len(data) > MOST_BYTES:
+            raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is no project file")
         try:
-            with open(self.file, "rb") as stream:
-                text = stream.read(MOST_BYTES + 1).decode()
-            if len(text) > MOST_BYTES:
-                raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is no project file")
+            return data.decode()
+        except UnicodeDecodeError as error:
+            raise self._at(data.count(b"\n", 0, error.start) + 1, "expected text in UTF-8") from error
+
+    def _parsed(self) -> dict[str, Any]:
+        text = self._text()
+        try:
             data = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
             reason, _, place = str(error).partition(" (at ")
             found = re.match(r"line (\d+)", place)
             line = found[1] if found else len(text.splitlines())    # "at end of document": the last line
-            raise ui.LabError(f"{self.file}:{line}: this is not TOML: {reason}") from error
-        except UnicodeDecodeError as error:
-            raise ui.LabError(f"{self.file}: expected text in UTF-8") from error
+            raise self._at(line, f"this is not TOML: {reason}") from error
+        except ValueError as error:
+            raise self._at(_failing_line(text, ValueError), "a number has too many digits") from error
+        except RecursionError as error:
+            raise self._at(_failing_line(text, RecursionError), "too many lists or tables in one another") from error
         self._where = _lines(text)
         return data
 
@@ -173,16 +248,17 @@ class _Reader:
         setting = SETTINGS.get(name)
         if not setting:
             raise self._refuse(("", name), f"there is no such setting. Settings: {', '.join([*SETTINGS, HCA])}")
-        if not _fits(value, setting.kind):
+        if not _fits(value, setting.kind) or _too_large(value):
             raise self._refuse(("", name), f"expected {NAME_OF[setting.kind]}")
         if setting.kind is pathlib.Path:
             value = self.file.parent / value
-        if reason := setting.wrong(value):
-            raise self._refuse(("", name), f"{value}: {reason}")
+        if reason := _wrong(setting, value):
+            raise self._refuse(("", name), f"{_shown(value)}: {reason}")
         return value
 
     def _property(self, name: str, value: Any) -> str:
-        if not isinstance(value, (int, str)) or not re.fullmatch(r"[\w.:/-]+", hca_properties.word(value)):
+        if (not isinstance(value, (int, str)) or _too_large(value)
+                or not re.fullmatch(r"[\w.:/-]+", hca_properties.word(value))):
             raise self._refuse((HCA, name), "expected a number, true, false or a word")
         if reason := hca_properties.wrong(name, value):
             raise self._refuse((HCA, name), reason)
@@ -213,8 +289,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
             continue
         if setting.kind is list:
             value = [word for words in value for word in words.split(",") if word]
-        if reason := setting.wrong(value):
-            raise ui.LabError(f"--{option} {value}: {reason}")
+        if reason := _wrong(setting, value):
+            raise ui.LabError(f"--{option} {_shown(value)}: {reason}")
         given[name] = value
     return given
 

@@ -55,6 +55,11 @@ def write(text, name="pib.toml"):
     pathlib.Path(name).write_text(text)
 
 
+def short(value):
+    """A name of a test, which pytest puts into the environment."""
+    return str(value)[:60]
+
+
 def settled(*words):
     parser = argparse.ArgumentParser()
     settings.add_options(parser)
@@ -153,7 +158,19 @@ def test_options_win_over_the_file():
     ("nodes = 2\nimage = 'pib.toml'\npackages = ['fio']", "pib.toml:3: an image of your own has .*leave out packages"),
     ("connect = ['qemu:///system']\niommu = true", "pib.toml:2: guests on other hosts cannot have iommu"),
     ("nodes = 1\nconnect = ['qemu+ssh://a/system', 'qemu+ssh://b/system']", "pib.toml:2: 2 hosts want as many guests"),
-    ("nodes.a = 1", "pib.toml:1: nodes: expected a number"), ("x = '" + "x" * (1 << 20), "no project file")])
+    (f"nodes = 2\nshare = '{'a' * 5000}'", "pib.toml:2: share: a{100}…: "),
+    ('nodes = 2\nrecord = "a\\u0000"', "pib.toml:2: record: .*: expected a path"),
+    (f"cpus = 1\nnodes = {'9' * 5000}\nx", "pib.toml:2: a number has too many digits"),
+    (f"cpus = 1\nnodes = 0x{'f' * 5000}", "pib.toml:2: nodes: expected a number"),
+    (f"[hca]\nmtu = 0x{'f' * 5000}", "pib.toml:2: mtu: expected a number"),
+    (f"cpus = [\n]\na = {'[' * 20000}\n", "pib.toml:3: too many lists or tables in one another"),
+    ("nodes = 2\n'a b' = 1", "pib.toml:2: a b: there is no such setting"),
+    ('nodes = 2\n"cp\\u0075s" = 99', "pib.toml:2: cpus: 99: expected 1 to 64"),
+    ("nodes = 2\n[[hca]]\nports = 1", "pib.toml:2: hca: expected a table"),
+    ("nodes = 2\n[hca.x]\nports = 1", "pib.toml:2: x: expected a number"),
+    ("nodes = 2\nhca.x.y = 1", "pib.toml:2: x: expected a number"),
+    ("# '''\nrecord = '''a\nsplit = 1\n'''\nsplit = 2", "pib.toml:5: split is a number of processes"),
+    ("nodes.a = 1", "pib.toml:1: nodes: expected a number"), ("x = '" + "x" * (1 << 20), "no project file")], ids=short)
 def test_a_mistake_in_the_file_is_refused_with_line_and_reason(text, said):
     write(text)
     with pytest.raises(ui.LabError, match=said):
@@ -204,15 +221,19 @@ def test_an_image_of_ones_own_excludes_settings_of_ours(tmp_path, word, option):
         settled("--image", "none")
 
 
-def test_a_file_of_other_bytes_is_refused(tmp_path):
-    (tmp_path / "pib.toml").write_bytes(b"\xff\x00")
-    with pytest.raises(ui.LabError, match="expected text in UTF-8"):
+@pytest.mark.parametrize("data, said", [(b"\xff\x00", "pib.toml:1: expected text in UTF-8"),
+                                        (b"nodes = 2\n\n# \xc3\n", "pib.toml:3: expected text in UTF-8"),
+                                        ("é".encode() * (1 << 20), "no project file")], ids=short)
+def test_a_file_of_other_bytes_is_refused(tmp_path, data, said):
+    (tmp_path / "pib.toml").write_bytes(data)
+    with pytest.raises(ui.LabError, match=said):
         settled()
 
 
 @pytest.mark.parametrize("words, said", [
     (["-n", "0"], "--nodes 0: expected 1 to 32"), (["--memory", "1"], "--memory 1: expected at least"),
     (["--package", "A B"], "'A B' is not the name of a package"), (["--share", "none"], "--share none: no such"),
+    (["--share", "a" * 5000], "--share a{100}…: "),
     (["--topology", "none"], "--topology none: no such file"), (["--kernel", "x"], "--kernel x: expected one of"),
     (["--split", "2"], "wants a topology")])
 def test_a_mistake_in_an_option_is_refused(words, said):

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The examples for GitHub Actions and GitLab CI: ./pib accepts their commands, their caches are keyed by the source and
+hold packed disks, and the container shares a cache on a volume."""
+
+import os
+import shlex
+import subprocess
+
+import pytest
+import yaml
+
+from lab import __main__ as command_line
+from lab import paths
+
+FOLDER = paths.ROOT / "examples" / "ci"
+ENTRY = paths.ROOT / "packaging" / "container-entry"
+HOLE = 1 << 30
+# Stands for pib, podman and a container of pib-hca: makes a disk with a hole once, and tells how often.
+PIB = f"""#!/bin/sh
+disk=.cache/pib-hca/packages-trixie-0/root.ext4
+case $* in
+*" ci "* | "ci "*)
+    mkdir -p .cache/pib-hca/locks "${{disk%/*}}"
+    [ -e $disk ] || {{ echo made >>made; echo data >$disk; truncate -s {HOLE} $disk; }}
+esac
+"""
+
+
+def steps():
+    return yaml.safe_load((FOLDER / "github-actions.yml").read_text())["jobs"]["test"]["steps"]
+
+
+def github():
+    """Shell scripts, one for each step."""
+    return [step["run"] for step in steps() if "run" in step]
+
+
+def gitlab():
+    job = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
+    return [*job["before_script"], *job["script"]]
+
+
+def pib_words(scripts):
+    """The words of each command of pib: after the name of its image, or of the program."""
+    for line in "\n".join(scripts).splitlines():
+        words = shlex.split(line)
+        if words[:2] == ["podman", "run"]:
+            yield words[words.index("pib-hca") + 1:]
+        elif words and words[0].endswith("/pib"):
+            yield words[1:]
+
+
+@pytest.mark.parametrize("scripts, commands", [(github(), ["ci"]), (gitlab(), ["ci", "clean"])])
+def test_pib_accepts_the_commands(scripts, commands):
+    found = list(pib_words(scripts))
+    assert [words[0] for words in found] == commands
+    for words in found:
+        options = command_line.parser().parse_args(words)
+        assert words[0] != "ci" or options.command[-1] == "./test.sh"
+    for script in scripts:
+        subprocess.run(["bash", "-n", "-c", script], check=True)
+
+
+def run(script, place, **env):
+    """As both systems run it: the shell ends at the first command that fails."""
+    subprocess.run(["bash", "-e", "-c", script], cwd=place, env={**os.environ, **env}, check=True)
+
+
+@pytest.fixture(name="programs")
+def _programs(tmp_path):
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    for name in ("pib", "podman"):
+        (folder / name).write_text(PIB)
+        (folder / name).chmod(0o755)
+    return folder
+
+
+def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):
+    """The key of the image's cache."""
+    def git(*words):
+        subprocess.run(["git", "-C", source, "-c", "user.name=a", "-c", "user.email=a@b.example", *words], check=True)
+
+    def key():
+        (tmp_path / "output").write_text("")
+        run(made_by["run"], tmp_path, GITHUB_OUTPUT=str(tmp_path / "output"), PATH=f"{programs}:{os.environ['PATH']}")
+        return (tmp_path / "output").read_text()
+    (programs / "date").write_text("#!/bin/sh\necho 2026-11\n")
+    (programs / "date").chmod(0o755)
+    made_by = next(step for step in steps() if step.get("id") == "source")
+    image = next(step for step in steps() if step.get("id") == "image")
+    assert "steps.source.outputs.key" in image["with"]["key"]
+    source = tmp_path / "pib-hca"
+    (source / "lab").mkdir(parents=True)
+    git("init", "-q")
+    keys = []
+    for text in ("old", "new"):
+        (source / "lab" / "up.py").write_text(text)
+        git("add", ".")
+        git("commit", "-q", "-m", text)
+        keys += [key(), key()]
+    assert keys[0] == keys[1] != keys[2] == keys[3] and all(one.endswith("-2026-11\n") for one in keys)
+
+
+def of_github(_programs):
+    return github()[-1]
+
+
+def of_gitlab(programs):
+    return "\n".join(gitlab()[2:]).replace("/pib-hca/pib", shlex.quote(str(programs / "pib")))
+
+
+@pytest.mark.parametrize("script, packed", [(of_github, "pib-disks.tar.zst"), (of_gitlab, "pib-cache.tar.zst")])
+def test_the_cache_keeps_disks_without_their_holes(tmp_path, programs, script, packed):
+    """Two jobs on two machines: the second has nothing but the file of the cache."""
+    cached = [*(step["with"].get("path") for step in steps() if "cache@" in step.get("uses", "")),
+              *yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]["cache"]["paths"]]
+    assert packed in cached
+    first, second = tmp_path / "first job", tmp_path / "second job"
+    for job in (first, second):
+        job.mkdir()
+        if job is second:
+            (first / packed).rename(second / packed)
+        run(script(programs), job, PATH=f"{programs}:{os.environ['PATH']}")
+        assert (job / packed).stat().st_size < 1 << 20
+    disk = (second / ".cache" / "pib-hca" / "packages-trixie-0" / "root.ext4").stat()
+    assert disk.st_size == HOLE and disk.st_blocks * 512 < 1 << 20
+    assert (first / "made").exists() and not (second / "made").exists()
+
+
+def test_the_container_shares_a_cache_on_a_volume(tmp_path, programs):
+    """Two containers one after the other, of two images; each has a guest image of its own."""
+    kept = tmp_path / "volume" / "pib-hca"
+    for name in ("guest-old", "guest-new"):
+        own = tmp_path / name / ".cache" / "pib-hca"
+        for entry in (name, "locks"):
+            (own / entry).mkdir(parents=True)
+        subprocess.run([ENTRY, "clean"], cwd=tmp_path, check=True,
+                       env={"HOME": str(tmp_path / name), "XDG_CACHE_HOME": str(kept.parent),
+                            "PATH": f"{programs}:{os.environ['PATH']}"})
+        assert (kept / name).resolve() == own / name
+        (kept / "packages-trixie-0").mkdir(exist_ok=True)
+    assert sorted(entry.name for entry in kept.iterdir()) == ["guest-new", "packages-trixie-0"]

@@ -400,8 +400,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
                          help="libvirt runs the guests and their switches on these hosts, such as "
                               "qemu+ssh://a/system,qemu+ssh://b/system")
     command.add_argument("--package", action="append", metavar="NAME,…",
-                         help="additional Debian packages in the guests, e.g. fio,openmpi-bin; installed once, then "
-                              "cached; may be repeated")
+                         help="additional packages of Debian's component main in the guests, e.g. fio,openmpi-bin; "
+                              "installed once, then cached; may be repeated. Their services do not start")
     command.add_argument("--image", type=pathlib.Path, metavar="FILE",
                          help="guests boot this disk image, raw or qcow2, with their driver, provider and opensm "
                               "installed; the file is never written")

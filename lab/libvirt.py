@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib libvirt-xml: prints the domain of a virtual machine on the fabric, for virsh and virt-install."""
+"""./pib libvirt-xml: prints the domain of a virtual machine on the fabric, for virsh."""
 
 import argparse
 import dataclasses

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two guests among the 11,664 hosts of a three-level fat tree of 1,620 switches, as ./pib up boots them."""
+"""Two guests among the 11,664 hosts of a three-level fat tree of 1,620 switches. They boot by up.boot(), which is
+./pib up without its measurement, its clearing of error counters and its table."""
 import os
 import pathlib
 import re

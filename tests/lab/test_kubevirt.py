@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The manifests for KubeVirt: their fields are those of the published APIs, names agree, and the hook's script makes
-the domain of ./pib libvirt-xml."""
+"""The manifests for KubeVirt: their fields are in the table below, names agree, and the hook's script makes the domain
+of ./pib libvirt-xml."""
 
 import json
 import pathlib
@@ -23,8 +23,8 @@ DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qem
 <devices><emulator>/usr/libexec/qemu-kvm</emulator></devices>{}</domain>"""
 LINE = '<qemu:commandline><qemu:arg value="-before"/><qemu:env name="A" value="b"/></qemu:commandline>'
 
-# Fields of the APIs that the manifests use, by the path of the object that has them: kubevirt.io/v1 and hookSidecars of
-# KubeVirt 1.9, v1 and apps/v1 of Kubernetes. [] stands for the elements of a list.
+# Fields of the published APIs that the manifests use, written by hand, by the path of the object that has them:
+# kubevirt.io/v1 and hookSidecars of KubeVirt 1.9, v1 and apps/v1 of Kubernetes. [] stands for the elements of a list.
 META = {"metadata": {"name"}}
 POD = "spec.template.spec"
 APIS = {
@@ -98,7 +98,7 @@ def test_the_hook_adds_the_hca_of_a_number(tmp_path, number, line):
     assert env == {"LD_PRELOAD": "/var/run/pib-hca/pib-hca.so"} | ({"A": "b"} if line else {})
 
 
-def test_the_fields_are_those_of_the_apis():
+def test_the_fields_are_those_of_the_table():
     for file in sorted(FOLDER.glob("*.yaml")):
         for manifest in manifests(file.name):
             fields = APIS[manifest.pop("apiVersion"), manifest.pop("kind")]

@@ -96,7 +96,7 @@ def _told() -> Iterator[None]:
     """Prints the error of a result that cannot be written. Other results and the command's status are kept."""
     try:
         yield
-    except OSError as error:
+    except (ui.LabError, OSError) as error:
         ui.say(f"a result is missing: {errors.sentence(error)}")
 
 
@@ -132,9 +132,9 @@ def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
 
 def _write_results(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
     """The command may have removed the folder, as  git clean -fdx  does."""
-    if not folder.exists():
-        ui.say(f"the command has removed {folder}: what it printed is not kept")
     with _told():
+        if not folder.exists():
+            ui.say(f"the command has removed {folder}: what it printed is not kept")
         folder.mkdir(parents=True, exist_ok=True)
     with _told():
         report.write(folder / VERDICT)

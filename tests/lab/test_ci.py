@@ -81,6 +81,14 @@ def test_a_result_that_cannot_be_written_is_told(job, results, capfd, line, miss
     assert re.search(f"a result is missing: .*{missing}", capfd.readouterr().err) and (results / kept).is_file()
 
 
+def test_a_command_that_removes_the_labs_sockets_keeps_its_status(job, results, fabric, capfd):
+    """As  rm -rf /tmp/*  does."""
+    sockets = f"""$(tr -d '\\n' <{fabric.file} | sed 's/.*"sockets": *"\\([^"]*\\)".*/\\1/')"""
+    assert job(f'test -S "{sockets}/hub" && rm -r "{sockets}" && exit 7') == 7
+    assert list(verdict(results).values()) == ["", "exit status 7"]
+    assert "a result is missing: " in capfd.readouterr().err
+
+
 def test_a_missing_command_fails(job, results, lab, tmp_path):
     assert ci.ci(Wanted(1), ci.Job(["/no/such/program"], results)) == 127
     assert verdict(results)["/no/such/program"] == "exit status 127"

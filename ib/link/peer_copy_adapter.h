@@ -58,7 +58,7 @@ class PeerCopyAdapter {
     struct Awaited {
         link::Offer offer;
         ib::Burst burst;          // its payload is in `room_`
-        std::uint16_t epoch = 0;  // of this side's LINK when the offer arrived
+        std::uint16_t epoch = 0;  // epoch of this side at the offer's arrival
         bool asked = false;       // PULL is sent, its answer not yet handled
         bool bounce = false;      // the target is `room_`; packets are delivered from there
         ib::Placement payload{};
@@ -75,8 +75,8 @@ class PeerCopyAdapter {
     const std::vector<std::uint64_t> blocks_;  // sizes in bytes
     const std::span<std::uint8_t> room_;       // kOfferRoom bytes
     PeerCopyControl* const control_;
-    std::uint32_t sequence_ = 0;     // of the last PULL
-    std::uint64_t last_handle_ = 0;  // of the last offer
+    std::uint32_t sequence_ = 0;     // the last PULL's
+    std::uint64_t last_handle_ = 0;  // the last offer's
     std::optional<Awaited> awaited_;
 };
 

@@ -24,8 +24,8 @@ enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     CounterSet total;
-    // What a Get subtracts from each total: the total at the last Set, minus the value that the Set
-    // has written.
+    // A Get subtracts these from the totals: each total at the last Set, minus the value that the
+    // Set has written.
     std::array<Lazy<NonzeroCounters>, 2> base;
 
     bool operator==(const PortCounters&) const = default;

@@ -88,7 +88,8 @@ def space(new_image: bool, build_gib: float) -> list[str]:
         least = sum(place[1] for place in places)
         if _gib_free(path) < least:
             names = ", ".join(dict.fromkeys(str(place[0]) for place in places))
-            lacking.append(f"{names}: {_gib_free(path):.1f} GiB are free, {least:.1f} are needed: free some, or {other}")
+            lacking.append(f"{names}: {_gib_free(path):.1f} GiB are free, {least:.1f} are needed: free some, or "
+                           f"{other}")
     return lacking
 
 

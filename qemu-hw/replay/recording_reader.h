@@ -21,7 +21,7 @@ namespace pib::hca::replay {
 struct Answer {
     record::Tag tag{};
     uint64_t value = 0;   // the tag's number; kClock: nanoseconds; tags with bytes: their number
-    uint64_t offset = 0;  // of the bytes in Step::data
+    uint64_t offset = 0;  // where its bytes begin in Step::data
 };
 
 // A call of the device and the answers that it got. The first step has the answers of the

@@ -27,7 +27,7 @@ struct TracedCommand {
     uint32_t result = 0;  // the rule, of a refusal
     uint8_t status = 0;
     std::span<const uint8_t> input{};  // without a refusal
-    std::string reason{};  // a refusal's: "log_depth 31 at byte 24, at most 22"
+    std::string reason{};              // a refusal's: "log_depth 31 at byte 24, at most 22"
 };
 
 // A WQE as the device copies it.

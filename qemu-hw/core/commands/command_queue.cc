@@ -169,7 +169,8 @@ uint32_t CommandQueue::run(bool stopped) {
         if (watch_) {
             watch_->fetched(next.cmd);
         }
-        next.reply = stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd, next.in);
+        next.reply =
+            stopped ? CommandReply(refuse(Rule::kDeviceStopped)) : execute(next.cmd, next.in);
         report(next);
         if (!stopped && (!memory_is_free() || pace_.waits())) {
             held_ = next;

@@ -69,7 +69,7 @@ enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
 struct PendingAck {
     AckKind kind = AckKind::kNone;
     uint8_t code = 0;  // NAK code or RNR timer
-    ib::Psn psn = {};  // of a NAK; the PSN of an ACK is set when the ACK is sent
+    ib::Psn psn = {};  // a NAK's; send_ack() sets that of an ACK
 };
 
 // How an RdResource is answered: a READ's data, an atomic's old value, or an empty READ response

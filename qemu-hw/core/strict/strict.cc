@@ -98,8 +98,7 @@ void Strict::armed(uint32_t eqn, uint32_t vector) {
 
 void Strict::await_doorbell(Rule rule, uint32_t eqn, uint32_t vector) {
     unserved_.try_emplace(
-        eqn,
-        Unserved{.rule = rule, .vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
+        eqn, Unserved{.rule = rule, .vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
 }
 
 uint64_t Strict::next_deadline() const {

@@ -320,8 +320,8 @@ TEST_CASE("poison-wc changes undefined fields only") {
     CHECK(datagram.src_qp == 7);
     CHECK(datagram.imm_data == 0);
     pib_hca_cqe atomic{};
-    atomic.opcode = GENERATE(PIB_HCA_CQE_FETCH_ADD, PIB_HCA_CQE_MASKED_CMP_SWAP,
-                             PIB_HCA_CQE_MASKED_FETCH_ADD);
+    atomic.opcode =
+        GENERATE(PIB_HCA_CQE_FETCH_ADD, PIB_HCA_CQE_MASKED_CMP_SWAP, PIB_HCA_CQE_MASKED_FETCH_ADD);
     atomic.byte_count = 8;
     poison_unspecified(atomic);
     CHECK(atomic.byte_count == 8);

@@ -14,6 +14,8 @@ class GrowingTable {
     explicit GrowingTable(std::size_t size) : size_(size) {}
 
     [[nodiscard]] std::size_t size() const { return size_; }
+    // The number of entries up to the highest that has ever been used.
+    [[nodiscard]] std::size_t used() const { return entries_.size(); }
     [[nodiscard]] T operator[](std::size_t index) const {
         return index < entries_.size() ? entries_[index] : kUnused;
     }

@@ -48,13 +48,17 @@ json node_of(const Fabric::Node& node) {
         SwitchNode& own = node.sw->node();
         out.update({{"type", "switch"},
                     {"guid", hex(node.sw->config().node_guid.value(), 16)},
-                    {"lid", own.port0().lid().value()}});
+                    {"lid", own.port0().lid().value()},
+                    {"lft_top", own.lft.top()},
+                    {"lft_used", own.lft.used()},
+                    {"smps_answered", own.smps_answered}});
         out.update(port_counts(std::span(own.ports).subspan(1)));
     } else if (node.phantom != nullptr) {
         ib::SmaNode& phantom = node.phantom->node();
         out.update({{"type", "phantom"},
                     {"guid", hex(phantom.node_guid.value(), 16)},
-                    {"lid", phantom.ports[0].lid().value()}});
+                    {"lid", phantom.ports[0].lid().value()},
+                    {"smps_answered", node.phantom->smps_answered()}});
         out.update(port_counts(phantom.ports));
     } else {
         out.update(

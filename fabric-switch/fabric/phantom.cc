@@ -210,6 +210,7 @@ void PhantomHca::smp_arrived(Port& port, const ib::PacketView& packet) {
     if (answer.disposition != ib::SmaDisposition::kReply) {
         return;
     }
+    ++smps_answered_;
     ib::Lid dlid = lrh.slid.is_unicast() ? lrh.slid : ib::kPermissiveLid;
     if (answer.reply.is_directed_route()) {
         const auto way = ib::smi_send(answer.reply, self, number, lrh.slid);

@@ -38,6 +38,7 @@ class PhantomHca final : public TimerClient {
     ~PhantomHca() override;
 
     [[nodiscard]] ib::SmaNode& node() { return node_; }
+    [[nodiscard]] std::uint64_t smps_answered() const { return smps_answered_; }
     // The first port has the number 1.
     [[nodiscard]] LinkUser& port(unsigned number);
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
@@ -62,6 +63,7 @@ class PhantomHca final : public TimerClient {
     std::vector<ib::PortCounters> counters_;
     ib::PortSampling sampling_;
     std::vector<std::unique_ptr<Port>> ports_;
+    std::uint64_t smps_answered_ = 0;
     std::uint32_t next_psn_ = 0;
 };
 

@@ -29,6 +29,8 @@ class LinearForwardingTable {
         changes_ += top != top_;
         top_ = top;
     }
+    // The number of LIDs up to the highest that has ever had a port.
+    [[nodiscard]] std::size_t used() const { return ports_.used(); }
     // How often subnet management has changed the table.
     [[nodiscard]] std::uint64_t changes() const { return changes_; }
 

@@ -67,6 +67,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
     if (answer.disposition != ib::SmaDisposition::kReply) {
         return;
     }
+    ++parts_.node.smps_answered;
     if (answer.reply.is_directed_route()) {
         const ib::SmiNode self{ib::NodeType::kSwitch, num_ports()};
         follow(ib::smi_send(answer.reply, self, 0, lrh.slid), answer.reply);

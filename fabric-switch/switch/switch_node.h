@@ -52,6 +52,7 @@ struct SwitchNode : ib::SmaNode {
     MulticastForwardingTable mft;
     // SwitchInfo in wire format, except LinearFDBTop and MulticastFDBTop, which the tables have.
     std::array<std::uint8_t, ib::kSmpDataSize> info{};
+    std::uint64_t smps_answered = 0;
 
     [[nodiscard]] ib::PortAttrs& port0() { return ports[0]; }
     [[nodiscard]] std::uint64_t get(ib::Field field) const { return ib::get(info, field); }

@@ -335,21 +335,23 @@ Ca 1 "c"
 [1] "right"[1]
 )";
 
+json node_of(TopologyNet& net, const char* id) {
+    const json answer = fabric::run_control_command(*net.fabric, {{"command", "nodes"}});
+    for (const json& one : answer.at("nodes")) {
+        if (one.at("id") == id) {
+            return one;
+        }
+    }
+    return {};
+}
+
 }  // namespace
 
 TEST_CASE("control: nodes have their kinds, and the ports that are up") {
     TopologyNet net(kTopology, {{"left"}, {"right"}});
     net.connect("b", 0x9000);
     net.settle();
-    const json nodes = fabric::run_control_command(*net.fabric, {{"command", "nodes"}}).at("nodes");
-    const auto node = [&](const char* id) {
-        for (const json& one : nodes) {
-            if (one.at("id") == id) {
-                return one;
-            }
-        }
-        return json();
-    };
+    const auto node = [&](const char* id) { return node_of(net, id); };
     CHECK(node("left").at("type") == "switch");
     CHECK(node("left").at("ports") == 4);
     CHECK(node("left").at("description") == "left leaf");
@@ -360,6 +362,27 @@ TEST_CASE("control: nodes have their kinds, and the ports that are up") {
     CHECK(node("right").at("type") == "remote");
     CHECK_FALSE(node("right").contains("ports_up"));
     CHECK(node("left").at("ports_up") == 2);
+}
+
+TEST_CASE("control: nodes tell the SMPs that they have answered, and how far their LFT is") {
+    TopologyNet net(kTopology, {{"left"}, {"right"}});
+    net.connect("b", 0x9000);
+    const auto member = [&](const char* id, const char* name) {
+        return node_of(net, id).value(name, json());
+    };
+    CHECK(member("left", "smps_answered") == 0);
+    CHECK(member("a", "smps_answered") == 0);
+    CHECK(net.node_guid({1}) != 0);  // through "left", which answers none of it
+    CHECK(member("left", "smps_answered") == 0);
+    CHECK(member("a", "smps_answered") == 1);
+    CHECK(net.query(ib::Method::kSet, ib::attr::kNodeInfo, 0, {}));  // an answer that refuses
+    CHECK(member("left", "smps_answered") == 1);
+    CHECK(member("left", "lft_top") == 0);
+    CHECK(member("left", "lft_used") == 0);
+    net.set_route({}, {0, 1, 2});
+    CHECK(member("left", "lft_top") == 60);
+    CHECK(member("left", "lft_used") == 3);
+    CHECK(member("a", "lft_top").is_null());
 }
 
 TEST_CASE("control: a command names its switch by id, description, GUID or port") {

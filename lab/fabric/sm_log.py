@@ -13,13 +13,16 @@ from collections.abc import Callable
 
 from lab import ui
 
-# Prints the guest's local time, then the log's last lines and all further lines.
-WORDS = ["sh", "-c", "date '+%Y %m %d %H %M %S'; exec tail -n 1000 -F /var/log/opensm.log 2>/dev/null"]
+FILE = "/var/log/opensm.log"
+CLOCK = "date '+%Y %m %d %H %M %S'"     # prints the guest's local time
+# Prints the clock, then the log's last lines and all further lines.
+WORDS = ["sh", "-c", f"{CLOCK}; exec tail -n 1000 -F {FILE} 2>/dev/null"]
 MOST_LINES = 2000               # limit of decisions that wait to be taken; older ones are dropped
 MOST_TEXT = 200
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-ALWAYS = (0x80, 0x01)           # levels of lines that are always shown: OSM_LOG_SYS, OSM_LOG_ERROR
+ERROR = 0x01
+ALWAYS = (0x80, ERROR)          # levels of lines that are always shown: OSM_LOG_SYS, OSM_LOG_ERROR
 DECISIONS = re.compile("SUBNET UP|tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep",
                        re.I)
 ENGINE = re.compile(r"(\S+) tables configured on all switches")
@@ -31,6 +34,7 @@ class Decision:
     at: float
     text: str
     stamp: float = 0.0
+    is_error: bool = False
 
     def engine(self) -> str:
         """The routing engine that has set the forwarding tables; "" if the line is about something else."""
@@ -53,11 +57,13 @@ class Reader:
         found = LINE.fullmatch(line)
         if not found or found[1] not in MONTHS:
             return None
-        if int(found[7], 16) not in ALWAYS and not DECISIONS.search(found[8]):
+        level = int(found[7], 16)
+        if level not in ALWAYS and not DECISIONS.search(found[8]):
             return None
         written = (self._year, MONTHS.index(found[1]) + 1, *map(int, found.group(2, 3, 4, 5)))
         stamp = calendar.timegm(written) + int(found[6]) / 1e6
-        return Decision(min(stamp - self._ahead, now), ui.printable(found[8].strip())[:MOST_TEXT], stamp)
+        return Decision(min(stamp - self._ahead, now), ui.printable(found[8].strip())[:MOST_TEXT], stamp,
+                        level == ERROR)
 
 
 class Follower:

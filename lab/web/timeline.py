@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from lab.fabric.evidence import NS, Json
+from lab.fabric.sm_log import Decision
 from lab.web.connections import Change
 from lab.web.model import Fabric, Link, Node
-from lab.web.sm_log import Decision
 
 MOST_EVENTS = 2000
 SAME_S = 1.0                    # two entries about the same change of a link, one of each end, differ by less

@@ -10,10 +10,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import control, source
+from lab.fabric import control, sm_log, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
-from lab.web import model, publish, sm_log
+from lab.web import model, publish
 from lab.web.connections import Cuts
 from lab.web.history import History
 from lab.web.places import Places

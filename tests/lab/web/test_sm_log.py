@@ -8,8 +8,8 @@ import time
 import pytest
 
 from lab import paths, waiting
-from lab.fabric import topology
-from lab.web import sm_log, timeline, watch
+from lab.fabric import sm_log, topology
+from lab.web import timeline, watch
 import simulated_fabric
 
 PATIENCE_S = 60

@@ -22,12 +22,12 @@ def _silent() -> str:
     return ""
 
 
-def _same() -> object:
+def same() -> object:
     return None
 
 
 def poll(what: str, ready: Callable[[], Value | None], limit_s: float, *, check: Callable[[], None] = _nothing,
-         doing: Callable[[], str] = _silent, progress: Callable[[], object] = _same,
+         doing: Callable[[], str] = _silent, progress: Callable[[], object] = same,
          every_s: float = POLL_S) -> Value:
     """Polls ready() until it returns a true value; returns that. check: raises if waiting is pointless. doing:
     describes the present state. progress: returns a value that changes while there is progress; the limit counts from

@@ -11,6 +11,7 @@ from lab.guests.guest import Guest
 
 CONTROL_PORT = 18515            # perftest's default
 LIMIT_S = 120
+NODE_S = 0.02                   # in addition, for each node of the fabric: opensm takes processor time of its guest
 LISTEN_S = 600                  # longer than the time limit of the script in the guest
 TRIES = 5
 
@@ -42,24 +43,26 @@ def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
 
 
 def perftest(client: Guest, server: Guest, program: str, options: list[str],
-             client_port: subnet.Port, server_port: subnet.Port) -> str:
-    """Runs a perftest program between two guests, again if its clock failed; returns the client's output."""
-    return with_clock(program, lambda: _perftest(client, server, program, options, client_port, server_port))
+             client_port: subnet.Port, server_port: subnet.Port, *, nodes: int = 0) -> str:
+    """Runs a perftest program between two guests, again if its clock failed; returns the client's output. nodes: of the
+    fabric."""
+    return with_clock(program, lambda: _perftest(client, server, program, options, client_port, server_port,
+                                                 limit_s=LIMIT_S + int(NODE_S * nodes)))
 
 
 def _perftest(client: Guest, server: Guest, program: str, options: list[str],
-              client_port: subnet.Port, server_port: subnet.Port) -> tuple[str, str]:
+              client_port: subnet.Port, server_port: subnet.Port, *, limit_s: int) -> tuple[str, str]:
     def command(port: subnet.Port) -> list[str]:
-        return ["timeout", str(LIMIT_S), program, "-F", "-d", port.device, "-i", str(port.number),
+        return ["timeout", str(limit_s), program, "-F", "-d", port.device, "-i", str(port.number),
                 *options]
     serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:
         wait_listen(server, program)
-        done = client.run([*command(client_port), server.name], timeout_s=LIMIT_S + 30)
+        done = client.run([*command(client_port), server.name], timeout_s=limit_s + 30)
         if done.returncode:
             serving.end()
-        text, _ = serving.communicate(timeout=LIMIT_S + 30)
+        text, _ = serving.communicate(timeout=limit_s + 30)
     finally:
         serving.end()
     if done.returncode or serving.returncode:
@@ -85,10 +88,11 @@ def _active_port(node: Guest) -> subnet.Port:
     raise ui.LabError(f"no port of {node.name} is ACTIVE. Look at:  ./pib status")
 
 
-def measure(client: Guest, server: Guest) -> Result:
+def measure(client: Guest, server: Guest, nodes: int = 0) -> Result:
+    """nodes: of the fabric."""
     client_port, server_port = _active_port(client), _active_port(server)
     bandwidth = columns(perftest(client, server, "ib_write_bw", ["-s", "65536", "-n", "500"],
-                                 client_port, server_port), 65536)
+                                 client_port, server_port, nodes=nodes), 65536)
     latency = columns(perftest(client, server, "ib_write_lat", ["-s", "8", "-n", "500"],
-                               client_port, server_port), 8)
+                               client_port, server_port, nodes=nodes), 8)
     return Result(bandwidth_mib_s=bandwidth[3], latency_us=latency[4])

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from lab import ui
 
 FILE = "/var/log/opensm.log"
+FLUSH = "-d 2"                  # opensm writes each line at once. Otherwise SUBNET UP waits in its buffer
 CLOCK = "date '+%Y %m %d %H %M %S'"     # prints the guest's local time
 # Prints the clock, then the log's last lines and all further lines.
 WORDS = ["sh", "-c", f"{CLOCK}; exec tail -n 1000 -F {FILE} 2>/dev/null"]
@@ -22,6 +23,7 @@ MOST_TEXT = 200
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ERROR = 0x01
+NOTICE = "Generic Notice"       # a trap, which opensm writes with the level of errors
 ALWAYS = (0x80, ERROR)          # levels of lines that are always shown: OSM_LOG_SYS, OSM_LOG_ERROR
 DECISIONS = re.compile("SUBNET UP|tables configured on all switches|Generic Notice|Removed port|Discovered new|sweep",
                        re.I)
@@ -63,7 +65,7 @@ class Reader:
         written = (self._year, MONTHS.index(found[1]) + 1, *map(int, found.group(2, 3, 4, 5)))
         stamp = calendar.timegm(written) + int(found[6]) / 1e6
         return Decision(min(stamp - self._ahead, now), ui.printable(found[8].strip())[:MOST_TEXT], stamp,
-                        level == ERROR)
+                        level == ERROR and NOTICE not in found[8])
 
 
 class Follower:

@@ -8,13 +8,15 @@ import subprocess
 from typing import Callable
 
 from lab import ui, waiting
-from lab.fabric import cluster, subnet_progress, topology
+from lab.fabric import cluster, sm_log, sm_steps, subnet_progress, topology
 from lab.guests.guest import Guest
 
 WAIT_S = 300                    # reached only by a hang
 WAIT_EACH_S = 30                # additional time for each guest, because guests share the host's processors
 NODE_S = 0.1                    # additional time for each node of the fabric: the subnet manager computes routes
+SWEEP_S = 120                   # limit from the last progress to SUBNET UP, which a faulty fabric may delay for long
 POLL_S = 0.2
+SWEEP_POLL_S = 0.5
 LOOK_S = 120
 
 
@@ -74,18 +76,21 @@ def start_manager(node: Guest) -> None:
     if node.run(["pidof", "opensm"]).returncode == 0:
         return
     # opensm needs ib_umad, which udev loads when the HCA appears; on a busy host that may be after the driver's start.
-    done = node.run(["sh", "-c", "udevadm settle; exec opensm -B -f /var/log/opensm.log >/var/log/opensm.out 2>&1"])
+    done = node.run(["sh", "-c", f"udevadm settle; exec opensm -B {sm_log.FLUSH} -f {sm_log.FILE} "
+                                 ">/var/log/opensm.out 2>&1"])
     if done.returncode:
         raise ui.LabError(f"opensm did not start in {node.name}:\n"
                           + node.run(["tail", "-n", "20", "/var/log/opensm.out"]).stdout.decode())
 
 
+def size(lab: cluster.Cluster) -> int:
+    """Nodes of the lab's topology; 0: it has none, but one switch."""
+    return len(topology.load(pathlib.Path(lab.record.topology)).nodes) if lab.record.topology else 0
+
+
 def _limit_s(lab: cluster.Cluster) -> float:
-    """Time limit without progress. Switches on other hosts do not report progress, so for their fabric the limit
-    includes time for each node."""
-    unseen = lab.record.topology if lab.record.hosts else ""
-    nodes = len(topology.load(pathlib.Path(unseen)).nodes) if unseen else 0
-    return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * nodes
+    """Time limit without progress."""
+    return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * size(lab)
 
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
@@ -101,12 +106,8 @@ def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
     def doing() -> str:
         return "; ".join(f"{port.node} {port.device} port {port.number}: {port.state}, {port.physical}"
                          for port in seen if not good(port)) + (f"\n{watch}" if watch else "")
-    if not watch:
-        return list(waiting.poll(f"every port {what}", ready, _limit_s(lab), check=lab.check, doing=doing,
-                                 every_s=POLL_S))
-    found = watch.look()
-    return list(waiting.poll(f"every port {what}", ready, _limit_s(lab) + (found.nodes * NODE_S if found else 0),
-                             check=lab.check, doing=doing, progress=watch.best, every_s=POLL_S))
+    return list(waiting.poll(f"every port {what}", ready, _limit_s(lab), check=lab.check, doing=doing,
+                             progress=watch.best if watch else waiting.same, every_s=POLL_S))
 
 
 def wait_connected(lab: cluster.Cluster) -> list[Port]:
@@ -120,15 +121,28 @@ def wait_down(lab: cluster.Cluster, devices: set[str]) -> list[Port]:
 
 
 def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
-    """Waits until each connected port is Active. opensm runs in the guest `manager`."""
+    """Waits until each connected port is Active, and opensm in the guest `manager` has come to the end of its sweep:
+    until then it sets up the ports of other nodes."""
     sockets = [switch.control for switch in lab.switches()] if lab.record.topology else []
+    opensm = sm_steps.Manager(lambda: lab.node(manager))
+    watch = subnet_progress.Watch(sockets, opensm)
     try:
-        return _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected,
-                     subnet_progress.Watch(sockets) if sockets else None)
+        found = _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected, watch)
     except ui.LabError as error:
         lab.check()
-        log = lab.node(manager).run(["tail", "-n", "20", "/var/log/opensm.log"]).stdout.decode()
+        log = lab.node(manager).run(["tail", "-n", "20", sm_log.FILE]).stdout.decode()
         raise ui.LabError(f"{error}\nopensm in {manager} says:\n{log}") from error
+    _wait_swept(lab, opensm, watch)
+    return found
+
+
+def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_progress.Watch) -> None:
+    """An end of the sweep that does not come is told, and is no failure: the guests' own ports are Active."""
+    try:
+        waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * size(lab), check=lab.check,
+                     doing=lambda: str(watch), progress=watch.best, every_s=SWEEP_POLL_S)
+    except waiting.TooLate as late:
+        ui.say(f"opensm has not come to the end of its sweep. {late}")
 
 
 def wait_devices(lab: cluster.Cluster) -> None:

@@ -14,7 +14,7 @@ def _subnet_of_two(fabric, monkeypatch):
              for name in ("vm0", "vm1")]
     monkeypatch.setattr(up, "make_subnet", lambda _lab: ports)
     monkeypatch.setattr(subnet, "ports", lambda _lab: ports)
-    monkeypatch.setattr(counters, "clear_errors", lambda _node, _quiet_s: None)
+    monkeypatch.setattr(counters, "clear_errors", lambda _node, _nodes, _quiet_s: None)
     return fabric
 
 
@@ -22,7 +22,7 @@ def _subnet_of_two(fabric, monkeypatch):
 def _cleared(monkeypatch):
     """Names of the guests that were asked to clear error counters, one for each time."""
     asked = []
-    monkeypatch.setattr(counters, "clear_errors", lambda node, _quiet_s: asked.append(node.name))
+    monkeypatch.setattr(counters, "clear_errors", lambda node, _nodes, _quiet_s: asked.append(node.name))
     monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
     return asked
 
@@ -35,6 +35,15 @@ def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monk
     shown = capsys.readouterr()
     assert shown.out.count("ACTIVE") == 2 and "The guests keep running" in shown.out
     assert "the measurement failed: ib_write_bw vm0 -> vm1 failed" in shown.err
+
+
+def test_measurement_and_clearing_know_the_size_of_the_fabric(subnet_of_two, monkeypatch):
+    sizes = []
+    monkeypatch.setattr(subnet, "size", lambda _lab: 738)
+    monkeypatch.setattr(measure, "measure", lambda *words: sizes.append(words[-1]) or measure.Result(123.4, 5.6))
+    monkeypatch.setattr(counters, "clear_errors", lambda _node, nodes, _quiet_s: sizes.append(nodes))
+    assert up.up(Wanted(2)) == 0 and subnet_of_two
+    assert sizes == [738, 738]
 
 
 def test_results_are_shown_with_the_ports(subnet_of_two, monkeypatch, capsys):

@@ -61,7 +61,7 @@ def test_limits_grow_with_the_number_of_guests(monkeypatch, wait, each):
     monkeypatch.setattr(waiting, "poll", lambda what, ready, limit_s, **others: limits.append(limit_s) or [])
     for guests in (2, 32):
         wait(guests)
-    assert each >= 10 and limits[1] - limits[0] == 30 * each
+    assert each >= 10 and limits[-len(limits) // 2] - limits[0] == 30 * each
 
 
 def test_the_limit_grows_with_a_fabric_on_other_hosts(monkeypatch, tmp_path):
@@ -74,5 +74,5 @@ def test_the_limit_grows_with_a_fabric_on_other_hosts(monkeypatch, tmp_path):
 
 
 def lab_of(guests, topology="", hosts=()):
-    return types.SimpleNamespace(nodes=lambda: [f"vm{number}" for number in range(guests)], check=lambda: None,
-                                 record=types.SimpleNamespace(topology=topology, hosts=list(hosts)))
+    return types.SimpleNamespace(node=None, nodes=lambda: [f"vm{number}" for number in range(guests)],
+                                 check=lambda: None, record=types.SimpleNamespace(topology=topology, hosts=list(hosts)))

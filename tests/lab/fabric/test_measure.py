@@ -41,6 +41,20 @@ class Perftest:
         return Serving()
 
 
+def test_the_limit_of_perftest_grows_with_the_fabric():
+    class Limited(Perftest):
+        def run(self, command, **options):
+            if "timeout" in command:
+                limits.append((int(command[1]), options["timeout_s"]))
+            return super().run(command, **options)
+    limits: list[tuple[int, float]] = []
+    for nodes in (0, 10000):
+        node = Limited(b"")
+        measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT, nodes=nodes)
+    assert limits[0] == (measure.LIMIT_S, measure.LIMIT_S + 30)
+    assert {after - before for before, after in zip(*limits)} == {measure.NODE_S * 10000}
+
+
 VOID = b"Correlation coefficient r^2: 0.887938 < 0.9\n"
 
 

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The wait for Active ports ends at the end of opensm's sweep, and tells what opensm does."""
+
+import subprocess
+import types
+
+import pytest
+
+from lab import ui, waiting
+from lab.fabric import sm_log, sm_steps, subnet
+
+STAMP = "Nov 23 14:40:01 000200 [7F3C1700] 0x80 -> "
+LOG = [f"{STAMP}Entering DISCOVERING state", f"{STAMP}Entering MASTER state",
+       f"{STAMP}ucast: minhop tables configured on all switches", f"{STAMP}SUBNET UP"]
+STEP_S = 50                     # after which opensm writes the next line
+
+
+@pytest.fixture(name="now")
+def _now(monkeypatch):
+    """Time passes by sleeping only."""
+    now = [0.0]
+    monkeypatch.setattr(waiting.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(waiting.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
+    return now
+
+
+class Guest:
+    """Its port is ACTIVE after `active_s`, and opensm writes one line of `log` every STEP_S."""
+    name = "vm0"
+
+    def __init__(self, now, log, active_s):
+        self.now, self.log, self.active_s = now, log, active_s
+
+    def run(self, command, timeout_s=0):
+        assert timeout_s
+        if command == sm_steps.WORDS:
+            said = "\n".join(["2026 11 23 14 41 00", *self.log[:int(self.now[0] / STEP_S)]])
+        else:
+            state = "ACTIVE" if self.now[0] >= self.active_s else "INIT"
+            said = f"pib_0|1|0x1|1|1|{state}|LinkUp|100 Gb/sec (4X EDR)\n"
+        return subprocess.CompletedProcess(command, 0, said.encode())
+
+
+@pytest.fixture(name="lab_with")
+def _lab_with(now):
+    def made(log, active_s):
+        guest = Guest(now, log, active_s)
+        return types.SimpleNamespace(nodes=lambda: ["vm0"], node=lambda _name: guest, check=lambda: None,
+                                     switches=lambda: [], record=types.SimpleNamespace(topology="", hosts=[]))
+    return made
+
+
+def test_it_ends_when_opensm_says_subnet_up(lab_with, now, capfd):
+    subnet.wait_active(lab_with(LOG, 2.5 * STEP_S))
+    assert now[0] == pytest.approx(len(LOG) * STEP_S, abs=1)
+    said = capfd.readouterr().err
+    for step in (sm_steps.Step.DISCOVERS, sm_steps.Step.CONFIGURES, sm_steps.Step.ACTIVATES):
+        assert subnet.subnet_progress.BARE[step] in said
+    assert "SUBNET UP: " in said and "has not come" not in said
+
+
+def test_the_limit_counts_from_the_last_step_of_opensm(lab_with, now):
+    slow = subnet.WAIT_S + 2 * STEP_S
+    subnet.wait_active(lab_with(LOG, slow))
+    assert slow <= now[0] < slow + 1
+
+
+def test_a_sweep_that_does_not_end_is_told_and_is_no_failure(lab_with, now, capfd):
+    assert [port.state for port in subnet.wait_active(lab_with(LOG[:-1], STEP_S * 3))] == ["ACTIVE"]
+    assert "opensm has not come to the end of its sweep" in capfd.readouterr().err
+    assert now[0] > 3 * STEP_S + subnet.SWEEP_S - ui.HEARTBEAT_S
+
+
+def test_opensm_is_started_so_that_its_log_tells_its_steps(tmp_path):
+    class Fresh:
+        def run(self, command):
+            lines.append(command[-1])
+            return subprocess.CompletedProcess(command, int(command[0] == "pidof"))
+    lines: list[str] = []
+    subnet.start_manager(Fresh())
+    opensm = tmp_path / "opensm"            # prints its words as /proc has them
+    opensm.write_text("#!/bin/sh\nprintf '%s ' opensm \"$@\"\n")
+    opensm.chmod(0o755)
+    started = lines[-1].replace("udevadm settle", f"PATH={tmp_path}:$PATH").replace(">/var/log/opensm.out", "")
+    said = subprocess.run(["sh", "-c", started], stdout=subprocess.PIPE, text=True, check=True).stdout
+    assert f"{sm_log.FLUSH} " in said and sm_log.FILE in said       # WORDS look for both
+
+
+def test_ports_are_enough_if_no_opensm_runs_there(lab_with, now):
+    subnet.wait_active(lab_with([], 2))
+    assert now[0] == pytest.approx(2, abs=1)

@@ -62,7 +62,7 @@ def test_the_status_of_the_command_is_returned(job, results):
 def test_error_counters_are_cleared_before_the_command(job, results, monkeypatch):
     monkeypatch.setattr(subnet, "ports", lambda _lab: ["a port"])
     monkeypatch.setattr(counters, "clear_errors",
-                        lambda node, quiet_s: (results / "cleared").write_text(node.name) if quiet_s else None)
+                        lambda node, _nodes, quiet_s: (results / "cleared").write_text(node.name) if quiet_s else None)
     assert job('test "$(cat "$PIB_RESULTS/cleared")" = vm0') == 0
 
 

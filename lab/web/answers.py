@@ -3,6 +3,7 @@
 
 import dataclasses
 import math
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -85,7 +86,8 @@ class Answers:
                            "vls": self._ask(switch, "vls", port=port)}
         with self.watcher.lock:
             curves = self.watcher.history.curves(link.id)
-        return {"link": dataclasses.asdict(link), "ends": found, "curves": curves, "connections": self._over(link)}
+        return {"read": time.time(), "link": dataclasses.asdict(link), "ends": found, "curves": curves,
+                "connections": self._over(link)}
 
     def _over(self, link: model.Link) -> list[Json]:
         """The connections whose packets pass a link now."""
@@ -121,6 +123,7 @@ class Answers:
     # -- nodes ----------------------------------------------------------------------
 
     def switch(self, question: Question) -> Json:
+        """With "at" the LFT of that moment; all else is the present one."""
         node = self._node(question)
         if node.kind != "switch":
             raise Refused(f"{node.name} is no switch")
@@ -128,8 +131,13 @@ class Answers:
             status, lft, mft = (asked.ask(command, switch=node.name) for command in ("status", "lft", "mft"))
             vls = [asked.ask("vls", switch=node.name, port=port["port"]) for port in status["ports"]
                    if "neighbour" in port]
-        return {"switch": status["switch"], "ports": status["ports"], "vls": vls, "lft": lft["entries"],
-                "mft": mft["entries"]}
+        return {"read": time.time(), "switch": status["switch"], "ports": status["ports"], "vls": vls,
+                "lft": self._past_lft(node, question) if "at" in question else lft["entries"], "mft": mft["entries"]}
+
+    def _past_lft(self, node: model.Node, question: Question) -> list[tuple[int, int]]:
+        with self.watcher.lock:
+            table = self.watcher.routing.at(_number(question, "at")).get(node.id, b"")
+        return list(routing.unpacked(table).items())
 
     def _hca(self, node: model.Node) -> Json:
         guest = self.watcher.guests.get(node.guest)
@@ -144,7 +152,7 @@ class Answers:
         lists = {name: {"count": found["count"], "entries": found["entries"][:MOST_ROWS]}
                  for name, found in objects.items() if isinstance(found, dict) and "entries" in found}
         guest = self.watcher.guests[node.guest] or {}
-        return {**lists, "counters": objects.get("counters", {}), "state": guest.get("state", ""),
+        return {"read": self.watcher.guests_at, **lists, "counters": objects.get("counters", {}), "state": guest.get("state", ""),
                 "failures": guest["hcas"][node.slot]["journal"][-MOST_ROWS:]}
 
     # -- ways of packets --------------------------------------------------------------
@@ -168,15 +176,16 @@ class Answers:
         return Routes(fabric, tables)
 
     def qp(self, question: Question) -> Json:
+        """With "at" the ways are those of that moment; all else is the present one."""
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         qp = _qp_of(objects, number)
-        if not qp:              # the QP is gone: its program has ended, perhaps because the QP failed
-            return {"qp": None}
-        found: Json = {"qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
+        if not qp:              # its program has ended, maybe because the QP failed
+            return {"read": self.watcher.guests_at, "qp": None}
+        found: Json = {"read": self.watcher.guests_at, "qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
         if "path" not in qp:
             return found
-        routes = self._routes()
+        routes = self._routes_at(question)
         there = routes.way(node.id, qp["path"]["port"], qp["path"]["dlid"])
         peer = routes.node_of_lid(qp["path"]["dlid"])
         found |= {"there": there.hops, "complete": there.complete, "end": there.end}

@@ -39,6 +39,7 @@ class Watcher:
         self.fabric, self.history, self.timeline = model.Fabric(), History(), Timeline()
         self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
+        self.guests_at = 0.0            # when they were read
         self.controls: list[pathlib.Path] = []
         self.trouble = ""               # why the last reading failed; "" if it did not
         self._connections: list[control.Control] = []      # one for each path in controls
@@ -78,7 +79,7 @@ class Watcher:
             found = {}
         decisions = self._decisions(found)
         with self.lock:
-            self.guests = found
+            self.guests, self.guests_at = found, time.time()
             before = self.timeline.last()
             for name, guest in found.items():
                 for slot, hca in enumerate(guest["hcas"] if guest else []):

@@ -10,6 +10,8 @@ import {bar, eventList, state} from "./label.js";
 const KINDS = {guest: "Guest", phantom: "Phantom host", host: "Host"};
 
 export const host = {
+  ofMoment: "the states of its links",
+
   load: async (store) => {
     const node = store.nodes.get(store.chosen.id);
     return node.guest ? ask("hca", {node: node.id}) : {};
@@ -93,11 +95,13 @@ function target(store, one) {
 // -- one QP
 
 export const qp = {
+  ofMoment: "the ways through the fabric",
+
   load: async (store) => {
-    const {chosen} = store;
+    const {chosen, moment} = store;
     const {id, qpn} = chosen;
-    const data = await ask("qp", {node: id, qpn});
-    const recorded = data.qp && chosen.chart ? await ask("sequence", {node: id, qpn}) : null;
+    const data = await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
+    const recorded = data.qp && chosen.chart && moment === null ? await ask("sequence", {node: id, qpn}) : null;
     if (recorded?.messages.length || !chosen.recorded) {
       chosen.recorded = recorded;               // a recording without packets does not replace the previous one
     }
@@ -159,7 +163,9 @@ function requester(one) {
 
 function sequence(store, node, data) {
   const {chosen} = store;
-  const button = make("button", {type: "button", "data-key": "chart", "aria-pressed": String(Boolean(chosen.chart)),
+  const past = store.moment !== null;
+  const button = make("button", {
+    type: "button", "data-key": "chart", "aria-pressed": String(Boolean(chosen.chart) && !past), disabled: past,
     onclick: ({currentTarget}) => {
       chosen.chart = !chosen.chart;
       currentTarget.setAttribute("aria-pressed", String(chosen.chart));
@@ -167,8 +173,8 @@ function sequence(store, node, data) {
   const far = data.peer?.qp ? `${data.peer.name} ${hex(data.peer.qp.qpn)}` : null;
   const names = [`${node.name} ${hex(data.qp.qpn)}`, far ?? (data.qp.path ? `LID ${data.qp.path.dlid}` : "peers")];
   return [make("h3", {}, "Message sequence"), make("p", {}, button),
-    chosen.recorded ? chart(names, chosen.recorded) : make("p", {class: "note"}, chosen.chart ? "Recording…"
-      : "The switch records this QP's packets, both ways, while the button is on.")];
+    chosen.recorded ? chart(names, chosen.recorded) : make("p", {class: "note"},
+      past ? "Packets of the past are not kept: only live ones can be recorded." : chosen.chart ? "Recording…" : "The switch records this QP's packets, both ways, while the button is on.")];
 }
 
 function ways(store, data, pane) {
@@ -176,7 +182,7 @@ function ways(store, data, pane) {
     const link = store.links.get(id);
     const [from, to] = link ? [store.endName(link.a, link.a_port), store.endName(link.b, link.b_port)] : [id, ""];
     return make("li", {}, pane.to("link", id, out ? `${from} → ${to}` : `${to} → ${from}`), " ",
-      link && link.state !== "Active" ? state(link) : null);
+      link && store.condition(link).state !== "Active" ? state({...link, ...store.condition(link)}) : null);
   }));
   const end = store.nodes.get(data.end)?.name ?? "?";
   const ends = data.complete ? [] : [make("p", {class: "error"}, `The way ends at ${end}: `

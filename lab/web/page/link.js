@@ -14,6 +14,8 @@ const DONE = {down: "The cable is pulled.", up: "The cable is back.", retrain: "
 const DIRECTIONS = [["both", "both ways"], ["in", "into this port"], ["out", "out of this port"]];
 
 export const link = {
+  ofMoment: "the link's state, and the routes through it; its curves mark the moment",
+
   load: async (store) => {
     const {chosen: {id, through}, moment} = store;
     const [data, pairs] = await Promise.all([ask("link", {link: id}),

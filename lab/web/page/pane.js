@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pane with details of the chosen object. Each kind of object has a view: {load, show}. load() queries the server,
-// periodically while the page is live; show() makes elements from the answer.
+// The pane with details of the object that is chosen. Each kind of object has a view: {load, show}. load() asks the
+// server, again and again while the page is live; show() makes elements of the answer. ofMoment: names what in a view
+// follows the time line's cursor, where the rest does not.
 
-import {make} from "./format.js";
+import {clock, make} from "./format.js";
 import {Press} from "./press.js";
 import {renew} from "./renew.js";
 import {bundle, comparison, explanation, overview, why} from "./overview.js";
@@ -56,7 +57,7 @@ export class Pane {
   }
 
   async again() {
-    const turn = this.turn;
+    const {turn, store: {moment}} = this;
     const view = VIEWS[this.kind()];
     this.asking = true;
     let data = null;
@@ -65,7 +66,7 @@ export class Pane {
     } catch (error) {
       data = {failure: error.message};
     }
-    if (turn === this.turn) {
+    if (turn === this.turn && moment === this.store.moment) {
       this.asking = false;
       this.showAll(data);
     }
@@ -96,7 +97,15 @@ export class Pane {
     const content = data.failure
       ? [make("h2", {}, "No answer"), make("p", {class: "error", role: "alert"}, data.failure)]
       : VIEWS[this.kind()].show(this.store, data, this);
-    return [close, ...content].filter(Boolean);
+    return [close, this.readNote(data), ...content].filter(Boolean);
+  }
+
+  /** Says in the past that an object's state is of another moment. data.read: when it was read. */
+  readNote({read}) {
+    const {moment} = this.store;
+    return moment === null || !read ? null : make("p", {id: "read", class: "past", role: "note"},
+      `State read at ${clock(read)}, not at the cursor's moment, ${clock(moment)}. Of that moment are: `
+      + `${VIEWS[this.kind()].ofMoment}.`);
   }
 
   /** The key of the focused element; null if the focus is outside of the pane. */

@@ -7,7 +7,9 @@ import {eventList, state} from "./label.js";
 import {lanesOfSwitch} from "./lanes.js";
 
 export const fabricSwitch = {
-  load: (store) => ask("switch", {node: store.chosen.id}),
+  ofMoment: "the states and loads of links, and the LFT",
+
+  load: ({chosen: {id}, moment}) => ask("switch", moment === null ? {node: id} : {node: id, at: moment}),
 
   show: (store, {switch: about, ports, vls, lft, mft}, pane) => {
     const node = store.nodes.get(store.chosen.id);

@@ -308,7 +308,7 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     for qpn, cqes in ((0x41, found["cqes"]), (0x51, found["peer"]["cqes"])):
         assert [(one["qpn"], one["counter"], one["age"], one["status"]) for one in cqes] == [
             (qpn, 13, 2.0, "IBV_WC_SUCCESS"), (qpn, 13, 2.0, "IBV_WC_RETRY_EXC_ERR")]
-    assert page.ask("qp", node=node_of(web, "vm0"), qpn=7) == {"qp": None}
+    assert page.ask("qp", node=node_of(web, "vm0"), qpn=7)["qp"] is None
     assert page.refusal(f"qp?node={node_of(web, 'node5')}&qpn=7") == 400
 
 
@@ -408,6 +408,26 @@ def test_the_routes_of_an_earlier_moment(web, page):
     for when, engine in (("before", "minhop"), ("after", "ftree")):
         assert compared[when]["engine"] == engine
         assert len(compared[when]["counts"]) == compared[when]["links"]
+    fabric.tables["leaf1"] = table
+    fabric.reroutes["leaf1"] += 1
+
+
+def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
+    fabric, log = web.watcher.source.process.fabric, web.watcher.routing
+    leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")
+    wait(lambda: len(log.now()) == len(fabric.tables))
+    first, before, table = web.watcher.guests_at, time.time(), dict(fabric.tables["leaf1"])
+    way = page.ask("qp", node=vm0, qpn=0x41)["there"]
+    lid, up = fabric.lids["node16"], fabric.tables["leaf1"][fabric.lids["node16"]]
+    fabric.tables["leaf1"][lid] = next(port for port in (5, 6) if port != up)
+    fabric.reroutes["leaf1"] += 1
+    wait(lambda: page.ask("qp", node=vm0, qpn=0x41)["there"] != way)
+    past = page.ask("qp", node=vm0, qpn=0x41, at=before)
+    assert past["there"] == way and first <= past["read"] <= time.time()
+    switch = page.ask("switch", node=leaf, at=before)
+    assert dict(switch["lft"]) == table != dict(page.ask("switch", node=leaf)["lft"])
+    assert all(first <= page.ask(what, **about)["read"] <= time.time() for what, about in (
+        ("switch", {"node": leaf}), ("hca", {"node": vm0}), ("link", {"link": way[0][0]})))
     fabric.tables["leaf1"] = table
     fabric.reroutes["leaf1"] += 1
 

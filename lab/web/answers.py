@@ -11,7 +11,7 @@ from lab import ui
 from lab.fabric import capture, control, why
 from lab.fabric.evidence import NS, Json
 from lab.web import connections, explanations, model, routing, sequence
-from lab.web.routes import Routes
+from lab.web.routes import Routes, Table
 from lab.web.watch import Watcher
 
 MOST_ROWS = 512                 # limit of a list in an answer
@@ -35,9 +35,11 @@ def _text(question: Json, name: str) -> str:
 
 def _number(question: Question, name: str) -> float:
     try:
-        return float(_text(question, name))
-    except ValueError as error:
-        raise Refused(f"{name}: expected a number") from error
+        if math.isfinite(number := float(_text(question, name))):
+            return number
+    except ValueError:
+        pass
+    raise Refused(f"{name}: expected a number")
 
 
 class Answers:
@@ -91,8 +93,7 @@ class Answers:
 
     def _over(self, link: model.Link) -> list[Json]:
         """The connections whose packets pass a link now."""
-        with self.watcher.lock:
-            routes, guests = Routes(self.watcher.fabric, self.watcher.routing.now()), self.watcher.guests
+        routes, guests = self._routes(), self.watcher.guests
         return [{"node": one.node, "name": one.guest, "qpn": one.qpn, "to": one.peer(routes)}
                 for one in connections.over(link.id, routes, guests)[:MOST_ROWS]]
 
@@ -166,13 +167,14 @@ class Answers:
         return Routes(self.watcher.fabric, {switch: routing.Ports(table) for switch, table in tables.items()})
 
     def _routes(self) -> Routes:
-        fabric = self.watcher.fabric
-        tables: dict[str, dict[int, int]] = {}
-        switches = [node for node in fabric.nodes.values() if node.kind == "switch"]
-        for process, path in enumerate(self.watcher.controls):
-            with control.Control(path) as asked:
+        """By the forwarding tables of the readings. Those that no reading has yet are asked for."""
+        with self.watcher.lock:
+            fabric, tables = self.watcher.fabric, dict[str, Table](self.watcher.routing.now())
+        missing = [node for node in fabric.nodes.values() if node.kind == "switch" and node.id not in tables]
+        for process in {node.process for node in missing}:
+            with control.Control(self.watcher.controls[process]) as asked:
                 tables |= {node.id: dict(asked.ask("lft", switch=node.name)["entries"])
-                           for node in switches if node.process == process}
+                           for node in missing if node.process == process}
         return Routes(fabric, tables)
 
     def qp(self, question: Question) -> Json:

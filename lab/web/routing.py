@@ -85,6 +85,10 @@ class RoutingLog:
         """The routing engine at a moment; "" if it is unknown."""
         return next((name for at, name in reversed(self._engines) if at <= moment), "")
 
+    def table(self, switch: str) -> dict[int, int]:
+        """The current table of a switch; empty if it was not read."""
+        return unpacked(self._changes[switch][-1].table) if switch in self._changes else {}
+
     def now(self) -> dict[str, Ports]:
         """The current tables, by switch."""
         return {switch: Ports(changes[-1].table) for switch, changes in self._changes.items()}

@@ -19,6 +19,7 @@ import simulated_fabric
 from lab import paths, process, ui
 from lab.fabric import source, switch_process, topology
 from lab.web import access, publish, server, watch
+from lab.web.answers import Answers
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60
@@ -137,6 +138,18 @@ def client(web) -> Page:
     return Page(web.url)
 
 
+@pytest.fixture(name="quiet")
+def watcher_without_threads(tmp_path):
+    """Reads when a test says so. vm0 has QP 0x41, connected to node16."""
+    fabric = simulated_fabric.Fabric(topology.load(FILE), {"node1": "vm0", "node16": "vm1"})
+    running = simulated_fabric.Process(tmp_path / "control", fabric)
+    watcher = watch.Watcher(simulated_fabric.Source(running, {"vm0": simulated_fabric.guest(
+        fabric.net, fabric, "node1", [simulated_fabric.qp(0x41, fabric.lids["node16"], 0x51)])}))
+    yield watcher
+    watcher.stop()
+    running.end()
+
+
 def link_of(web, text: str) -> str:
     fabric = web.watcher.fabric
     return next(link.id for link in fabric.links.values() if text in fabric.link_name(link))
@@ -217,9 +230,9 @@ def test_a_length_that_is_none_is_refused(web):
         connection.close()
 
 
-def test_unknown_questions_are_refused(page):
+def test_unknown_questions_are_refused(web, page):
     for path in ("link", "link?link=x", "switch?node=x", "hca?node=x", "qp?node=x&qpn=y", "moment?at=x",
-                 "compare?begin=1", "routes"):
+                 "compare?begin=1", "routes", f"qp?node={node_of(web, 'vm0')}&qpn=inf", "moment?at=nan"):
         assert page.refusal(path) == 400
     assert page.refusal("nothing.js") == 404 and page.refusal("..%2fserver.py") == 404
 
@@ -312,11 +325,8 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     assert page.refusal(f"qp?node={node_of(web, 'node5')}&qpn=7") == 400
 
 
-def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(tmp_path):
-    fabric = simulated_fabric.Fabric(topology.load(FILE), {"node1": "vm0", "node16": "vm1"})
-    running = simulated_fabric.Process(tmp_path / "control", fabric)
-    watcher = watch.Watcher(simulated_fabric.Source(running, {"vm0": simulated_fabric.guest(
-        fabric.net, fabric, "node1", [simulated_fabric.qp(0x41, fabric.lids["node16"], 0x51)])}))
+def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(quiet):
+    watcher, fabric = quiet, quiet.source.process.fabric
     watcher.read_guests()
     watcher.read_fabric()
     up, journal = fabric.tables["leaf1"][fabric.lids["node16"]], fabric.journal
@@ -332,8 +342,6 @@ def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(t
         watcher.read_fabric()
         assert [event.kind for event in watcher.timeline.events if event.kind in ("cut", "mended")] == ["cut"]
     assert "down" in {link.state.lower() for link in watcher.fabric.links.values()}
-    watcher.stop()
-    running.end()
 
 
 def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
@@ -412,10 +420,24 @@ def test_the_routes_of_an_earlier_moment(web, page):
     fabric.reroutes["leaf1"] += 1
 
 
+def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch):
+    """The page asks again each second. Switches whose tables no reading has yet are asked."""
+    monkeypatch.setattr(watch, "MOST_JOURNALS", 4)
+    quiet.read_guests()
+    quiet.read_fabric()
+    asked, answers = quiet.source.process.fabric.requests, Answers(quiet)
+    question = {"node": next(node.id for node in quiet.fabric.nodes.values() if node.name == "vm0"), "qpn": "65"}
+    for left in (2, 0):
+        begin = len(asked)
+        assert answers.qp(question)["complete"]
+        assert sum(one["command"] == "lft" for one in asked[begin:]) == left
+        quiet.read_fabric()
+
+
 def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")
-    wait(lambda: len(log.now()) == len(fabric.tables))
+    wait(lambda: log.table(leaf) == fabric.tables["leaf1"])
     first, before, table = web.watcher.guests_at, time.time(), dict(fabric.tables["leaf1"])
     way = page.ask("qp", node=vm0, qpn=0x41)["there"]
     lid, up = fabric.lids["node16"], fabric.tables["leaf1"][fabric.lids["node16"]]

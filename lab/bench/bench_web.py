@@ -9,16 +9,17 @@ import subprocess
 import threading
 import time
 import urllib.request
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from lab import paths, ui, waiting
 from lab.bench import bench_host, bench_load
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load, Sample
 from lab.bench.bench_steps import Step
-from lab.fabric import control
-from lab.web import model
-from lab.web.readings import Readings
+from lab.fabric import source
+from lab.fabric.evidence import Json
+from lab.web import model, watch
+from lab.web.answers import Answers
 
 NO_PAGE = "pib, no page"
 OCTETS = 4096
@@ -31,7 +32,10 @@ COST = Kind("web_cost", "WRITEs that a page of 648 hosts costs", "%", LESS)
 UPDATES = Kind("web_updates", "new figures of links that a page of 648 hosts gets", "per s", MORE)
 SHARE = Kind("web_share", "1,000 new figures of links a second: processor time of the switch", "%", LESS)
 READER = Kind("web_reader", "1,000 new figures of links a second: processor time of their reader", "%", LESS)
+QP_SHARE = Kind("web_qp_share", "the same, and a QP's pane is open: processor time of the switch", "%", LESS)
+QP_READER = Kind("web_qp_reader", "the same, and a QP's pane is open: processor time of the reader", "%", LESS)
 READINGS, LOAD_S = 50, 2
+GUEST, QPN = "watched", 0x41
 PER_S = 1000
 
 
@@ -109,18 +113,68 @@ def add(results: Results, alone: Window, watched: Window) -> None:
     results.figure(COST).add(bench_host.DEVICE, 100 * (1 - watched.writes / alone.writes))
 
 
+class Watched(source.OneProcess):
+    """The load's switch, with a guest whose HCA has a QP. It stands in the place of a host of the fabric."""
+    guest: Json | None = None
+
+    def guests(self) -> dict[str, Json | None]:
+        return {GUEST: self.guest} if self.guest else {}
+
+    def add_guest(self, fabric: model.Fabric) -> None:
+        port_guid = next(node.port_guids[0] for node in fabric.nodes.values() if node.kind != "switch")
+        port = {"port": 1, "guid": port_guid, "lid": 1, "lmc": 0}
+        qp = {"qpn": QPN, "type": "RC", "state": "RTS", "port": 1, "send_cq": 1, "recv_cq": 1, "dest_qpn": QPN,
+              "path": {"port": 1, "dlid": 2}}
+        objects = {"now_ns": 0, **{name: {"count": len(entries), "entries": entries} for name, entries in (
+            ("ports", [port]), ("qps", [qp]), ("cqs", []))}}
+        self.guest = {"state": "running", "hcas": [{"objects": objects, "journal": [], "lost": 0, "refusals": []}]}
+
+
+def _reader(load: Load) -> watch.Watcher:
+    """It has read all forwarding tables, and knows the guest."""
+    from_ = Watched(load.switch.control)
+    watcher = watch.Watcher(from_)
+    watcher.read_fabric()
+    from_.add_guest(watcher.fabric)
+    watcher.read_guests()
+    switches = sum(node.kind == "switch" for node in watcher.fabric.nodes.values())
+    watcher.read_fabric()
+    for _ in range(switches):
+        if len(watcher.routing.now()) < switches:
+            watcher.read_fabric()
+    if watcher.trouble:
+        raise ui.LabError(watcher.trouble)
+    return watcher
+
+
+def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], object]) -> tuple[float, float]:
+    """Processor time of the switch and of this process for READINGS readings, in seconds. The messages for a page are
+    made and thrown away. ask: is called between two readings."""
+    stream = watcher.join()
+    if not stream:
+        raise ui.LabError("the reader takes no page")
+    before, own = bench_host.usage([load.process])[1], time.process_time()
+    for _ in range(READINGS):
+        watcher.read_fabric()
+        ask()
+        while not stream.waiting.empty():
+            stream.get(0)
+    own, work = time.process_time() - own, bench_host.usage([load.process])[1] - before
+    watcher.hub.leave(stream)
+    return work, own
+
+
 def readings(load: Load, results: Results) -> None:
-    """Measures the processor time of the readings that `./pib web` takes. It hardly depends on other load of the
-    machine."""
-    with control.Control(load.switch.control) as asked:
-        fabric = Readings([asked])
-        links = len(model.fabric_of(fabric.take({})[0]).links)
-        before, own = bench_host.usage([load.process])[1], time.process_time()
-        for _ in range(READINGS):
-            fabric.take({})
-        own, work = time.process_time() - own, bench_host.usage([load.process])[1] - before
-    for kind, seconds in ((SHARE, work), (READER, own)):
-        results.figure(kind).add(bench_host.DEVICE, 100 * PER_S * seconds / (READINGS * links))
+    """The processor time of readings, as `./pib web` makes them, without and with the pane of a QP that asks once for
+    each. It hardly depends on other work on the machine."""
+    watcher = _reader(load)
+    links = len(watcher.fabric.links)
+    question = {"node": next(node.id for node in watcher.fabric.nodes.values() if node.guest), "qpn": str(QPN)}
+    answers = Answers(watcher)
+    for kinds, ask in (((SHARE, READER), lambda: None), ((QP_SHARE, QP_READER), lambda: answers.qp(question))):
+        for kind, seconds in zip(kinds, _work_of_readings(load, watcher, ask)):
+            results.figure(kind).add(bench_host.DEVICE, 100 * PER_S * seconds / (READINGS * links))
+    watcher.stop()
 
 
 def _pair(load: Load, results: Results, page_first: bool) -> None:

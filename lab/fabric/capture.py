@@ -54,19 +54,32 @@ def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
     return [rule for qp in qps for rule in qp_rules(ports, qp)]
 
 
-def _process(lab: cluster.Cluster, objects: list[Json]) -> pathlib.Path:
-    """Control socket of the switch process that has a port of the node, or of the only process."""
+def _ports(objects: list[Json], qpn: int | None) -> list[HcaPort]:
+    """The ports of a node; with a QPN those of its QPs."""
+    return [port for one in objects for port in hca_ports("", [one]) if qpn is None or any(
+        (qp["qpn"], qp.get("port")) == (qpn, port.number) for qp in one.get("qps", {}).get("entries", []))]
+
+
+def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | None) -> pathlib.Path:
+    """The control socket of the switch process that has the ports of the node, or of its QP; without a node, of the only
+    process."""
     processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control
     if not objects:
         raise ui.LabError(f"the fabric has {len(processes)} switch processes. Name a guest:  ./pib capture NODE")
-    guids = {port.guid for port in hca_ports("", objects)}
+    ports, found = {port.guid: port for port in _ports(objects, qpn)}, dict[pathlib.Path, list[int]]()
     for asked, name in control.every_switch(process.control for process in processes):
         for port in asked.ask("status", switch=name)["ports"]:
-            if int(port.get("neighbour", {}).get("port_guid", "0"), 16) in guids:
-                return asked.path
-    raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
+            if here := ports.get(int(port.get("neighbour", {}).get("port_guid", "0"), 16)):
+                found.setdefault(asked.path, []).append(here.number)
+    if not found:
+        raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
+    if len(found) > 1:
+        places = "; ".join(f"{node}[{', '.join(map(str, numbers))}]" for numbers in found.values())
+        raise ui.LabError(f"the ports of {node} are at {len(found)} switch processes ({places}), and a capture is of one. "
+                          f"Name a QP:  ./pib capture {node} --qp N")
+    return next(iter(found))
 
 
 # -- the stream -----------------------------------------------------------------
@@ -147,7 +160,7 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
     objects = evidence.objects(lab.monitor(node)) if node else []
     wanted = rules(node, objects, qpn) if node else []
     until = "Ctrl-C" if most is None else f"{most} packets have come"
-    seen = relay(_process(lab, objects), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
+    seen = relay(_process(lab, node, objects, qpn), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
     errors.end_output()             # otherwise Python would report the reader's end at exit

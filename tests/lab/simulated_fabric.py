@@ -6,6 +6,7 @@ import collections
 import contextlib
 import json
 import pathlib
+import select
 import socket
 import socketserver
 import struct
@@ -28,11 +29,11 @@ def guid(node: topology.Node) -> str:
 
 
 class Fabric:
-    """lids: by name of the node. tables: by name of the switch, ports by LID. rates: octets per second that a switch
-    port sends."""
+    """lids: by name. tables: ports by LID, by name of the switch. rates: octets a second out of a switch port. only: the
+    switch of this process, if there are others."""
 
-    def __init__(self, net: topology.Net, guests: dict[str, str] | None = None):
-        self.net = net
+    def __init__(self, net: topology.Net, guests: dict[str, str] | None = None, only: str = ""):
+        self.net, self.only = net, only
         self.guests = guests or {}                  # names of guests by node
         self.lids = {name: number for number, name in enumerate(net.nodes, 1)}
         self.tables = {switch.name: self._table(switch) for switch in net.switches()}
@@ -42,7 +43,8 @@ class Fabric:
         self.pulled: set[tuple[str, int]] = set()
         self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
         self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
-        self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times
+        self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times; a test adds some
+        self.captures, self.most_captures = 0, 4            # that run
         self.groups = {0xC001: [1, 2, 3]}           # ports by MLID; all switches have the same
         self.reroutes: collections.Counter[str] = collections.Counter()
         self.requests: list[dict[str, Any]] = []
@@ -113,7 +115,8 @@ class Fabric:
     def nodes(self, _request) -> dict[str, Any]:
         return {"nodes": [{"id": node.name, "description": node.description, "ports": node.ports, "guid": guid(node),
                            "type": "switch" if node.kind == "Switch" else "phantom"}
-                          for node in self.net.nodes.values() if node.name not in self.guests]}
+                          for node in self.net.nodes.values() if node.name not in self.guests
+                          and (node.kind != "Switch" or self.only in ("", node.name))]}
 
     def status(self, request) -> dict[str, Any]:
         node = self.net.nodes[request["switch"]]
@@ -266,9 +269,25 @@ class _Handler(socketserver.StreamRequestHandler):
             request = json.loads(line)
             if request["command"] == "capture":
                 fabric.requests.append(request)
-                self.wfile.write(b'{"format":"pcapng","ok":true}\n' + pcapng(fabric.packets))
+                self._capture(fabric)
             else:
                 self.wfile.write(json.dumps(fabric.answer(request)).encode() + b"\n")
+
+
+    def _capture(self, fabric: Fabric) -> None:
+        """Sends the packets so far, and those that come, until the reader ends."""
+        if fabric.captures >= fabric.most_captures:
+            self.wfile.write(b'{"ok":false,"error":"4 captures run, as many as can"}\n')
+            return
+        fabric.captures += 1
+        self.wfile.write(b'{"format":"pcapng","ok":true}\n')
+        sent = 0
+        with contextlib.suppress(OSError):
+            while not select.select([self.connection], [], [], 0.01)[0]:
+                if more := fabric.packets[sent:]:
+                    self.wfile.write(pcapng(more))
+                    sent += len(more)
+        fabric.captures -= 1
 
 
 class _Sockets(socketserver.ThreadingUnixStreamServer):

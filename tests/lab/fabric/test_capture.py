@@ -9,11 +9,13 @@ import struct
 import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
+import simulated_fabric
 from lab import paths, process, ui
-from lab.fabric import capture, switch_process
+from lab.fabric import capture, switch_process, topology
 
 PATIENCE_S = 60
 SECTION = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
@@ -165,3 +167,24 @@ def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):
         assert "pib-switch" in running.ctl("status")
     finally:
         started.stop()
+
+
+def test_a_capture_is_of_the_process_that_has_the_port(tmp_path):
+    """An HCA has a port at each of two switch processes."""
+    net = topology.load(paths.ROOT / "examples" / "topologies" / "redundant-pair.topo")
+    running = [simulated_fabric.Process(tmp_path / switch.name, simulated_fabric.Fabric(
+        net, {"node1": "vm0"}, only=switch.name)) for switch in net.switches()]
+    lab = types.SimpleNamespace(running_switches=lambda: [types.SimpleNamespace(control=one.path) for one in running])
+    ports = [{"port": number, "guid": f"{net.nodes['node1'].port_guid(number):#x}", "lid": number, "lmc": 0}
+             for number in (1, 2)]
+    found = [{"ports": {"entries": ports}, "qps": {"entries": [{"qpn": 0x40, "port": 1}, {"qpn": 0x41, "port": 2}]}}]
+    process_of = capture._process               # pylint: disable=protected-access
+    try:
+        assert [process_of(lab, "vm0", found, qpn) for qpn in (0x40, 0x41)] == [one.path for one in running]
+        with pytest.raises(ui.LabError, match=r"at 2 switch processes \(vm0\[1\]; vm0\[2\]\)"):
+            process_of(lab, "vm0", found, None)
+        with pytest.raises(ui.LabError, match="2 switch processes. Name a guest"):
+            process_of(lab, "", [], None)
+    finally:
+        for one in running:
+            one.end()

@@ -10,13 +10,11 @@ from typing import Any
 from lab import ui
 from lab.fabric import capture, control, why
 from lab.fabric.evidence import NS, Json
-from lab.web import connections, explanations, model, routing, sequence
+from lab.web import connections, explanations, model, recording, routing
 from lab.web.routes import Routes, Table
 from lab.web.watch import Watcher
 
-MOST_ROWS = 512                 # limit of a list in an answer
-RECORD_S = 1.0                  # duration of a recording of packets
-MOST_PACKETS = 100              # limit of packets in a recording
+MOST_ROWS = 512                 # limit of a list of objects in an answer
 FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
 
 Question = dict[str, str]
@@ -44,7 +42,7 @@ def _number(question: Question, name: str) -> float:
 
 class Answers:
     def __init__(self, watcher: Watcher):
-        self.watcher = watcher
+        self.watcher, self.recordings = watcher, recording.Recordings()
         self.get: dict[str, Callable[[Question], Any]] = {
             "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "sequence": self.sequence,
             "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
@@ -200,16 +198,21 @@ class Answers:
         return found
 
     def sequence(self, question: Question) -> Json:
-        """Records the packets of a QP for RECORD_S; returns them with the LIDs of the QP's node."""
+        """The packets of a QP, from the number "since" on of the recording that "began" then. The capture goes on while
+        a page asks. lids: of the QP's port. error: the switch does not capture."""
         node, number = self._node(question), int(_number(question, "qpn"))
-        objects = self._hca(node)
-        fabric = self.watcher.fabric
-        at = next((link.a for link in fabric.links.values() if link.b == node.id), "")
-        if not at:
-            raise Refused(f"{node.name} has no link")
+        objects, fabric = self._hca(node), self.watcher.fabric
         rules = capture.rules(node.name, [objects], number)
-        found = sequence.record(self.watcher.controls[fabric.nodes[at].process], rules, RECORD_S, MOST_PACKETS)
-        return {**found, "lids": node.lids}
+        port = (_qp_of(objects, number) or {}).get("port")
+        link = next((link for link in fabric.links.values() if (link.b, link.b_port) == (node.id, port)), None)
+        if not link:
+            raise Refused(f"port {port} of {node.name} has no link")
+        try:
+            found = self.recordings.ask((node.id, number), self.watcher.controls[fabric.nodes[link.a].process], rules)
+        except ui.LabError as error:
+            return {"error": str(error)}
+        began, since = (_number({name: "0", **question}, name) for name in ("began", "since"))
+        return {**found.answer(began, int(since)), "lids": link.lids}
 
     def routes(self, question: Question) -> Json:
         return self._routes_at(question).through(self._link(question))

@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Captures the packets of a QP in the switch for a short time, for a message sequence chart."""
+"""The packets of a capture in words, for a message sequence chart."""
 
-import contextlib
 import dataclasses
-import pathlib
 import struct
-import time
 from collections.abc import Iterator
-from typing import Any
 
 from lab.fabric import capture
 
@@ -90,33 +86,22 @@ def _erf_bytes(record: bytes) -> int:
     return length
 
 
-def messages(blocks: bytes) -> Iterator[Message]:
-    """The packets in complete blocks of the switch's pcapng stream."""
+def packets(blocks: bytes) -> Iterator[bytes]:
+    """The packet blocks in whole blocks of the switch's pcapng."""
     at = 0
     while at + BLOCK.size <= len(blocks):
         kind, length = BLOCK.unpack_from(blocks, at)
         if kind == capture.PACKET:
-            captured = PACKET_LENGTHS.unpack_from(blocks, at + BLOCK.size)[3]
-            begin = at + BLOCK.size + PACKET_LENGTHS.size
-            record = blocks[begin:begin + captured]
-            seconds, = struct.unpack_from("<Q", record)
-            octets, = struct.unpack_from(">H", record, ERF_BYTES - 2)
-            packet = _erf_bytes(record)
-            if found := message(seconds / (1 << 32), record[packet:packet + octets]):
-                yield found
+            yield blocks[at:at + length]
         at += max(length, BLOCK.size)
 
 
-def record(path: pathlib.Path, rules: capture.Rules, seconds: float, most: int) -> dict[str, Any]:
-    """Captures for some seconds, or until `most` packets. "lost" in the result: packets for which the switch had no
-    room."""
-    seen, data = capture.Losses(), b""
-    end = time.monotonic() + seconds
-    with capture.opened(path, rules) as (sock, more), contextlib.suppress(TimeoutError):
-        data += seen.pass_on(more, most)
-        while not seen.enough(most) and (left := end - time.monotonic()) > 0:
-            sock.settimeout(left)
-            if not (more := sock.recv(capture.CHUNK)):
-                break
-            data += seen.pass_on(more, most)
-    return {"messages": [dataclasses.asdict(one) for one in messages(data)], "lost": seen.lost}
+def message_of(block: bytes) -> Message | None:
+    """Of a packet block. None: the packet has no BTH, or is too short."""
+    captured = PACKET_LENGTHS.unpack_from(block, BLOCK.size)[3]
+    begin = BLOCK.size + PACKET_LENGTHS.size
+    record = block[begin:begin + captured]
+    arrival, = struct.unpack_from("<Q", record)
+    octets, = struct.unpack_from(">H", record, ERF_BYTES - 2)
+    packet = _erf_bytes(record)
+    return message(arrival / (1 << 32), record[packet:packet + octets])

@@ -73,6 +73,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.ending.set()
         self.shutdown()
         self.server_close()
+        self.answers.recordings.stop()
 
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -201,4 +202,5 @@ def serve(watcher: Watcher, host: str, port: int) -> None:
     finally:
         server.ending.set()
         server.server_close()
+        server.answers.recordings.stop()
         watcher.stop()

@@ -255,6 +255,39 @@ def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):
     tab.js("document.querySelector('svg.sequence').scrollIntoView()")
 
 
+def test_packets_go_on_being_recorded(tab, tree):
+    """One capture stays open, so that no packet between two questions of the page is missing."""
+    near, far = tree.fabric.lids["node1"], tree.fabric.lids["node16"]
+    open_guest(tab)
+    tab.click("#pane button.go", "0x41")
+    tab.click("#pane button", "Record packets")
+    tab.wait_text("#pane", "no packet yet")
+    psn = 0
+    for number in (1, 2, 3):
+        for _ in range(5):
+            tree.fabric.packets.append((100.0 + psn, packet(near, far, 0x51, 4, psn)))
+            psn += 1
+        tab.wait(f"document.querySelectorAll('svg.sequence path').length === {5 * number}")
+    assert "15 packets since" in tab.text("#pane")
+    tree.fabric.packets += [(200.0, packet(near, far, 0x51, 4, psn)) for psn in range(1000)]
+    tab.wait_text("#pane", "1,015 packets since")
+    assert "the last 40 are drawn" in tab.text("#pane")
+    assert sum(asked["command"] == "capture" for asked in tree.fabric.requests) == 1
+
+
+def test_a_capture_that_the_switch_refuses_leaves_the_pane(tab, tree):
+    tree.fabric.most_captures = 0
+    open_guest(tab)
+    tab.click("#pane button.go", "0x41")
+    tab.click("#pane button", "Record packets")
+    tab.wait_text("#pane .error", "No packets are recorded now: ")
+    assert "4 captures run" in tab.text("#pane .error")
+    assert "Way to the peer" in tab.text("#pane") and "QP 0x41 of vm0" in tab.text("#pane h2")
+    tree.fabric.most_captures = 4
+    tab.wait_text("#pane", "no packet yet")
+    assert tab.text("#pane .error") == ""
+
+
 def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
     open_guest(tab)
     tab.click("#pane button.go", "0x41")

@@ -4,7 +4,7 @@
 import {ask} from "./api.js";
 import {clock, count, hex, make, table} from "./format.js";
 import {outstanding, requests, waiting} from "./requests.js";
-import {chart} from "./sequence.js";
+import {chart, joined} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
 
 const KINDS = {guest: "Guest", phantom: "Phantom host", host: "Host"};
@@ -101,9 +101,8 @@ export const qp = {
     const {chosen, moment} = store;
     const {id, qpn} = chosen;
     const data = await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
-    const recorded = data.qp && chosen.chart && moment === null ? await ask("sequence", {node: id, qpn}) : null;
-    if (recorded?.messages.length || !chosen.recorded) {
-      chosen.recorded = recorded;               // a recording without packets does not replace the previous one
+    if (data.qp && chosen.chart && moment === null) {
+      await record(chosen);
     }
     if (data.qp && store.chosen === chosen) {
       const way = (hops) => JSON.stringify(hops);
@@ -139,7 +138,20 @@ export const qp = {
   },
 };
 
-/** The view of a QP that no longer exists: its events. */
+/** Adds the packets since the last answer. The capture in the switch goes on in between. A failure leaves the rest of
+ * the pane. */
+async function record(chosen) {
+  const {id, qpn, recorded: before} = chosen;
+  try {
+    const more = await ask("sequence", {node: id, qpn, began: before?.began ?? 0, since: before?.next ?? 0});
+    chosen.failed = more.error ?? "";
+    chosen.recorded = more.error ? before : joined(before, more);
+  } catch (error) {
+    chosen.failed = error.message;
+  }
+}
+
+/** A QP that has ended with its program: what happened to it is known. */
 function gone(store, node, pane) {
   return [make("h2", {}, `QP ${hex(store.chosen.qpn)} of ${node.name}`),
     make("p", {}, pane.to("node", node.id, node.name), " has no QP with this number any more."),
@@ -168,11 +180,13 @@ function sequence(store, node, data) {
     type: "button", "data-key": "chart", "aria-pressed": String(Boolean(chosen.chart) && !past), disabled: past,
     onclick: ({currentTarget}) => {
       chosen.chart = !chosen.chart;
+      chosen.failed = "";
       currentTarget.setAttribute("aria-pressed", String(chosen.chart));
     }}, "Record packets");
   const far = data.peer?.qp ? `${data.peer.name} ${hex(data.peer.qp.qpn)}` : null;
   const names = [`${node.name} ${hex(data.qp.qpn)}`, far ?? (data.qp.path ? `LID ${data.qp.path.dlid}` : "peers")];
   return [make("h3", {}, "Message sequence"), make("p", {}, button),
+    chosen.failed ? make("p", {class: "error", role: "alert"}, `No packets are recorded now: ${chosen.failed}`) : null,
     chosen.recorded ? chart(names, chosen.recorded) : make("p", {class: "note"},
       past ? "Packets of the past are not kept: only live ones can be recorded." : chosen.chart ? "Recording…" : "The switch records this QP's packets, both ways, while the button is on.")];
 }

@@ -40,5 +40,5 @@ def test_packets_that_are_too_short_or_raw_are_left_out():
 
 def test_blocks_of_a_capture():
     packets = [(float(number), packet(1, 2, 3, 4, number, bytes(number))) for number in range(9)]
-    found = list(sequence.messages(pcapng(packets)))
+    found = [sequence.message_of(block) for block in sequence.packets(pcapng(packets))]
     assert [(one.at, one.psn) for one in found] == [(number, number) for number in range(9)]

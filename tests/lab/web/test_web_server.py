@@ -377,13 +377,64 @@ def test_packets_of_a_qp_are_recorded(web, page):
     near, far = fabric.lids["node1"], fabric.lids["node16"]
     fabric.packets = [(100.0, simulated_fabric.packet(near, far, 0x51, 4, 7)),
                       (100.5, simulated_fabric.packet(far, near, 0x41, 17, 7, bytes([0x60, 0, 0, 3])))]
-    found = page.ask("sequence", node=node_of(web, "vm0"), qpn=0x41)
+    about = {"node": node_of(web, "vm0"), "qpn": 0x41}
+    wait(lambda: page.ask("sequence", **about)["next"] == 2)
+    found = page.ask("sequence", **about)
     assert [(one["at"], one["slid"], one["name"], one["psn"], one["answer"]) for one in found["messages"]] == [
         (100.0, near, "RC SEND_ONLY", 7, ""), (100.5, far, "RC ACKNOWLEDGE", 7, "NAK, PSN sequence error")]
-    assert (found["lost"], found["lids"]) == (0, [near])
+    assert (found["lost"], found["missed"], found["lids"]) == (0, 0, [near])
+    fabric.packets.append((101.0, simulated_fabric.packet(near, far, 0x51, 4, 8)))
+    since = {"began": found["began"], "since": found["next"]}
+    wait(lambda: page.ask("sequence", **about, **since)["next"] == 3)
+    assert [(one["number"], one["psn"]) for one in page.ask("sequence", **about, **since)["messages"]] == [(2, 8)]
     wanted = next(one["rules"] for one in reversed(fabric.requests) if one["command"] == "capture")
     assert wanted == [{"dlid": near, "qp": 0x41}, {"slid": near, "dlid": far, "qp": 0x51}]
     assert page.refusal(f"sequence?node={node_of(web, 'vm0')}&qpn=9") == 502
+
+
+def test_a_capture_that_the_switch_refuses_is_told_without_a_failure(web, page):
+    fabric = web.watcher.source.process.fabric
+    web.answers.recordings.stop()
+    fabric.most_captures = 0
+    assert "4 captures run" in page.ask("sequence", node=node_of(web, "vm0"), qpn=0x41)["error"]
+    fabric.most_captures = 4
+    assert page.ask("sequence", node=node_of(web, "vm0"), qpn=0x41)["next"] >= 0
+
+
+class Split(simulated_fabric.Source):
+    """Two processes with a switch each. An HCA has a port at both."""
+
+    def __init__(self, processes: list[simulated_fabric.Process], guests: dict):
+        super().__init__(processes[0], guests)
+        self.processes = processes
+
+    def controls(self) -> list[pathlib.Path]:
+        return [one.path for one in self.processes]
+
+
+def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
+    net = topology.load(paths.ROOT / "examples" / "topologies" / "redundant-pair.topo")
+    processes = [simulated_fabric.Process(tmp_path / switch.name, simulated_fabric.Fabric(
+        net, {"node1": "vm0"}, only=switch.name)) for switch in net.switches()]
+    near, far = processes[0].fabric, processes[1].fabric
+    del far.tables["switch2"][far.lids["node1"]]
+    far.tables["switch2"][77] = net.nodes["node1"].peers[2][1]
+    qp = {**simulated_fabric.qp(0x41, near.lids["node5"], 0x51), "port": 2}
+    guest = simulated_fabric.guest(net, near, "node1", [qp])
+    first, = guest["hcas"][0]["objects"]["ports"]["entries"]
+    guest["hcas"][0]["objects"]["ports"]["entries"].append(
+        {**first, "port": 2, "guid": f"0x{net.nodes['node1'].port_guid(2):016x}", "lid": 77})
+    watcher = watch.Watcher(Split(processes, {"vm0": guest}))
+    watcher.read_guests()
+    watcher.read_fabric()
+    answers = Answers(watcher)
+    node = next(node.id for node in watcher.fabric.nodes.values() if node.name == "vm0")
+    assert answers.sequence({"node": node, "qpn": "65"})["lids"] == [77]
+    assert [sum(asked["command"] == "capture" for asked in one.requests) for one in (near, far)] == [0, 1]
+    answers.recordings.stop()
+    watcher.stop()
+    for one in processes:
+        one.end()
 
 
 def test_routes_balance_moments_and_words(web, page):

@@ -125,8 +125,9 @@ class Watched(source.OneProcess):
         port = {"port": 1, "guid": port_guid, "lid": 1, "lmc": 0}
         qp = {"qpn": QPN, "type": "RC", "state": "RTS", "port": 1, "send_cq": 1, "recv_cq": 1, "dest_qpn": QPN,
               "path": {"port": 1, "dlid": 2}}
-        objects = {"now_ns": 0, **{name: {"count": len(entries), "entries": entries} for name, entries in (
-            ("ports", [port]), ("qps", [qp]), ("cqs", []))}}
+        lists: dict[str, list[Json]] = {"ports": [port], "qps": [qp], "cqs": []}
+        objects: Json = {name: {"count": len(entries), "entries": entries} for name, entries in lists.items()}
+        objects["now_ns"] = 0
         self.guest = {"state": "running", "hcas": [{"objects": objects, "journal": [], "lost": 0, "refusals": []}]}
 
 

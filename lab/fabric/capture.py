@@ -61,8 +61,8 @@ def _ports(objects: list[Json], qpn: int | None) -> list[HcaPort]:
 
 
 def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | None) -> pathlib.Path:
-    """The control socket of the switch process that has the ports of the node, or of its QP; without a node, of the only
-    process."""
+    """The control socket of the switch process that has the ports of the node, or of its QP. Without a node: of the
+    only process."""
     processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control
@@ -77,8 +77,8 @@ def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | No
         raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
     if len(found) > 1:
         places = "; ".join(f"{node}[{', '.join(map(str, numbers))}]" for numbers in found.values())
-        raise ui.LabError(f"the ports of {node} are at {len(found)} switch processes ({places}), and a capture is of one. "
-                          f"Name a QP:  ./pib capture {node} --qp N")
+        raise ui.LabError(f"the ports of {node} are at {len(found)} switch processes ({places}), and a capture is of "
+                          f"one. Name a QP:  ./pib capture {node} --qp N")
     return next(iter(found))
 
 
@@ -160,7 +160,8 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
     objects = evidence.objects(lab.monitor(node)) if node else []
     wanted = rules(node, objects, qpn) if node else []
     until = "Ctrl-C" if most is None else f"{most} packets have come"
-    seen = relay(_process(lab, node, objects, qpn), wanted, sys.stdout.buffer, most, begun=f"the capture runs until {until}")
+    seen = relay(_process(lab, node, objects, qpn), wanted, sys.stdout.buffer, most,
+                 begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
     errors.end_output()             # otherwise Python would report the reader's end at exit

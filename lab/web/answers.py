@@ -151,7 +151,8 @@ class Answers:
         lists = {name: {"count": found["count"], "entries": found["entries"][:MOST_ROWS]}
                  for name, found in objects.items() if isinstance(found, dict) and "entries" in found}
         guest = self.watcher.guests[node.guest] or {}
-        return {"read": self.watcher.guests_at, **lists, "counters": objects.get("counters", {}), "state": guest.get("state", ""),
+        return {"read": self.watcher.guests_at, **lists, "counters": objects.get("counters", {}),
+                "state": guest.get("state", ""),
                 "failures": guest["hcas"][node.slot]["journal"][-MOST_ROWS:]}
 
     # -- ways of packets --------------------------------------------------------------
@@ -182,7 +183,8 @@ class Answers:
         qp = _qp_of(objects, number)
         if not qp:              # its program has ended, maybe because the QP failed
             return {"read": self.watcher.guests_at, "qp": None}
-        found: Json = {"read": self.watcher.guests_at, "qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [], "complete": False, "peer": None}
+        found: Json = {"read": self.watcher.guests_at, "qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [],
+                       "complete": False, "peer": None}
         if "path" not in qp:
             return found
         routes = self._routes_at(question)

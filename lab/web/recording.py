@@ -74,8 +74,9 @@ class Recording:
             kept = list(self._kept)[max(since - first, 0):]
             following, lost = self.next, self.lost
         numbered = zip(range(following - len(kept), following), map(sequence.message_of, kept))
-        return {"began": self.began, "messages": [{"number": number, **dataclasses.asdict(one)} for number, one in numbered if one],
-                "next": following, "missed": max(first - since, 0), "lost": lost}
+        messages = [{"number": number, **dataclasses.asdict(one)} for number, one in numbered if one]
+        return {"began": self.began, "messages": messages, "next": following,
+                "missed": max(first - since, 0), "lost": lost}
 
     def stop(self) -> None:
         self.ended = True

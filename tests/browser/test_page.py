@@ -396,7 +396,8 @@ def test_a_pane_in_the_past_says_of_which_moment_its_state_is(tab, tree):
     for name, text in (("vm0", "the states of its links"), ("leaf1", "the states and loads of links, and the LFT")):
         tab.click(tab.node(name))
         tab.wait_text("#read", text)
-    row = f"[...document.querySelectorAll('#pane [data-key=lft] tr')].find((one) => one.innerText.startsWith('{lid}\t'))"
+    row = ("[...document.querySelectorAll('#pane [data-key=lft] tr')]"
+           f".find((one) => one.innerText.startsWith('{lid}\t'))")
     tab.wait(f"{row}.innerText.trim().endsWith('{old}')")
     tab.click("#live")
     tab.wait("!document.getElementById('read')")

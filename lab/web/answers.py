@@ -89,11 +89,13 @@ class Answers:
         return {"read": time.time(), "link": dataclasses.asdict(link), "ends": found, "curves": curves,
                 "connections": self._over(link)}
 
-    def _over(self, link: model.Link) -> list[Json]:
-        """The connections whose packets pass a link now."""
+    def _over(self, link: model.Link) -> Json:
+        """The connections whose packets pass a link now. all: no QP was left out of the search."""
         routes, guests = self._routes(), self.watcher.guests
-        return [{"node": one.node, "name": one.guest, "qpn": one.qpn, "to": one.peer(routes)}
-                for one in connections.over(link.id, routes, guests)[:MOST_ROWS]]
+        found = connections.over(link.id, routes, guests)
+        looked = sum(1 for _ in connections.connections(routes.fabric, guests))
+        return {"count": len(found), "all": looked < connections.MOST_CONNECTIONS, "entries": [
+            {"node": one.node, "name": one.guest, "qpn": one.qpn, "to": one.peer(routes)} for one in found[:MOST_ROWS]]}
 
     def set_link(self, request: Json) -> Json:
         """Pulls the link's cable, puts it back at both ends, or retrains the link."""

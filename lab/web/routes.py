@@ -18,7 +18,7 @@ class Table(Protocol):
 
 Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b
-MOST_PAIRS = 400                        # limit of listed pairs
+MOST_PAIRS = 400                        # as many are listed, half of them for each direction
 
 
 @dataclasses.dataclass
@@ -103,17 +103,21 @@ class Routes:
         return found
 
     def through(self, link: Link) -> dict[str, Any]:
-        """The pairs of hosts whose routes use a link: their number, and the names of the first MOST_PAIRS."""
+        """The pairs of hosts whose ways use a link. Of each direction the first have names; more than half of those
+        listed only if the other direction has fewer."""
         counts = {True: 0, False: 0}
-        listed: list[dict[str, Any]] = []
+        listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for switch, lid, target, hops in self._flows():
             for node, first in self._sources(switch, target):
                 for hop in [first, *hops]:
                     if hop[0] == link.id:
                         counts[hop[1]] += 1
-                        if len(listed) < MOST_PAIRS:
-                            listed.append({"from": node.name, "to": target.name, "dlid": lid, "out": hop[1]})
-        return {"out": counts[True], "in": counts[False], "pairs": listed}
+                        if len(listed[hop[1]]) < MOST_PAIRS:
+                            listed[hop[1]].append({"from": node.name, "to": target.name, "dlid": lid, "out": hop[1]})
+        half = MOST_PAIRS // 2
+        most = {way: max(half, MOST_PAIRS - len(listed[not way])) for way in listed}
+        return {"out": counts[True], "in": counts[False],
+                "pairs": [pair for way, pairs in listed.items() for pair in pairs[:most[way]]]}
 
     # -- credit loops ---------------------------------------------------------------
 

@@ -50,10 +50,11 @@ export const link = {
   },
 };
 
-/** A list of the connections whose packets pass the link. */
-function users(connections, pane) {
-  return [make("h3", {}, `Connections over this link: ${connections.length}`),
-    connections.length ? table(["QP", "of", "to"], connections.map((one) => [
+/** The connections whose packets pass the link. */
+function users({count: number, all, entries}, pane) {
+  return [make("h3", {}, `Connections over this link: ${all ? "" : "at least "}${count(number)}`),
+    number > entries.length ? make("p", {class: "note"}, `The first ${entries.length} of ${count(number)}:`) : null,
+    entries.length ? table(["QP", "of", "to"], entries.map((one) => [
       pane.to("qp", one.node, hex(one.qpn), {qpn: one.qpn}), one.name, one.to]))
       : make("p", {class: "note"}, "No connected QP of this lab's guests sends over it.")];
 }
@@ -143,8 +144,10 @@ function routes(store, found, pairs, pane) {
     }}, "Routes through this link"))];
   }
   const [a, b] = [store.nodes.get(found.a).name, store.nodes.get(found.b).name];
+  const all = pairs.out + pairs.in;
   return [make("h3", {}, "Routes through this link, by the forwarding tables"),
     make("p", {}, `${count(pairs.out)} pairs from ${a} to ${b}, ${count(pairs.in)} from ${b} to ${a}`),
+    all > pairs.pairs.length ? make("p", {class: "note"}, `The first ${pairs.pairs.length} of ${count(all)}:`) : null,
     table(["from", "to", "DLID", "direction"], pairs.pairs.map((pair) => [
-      pair.from, pair.to, String(pair.dlid), pair.out ? `to ${b}` : `to ${a}`]))];
+      pair.from, pair.to, String(pair.dlid), pair.out ? `to ${b}` : `to ${a}`]))].filter(Boolean);
 }

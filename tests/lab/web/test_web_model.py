@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The data of ./pib web: nodes, folds, history, time line and routes."""
 
+import collections
 import copy
 
 import pytest
@@ -9,7 +10,7 @@ import simulated_fabric
 from lab import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
-from lab.web import connections, history as history_module, model, routing, traffic
+from lab.web import connections, history as history_module, model, routes as routes_module, routing, traffic
 from lab.web.history import COLUMNS, History
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
@@ -447,6 +448,24 @@ def test_pairs_through_a_link(tree):
     for link in made.links.values():
         found = routes.through(link)
         assert (found["out"], found["in"]) == (routes.balance()[link.id, True], routes.balance()[link.id, False])
+
+
+@pytest.mark.parametrize("most, out, back", [(400, 15, 15), (10, 5, 5), (24, 12, 12)])
+def test_pairs_of_both_directions_are_listed(tree, monkeypatch, most, out, back):
+    monkeypatch.setattr(routes_module, "MOST_PAIRS", most)
+    made, routes = routes_of(tree)
+    found = routes.through(link_between(made, "leaf1", "vm0"))
+    assert (found["out"], found["in"]) == (15, 15)
+    assert collections.Counter(pair["out"] for pair in found["pairs"]) == {True: out, False: back}
+
+
+def test_a_direction_without_pairs_leaves_room_for_the_other(tree, monkeypatch):
+    monkeypatch.setattr(routes_module, "MOST_PAIRS", 10)
+    made, routes = routes_of(tree)
+    for table in routes.tables.values():
+        table.pop(tree.lids["node1"])               # no way leads to vm0
+    found = routes.through(link_between(made, "leaf1", "vm0"))
+    assert (found["out"], found["in"], len(found["pairs"])) == (0, 15, 10)
 
 
 def test_credit_loops_of_a_ring_and_none_of_a_tree(tree):

@@ -18,7 +18,7 @@ import pytest
 import simulated_fabric
 from lab import paths, process, ui
 from lab.fabric import source, switch_process, topology
-from lab.web import access, publish, server, watch
+from lab.web import access, answers as answers_module, connections, publish, server, watch
 from lab.web.answers import Answers
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
@@ -348,8 +348,8 @@ def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
     fabric = web.watcher.source.process.fabric
     vm0, lid = node_of(web, "vm0"), fabric.lids["node16"]
     link, out = page.ask("qp", node=vm0, qpn=0x41)["there"][1]
-    assert {"node": vm0, "name": "vm0", "qpn": 0x41, "to": "vm1"} in page.ask("link", link=link)["connections"]
-    assert page.ask("link", link=link_of(web, "node5[1]"))["connections"] == []
+    assert {"node": vm0, "name": "vm0", "qpn": 0x41, "to": "vm1"} in page.ask("link", link=link)["connections"]["entries"]
+    assert page.ask("link", link=link_of(web, "node5[1]"))["connections"] == {"count": 0, "all": True, "entries": []}
     with Stream(web.url) as stream:
         page.change("link", {"link": link, "end": "a", "state": "down"})
         told = stream.until("events", lambda events: any(one["kind"] == "cut" for one in events))
@@ -483,6 +483,20 @@ def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch)
         assert answers.qp(question)["complete"]
         assert sum(one["command"] == "lft" for one in asked[begin:]) == left
         quiet.read_fabric()
+
+
+def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [
+        simulated_fabric.qp(number, fabric.lids["node16"], number) for number in range(answers_module.MOST_ROWS + 9)]
+    quiet.read_guests()
+    quiet.read_fabric()
+    link = {"link": next(link.id for link in quiet.fabric.links.values() if "vm0[1]" in quiet.fabric.link_name(link))}
+    found = answers.link(link)["connections"]
+    assert (found["count"], found["all"]) == (answers_module.MOST_ROWS + 9, True)
+    assert len(found["entries"]) == answers_module.MOST_ROWS
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    assert not answers.link(link)["connections"]["all"]
 
 
 def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):

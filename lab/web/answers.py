@@ -44,7 +44,7 @@ class Answers:
     def __init__(self, watcher: Watcher):
         self.watcher, self.recordings = watcher, recording.Recordings()
         self.get: dict[str, Callable[[Question], Any]] = {
-            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "sequence": self.sequence,
+            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "qps": self.qps, "sequence": self.sequence,
             "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
             "rerouted": self.rerouted, "why": self.why, "explanation": self.explanation}
         self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}
@@ -200,6 +200,17 @@ class Answers:
             if far and "path" in far:
                 found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
         return found
+
+    def qps(self, question: Question) -> list[Json]:
+        """QPs with a number, of the guest or of all."""
+        number, guest = int(_number(question, "qpn")), question.get("guest", "")
+        found = []
+        for node in self.watcher.fabric.nodes.values():
+            if node.guest and guest.lower() in ("", node.guest.lower()) and self.watcher.guests.get(node.guest):
+                if qp := _qp_of(self._hca(node), number):
+                    found.append({"node": node.id, "name": node.guest, **{name: qp[name] for name in (
+                        "qpn", "type", "state")}})
+        return found[:MOST_ROWS]
 
     def sequence(self, question: Question) -> Json:
         """The packets of a QP, from the number "since" on of the recording that "began" then. The capture goes on while

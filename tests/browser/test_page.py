@@ -423,8 +423,9 @@ def test_a_fabric_that_is_gone_is_told(tab, tree):
 
 @pytest.mark.parametrize("text, found", [("spine2", "Switch spine2"), ("LID 4", "Switch leaf4"),
                                          ("0x0650494201000020", "Phantom host node3"), ("vm1", "Guest vm1"),
-                                         ("leaf3[5]", "Link leaf3[5]")])
-def test_search_by_name_guid_and_lid(tab, text, found):
+                                         ("leaf3[5]", "Link leaf3[5]"), ("vm1:0x51", "QP 0x51 of vm1"),
+                                         ("0x42", "QP 0x42 of vm0"), ("qp 81", "QP 0x51 of vm1")])
+def test_search_by_name_guid_lid_and_qp(tab, text, found):
     tab.keys("/")
     tab.keys(text)
     tab.wait("document.querySelectorAll('#results [role=option]').length > 0")
@@ -556,7 +557,23 @@ def test_states_differ_without_colours(tab):
         return `${line.getAttribute('stroke-dasharray')} ${line.getAttribute('stroke-width')} `
             + `${one.querySelector('path')?.getAttribute('d')}`;
     })""")
-    assert len(looks) == 5 and len(set(looks)) == 5
+    assert len(looks) == 8 and len(set(looks)) == 8
+
+
+def test_the_legend_draws_states_as_the_map_does(tab):
+    legend = tab.js("Object.fromEntries([...document.querySelectorAll('#legend [data-state]')].map((one) => "
+                    "[one.dataset.state, one.getAttribute('stroke-dasharray') ?? '']))")
+    patterns = tab.driver.execute_async_script(
+        "import('./paint.js').then(({PATTERNS}) => arguments[arguments.length - 1](PATTERNS))")
+    assert legend == {state: " ".join(map(str, lengths)) for state, lengths in patterns.items()}
+    assert patterns["Armed"] != patterns["Initialize"]
+
+
+def test_no_two_lanes_look_alike(tab):
+    looks = tab.driver.execute_async_script("""
+        import('./format.js').then(({laneColour, laneDashes}) => arguments[arguments.length - 1](
+            [...Array(16).keys()].map((lane) => `${laneColour(lane)} ${laneDashes(lane)}`)));""")
+    assert len(set(looks)) == 16
 
 
 def colours(picture: bytes) -> list[bytes]:

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws edges on the canvas. Patterns and marks as well as colours show the state. Load has a width, a colour by VL,
-// and dashes that move in the direction of the packets.
+// Draws edges on the canvas. A state has a pattern and a mark as well as a colour; load has a width, and a colour and
+// dashes by VL, which move with the packets.
 
 import {condition, mainLane, pointAt} from "./edges.js";
-import {laneColour} from "./format.js";
+import {SECOND_PATTERN, laneColour, laneDashes} from "./format.js";
 
-const DASH = [7, 9];
-const WIDEST = 7;               // width of a full load in a small fabric
-const MOST_NUMBERS = 24;         // limit of edges with a number of links, because more numbers would hide the edges
-const MOST_MOVING = 200;        // limit of edges with moving dashes, the busiest ones; more are slow without a GPU
-const SPEED = 36;               // speed of dashes at full load in pixels per second, in addition to the minimum
-const PATTERNS = {Active: [], Armed: [8, 4], Initialize: [4, 4], Down: [2, 5], "not there": [1, 9]};
+const WIDEST = 7;               // of a load, in a small fabric
+const MOST_NUMBERS = 24;         // more numbers of links would hide them
+const MOST_MOVING = 200;        // links in view whose load moves, the busiest; more are slow without a GPU
+const SPEED = 36;               // pixels a second of a link with full load, in addition to the least speed
+/** Dashes of a link, by its state. */
+export const PATTERNS = {Active: [], Armed: [8, 4], Initialize: [4, 4], Down: [2, 5], "not there": [1, 9]};
 
 function colours() {
   const style = getComputedStyle(document.documentElement);
@@ -171,13 +171,15 @@ export class Painter {
     pen.globalAlpha = faint ? 0.3 : 1;
     const ways = [[now.there, 1, now.lanesThere], [now.back, -1, now.lanesBack]].filter(([rate]) => rate > 0);
     for (const [rate, way, lanes] of ways) {
-      pen.strokeStyle = laneColour(mainLane(lanes));
+      const lane = mainLane(lanes);
+      const dashes = laneDashes(lane);
+      pen.strokeStyle = laneColour(lane);
       const share = now.capacity ? Math.min(1, rate / now.capacity) : 0;
       const size = this.thin * (1.5 + (this.widest - 1.5) * Math.sqrt(share));
       pen.lineWidth = size;
-      pen.setLineDash(time === null ? [] : DASH.map((part) => part * this.thin));
+      pen.setLineDash(time === null && lane < SECOND_PATTERN ? [] : dashes.map((part) => part * this.thin));
       const moved = this.calm.matches || this.store.moment !== null ? 0 : time * (12 + SPEED * Math.sqrt(share));
-      pen.lineDashOffset = -way * (moved % ((DASH[0] + DASH[1]) * 100)) * this.thin;
+      pen.lineDashOffset = -way * (moved % (dashes.reduce((sum, part) => sum + part) * 100)) * this.thin;
       this.stroke(pen, edge, ways.length > 1 ? -way * (size / 2 + 0.8 * this.thin) : 0);
     }
     pen.lineDashOffset = 0;

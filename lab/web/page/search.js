@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Search by name, GUID or LID: a combobox with a list of results.
+// Search by name, GUID, LID or QPN: a combobox with a list of results. The page has all nodes; the server is asked for
+// QPs.
 
-import {byName, make} from "./format.js";
+import {ask} from "./api.js";
+import {byName, hex, make} from "./format.js";
 
 const MOST = 30;
 
@@ -35,9 +37,25 @@ export function search(store, text) {
   return found.sort((one, other) => one.rank - other.rank || byName(one.text, other.text)).slice(0, MOST);
 }
 
+const QP = /^(?:([^\s:]+):)?(?:qp\s*)?(0x[0-9a-f]{1,6}|\d{1,8})$/i;
+
+/** QPs with this number, of one guest or of all: "0x41", "vm1:0x41". */
+async function qps(text) {
+  const [, guest = "", number] = QP.exec(text.trim()) ?? [];
+  if (!number) {
+    return [];
+  }
+  try {
+    return (await ask("qps", {guest, qpn: Number(number)})).map(({node, name, qpn, type, state}) => ({
+      kind: "qp", id: node, more: `QP, ${type}, ${state}`, text: `${name}:${hex(qpn)}`, qpn}));
+  } catch {
+    return [];                  // the page tells elsewhere that the server does not answer
+  }
+}
+
 export class Search {
   constructor(input, list, store, stage) {
-    Object.assign(this, {input, list, store, stage, found: [], at: 0});
+    Object.assign(this, {input, list, store, stage, found: [], at: 0, asked: Promise.resolve()});
     input.addEventListener("input", () => this.look());
     input.addEventListener("focus", () => this.look());
     input.addEventListener("blur", () => setTimeout(() => this.close(), 150));
@@ -45,15 +63,27 @@ export class Search {
   }
 
   look() {
-    this.found = search(this.store, this.input.value);
+    const text = this.input.value;
+    this.found = search(this.store, text);
     this.at = 0;
+    const asked = qps(text).then((found) => {
+      if (this.asked === asked && found.length) {
+        this.found = [...this.found, ...found].slice(0, 2 * MOST);
+        this.show();
+      }
+    });
+    this.asked = asked;
+    this.show();
+  }
+
+  show() {
     const nothing = this.input.value.trim() && !this.found.length;
     this.list.replaceChildren(...this.found.map((one, number) => make("li", {
       role: "option", id: `result-${number}`, onpointerdown: (event) => {
         event.preventDefault();
         this.take(one);
       }}, one.text, make("small", {}, one.more))),
-    ...(nothing ? [make("li", {}, "No node has this name, GUID or LID")] : []));
+    ...(nothing ? [make("li", {}, "No node has this name, GUID or LID, and no QP this number")] : []));
     this.list.hidden = !this.found.length && !nothing;
     this.input.setAttribute("aria-expanded", String(!this.list.hidden));
     this.point();
@@ -71,8 +101,18 @@ export class Search {
   }
 
   close() {
+    this.asked = null;          // an answer that comes later opens the list no more
     this.list.hidden = true;
     this.input.setAttribute("aria-expanded", "false");
+  }
+
+  /** Takes the chosen result, when the server has answered. */
+  async enter() {
+    const {asked} = this;
+    await asked;
+    if (this.asked === asked && this.found.length) {
+      this.take(this.found[this.at]);
+    }
   }
 
   key(event) {
@@ -81,11 +121,12 @@ export class Search {
       event.preventDefault();
       this.at = (this.at + step + this.found.length) % this.found.length;
       this.point();
-    } else if (event.key === "Enter" && this.found.length) {
-      event.preventDefault();           // otherwise Enter would press the node that gets the focus
-      this.take(this.found[this.at]);
+    } else if (event.key === "Enter") {
+      event.preventDefault();           // else it presses the node that gets the focus
+      this.enter();
     } else if (event.key === "Escape") {
       this.input.value = "";
+      this.found = [];
       this.close();
       event.stopPropagation();
     }
@@ -94,12 +135,12 @@ export class Search {
   take(one) {
     this.close();
     this.input.value = "";
-    if (one.kind === "node") {
+    if (one.kind !== "link") {
       this.stage.show(one.id);
     } else {
       const link = this.store.links.get(one.id);
       [link.a, link.b].forEach((guid) => this.stage.show(guid));
     }
-    this.store.choose(one.kind, one.id);
+    this.store.choose(one.kind, one.id, one.kind === "qp" ? {qpn: one.qpn} : {});
   }
 }

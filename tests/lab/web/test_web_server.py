@@ -325,6 +325,13 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     assert page.refusal(f"qp?node={node_of(web, 'node5')}&qpn=7") == 400
 
 
+def test_qps_are_found_by_number(web, page):
+    vm0, vm1 = node_of(web, "vm0"), node_of(web, "vm1")
+    assert page.ask("qps", qpn=0x41) == [{"node": vm0, "name": "vm0", "qpn": 0x41, "type": "RC", "state": "RTS"}]
+    assert [one["node"] for one in page.ask("qps", qpn=0x51, guest="VM1")] == [vm1]
+    assert page.ask("qps", qpn=0x51, guest="vm0") == page.ask("qps", qpn=9) == []
+
+
 def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(quiet):
     watcher, fabric = quiet, quiet.source.process.fabric
     watcher.read_guests()

@@ -85,6 +85,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def log_message(self, *_words) -> None:     # pylint: disable=arguments-differ
         """Logs nothing, because the path of a request has the token."""
 
+    def parse_request(self) -> bool:
+        """False: the request gets no answer, because the server ends. A connection may outlive its server's socket."""
+        self.close_connection = True
+        return not self.server.ending.is_set() and super().parse_request()
+
     # -- answering ------------------------------------------------------------------
 
     def _head(self, status: int, kind: str, length: int | None) -> None:

@@ -419,6 +419,24 @@ def test_a_fabric_that_is_gone_is_told(tab, tree):
     assert "switch" in tab.text("#trouble")
 
 
+def test_a_moment_that_no_server_answers_for_is_not_shown(driver, tree):
+    """By a mark of the time line, an event in the pane and the cursor. The browser itself notes failed requests."""
+    tab = Tab(driver, tree.server.url)
+    tab.wait("document.querySelectorAll('#marks .k-qp').length === 1")
+    tab.complaints()
+    tree.server.stop()
+    tab.wait_text("#trouble", "The server does not answer")
+    for aim in (lambda: tab.click("#marks .k-qp"), lambda: tab.click("#pane button.go", "vm0 QP 0x41: RETRY_EXC_ERR"),
+                lambda: (tab.js("document.getElementById('cursor').focus()"), tab.keys(HOME))):
+        tab.js("pib.store.setTrouble('')")
+        aim()
+        tab.wait_text("#trouble", "The server does not answer")
+        tab.wait("pib.store.moment === null")
+        assert tab.js("document.getElementById('live').getAttribute('aria-pressed')") == "true"
+    assert [text for text in tab.complaints() if "net::ERR_" not in text] == []
+    driver.get("about:blank")
+
+
 # -- search and keyboard --------------------------------------------------------------------
 
 @pytest.mark.parametrize("text, found", [("spine2", "Switch spine2"), ("LID 4", "Switch leaf4"),

@@ -1,6 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Requests to the server. URLs are relative, so they contain the token of the page's URL.
 
+export const SILENT = "The server does not answer. Is ./pib web running?";
+
+async function reached(...request) {
+  try {
+    return await fetch(...request);
+  } catch {
+    throw new Error(SILENT);
+  }
+}
+
 async function answer(response) {
   const data = await response.json();
   if (!response.ok) {
@@ -10,11 +20,11 @@ async function answer(response) {
 }
 
 export async function ask(what, question = {}) {
-  return answer(await fetch(`${what}?${new URLSearchParams(question)}`));
+  return answer(await reached(`${what}?${new URLSearchParams(question)}`));
 }
 
 export async function change(what, request) {
-  return answer(await fetch(what, {
+  return answer(await reached(what, {
     method: "POST", headers: {"Content-Type": "application/json"}, body: JSON.stringify(request),
   }));
 }

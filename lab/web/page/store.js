@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The state of the page: the fabric, its loads, events, the shown moment, and the chosen object.
 
-import {ask} from "./api.js";
+import {SILENT, ask} from "./api.js";
 
 export class Store extends EventTarget {
   constructor() {
@@ -14,7 +14,8 @@ export class Store extends EventTarget {
     this.byLid = new Map();     // nodes by LID
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
-    this.moment = null;         // the shown moment of the past; null: live
+    this.moment = null;         // a moment of the past; null: live
+    this.answered = null;       // the last moment that the server has answered for
     this.mark = null;           // the moment to compare with
     this.chosen = null;         // {kind: "node" | "link" | "qp" | …, id}
     this.path = {there: new Map(), back: new Map()};        // route of the chosen QP: direction by link
@@ -34,7 +35,7 @@ export class Store extends EventTarget {
     on("loads", (loads) => this.takeLoads(loads));
     on("events", (events) => this.takeEvents(events));
     on("trouble", ({text}) => this.setTrouble(text));
-    stream.addEventListener("error", () => this.setTrouble("The server does not answer. Is ./pib web running?"));
+    stream.addEventListener("error", () => this.setTrouble(SILENT));
   }
 
   setTrouble(text) {
@@ -88,18 +89,35 @@ export class Store extends EventTarget {
 
   // -- the moment
 
-  /** Shows the fabric at a time of the past; null: live. A later call overrides an unfinished one. */
+  /** Shows the fabric at a time of the past; null: live. Later calls win. Without an answer the moment before stays,
+   * and the failure is told. */
   async show(at) {
     this.moment = at;
-    this.past = null;
-    if (at !== null) {
-      const past = await ask("moment", {at});
-      if (this.moment !== at) {
-        return;
-      }
-      this.past = past.links;
-      this.loads = past.loads;
+    let past = null;
+    try {
+      past = at === null ? null : await ask("moment", {at});
+    } catch (error) {
+      this.fail(at, error);
+      return;
     }
+    if (this.moment === at) {
+      this.take(at, past);
+    }
+  }
+
+  fail(at, error) {
+    if (this.moment === at) {
+      this.moment = this.answered;
+      this.setTrouble(error.message);
+      this.tell("time");
+      this.tell("moment");
+    }
+  }
+
+  take(at, past) {
+    this.answered = at;
+    this.past = past?.links ?? null;
+    this.loads = past?.loads ?? this.loads;
     this.tell("changes");
     this.tell("loads");
     this.tell("time");

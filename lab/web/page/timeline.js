@@ -79,8 +79,7 @@ export class Timeline {
   moved() {
     const [begin, end] = this.span();
     const part = Number(this.cursor.value) / STEPS;
-    this.store.show(part >= 1 ? null : begin + part * (end - begin))
-      .catch((error) => this.store.setTrouble(error.message));
+    this.store.show(part >= 1 ? null : begin + part * (end - begin));
   }
 
   remember() {

@@ -252,6 +252,18 @@ def test_a_list_of_pages_that_is_full_is_told(web, page):
     wait(lambda: not web.watcher.hub._streams)      # pylint: disable=protected-access
 
 
+def test_a_server_that_has_ended_answers_no_open_connection(quiet):
+    running = served(quiet)
+    connection = http.client.HTTPConnection(*running.server_address, timeout=PATIENCE_S)
+    with contextlib.closing(connection):
+        connection.request("GET", f"/{running.token}/icon.svg")
+        assert connection.getresponse().read()
+        running.stop()
+        connection.request("GET", f"/{running.token}/icon.svg")
+        with pytest.raises(http.client.RemoteDisconnected):
+            connection.getresponse()
+
+
 def test_a_slow_page_loses_its_stream():
     hub = publish.Hub()
     slow, quick = hub.join([]), hub.join([])

@@ -44,7 +44,8 @@ class Answers:
     def __init__(self, watcher: Watcher):
         self.watcher, self.recordings = watcher, recording.Recordings()
         self.get: dict[str, Callable[[Question], Any]] = {
-            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "qps": self.qps, "sequence": self.sequence,
+            "link": self.link, "switch": self.switch, "hca": self.hca, "qp": self.qp, "qps": self.qps,
+            "sequence": self.sequence,
             "routes": self.routes, "balance": self.balance, "moment": self.moment, "compare": self.compare,
             "rerouted": self.rerouted, "why": self.why, "explanation": self.explanation}
         self.post: dict[str, Callable[[Json], Any]] = {"link": self.set_link, "fault": self.set_fault}

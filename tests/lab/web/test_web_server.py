@@ -367,7 +367,8 @@ def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
     fabric = web.watcher.source.process.fabric
     vm0, lid = node_of(web, "vm0"), fabric.lids["node16"]
     link, out = page.ask("qp", node=vm0, qpn=0x41)["there"][1]
-    assert {"node": vm0, "name": "vm0", "qpn": 0x41, "to": "vm1"} in page.ask("link", link=link)["connections"]["entries"]
+    users = page.ask("link", link=link)["connections"]["entries"]
+    assert {"node": vm0, "name": "vm0", "qpn": 0x41, "to": "vm1"} in users
     assert page.ask("link", link=link_of(web, "node5[1]"))["connections"] == {"count": 0, "all": True, "entries": []}
     with Stream(web.url) as stream:
         page.change("link", {"link": link, "end": "a", "state": "down"})

@@ -58,6 +58,16 @@ class Answers:
             raise Refused("the fabric has no such link")
         return link
 
+    def _link_at(self, question: Question) -> model.Link:
+        """Of the present, or of the moment "at"."""
+        if "at" not in question or question.get("link") in self.watcher.fabric.links:
+            return self._link(question)
+        with self.watcher.lock:
+            link = self.watcher.fabric_at(_number(question, "at")).links.get(_text(question, "link"))
+        if not link:
+            raise Refused("the fabric of that moment has no such link")
+        return link
+
     def _node(self, question: Json) -> model.Node:
         node = self.watcher.fabric.nodes.get(_text(question, "node"))
         if not node:
@@ -77,8 +87,10 @@ class Answers:
     # -- links ----------------------------------------------------------------------
 
     def link(self, question: Question) -> Json:
-        link, found = self._link(question), {}
-        for name, (switch, port) in self._ends(link).items():
+        """Of a link that is gone by now the curves alone."""
+        link, found = self._link_at(question), {}
+        there = link.id in self.watcher.fabric.links
+        for name, (switch, port) in self._ends(link).items() if there else ():
             counters, = self._ask(switch, "counters", port=port)["ports"]
             faults = self._ask(switch, "fault", port=port)
             found[name] = {"counters": {counter: value for counter, value in counters.items()
@@ -88,7 +100,7 @@ class Answers:
         with self.watcher.lock:
             curves = self.watcher.history.curves(link.id)
         return {"read": time.time(), "link": dataclasses.asdict(link), "ends": found, "curves": curves,
-                "connections": self._over(link)}
+                "connections": self._over(link) if there else {"count": 0, "all": True, "entries": []}}
 
     def _over(self, link: model.Link) -> Json:
         """The connections whose packets pass a link now. all: no QP was left out of the search."""
@@ -161,12 +173,13 @@ class Answers:
     # -- ways of packets --------------------------------------------------------------
 
     def _routes_at(self, question: Question) -> Routes:
-        """Routes by the forwarding tables of the time "at" if the request has it, else by the present tables."""
+        """By the links and forwarding tables of the moment "at", if the request has any."""
         if "at" not in question:
             return self._routes()
         with self.watcher.lock:
             tables = self.watcher.routing.at(_number(question, "at"))
-        return Routes(self.watcher.fabric, {switch: routing.Ports(table) for switch, table in tables.items()})
+            fabric = self.watcher.fabric_at(_number(question, "at"))
+        return Routes(fabric, {switch: routing.Ports(table) for switch, table in tables.items()})
 
     def _routes(self) -> Routes:
         """By the forwarding tables of the readings. Those that no reading has yet are asked for."""
@@ -231,7 +244,7 @@ class Answers:
         return {**found.answer(began, int(since)), "lids": link.lids}
 
     def routes(self, question: Question) -> Json:
-        return self._routes_at(question).through(self._link(question))
+        return self._routes_at(question).through(self._link_at(question))
 
     def balance(self, question: Question) -> Json:
         routes = self._routes_at(question)
@@ -243,12 +256,23 @@ class Answers:
     # -- time -----------------------------------------------------------------------
 
     def moment(self, question: Question) -> Json:
+        """since: when the nodes and links of the moment began to be, 0 if they are the present ones. fabric: those of
+        the past, unless the page says by "known" that it has them."""
+        at, known = _number(question, "at"), _number({"known": "0", **question}, "known")
         with self.watcher.lock:
-            return self.watcher.history.moment(_number(question, "at"))
+            since, fabric = self.watcher.past.since(at), self.watcher.past.at(at)
+            found = self.watcher.history.moment(at)
+        return {**found, "since": since, "fabric": fabric.as_json() if since not in (0, known) else None}
 
     def compare(self, question: Question) -> Json:
+        """names: of links that are not there any more."""
+        begin, end = _number(question, "begin"), _number(question, "end")
         with self.watcher.lock:
-            return self.watcher.history.compare(_number(question, "begin"), _number(question, "end"))
+            found, now = self.watcher.history.compare(begin, end), self.watcher.fabric.links
+            fabrics = [self.watcher.past.at(moment) for moment in (begin, end)]
+        names = {link: fabric.link_name(fabric.links[link]) for fabric in fabrics for link in found["links"]
+                 if link in fabric.links and link not in now}
+        return {**found, "names": names}
 
     def rerouted(self, question: Question) -> Json:
         """Compares the routing of two moments, for example before and after a change of the routing engine."""

@@ -16,6 +16,7 @@ from lab.fabric.wiring import HcaPort, hca_ports
 from lab.web import model, publish
 from lab.web.connections import Cuts
 from lab.web.history import History
+from lab.web.past import FabricLog, with_states
 from lab.web.places import Places
 from lab.web.readings import Readings
 from lab.web.routes import Routes, Tables
@@ -37,6 +38,7 @@ class Watcher:
         self.lock = threading.Lock()
         self.hub = publish.Hub()
         self.fabric, self.history, self.timeline = model.Fabric(), History(), Timeline()
+        self.past = FabricLog()
         self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
         self.guests_at = 0.0            # when they were read
@@ -117,6 +119,8 @@ class Watcher:
         with self.lock:
             before, self.fabric = self.fabric, made
             self.history.add(now, self.fabric, reading.traffic)
+            if differs:
+                self.past.note(now, made)
             last = self.timeline.last()
             if before.nodes and differs:
                 self.timeline.differences(before, self.fabric, now)
@@ -130,6 +134,12 @@ class Watcher:
             self._send_events(last)
             loads = self.history.loads()
         self.hub.send("loads", {"at": now, "loads": loads})
+
+    def fabric_at(self, moment: float) -> model.Fabric:
+        """The nodes and links of a moment, with their states. Call with the lock held."""
+        if not self.past.since(moment):
+            return with_states(self.fabric, self.history.moment(moment)["links"])
+        return with_states(self.past.at(moment), self.history.moment(moment)["links"])
 
     def _close(self) -> None:
         for connection in self._connections:

@@ -419,6 +419,33 @@ def test_a_fabric_that_is_gone_is_told(tab, tree):
     assert "switch" in tab.text("#trouble")
 
 
+def test_the_past_has_nodes_and_links_that_are_gone(tab, tree):
+    tab.readings(2)
+    tab.click("#mark")
+    gone = tab.node("node5")
+    tree.fabric.unplug("node5")
+    tab.wait("document.querySelectorAll('.node').length === 21")
+    assert not tab.js("document.querySelector(arguments[0])", gone)
+    tab.click("#compare")
+    tab.wait_text("#pane", "leaf2[1] – node5[1]\tActive\tnot there")
+    tab.js("document.getElementById('cursor').focus()")
+    tab.keys(HOME)
+    tab.wait("document.querySelectorAll('.node').length === 22")
+    tab.wait_text("#summary", "24 of 24 links Active")
+    tab.screenshot("test_a_host_of_the_past")
+    tab.click(gone)
+    tab.heading("Phantom host node5")
+    tab.wait_text("#pane", "It is not in the fabric any more")
+    tab.click("#pane table button.go", "leaf2[1] – node5[1]")
+    tab.heading("Link leaf2[1] – node5[1]")
+    assert "Pull the cable" not in tab.text("#pane")
+    tab.click("#live")
+    tab.wait("document.querySelectorAll('.node').length === 21")
+    tab.heading("Not there")
+    tab.keys(ESCAPE)
+    tab.heading("Overview")
+
+
 def test_a_moment_that_no_server_answers_for_is_not_shown(driver, tree):
     """By a mark of the time line, an event in the pane and the cursor. The browser itself notes failed requests."""
     tab = Tab(driver, tree.server.url)

@@ -100,6 +100,12 @@ class Fabric:
         self.journals[name].append({"time": time.monotonic(), "port": port, "change": change, "times": 1,
                                     "detail": detail})
 
+    def unplug(self, name: str) -> None:
+        """A host goes away, with its link."""
+        switch, port = self.net.nodes[name].peers[1]
+        del self.net.nodes[switch].peers[port]
+        self.reroutes[switch] += 1
+
     def reroute(self, name: str) -> int:
         """Stops spreading the LIDs, as another routing engine may. Returns the number of LIDs whose port changes."""
         before = self.tables[name]

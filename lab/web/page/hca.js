@@ -14,7 +14,7 @@ export const host = {
 
   load: async (store) => {
     const node = store.nodes.get(store.chosen.id);
-    return node.guest ? ask("hca", {node: node.id}) : {};
+    return node.guest && store.isThere(node.id) ? ask("hca", {node: node.id}) : {};
   },
 
   show: (store, hca, pane) => {
@@ -27,7 +27,8 @@ export const host = {
       node.description !== node.name ? make("p", {class: "about"}, node.description) : null,
       table(["port", "link", "state"], links.map((link) => [String(link.b === node.id ? link.b_port : link.a_port),
         pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)})])),
-      ...(hca.qps ? objects(store, node, hca, pane) : [make("p", {class: "note"}, node.kind === "phantom"
+      ...(hca.qps ? objects(store, node, hca, pane) : [make("p", {class: "note"}, !store.isThere(node.id)
+        ? "It is not in the fabric any more, and its objects are not kept." : node.kind === "phantom"
         ? "The switch process answers for this host's subnet management. It has no QPs."
         : "Its virtual machine is no guest of this lab, so its objects are not known.")]),
       make("h3", {}, "Events"),
@@ -100,7 +101,7 @@ export const qp = {
   load: async (store) => {
     const {chosen, moment} = store;
     const {id, qpn} = chosen;
-    const data = await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
+    const data = !store.isThere(id) ? {qp: null} : await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
     if (data.qp && chosen.chart && moment === null) {
       await record(chosen);
     }

@@ -18,8 +18,8 @@ export const link = {
 
   load: async (store) => {
     const {chosen: {id, through}, moment} = store;
-    const [data, pairs] = await Promise.all([ask("link", {link: id}),
-      through ? ask("routes", moment === null ? {link: id} : {link: id, at: moment}) : null]);
+    const question = moment === null ? {link: id} : {link: id, at: moment};
+    const [data, pairs] = await Promise.all([ask("link", question), through ? ask("routes", question) : null]);
     return {...data, pairs};
   },
 
@@ -35,14 +35,14 @@ export const link = {
         found.peer_copy ? ", peer copy" : ""),
       make("p", {}, pane.to("node", found.a, store.nodes.get(found.a).name), " and ",
         pane.to("node", found.b, store.nodes.get(found.b).name)),
-      controls(found),
-      ...users(connections, pane),
+      ...(store.isThere(found.id) ? [controls(found), ...users(connections, pane)]
+        : [make("p", {class: "note"}, "It is not in the fabric any more.")]),
       make("h3", {}, "Counters over time, by sender"),
       one("Data", [[out, "out"], [back, "in"]], octets),
       one("Packets", [[out, "packets_out"], [back, "packets_in"]], perSecond),
       one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
-      faultForm(store, found, ends),
+      store.isThere(found.id) ? faultForm(store, found, ends) : null,
       ...Object.entries(ends).flatMap(([end, {vls}]) => lanesOfPort(
         store.endName(found[end], found[`${end}_port`]), vls)),
       ...counters(store, found, ends),

@@ -109,8 +109,8 @@ export const comparison = {
     return {...found, routing};
   },
 
-  show: (store, {begin, end, links, routing}, pane) => {
-    const name = (id) => store.links.has(id) ? pane.to("link", id, store.linkName(store.links.get(id))) : id;
+  show: (store, {begin, end, links, names, routing}, pane) => {
+    const name = (id) => store.links.has(id) ? pane.to("link", id, store.linkName(store.links.get(id))) : names[id] ?? id;
     const changed = Object.entries(links).filter(([, {states}]) => states[0] !== states[1]);
     const moved = Object.entries(links).map(([id, {grown}]) => [id, grown])
       .filter(([, grown]) => grown.out !== undefined)

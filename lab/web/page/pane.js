@@ -62,7 +62,7 @@ export class Pane {
     this.asking = true;
     let data = null;
     try {
-      data = view.load ? await view.load(this.store) : {};
+      data = this.missing() ?? (view.load ? await view.load(this.store) : {});
     } catch (error) {
       data = {failure: error.message};
     }
@@ -70,6 +70,15 @@ export class Pane {
       this.asking = false;
       this.showAll(data);
     }
+  }
+
+  /** A failure if the object that is chosen is not in the fabric that is shown. */
+  missing() {
+    const {chosen, nodes, links, moment} = this.store;
+    const known = {node: nodes, qp: nodes, link: links}[chosen?.kind];
+    return !known || known.has(chosen.id) ? null : {heading: "Not there", failure: moment === null
+      ? "It is not in the fabric any more. The time line leads to moments when it was."
+      : `It was not in the fabric at the cursor's moment, ${clock(moment)}.`};
   }
 
   showAll(data) {
@@ -95,7 +104,7 @@ export class Pane {
       type: "button", class: "close", "data-key": "close", "aria-label": "Close", title: "Close (Escape)",
       onclick: () => this.store.choose(null)}, "×");
     const content = data.failure
-      ? [make("h2", {}, "No answer"), make("p", {class: "error", role: "alert"}, data.failure)]
+      ? [make("h2", {}, data.heading ?? "No answer"), make("p", {class: "error", role: "alert"}, data.failure)]
       : VIEWS[this.kind()].show(this.store, data, this);
     return [close, this.readNote(data), ...content].filter(Boolean);
   }

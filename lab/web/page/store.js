@@ -3,15 +3,19 @@
 
 import {SILENT, ask} from "./api.js";
 
+/** since: when these nodes and links began to be; 0: the present ones. */
+function structure({nodes, links, sm_lid: smLid}, since = 0) {
+  return {nodes: new Map(nodes.map((node) => [node.id, node])), links: new Map(links.map((link) => [link.id, link])),
+          smLid, since};
+}
+
 export class Store extends EventTarget {
   constructor() {
     super();
-    this.nodes = new Map();
-    this.links = new Map();
+    this.live = structure({nodes: [], links: [], sm_lid: 0});
+    this.use(this.live);        // nodes, links and smLid: those that are shown
     this.loads = {};
     this.events = [];
-    this.smLid = 0;
-    this.byLid = new Map();     // nodes by LID
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
     this.moment = null;         // a moment of the past; null: live
@@ -43,27 +47,40 @@ export class Store extends EventTarget {
     this.tell("trouble");
   }
 
-  takeFabric({nodes, links, sm_lid: smLid}) {
-    this.nodes = new Map(nodes.map((node) => [node.id, node]));
-    this.links = new Map(links.map((link) => [link.id, link]));
-    this.smLid = smLid;
+  /** In the past the nodes and links stay, which may no longer be the present ones. */
+  takeFabric(fabric) {
+    this.live = structure(fabric);
+    if (this.moment === null) {
+      this.use(this.live);
+      this.tell("fabric");
+    } else {
+      this.show(this.moment);
+    }
+  }
+
+  use(shown) {
+    this.shown = shown;
+    [this.nodes, this.links, this.smLid] = [shown.nodes, shown.links, shown.smLid];
     this.readLids();
-    this.around = new Map(nodes.map((node) => [node.id, []]));
-    for (const link of links) {
+    this.around = new Map([...this.nodes.keys()].map((id) => [id, []]));
+    for (const link of this.links.values()) {
       this.around.get(link.a)?.push(link);
       this.around.get(link.b)?.push(link);
     }
-    this.tell("fabric");
   }
 
   takeChanges({nodes, links, sm_lid: smLid}) {
+    const {live} = this;
     const refold = nodes.some((node) => ["pod", "leaf", "level", "x", "y"].some(
-      (key) => this.nodes.get(node.id)[key] !== node[key]));
-    nodes.forEach((node) => Object.assign(this.nodes.get(node.id), node));
-    links.forEach((link) => Object.assign(this.links.get(link.id), link));
-    this.smLid = smLid;
-    this.readLids();
-    this.tell(refold ? "fabric" : "changes");
+      (key) => live.nodes.get(node.id)[key] !== node[key]));
+    nodes.forEach((node) => Object.assign(live.nodes.get(node.id), node));
+    links.forEach((link) => Object.assign(live.links.get(link.id), link));
+    live.smLid = smLid;
+    if (this.shown === live) {
+      this.smLid = smLid;
+      this.readLids();
+      this.tell(refold ? "fabric" : "changes");
+    }
   }
 
   readLids() {
@@ -95,7 +112,7 @@ export class Store extends EventTarget {
     this.moment = at;
     let past = null;
     try {
-      past = at === null ? null : await ask("moment", {at});
+      past = at === null ? null : await ask("moment", {at, known: this.shown.since});
     } catch (error) {
       this.fail(at, error);
       return;
@@ -118,13 +135,28 @@ export class Store extends EventTarget {
     this.answered = at;
     this.past = past?.links ?? null;
     this.loads = past?.loads ?? this.loads;
+    this.useOf(past);
     this.tell("changes");
     this.tell("loads");
     this.tell("time");
     this.tell("moment");
   }
 
-  /** A link's state, cable and faults at the shown moment. */
+  /** Shows the nodes and links of a moment, if they are other ones. */
+  useOf(past) {
+    const next = !past?.since ? this.live : past.fabric ? structure(past.fabric, past.since) : this.shown;
+    if (next !== this.shown) {
+      this.use(next);
+      this.tell("fabric");
+    }
+  }
+
+  /** Whether the present fabric has a node or link. */
+  isThere(id) {
+    return this.live.nodes.has(id) || this.live.links.has(id);
+  }
+
+  /** A link's state, cable and faults at the moment that is shown. */
   condition(link) {
     return this.moment !== null && this.past ? this.past[link.id] || {state: "not there", cable: true} : link;
   }

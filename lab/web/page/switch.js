@@ -9,10 +9,16 @@ import {lanesOfSwitch} from "./lanes.js";
 export const fabricSwitch = {
   ofMoment: "the states and loads of links, and the LFT",
 
-  load: ({chosen: {id}, moment}) => ask("switch", moment === null ? {node: id} : {node: id, at: moment}),
+  load: (store) => {
+    const {chosen: {id}, moment} = store;
+    return store.isThere(id) ? ask("switch", moment === null ? {node: id} : {node: id, at: moment}) : {};
+  },
 
   show: (store, {switch: about, ports, vls, lft, mft}, pane) => {
     const node = store.nodes.get(store.chosen.id);
+    if (!about) {
+      return gone(store, node, pane);
+    }
     const mine = new Map((store.around.get(node.id) ?? []).map(
       (link) => [link.a === node.id ? link.a_port : link.b_port, link]));
     const used = ports.filter((port) => port.neighbour);
@@ -39,6 +45,16 @@ export const fabricSwitch = {
         || [...mine.values()].some((link) => link.id === event.link)), pane, 20)].filter(Boolean);
   },
 };
+
+/** A switch of the past that is not in the fabric any more: its links are known. */
+function gone(store, node, pane) {
+  const links = store.around.get(node.id) ?? [];
+  return [make("h2", {}, `Switch ${node.name}`),
+    make("p", {class: "note"}, "It is not in the fabric any more, and its tables are not kept."),
+    table(["link", "state"], links.map((link) => [pane.to("link", link.id, store.linkName(link)),
+                                                  state({...link, ...store.condition(link)})])),
+    make("h3", {}, "Events"), eventList(store, store.events.filter((event) => event.node === node.id), pane, 20)];
+}
 
 function portRow(store, pane, node, port, link) {
   const [out, back] = link && store.loads[link.id] ? (link.a === node.id ? store.loads[link.id]

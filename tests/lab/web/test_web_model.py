@@ -12,6 +12,7 @@ from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
 from lab.web import connections, history as history_module, model, routes as routes_module, routing, traffic
 from lab.web.history import COLUMNS, History
+from lab.web.past import FabricLog, with_states
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
 
@@ -221,6 +222,48 @@ def test_the_history_is_bounded_and_bridges_links_that_come(tree):
     assert gone.id not in history.moment(1000.5)["links"]
     assert history.compare(1000.0, 1001.0)["links"][gone.id]["states"] == ["not there", "Active"]
     assert len(history.curves(gone.id)["at"]) == len(history.frames) - 3
+
+
+# -- nodes and links of the past ----------------------------------------------------------
+
+def test_the_fabric_of_a_moment_has_the_nodes_and_lids_of_then(tree):
+    log, first = FabricLog(), model.fabric_of(reading(tree))
+    log.note(100.0, first)
+    tree.lids["spine1"] = 99
+    second = model.fabric_of(reading(tree))
+    log.note(110.0, second)
+    tree.unplug("node5")
+    third = model.fabric_of(reading(tree))
+    log.note(120.0, third)
+    assert [log.at(at) for at in (50.0, 109.9, 110.0, 119.0, 120.0, 900.0)] == [
+        first, first, second, second, third, third]
+    assert [log.since(at) for at in (50.0, 115.0, 120.0)] == [100.0, 110.0, 0.0]
+
+
+def test_states_and_names_make_no_other_fabric(tree):
+    """The first reading may come before the guests are known."""
+    log = FabricLog()
+    log.note(100.0, model.fabric_of(reading(tree)))
+    tree.guests["node2"] = "vm2"
+    tree.pulled = {("leaf1", 5)}
+    log.note(110.0, model.fabric_of(reading(tree)))
+    assert log.since(50.0) == 0.0 and "vm2" in by_name(log.at(50.0))
+
+
+def test_the_oldest_fabrics_are_forgotten_first(tree):
+    log = FabricLog(most_octets=5000)
+    for number in range(60):
+        tree.lids["spine1"] = 100 + number
+        log.note(float(number), model.fabric_of(reading(tree)))
+    assert by_name(log.at(59.0))["spine1"].lids == [159]
+    oldest, = by_name(log.at(0.0))["spine1"].lids
+    assert 100 < oldest < 159
+
+
+def test_the_fabric_of_a_moment_has_the_states_of_then(tree):
+    made, link, history = three_moments(tree)
+    past = [with_states(made, history.moment(at)["links"]).links[link.id] for at in (102.0, 104.0)]
+    assert [(one.state, one.cable) for one in past] == [("Active", True), ("Down", False)]
 
 
 # -- time line ----------------------------------------------------------------------------

@@ -519,6 +519,34 @@ def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     assert not answers.link(link)["connections"]["all"]
 
 
+def test_nodes_and_links_of_the_past_are_kept(quiet):
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.read_guests()
+    quiet.read_fabric()
+    quiet.read_fabric()
+    begin = time.time()
+    link = next(link for link in quiet.fabric.links.values() if "node5[1]" in quiet.fabric.link_name(link))
+    now = answers.moment({"at": str(begin)})
+    assert (now["since"], now["fabric"]) == (0, None)
+    fabric.unplug("node5")
+    quiet.read_fabric()
+    end = time.time()
+    assert link.id not in quiet.fabric.links
+    past = answers.moment({"at": str(begin)})
+    assert link.id in [one["id"] for one in past["fabric"]["links"]] and past["links"][link.id]["state"] == "Active"
+    assert "node5" in [one["name"] for one in past["fabric"]["nodes"]] and 0 < past["since"] <= begin
+    assert answers.moment({"at": str(begin), "known": str(past["since"])})["fabric"] is None
+    assert (answers.moment({"at": str(end)})["since"], answers.moment({"at": str(end)})["fabric"]) == (0, None)
+    compared = answers.compare({"begin": str(begin), "end": str(end)})
+    assert compared["links"][link.id]["states"] == ["Active", "not there"]
+    assert compared["names"] == {link.id: "leaf2[1] – node5[1]"}
+    found = answers.link({"link": link.id, "at": str(begin)})
+    assert (found["link"]["id"], found["ends"], found["connections"]["count"]) == (link.id, {}, 0)
+    assert answers.routes({"link": link.id, "at": str(begin)})["out"] == 15
+    with pytest.raises(answers_module.Refused):
+        answers.link({"link": link.id})
+
+
 def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The nodes, links and LIDs that the fabric has had. States of links are in the history."""
+
+import bisect
+import collections
+import copy
+import dataclasses
+import json
+import zlib
+from collections.abc import Mapping
+from typing import Any
+
+from lab.web.model import Fabric, Link, Node
+
+MOST_OCTETS = 16 << 20          # limit of all earlier fabrics
+
+
+@dataclasses.dataclass
+class Change:
+    """The fabric since a time, as JSON that is packed."""
+    at: float
+    packed: bytes
+
+    def fabric(self) -> Fabric:
+        found = json.loads(zlib.decompress(self.packed))
+        return Fabric({one["id"]: Node(**one) for one in found["nodes"]},
+                      {one["id"]: Link(**one) for one in found["links"]}, found["sm_lid"])
+
+
+def _structure(fabric: Fabric) -> Any:
+    """All that makes another fabric when it differs."""
+    return (fabric.sm_lid, [(node.id, node.lids) for node in fabric.nodes.values()],
+            [(link.id, link.b, link.b_port, link.lids) for link in fabric.links.values()])
+
+
+def with_states(fabric: Fabric, states: Mapping[str, Mapping[str, Any]]) -> Fabric:
+    """states: state, cable and faults of links, as the history has them."""
+    made = copy.copy(fabric)
+    made.links = {name: dataclasses.replace(link, **states.get(name, {})) for name, link in fabric.links.items()}
+    return made
+
+
+class FabricLog:
+    def __init__(self, most_octets: int = MOST_OCTETS):
+        self.most_octets = most_octets
+        self._octets = 0
+        self._changes: collections.deque[Change] = collections.deque()
+        self._last: Any = None          # structure of the newest one
+        self._unpacked: tuple[float, Fabric] | None = None      # the one that was asked for last
+
+    def note(self, at: float, fabric: Fabric) -> None:
+        """Call when anything but figures of traffic may differ. The newest one gets names that come later."""
+        structure = _structure(fabric)
+        packed = zlib.compress(json.dumps(fabric.as_json()).encode(), 1)
+        if structure == self._last:
+            at = self._changes[-1].at
+            self._octets -= len(self._changes.pop().packed)
+            self._unpacked = None
+        self._last = structure
+        self._changes.append(Change(at, packed))
+        self._octets += len(packed)
+        while self._octets > self.most_octets and len(self._changes) > 1:
+            self._octets -= len(self._changes.popleft().packed)
+
+    def _number(self, moment: float) -> int:
+        return max(bisect.bisect_right(self._changes, moment, key=lambda change: change.at) - 1, 0)
+
+    def since(self, moment: float) -> float:
+        """When the fabric of a moment began to be. 0: it is the present one."""
+        number = self._number(moment)
+        return self._changes[number].at if number < len(self._changes) - 1 else 0.0
+
+    def at(self, moment: float) -> Fabric:
+        """The fabric of a moment; for an earlier one than is known, the oldest that is."""
+        if not self._changes:
+            return Fabric()
+        change = self._changes[self._number(moment)]
+        if not self._unpacked or self._unpacked[0] != change.at:
+            self._unpacked = change.at, change.fabric()
+        return self._unpacked[1]

@@ -15,6 +15,7 @@ from lab.web.routes import Routes, Table
 from lab.web.watch import Watcher
 
 MOST_ROWS = 512                 # limit of a list of objects in an answer
+PATIENCE_S = 3                  # an answer waits so long for a reading
 FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
 
 Question = dict[str, str]
@@ -257,12 +258,25 @@ class Answers:
 
     def moment(self, question: Question) -> Json:
         """since: when the nodes and links of the moment began to be, 0 if they are the present ones. fabric: those of
-        the past, unless the page says by "known" that it has them."""
+        the past, unless the page says by "known" that it has them. With "event" the moment is that of the reading that
+        has the effects of an event at that time."""
         at, known = _number(question, "at"), _number({"known": "0", **question}, "known")
+        if "event" in question:
+            at = self._reading_after(at)
         with self.watcher.lock:
             since, fabric = self.watcher.past.since(at), self.watcher.past.at(at)
             found = self.watcher.history.moment(at)
         return {**found, "since": since, "fabric": fabric.as_json() if since not in (0, known) else None}
+
+    def _reading_after(self, at: float) -> float:
+        """Waits for a reading if none is so new; the time itself if none comes."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            with self.watcher.lock:
+                if found := self.watcher.history.reading_after(at):
+                    return found
+            time.sleep(self.watcher.interval_s / 10)
+        return at
 
     def compare(self, question: Question) -> Json:
         """names: of links that are not there any more."""

@@ -94,6 +94,11 @@ class History:
         """Index of the last frame at or before a time; 0 if there is none."""
         return max(bisect.bisect_right(self.frames, at, key=lambda frame: frame.at) - 1, 0)
 
+    def reading_after(self, at: float) -> float | None:
+        """Time of the first frame that is not older, which has the effects of an event at that time."""
+        number = bisect.bisect_left(self.frames, at, key=lambda frame: frame.at)
+        return self.frames[number].at if number < len(self.frames) else None
+
     # -- loads ------------------------------------------------------------------
 
     def _pairs(self, link: str) -> Iterator[tuple[float, float, dict[str, float], dict[str, float]]]:

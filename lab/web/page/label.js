@@ -21,7 +21,7 @@ export function eventList(store, events, pane, most = 60) {
   const rows = [...events].reverse().slice(0, most).map((event) => make("li", {}, make("time", {}, clock(event.at)),
     make("button", {type: "button", class: "go", "data-key": `event ${event.number}`, onclick: () => {
       const node = store.nodeOf(event);
-      store.show(event.at + 0.05);
+      store.showEvent(event.at);
       if (event.link && store.links.has(event.link)) {
         store.choose("link", event.link);
       } else if (event.qpn && node) {

@@ -107,19 +107,25 @@ export class Store extends EventTarget {
   // -- the moment
 
   /** Shows the fabric at a time of the past; null: live. Later calls win. Without an answer the moment before stays,
-   * and the failure is told. */
-  async show(at) {
+   * and the failure is told. about: {event: 1} for the first reading after an event. */
+  async show(at, about = {}) {
     this.moment = at;
     let past = null;
     try {
-      past = at === null ? null : await ask("moment", {at, known: this.shown.since});
+      past = at === null ? null : await ask("moment", {at, known: this.shown.since, ...about});
     } catch (error) {
       this.fail(at, error);
       return;
     }
     if (this.moment === at) {
-      this.take(at, past);
+      this.moment = about.event ? Math.max(at, past.at) : at;
+      this.take(past);
     }
+  }
+
+  /** Shows an event's effects: they are in the reading that comes after it. */
+  showEvent(at) {
+    return this.show(at, {event: 1});
   }
 
   fail(at, error) {
@@ -131,8 +137,8 @@ export class Store extends EventTarget {
     }
   }
 
-  take(at, past) {
-    this.answered = at;
+  take(past) {
+    this.answered = this.moment;
     this.past = past?.links ?? null;
     this.loads = past?.loads ?? this.loads;
     this.useOf(past);

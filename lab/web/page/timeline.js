@@ -50,7 +50,7 @@ export class Timeline {
     this.marks.addEventListener("click", ({target}) => {
       const mark = target.closest(".mark");
       if (mark) {
-        store.show(Number(mark.dataset.at) + 0.05);
+        store.showEvent(Number(mark.dataset.at));
       }
     });
     for (const name of ["events", "time", "moment"]) {

@@ -547,6 +547,19 @@ def test_nodes_and_links_of_the_past_are_kept(quiet):
         answers.link({"link": link.id})
 
 
+def test_the_moment_of_an_event_has_its_effects(quiet):
+    """A switch notes the time of a change, which the next reading finds."""
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.read_fabric()
+    fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    at = time.time()
+    threading.Timer(0.2, quiet.read_fabric).start()             # the page asks before the reading
+    found = answers.moment({"at": str(at), "event": "1"})
+    link = next(link.id for link in quiet.fabric.links.values() if "leaf2[5]" in quiet.fabric.link_name(link))
+    assert found["at"] >= at and found["links"][link]["state"] == "Down"
+    assert answers.moment({"at": str(at)})["links"][link]["state"] == "Active"
+
+
 def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable
 
 from lab import memory, paths, ui, up
+from lab.bench import bench_host
 from lab.build import deps, host_build, kernels, steps
 from lab.guests import guest_kernel, image, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style
@@ -124,6 +125,12 @@ def tsan(run: Run) -> Count:
     return runners.meson(run.progress, host_build.THREADS, host_build.THREADED)
 
 
+def browser(run: Run) -> Count:
+    """The page of simulated fabrics, and of a switch with traffic."""
+    host_build.build(more=(bench_host.FABRIC_LOAD,))
+    return runners.pytest(run.progress, "tests/browser")
+
+
 def on_kvm(run: Run) -> Count:
     """Runs the tests that need KVM; on a host without KVM, on an emulated host that has it."""
     base, _ = up.prepare()
@@ -187,7 +194,7 @@ PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_bui
          "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
-         BROWSER: Part(lambda run: runners.pytest(run.progress, "tests/browser"), ("tests/browser",), guests=False),
+         BROWSER: Part(browser, ("tests/browser",), guests=False),
          DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED))),
          PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
 

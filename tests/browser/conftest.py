@@ -21,8 +21,9 @@ import simulated_fabric                                 # pylint: disable=wrong-
 EXAMPLES = paths.ROOT / "examples" / "topologies"
 SCREENSHOTS = paths.RUN / "screenshots"
 PATIENCE_S = 120
+READINGS = 3                    # before the page: the place of what is below a link's curves changes no more
 MOST_TABS = 150                 # more than the page has controls
-TAB = "\ue004"
+TAB, DOWN = "\ue004", "\ue015"
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1440,900", "--disable-dev-shm-usage",
              "--force-color-profile=srgb", "--no-first-run", "--disable-background-networking")
 
@@ -179,6 +180,7 @@ class Shown:
         self.watcher = watch.Watcher(self.source, 0.2)
         self.server = server.Server(("127.0.0.1", 0), self.watcher)
         self.watcher.start()
+        wait(lambda: len(self.watcher.history.frames) > READINGS, "readings for the curves")
         threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()
 
     def end(self) -> None:

@@ -69,6 +69,6 @@ def test_corruption_and_retraining_move_the_counters_of_a_link(driver, running):
     tab.wait(f"{counter('LinkDowned')} > 0")
     tab.wait_text("#pane .state", "Initialize")         # nothing sweeps the fabric again
     tab.wait_text("#summary", "5 of 24 links Active")
-    tab.wait("pib.store.events.some(({text}) => text.includes('leaf1[5]') && text.includes('was retrained on request'))")
+    tab.wait("pib.store.events.some(({text}) => text.includes('leaf1[5]') && text.includes('retrained on request'))")
     assert tab.complaints() == []
     driver.get("about:blank")

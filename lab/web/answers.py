@@ -60,7 +60,7 @@ class Answers:
         return link
 
     def _link_at(self, question: Question) -> model.Link:
-        """Of the present, or of the moment "at"."""
+        """A link of the present, or of the moment "at"."""
         if "at" not in question or question.get("link") in self.watcher.fabric.links:
             return self._link(question)
         with self.watcher.lock:
@@ -88,7 +88,7 @@ class Answers:
     # -- links ----------------------------------------------------------------------
 
     def link(self, question: Question) -> Json:
-        """Of a link that is gone by now the curves alone."""
+        """A link that is gone by now has curves alone."""
         link, found = self._link_at(question), {}
         there = link.id in self.watcher.fabric.links
         for name, (switch, port) in self._ends(link).items() if there else ():
@@ -264,9 +264,9 @@ class Answers:
         if "event" in question:
             at = self._reading_after(at)
         with self.watcher.lock:
-            since, fabric = self.watcher.past.since(at), self.watcher.past.at(at)
-            found = self.watcher.history.moment(at)
-        return {**found, "since": since, "fabric": fabric.as_json() if since not in (0, known) else None}
+            since, found = self.watcher.past.since(at), self.watcher.history.moment(at)
+            fabric = None if since in (0, known) else self.watcher.past.at(at).as_json()
+        return {**found, "since": since, "fabric": fabric}
 
     def _reading_after(self, at: float) -> float:
         """Waits for a reading if none is so new; the time itself if none comes."""

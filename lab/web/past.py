@@ -33,6 +33,12 @@ def _structure(fabric: Fabric) -> Any:
             [(link.id, link.b, link.b_port, link.lids) for link in fabric.links.values()])
 
 
+def _names(fabric: Fabric) -> Any:
+    """The rest of what the page shows, but for states."""
+    return [(node.name, node.kind, node.description, node.guest, node.slot, node.pod, node.leaf, node.x, node.y)
+            for node in fabric.nodes.values()]
+
+
 def with_states(fabric: Fabric, states: Mapping[str, Mapping[str, Any]]) -> Fabric:
     """states: state, cable and faults of links, as the history has them."""
     made = copy.copy(fabric)
@@ -45,18 +51,20 @@ class FabricLog:
         self.most_octets = most_octets
         self._octets = 0
         self._changes: collections.deque[Change] = collections.deque()
-        self._last: Any = None          # structure of the newest one
+        self._last: Any = None          # structure and names of the newest one
         self._unpacked: tuple[float, Fabric] | None = None      # the one that was asked for last
 
     def note(self, at: float, fabric: Fabric) -> None:
         """Call when anything but figures of traffic may differ. The newest one gets names that come later."""
-        structure = _structure(fabric)
+        last = _structure(fabric), _names(fabric)
+        if last == self._last:
+            return
         packed = zlib.compress(json.dumps(fabric.as_json()).encode(), 1)
-        if structure == self._last:
+        if self._last and last[0] == self._last[0]:
             at = self._changes[-1].at
             self._octets -= len(self._changes.pop().packed)
             self._unpacked = None
-        self._last = structure
+        self._last = last
         self._changes.append(Change(at, packed))
         self._octets += len(packed)
         while self._octets > self.most_octets and len(self._changes) > 1:

@@ -97,7 +97,7 @@ def packets(blocks: bytes) -> Iterator[bytes]:
 
 
 def message_of(block: bytes) -> Message | None:
-    """Of a packet block. None: the packet has no BTH, or is too short."""
+    """The message in a packet block. None: the packet has no BTH, or is too short."""
     captured = PACKET_LENGTHS.unpack_from(block, BLOCK.size)[3]
     begin = BLOCK.size + PACKET_LENGTHS.size
     record = block[begin:begin + captured]

@@ -146,6 +146,11 @@ class Tab:
         return [entry["message"] for entry in self.driver.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
 
 
+def open_guest(tab: Tab) -> None:
+    tab.click(tab.node("vm0"))
+    tab.heading("Guest vm0")
+
+
 @pytest.fixture(scope="session", name="driver")
 def browser() -> Iterator[Any]:
     from selenium import webdriver                      # pylint: disable=import-outside-toplevel

@@ -67,7 +67,7 @@ def test_corruption_and_retraining_move_the_counters_of_a_link(driver, running):
     tab.click("#pane button", "Retrain")
     tab.wait_text("#done", "The link retrains.")
     tab.wait(f"{counter('LinkDowned')} > 0")
-    tab.wait_text("#pane .state", "Initialize")         # nothing sweeps the fabric again
+    tab.wait_text("#pane .state", "Initialize")         # no subnet manager sweeps the fabric again
     tab.wait_text("#summary", "5 of 24 links Active")
     tab.wait("pib.store.events.some(({text}) => text.includes('leaf1[5]') && text.includes('retrained on request'))")
     assert tab.complaints() == []

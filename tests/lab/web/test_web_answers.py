@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Answers of ./pib web between readings that a test makes."""
+
+import pathlib
+import threading
+import time
+
+import pytest
+
+import simulated_fabric
+from lab import paths
+from lab.fabric import topology
+from lab.web import answers as answers_module, connections, watch
+from lab.web.answers import Answers
+
+
+def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch):
+    """The page asks again each second. Switches whose tables no reading has yet are asked."""
+    monkeypatch.setattr(watch, "MOST_JOURNALS", 4)
+    quiet.read_guests()
+    quiet.read_fabric()
+    asked, answers = quiet.source.process.fabric.requests, Answers(quiet)
+    question = {"node": next(node.id for node in quiet.fabric.nodes.values() if node.name == "vm0"), "qpn": "65"}
+    for left in (2, 0):
+        begin = len(asked)
+        assert answers.qp(question)["complete"]
+        assert sum(one["command"] == "lft" for one in asked[begin:]) == left
+        quiet.read_fabric()
+
+
+def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [
+        simulated_fabric.qp(number, fabric.lids["node16"], number) for number in range(answers_module.MOST_ROWS + 9)]
+    quiet.read_guests()
+    quiet.read_fabric()
+    link = {"link": next(link.id for link in quiet.fabric.links.values() if "vm0[1]" in quiet.fabric.link_name(link))}
+    found = answers.link(link)["connections"]
+    assert (found["count"], found["all"]) == (answers_module.MOST_ROWS + 9, True)
+    assert len(found["entries"]) == answers_module.MOST_ROWS
+    monkeypatch.setattr(connections, "MOST_CONNECTIONS", 20)
+    assert not answers.link(link)["connections"]["all"]
+
+
+def test_nodes_and_links_of_the_past_are_kept(quiet):
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.read_guests()
+    quiet.read_fabric()
+    quiet.read_fabric()
+    begin = time.time()
+    link = next(link for link in quiet.fabric.links.values() if "node5[1]" in quiet.fabric.link_name(link))
+    now = answers.moment({"at": str(begin)})
+    assert (now["since"], now["fabric"]) == (0, None)
+    fabric.unplug("node5")
+    quiet.read_fabric()
+    end = time.time()
+    assert link.id not in quiet.fabric.links
+    past = answers.moment({"at": str(begin)})
+    assert link.id in [one["id"] for one in past["fabric"]["links"]] and past["links"][link.id]["state"] == "Active"
+    assert "node5" in [one["name"] for one in past["fabric"]["nodes"]] and 0 < past["since"] <= begin
+    assert answers.moment({"at": str(begin), "known": str(past["since"])})["fabric"] is None
+    assert (answers.moment({"at": str(end)})["since"], answers.moment({"at": str(end)})["fabric"]) == (0, None)
+    compared = answers.compare({"begin": str(begin), "end": str(end)})
+    assert compared["links"][link.id]["states"] == ["Active", "not there"]
+    assert compared["names"] == {link.id: "leaf2[1] – node5[1]"}
+    found = answers.link({"link": link.id, "at": str(begin)})
+    assert (found["link"]["id"], found["ends"], found["connections"]["count"]) == (link.id, {}, 0)
+    assert answers.routes({"link": link.id, "at": str(begin)})["out"] == 15
+    with pytest.raises(answers_module.Refused):
+        answers.link({"link": link.id})
+
+
+def test_the_moment_of_an_event_has_its_effects(quiet):
+    """A switch notes the time of a change, which the next reading finds."""
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.read_fabric()
+    fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    at = time.time()
+    threading.Timer(0.2, quiet.read_fabric).start()             # the page asks before the reading
+    found = answers.moment({"at": str(at), "event": "1"})
+    link = next(link.id for link in quiet.fabric.links.values() if "leaf2[5]" in quiet.fabric.link_name(link))
+    assert found["at"] >= at and found["links"][link]["state"] == "Down"
+    assert answers.moment({"at": str(at)})["links"][link]["state"] == "Active"
+
+
+def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(quiet):
+    watcher, fabric = quiet, quiet.source.process.fabric
+    watcher.read_guests()
+    watcher.read_fabric()
+    up, journal = fabric.tables["leaf1"][fabric.lids["node16"]], fabric.journal
+
+    def late_journal(request):
+        if not fabric.pulled:
+            fabric.link({"switch": "leaf1", "port": up, "state": "down"})
+        return journal(request)
+
+    fabric.journal = late_journal
+    fabric.note("leaf1", up, "faults", "none")
+    for _ in range(2):
+        watcher.read_fabric()
+        assert [event.kind for event in watcher.timeline.events if event.kind in ("cut", "mended")] == ["cut"]
+    assert "down" in {link.state.lower() for link in watcher.fabric.links.values()}
+
+
+class Split(simulated_fabric.Source):
+    """Two processes with a switch each. An HCA has a port at both."""
+
+    def __init__(self, processes: list[simulated_fabric.Process], guests: dict):
+        super().__init__(processes[0], guests)
+        self.processes = processes
+
+    def controls(self) -> list[pathlib.Path]:
+        return [one.path for one in self.processes]
+
+
+def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
+    net = topology.load(paths.ROOT / "examples" / "topologies" / "redundant-pair.topo")
+    processes = [simulated_fabric.Process(tmp_path / switch.name, simulated_fabric.Fabric(
+        net, {"node1": "vm0"}, only=switch.name)) for switch in net.switches()]
+    near, far = processes[0].fabric, processes[1].fabric
+    del far.tables["switch2"][far.lids["node1"]]
+    far.tables["switch2"][77] = net.nodes["node1"].peers[2][1]
+    qp = {**simulated_fabric.qp(0x41, near.lids["node5"], 0x51), "port": 2}
+    guest = simulated_fabric.guest(net, near, "node1", [qp])
+    first, = guest["hcas"][0]["objects"]["ports"]["entries"]
+    guest["hcas"][0]["objects"]["ports"]["entries"].append(
+        {**first, "port": 2, "guid": f"0x{net.nodes['node1'].port_guid(2):016x}", "lid": 77})
+    watcher = watch.Watcher(Split(processes, {"vm0": guest}))
+    watcher.read_guests()
+    watcher.read_fabric()
+    answers = Answers(watcher)
+    node = next(node.id for node in watcher.fabric.nodes.values() if node.name == "vm0")
+    assert answers.sequence({"node": node, "qpn": "65"})["lids"] == [77]
+    assert [sum(asked["command"] == "capture" for asked in one.requests) for one in (near, far)] == [0, 1]
+    answers.recordings.stop()
+    watcher.stop()
+    for one in processes:
+        one.end()

@@ -270,6 +270,19 @@ def test_packets_go_on_being_recorded(tab, tree):
     assert sum(asked["command"] == "capture" for asked in tree.fabric.requests) == 1
 
 
+def test_packets_that_are_missing_have_a_row(tab):
+    drawn = tab.driver.execute_async_script("""
+        const [done] = arguments;
+        import("./sequence.js").then(({chart, joined}) => {
+            const answer = (numbers, next, missed) => ({began: 5, next, missed, lost: 3, lids: [1], messages: numbers.map(
+                (number) => ({number, at: number, slid: 1, name: "RC SEND_ONLY", answer: "", qpn: 1, psn: number}))});
+            const whole = joined(answer([0, 1], 2, 0), answer([9, 10], 11, 7));
+            done([chart(["a", "b"], whole).textContent, joined(whole, {...answer([0], 1, 0), began: 6}).missed]);
+        });""")
+    assert "7 packets are not shown" in drawn[0] and "7 came too fast for this page" in drawn[0]
+    assert "the switch lost 3 more" in drawn[0] and "11 packets since" in drawn[0] and drawn[1] == 0
+
+
 def test_a_capture_that_the_switch_refuses_leaves_the_pane(tab, tree):
     tree.fabric.most_captures = 0
     open_guest(tab)

@@ -166,8 +166,8 @@ def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], obje
 
 
 def readings(load: Load, results: Results) -> None:
-    """The processor time of readings, as `./pib web` makes them, without and with the pane of a QP that asks once for
-    each. It hardly depends on other work on the machine."""
+    """Measures the processor time of the readings that `./pib web` takes, without and with the pane of a QP that asks
+    once for each. It hardly depends on other load of the machine."""
     watcher = _reader(load)
     links = len(watcher.fabric.links)
     question = {"node": next(node.id for node in watcher.fabric.nodes.values() if node.guest), "qpn": str(QPN)}

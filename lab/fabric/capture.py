@@ -61,8 +61,8 @@ def _ports(objects: list[Json], qpn: int | None) -> list[HcaPort]:
 
 
 def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | None) -> pathlib.Path:
-    """The control socket of the switch process that has the ports of the node, or of its QP. Without a node: of the
-    only process."""
+    """Control socket of the switch process that has the ports of the node, or the port of its QP. Without a node, of
+    the only process."""
     processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control

@@ -14,8 +14,7 @@ from lab.web import connections, explanations, model, recording, routing
 from lab.web.routes import Routes, Table
 from lab.web.watch import Watcher
 
-MOST_ROWS = 512                 # limit of a list of objects in an answer
-PATIENCE_S = 3                  # an answer waits so long for a reading
+MOST_ROWS = 512                 # limit of a list in an answer
 FAULTS = ("drop", "duplicate", "reorder", "corrupt", "delay_us", "jitter_us", "vl15")
 
 Question = dict[str, str]
@@ -41,6 +40,18 @@ def _number(question: Question, name: str) -> float:
     raise Refused(f"{name}: expected a number")
 
 
+def _link_at(watcher: Watcher, question: Question) -> model.Link:
+    """A link of the present, or of the moment "at"."""
+    wanted = _text(question, "link")
+    link = watcher.fabric.links.get(wanted)
+    if not link and "at" in question:
+        with watcher.lock:
+            link = watcher.fabric_at(_number(question, "at")).links.get(wanted)
+    if not link:
+        raise Refused("the fabric has no such link")
+    return link
+
+
 class Answers:
     def __init__(self, watcher: Watcher):
         self.watcher, self.recordings = watcher, recording.Recordings()
@@ -57,16 +68,6 @@ class Answers:
         link = self.watcher.fabric.links.get(_text(question, "link"))
         if not link:
             raise Refused("the fabric has no such link")
-        return link
-
-    def _link_at(self, question: Question) -> model.Link:
-        """A link of the present, or of the moment "at"."""
-        if "at" not in question or question.get("link") in self.watcher.fabric.links:
-            return self._link(question)
-        with self.watcher.lock:
-            link = self.watcher.fabric_at(_number(question, "at")).links.get(_text(question, "link"))
-        if not link:
-            raise Refused("the fabric of that moment has no such link")
         return link
 
     def _node(self, question: Json) -> model.Node:
@@ -89,7 +90,7 @@ class Answers:
 
     def link(self, question: Question) -> Json:
         """A link that is gone by now has curves alone."""
-        link, found = self._link_at(question), {}
+        link, found = _link_at(self.watcher, question), {}
         there = link.id in self.watcher.fabric.links
         for name, (switch, port) in self._ends(link).items() if there else ():
             counters, = self._ask(switch, "counters", port=port)["ports"]
@@ -146,13 +147,12 @@ class Answers:
             status, lft, mft = (asked.ask(command, switch=node.name) for command in ("status", "lft", "mft"))
             vls = [asked.ask("vls", switch=node.name, port=port["port"]) for port in status["ports"]
                    if "neighbour" in port]
-        return {"read": time.time(), "switch": status["switch"], "ports": status["ports"], "vls": vls,
-                "lft": self._past_lft(node, question) if "at" in question else lft["entries"], "mft": mft["entries"]}
-
-    def _past_lft(self, node: model.Node, question: Question) -> list[tuple[int, int]]:
-        with self.watcher.lock:
-            table = self.watcher.routing.at(_number(question, "at")).get(node.id, b"")
-        return list(routing.unpacked(table).items())
+        entries = lft["entries"]
+        if "at" in question:
+            with self.watcher.lock:
+                entries = list(self.watcher.routing.table(node.id, _number(question, "at")).items())
+        return {"read": time.time(), "switch": status["switch"], "ports": status["ports"], "vls": vls, "lft": entries,
+                "mft": mft["entries"]}
 
     def _hca(self, node: model.Node) -> Json:
         guest = self.watcher.guests.get(node.guest)
@@ -174,7 +174,7 @@ class Answers:
     # -- ways of packets --------------------------------------------------------------
 
     def _routes_at(self, question: Question) -> Routes:
-        """By the links and forwarding tables of the moment "at", if the request has any."""
+        """Routes by the links and forwarding tables of the time "at" if the request has it, else of the present."""
         if "at" not in question:
             return self._routes()
         with self.watcher.lock:
@@ -198,7 +198,7 @@ class Answers:
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         qp = _qp_of(objects, number)
-        if not qp:              # its program has ended, maybe because the QP failed
+        if not qp:              # the QP is gone: its program has ended, perhaps because the QP failed
             return {"read": self.watcher.guests_at, "qp": None}
         found: Json = {"read": self.watcher.guests_at, "qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [],
                        "complete": False, "peer": None}
@@ -228,8 +228,8 @@ class Answers:
         return found[:MOST_ROWS]
 
     def sequence(self, question: Question) -> Json:
-        """The packets of a QP, from the number "since" on of the recording that "began" then. The capture goes on while
-        a page asks. lids: of the QP's port. error: the switch does not capture."""
+        """Returns the packets of a QP with the LIDs of its port: those from the number "since" on of the recording that
+        "began" then. The capture goes on while a page asks. error: the switch does not capture."""
         node, number = self._node(question), int(_number(question, "qpn"))
         objects, fabric = self._hca(node), self.watcher.fabric
         rules = capture.rules(node.name, [objects], number)
@@ -245,7 +245,7 @@ class Answers:
         return {**found.answer(began, int(since)), "lids": link.lids}
 
     def routes(self, question: Question) -> Json:
-        return self._routes_at(question).through(self._link_at(question))
+        return self._routes_at(question).through(_link_at(self.watcher, question))
 
     def balance(self, question: Question) -> Json:
         routes = self._routes_at(question)
@@ -262,21 +262,11 @@ class Answers:
         has the effects of an event at that time."""
         at, known = _number(question, "at"), _number({"known": "0", **question}, "known")
         if "event" in question:
-            at = self._reading_after(at)
+            at = self.watcher.reading_after(at)
         with self.watcher.lock:
             since, found = self.watcher.past.since(at), self.watcher.history.moment(at)
             fabric = None if since in (0, known) else self.watcher.past.at(at).as_json()
         return {**found, "since": since, "fabric": fabric}
-
-    def _reading_after(self, at: float) -> float:
-        """Waits for a reading if none is so new; the time itself if none comes."""
-        end = time.monotonic() + PATIENCE_S
-        while time.monotonic() < end:
-            with self.watcher.lock:
-                if found := self.watcher.history.reading_after(at):
-                    return found
-            time.sleep(self.watcher.interval_s / 10)
-        return at
 
     def compare(self, question: Question) -> Json:
         """names: of links that are not there any more."""

@@ -18,7 +18,7 @@ class Table(Protocol):
 
 Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b
-MOST_PAIRS = 400                        # as many are listed, half of them for each direction
+MOST_PAIRS = 400                        # limit of listed pairs, half of them for each direction
 
 
 @dataclasses.dataclass
@@ -103,8 +103,8 @@ class Routes:
         return found
 
     def through(self, link: Link) -> dict[str, Any]:
-        """The pairs of hosts whose ways use a link. Of each direction the first have names; more than half of those
-        listed only if the other direction has fewer."""
+        """The pairs of hosts whose routes use a link: their number, and the names of the first MOST_PAIRS. Each
+        direction has half of these names, or more if the other direction has fewer."""
         counts = {True: 0, False: 0}
         listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
         for switch, lid, target, hops in self._flows():

@@ -5,6 +5,7 @@ import bisect
 import collections
 import dataclasses
 import itertools
+import math
 from typing import Any
 
 from lab.web.model import Fabric
@@ -85,9 +86,9 @@ class RoutingLog:
         """The routing engine at a moment; "" if it is unknown."""
         return next((name for at, name in reversed(self._engines) if at <= moment), "")
 
-    def table(self, switch: str) -> dict[int, int]:
-        """The current table of a switch; empty if it was not read."""
-        return unpacked(self._changes[switch][-1].table) if switch in self._changes else {}
+    def table(self, switch: str, moment: float = math.inf) -> dict[int, int]:
+        """The table of a switch; empty if it was not read."""
+        return unpacked(self.at(moment).get(switch, b""))
 
     def now(self) -> dict[str, Ports]:
         """The current tables, by switch."""

@@ -87,7 +87,7 @@ def _erf_bytes(record: bytes) -> int:
 
 
 def packets(blocks: bytes) -> Iterator[bytes]:
-    """The packet blocks in whole blocks of the switch's pcapng."""
+    """The packet blocks in complete blocks of the switch's pcapng stream."""
     at = 0
     while at + BLOCK.size <= len(blocks):
         kind, length = BLOCK.unpack_from(blocks, at)

@@ -27,6 +27,7 @@ INTERVAL_S = 1.0
 GUESTS_S = 2.0
 REST = 20                       # pause after a reading, in multiples of the reading's processor time
 SLACK_S = 1.0                   # on a busy host the times of switches' changes may be wrong by this
+PATIENCE_S = 3                  # limit of a wait for a reading
 MOST_JOURNALS = 16              # limit of switches' journals read per reading
 
 
@@ -140,6 +141,16 @@ class Watcher:
         if not self.past.since(moment):
             return with_states(self.fabric, self.history.moment(moment)["links"])
         return with_states(self.past.at(moment), self.history.moment(moment)["links"])
+
+    def reading_after(self, at: float) -> float:
+        """Time of the first reading that is not older. Waits for one for a while; the time itself if none comes."""
+        end = time.monotonic() + PATIENCE_S
+        while time.monotonic() < end:
+            with self.lock:
+                if found := self.history.reading_after(at):
+                    return found
+            time.sleep(self.interval_s / 10)
+        return at
 
     def _close(self) -> None:
         for connection in self._connections:

@@ -29,8 +29,8 @@ def guid(node: topology.Node) -> str:
 
 
 class Fabric:
-    """lids: by name. tables: ports by LID, by name of the switch. rates: octets a second out of a switch port. only:
-    the switch of this process, if there are others."""
+    """lids: by name of the node. tables: by name of the switch, ports by LID. rates: octets per second that a switch
+    port sends. only: the switch of this process, if there are others."""
 
     def __init__(self, net: topology.Net, guests: dict[str, str] | None = None, only: str = ""):
         self.net, self.only = net, only

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Numbers and times as text, and DOM elements from one call.
 
-// They differ for the colour-blind, too. VL 8 to 15 have them again, with another pattern.
+// Colours of VLs, which colour-blind readers can distinguish. VL 8 to 15 have the same colours with another pattern.
 const LANE_COLOURS = ["#0072b2", "#e69f00", "#56b4e9", "#c2185b", "#ee6677", "#785ef0", "#1f3b99", "#8c510a"];
 
 /** The colour of a VL. */

@@ -152,7 +152,7 @@ async function record(chosen) {
   }
 }
 
-/** A QP that has ended with its program: what happened to it is known. */
+/** The view of a QP that no longer exists: its events. */
 function gone(store, node, pane) {
   return [make("h2", {}, `QP ${hex(store.chosen.qpn)} of ${node.name}`),
     make("p", {}, pane.to("node", node.id, node.name), " has no QP with this number any more."),

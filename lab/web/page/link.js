@@ -50,7 +50,7 @@ export const link = {
   },
 };
 
-/** The connections whose packets pass the link. */
+/** A list of the connections whose packets pass the link. */
 function users({count: number, all, entries}, pane) {
   return [make("h3", {}, `Connections over this link: ${all ? "" : "at least "}${count(number)}`),
     number > entries.length ? make("p", {class: "note"}, `The first ${entries.length} of ${count(number)}:`) : null,

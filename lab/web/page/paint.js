@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Draws edges on the canvas. A state has a pattern and a mark as well as a colour; load has a width, and a colour and
-// dashes by VL, which move with the packets.
+// Draws edges on the canvas. Patterns and marks as well as colours show the state. Load has a width, a colour and
+// dashes by VL, and the dashes move in the direction of the packets.
 
 import {condition, mainLane, pointAt} from "./edges.js";
 import {SECOND_PATTERN, laneColour, laneDashes} from "./format.js";
 
-const WIDEST = 7;               // of a load, in a small fabric
-const MOST_NUMBERS = 24;         // more numbers of links would hide them
-const MOST_MOVING = 200;        // links in view whose load moves, the busiest; more are slow without a GPU
-const SPEED = 36;               // pixels a second of a link with full load, in addition to the least speed
+const WIDEST = 7;               // width of a full load in a small fabric
+const MOST_NUMBERS = 24;         // limit of edges with a number of links, because more numbers would hide the edges
+const MOST_MOVING = 200;        // limit of edges with moving dashes, the busiest ones; more are slow without a GPU
+const SPEED = 36;               // speed of dashes at full load in pixels per second, in addition to the minimum
 /** Dashes of a link, by its state. */
 export const PATTERNS = {Active: [], Armed: [8, 4], Initialize: [4, 4], Down: [2, 5], "not there": [1, 9]};
 

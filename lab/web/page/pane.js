@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pane with details of the object that is chosen. Each kind of object has a view: {load, show}. load() asks the
-// server, again and again while the page is live; show() makes elements of the answer. ofMoment: names what in a view
-// follows the time line's cursor, where the rest does not.
+// The pane with details of the chosen object. Each kind of object has a view: {load, show}. load() queries the server,
+// periodically while the page is live; show() makes elements from the answer. ofMoment names the parts of a view that
+// follow the time line's cursor, where the other parts show the present.
 
 import {clock, make} from "./format.js";
 import {Press} from "./press.js";

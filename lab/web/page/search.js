@@ -122,7 +122,7 @@ export class Search {
       this.at = (this.at + step + this.found.length) % this.found.length;
       this.point();
     } else if (event.key === "Enter") {
-      event.preventDefault();           // else it presses the node that gets the focus
+      event.preventDefault();           // otherwise Enter would press the node that gets the focus
       this.enter();
     } else if (event.key === "Escape") {
       this.input.value = "";

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A message sequence chart: a line for each end of a connection, an arrow for each packet. Answers that refuse are
-// dashed. A row of words stands for packets that are not there.
+// A message sequence chart: a line for each end of a connection, an arrow for each packet. NAKs are dashed. A row with
+// text marks the place of missing packets.
 
 import {clock, count, draw, hex, make} from "./format.js";
 
@@ -27,7 +27,7 @@ function withGaps(messages) {
   });
 }
 
-/** names: of both ends. */
+/** Draws the chart. names: of both ends. */
 export function chart(names, {began, messages, next, missed, lost, lids}) {
   if (!messages.length) {
     return make("p", {class: "note"}, `Recording since ${clock(began)}: no packet yet.`);

@@ -18,7 +18,7 @@ export class Store extends EventTarget {
     this.events = [];
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
-    this.moment = null;         // a moment of the past; null: live
+    this.moment = null;         // the shown moment of the past; null: live
     this.answered = null;       // the last moment that the server has answered for
     this.mark = null;           // the moment to compare with
     this.chosen = null;         // {kind: "node" | "link" | "qp" | …, id}
@@ -106,8 +106,8 @@ export class Store extends EventTarget {
 
   // -- the moment
 
-  /** Shows the fabric at a time of the past; null: live. Later calls win. Without an answer the moment before stays,
-   * and the failure is told. about: {event: 1} for the first reading after an event. */
+  /** Shows the fabric at a time of the past; null: live. A later call overrides an unfinished one. Without an answer
+   * the moment before stays, and the page shows the failure. about: {event: 1} for the first reading after an event. */
   async show(at, about = {}) {
     this.moment = at;
     let past = null;
@@ -162,7 +162,7 @@ export class Store extends EventTarget {
     return this.live.nodes.has(id) || this.live.links.has(id);
   }
 
-  /** A link's state, cable and faults at the moment that is shown. */
+  /** A link's state, cable and faults at the shown moment. */
   condition(link) {
     return this.moment !== null && this.past ? this.past[link.id] || {state: "not there", cable: true} : link;
   }

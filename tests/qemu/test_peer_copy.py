@@ -58,7 +58,7 @@ def test_memory_that_cannot_be_shared(tmp_path):
 
 
 def test_a_property_that_keeps_the_switch_from_guest_memory_is_named(tmp_path):
-    for name, value in (("record", tmp_path / "run.rec"), ("adversary", "7"), ("trace-dma", "on")):
+    for name, value in (("record", tmp_path / "run.rec"), ("adversary", "7"), ("trace-dma", "on,trace-entries=16")):
         with switch(tmp_path), Qtest(*SHARED, "-device", device(tmp_path, f",{name}={value}")) as qtest:
             hca = Loopback(qtest.pci(4).map_bars()).enable()
             assert eventually(lambda: hca.port_state() == driver.PORT_INIT)

@@ -105,9 +105,18 @@ def test_the_page_draws_messages_and_tells_decisions_of_opensm(lab, qp):
     try:
         wait_until(lambda: any(text.startswith("opensm in vm0: SUBNET UP") for text in told()), "opensm's decisions")
         sender = next(node.id for node in watcher.fabric.nodes.values() if node.name == "vm1")
-        drawn = page.sequence({"node": sender, "qpn": str(qp[0]["qpn"])})["messages"]
+        asked, drawn = {"node": sender, "qpn": str(qp[0]["qpn"])}, []
+
+        def both_ways():
+            answer = page.sequence(asked)
+            assert "error" not in answer, answer
+            drawn.extend(answer["messages"])
+            asked.update(began=repr(answer["began"]), since=str(answer["next"]))
+            return {True, False} <= {one["answer"] == "ACK" for one in drawn}
+        wait_until(both_ways, "a request and an ACK of the QP")
         assert {one["qpn"] for one in drawn if one["name"].startswith("RC RDMA_WRITE")} == {qp[0]["dest_qpn"]}
         assert {one["qpn"] for one in drawn if one["answer"] == "ACK"} == {qp[0]["qpn"]}
         assert [one["at"] for one in drawn] == sorted(one["at"] for one in drawn)
     finally:
+        page.recordings.stop()
         watcher.stop()

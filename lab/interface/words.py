@@ -12,10 +12,14 @@ DECIMAL = 0x10000               # larger numbers are addresses, GUIDs and keys
 DATAGRAM_TYPES = ("SMI", "GSI", "UD")
 
 
+def _number(field: Field, data: bytes) -> int:
+    return int.from_bytes(data, "big" if field.kind.startswith("be") else "little")
+
+
 def _value(field: Field, data: bytes) -> str:
     if not field.is_number:
         return data.hex(" ")
-    number = int.from_bytes(data, "big" if field.kind.startswith("be") else "little")
+    number = _number(field, data)
     if field.names is not None:
         return f"{field.names.name(number)} ({number:#x})"
     ranged = field.least is not None and field.most is not None and not field.least <= number <= field.most
@@ -66,7 +70,7 @@ def recv_wqe(interface: Interface, data: bytes) -> list[str]:
 def _brief_value(field: Field, data: bytes) -> str:
     if not field.is_number:
         return data.hex()
-    number = int.from_bytes(data, "big" if field.kind.startswith("be") else "little")
+    number = _number(field, data)
     if field.names is not None:
         return field.names.name(number)
     return str(number) if number < DECIMAL else f"{number:#x}"

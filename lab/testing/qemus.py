@@ -13,7 +13,7 @@ from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
-# By name of a QEMU, the releases that may have it. A mirror may lack the source of the newest one.
+# The tests take each QEMU from the newest of these releases whose source the mirror has.
 QEMUS = {"QEMU 10.0": ("trixie",), "the newest QEMU": ("trixie-backports", "testing")}
 GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_interrupts"
 

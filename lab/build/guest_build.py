@@ -40,7 +40,9 @@ def sources(*folders: str | pathlib.Path) -> list[str | bytes]:
 
 
 def _inputs(base: pathlib.Path, *folders: str | pathlib.Path) -> str:
-    return paths.recipe_hash(REVISION, str(base), image.identity(base), *sources(*folders))
+    """A hash of everything that a result is made from. Results name the image's directory, so its path is a part; one
+    image may be in two caches, in the second as a link."""
+    return paths.recipe_hash(REVISION, str(base.resolve()), image.identity(base), *sources(*folders))
 
 
 def _result(base: pathlib.Path, name: str) -> pathlib.Path:

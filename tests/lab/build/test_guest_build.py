@@ -34,6 +34,13 @@ def test_kernel_and_packages_of_the_image_are_inputs_of_the_build(base):
     assert len({before, other_disk, guest_build._inputs(base, guest_build.COMMON)}) == 3
 
 
+def test_a_link_to_the_image_is_the_same_input(base, tmp_path):
+    (tmp_path / "other cache").mkdir()
+    link = tmp_path / "other cache" / base.name
+    link.symlink_to(base)
+    assert guest_build._inputs(link, guest_build.COMMON) == guest_build._inputs(base, guest_build.COMMON)
+
+
 def test_a_result_is_up_to_date_for_its_inputs_alone(base, monkeypatch, tmp_path):
     monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
     tree = guest_build._emptied(base, "driver")

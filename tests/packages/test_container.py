@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The container, built by buildah on a base that mmdebstrap has made, and a subnet in it without a network."""
 
+import os
 import pathlib
 import re
 import shutil
 import subprocess
 
+import clean_tree
+import package_trees
 import pytest
 
 from lab import paths
@@ -20,6 +23,9 @@ ISOLATION = ("--isolation", "chroot")
 # A network of the loopback device alone.
 ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
 LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
+
+pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah"),
+                                reason="wants root, and the package buildah")
 
 
 class Buildah:
@@ -49,19 +55,30 @@ def _base(buildah: Buildah, work: pathlib.Path) -> None:
     shutil.rmtree(tree)
 
 
-@pytest.fixture(scope="module", name="container")
-def _container(built_for_trixie, tmp_path_factory):
-    """A container of the image; and buildah for it."""
+def _bud(buildah: Buildah, context: pathlib.Path, *options: str) -> None:
+    buildah("bud", *ISOLATION, *LIMITS, "--build-arg", f"BASE={BASE}", *options,
+            "-f", context / "packaging" / "Containerfile", context)
+
+
+@pytest.fixture(scope="module", name="buildah")
+def _buildah(tmp_path_factory):
+    """A buildah that has the base."""
     work = tmp_path_factory.mktemp("container")
-    buildah, context = Buildah(work), work / "context"
+    buildah = Buildah(work)
     _base(buildah, work)
+    yield buildah
+    buildah("rm", "--all")
+
+
+@pytest.fixture(scope="module", name="container")
+def _container(buildah, built_for_trixie, tmp_path_factory):
+    """A container of the image; and buildah for it."""
+    context = tmp_path_factory.mktemp("context")
     shutil.copytree(paths.ROOT / "packaging", context / "packaging")
     shutil.copytree(built_for_trixie.directory, context / "packages")
-    buildah("bud", *ISOLATION, *LIMITS, "--build-arg", f"BASE={BASE}", "-t", IMAGE,
-            "-f", context / "packaging" / "Containerfile", context)
+    _bud(buildah, context, "-t", IMAGE)
     name = buildah("from", IMAGE).strip()
     yield buildah, name
-    buildah("rm", "--all")
 
 
 def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE) -> str:
@@ -108,3 +125,14 @@ def test_guests_get_more_packages_over_the_network(container, tmp_path):
                 "sh", "-c", '"$PIB" exec vm0 -- fio --version', volume=tmp_path, before=())
     assert re.search(r"^fio-\d", (tmp_path / "pib-ci" / "command.log").read_text(), re.MULTILINE), said
     assert list(tmp_path.glob(".cache/pib-hca/packages-*/root.ext4"))
+
+
+def test_a_checkout_alone_becomes_packages(buildah, tmp_path):
+    """The first stage of README's command, which finds no packages in a fresh clone."""
+    for name in clean_tree.checkout_files():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(paths.ROOT / name, tmp_path / name)
+    _bud(buildah, tmp_path, "--target", "packages", "-t", f"{IMAGE}-packages")
+    name = buildah("from", f"{IMAGE}-packages").strip()
+    said = buildah("run", *ISOLATION, name, "--", "ls", "/packages")
+    assert [line.partition("_")[0] for line in said.split()] == sorted(package_trees.HOST), said

@@ -18,6 +18,7 @@ from lab import signals, ui, waiting
 from lab.guests import relay
 
 CONNECT_S = 300                 # reached only by a hang
+ATTEMPT_S = 90                  # for one attempt; a guest without KVM needs 10 s when the host is busy
 TOKEN = "PIB_EXEC"              # environment variable in the guest that has a command's token
 END = "/usr/local/lib/lab/end"
 END_S = 30
@@ -74,9 +75,13 @@ class Guest:
         if self.connected():
             return True
         with open(self.log, "ab") as log:
-            return subprocess.run(self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
-                                            "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
-                                  stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False).returncode == 0
+            try:        # ConnectTimeout covers no exchange of keys
+                return subprocess.run(self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
+                                                "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
+                                      stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,
+                                      timeout=ATTEMPT_S).returncode == 0
+            except subprocess.TimeoutExpired:
+                return False
 
     def disconnect(self) -> None:
         if self.control.exists():

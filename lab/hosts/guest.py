@@ -32,10 +32,12 @@ def _start(host, names: place.Names, name: str, text: str):
     return host.createXML(text, libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY)
 
 
-def _copy_console(host, domain, file: pathlib.Path) -> None:
+def _copy_console(host, name: str, file: pathlib.Path) -> None:
+    """host: a connection for this alone. libvirt before 10.0 may not wake a thread that waits for a reply while another
+    one uses the same connection."""
     libvirt = connection.library()
     stream = host.newStream(0)
-    domain.openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
+    host.lookupByName(name).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
 
     def copy() -> None:
         with open(file, "wb", buffering=0) as out:
@@ -72,10 +74,11 @@ def _relay(listener: socket.socket, domain, uri: str) -> None:
 
 def _serve(uri: str, names: place.Names, name: str, directory: pathlib.Path) -> None:
     files = vm.Files(name, directory)
-    with connection.opened(uri) as host, socket.create_server(("127.0.0.1", 0)) as listener:
+    with (connection.opened(uri) as host, connection.opened(uri) as host_of_console,
+          socket.create_server(("127.0.0.1", 0)) as listener):
         domain = _start(host, names, name, files.domain.read_text())
         try:
-            _copy_console(host, domain, files.console)
+            _copy_console(host_of_console, domain.name(), files.console)
             domain.resume()
             files.port.write_text(str(listener.getsockname()[1]))
             _relay(listener, domain, uri)

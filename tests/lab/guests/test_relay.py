@@ -108,3 +108,14 @@ def test_a_guest_that_does_not_answer_is_reported_with_sshs_message(tmp_path, mo
     one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
     with pytest.raises(ui.LabError, match="vm0: not ready .*Connection refused"):
         one.connect()
+
+
+def test_an_attempt_that_hangs_is_made_again(tmp_path, monkeypatch):
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ssh").write_text(f"#!/bin/sh\n[ -e {tmp_path}/tried ] || {{ : >{tmp_path}/tried; exec sleep 1000; }}\n")
+    (tools / "ssh").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(guest, "ATTEMPT_S", 0.2)
+    guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log").connect()
+    assert (tmp_path / "tried").exists()

@@ -15,6 +15,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
 
@@ -23,6 +24,7 @@ from lab.fabric import cluster, counters, subnet, switch_process, wanted
 from lab.guests import relay
 
 VERDICT = "junit.xml"
+REPORT = "pib ci"
 OUTPUT = "command.log"
 CAPTURE = "fabric.pcap"
 ANSWER_S = 20                   # limit for fetching one file from a guest
@@ -40,10 +42,20 @@ class Job:
     limit_s: float | None = None
 
 
+def _of_ci(folder: pathlib.Path) -> bool:
+    """Whether the folder has a verdict of ./pib ci. Other programs write files of this name too."""
+    try:
+        return xml.parse(folder / VERDICT).getroot().get("name") == REPORT
+    except (OSError, ValueError, xml.ParseError):
+        return False
+
+
 def _fresh(folder: pathlib.Path) -> pathlib.Path:
     """Empties the folder if it has results of an earlier run; an error if it has anything else."""
+    if pathlib.Path.cwd().is_relative_to(folder.resolve()):
+        raise ui.LabError(f"--output {folder}: the folder is emptied, and the working directory is in it. Name another")
     if folder.exists() and any(folder.iterdir()):
-        if not (folder / VERDICT).exists():
+        if not _of_ci(folder):
             raise ui.LabError(f"{folder} is not empty, and not of an earlier run. Name another:  --output DIR")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -158,7 +170,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
     lab = cluster.Cluster()
     if lab.running():
         raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
-    report = junit.Report("pib ci")
+    report = junit.Report(REPORT)
     try:
         with report.case("boot"):
             up.boot(lab, asked)

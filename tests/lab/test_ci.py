@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from checkouts import pib
-from lab import ci, process, signals, ui, up, waiting
+from lab import ci, junit, process, signals, ui, up, waiting
 from lab.fabric import counters, subnet
 from lab.fabric.wanted import Wanted
 
@@ -155,8 +155,23 @@ def test_only_results_of_an_earlier_run_are_replaced(tmp_path):
     (folder / "mine").write_text("")
     with pytest.raises(ui.LabError, match="not empty"):
         ci._fresh(folder)
-    (folder / "junit.xml").write_text("")
+    for other in ("", '<testsuite name="pytest"/>'):
+        (folder / "junit.xml").write_text(other)
+        with pytest.raises(ui.LabError, match="not empty"):
+            ci._fresh(folder)
+    junit.Report("pib ci").write(folder / "junit.xml")
     assert not list(ci._fresh(folder).iterdir())
+
+
+def test_the_working_directory_is_never_emptied(tmp_path, monkeypatch):
+    inner = tmp_path / "results" / "inner"
+    inner.mkdir(parents=True)
+    junit.Report("pib ci").write(tmp_path / "results" / "junit.xml")
+    monkeypatch.chdir(inner)
+    for folder in (inner.parent, inner, tmp_path / "results" / "inner" / ".."):
+        with pytest.raises(ui.LabError, match="working directory is in it"):
+            ci._fresh(folder)
+    assert inner.is_dir()
 
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),

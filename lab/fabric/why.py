@@ -20,7 +20,7 @@ DOWN = 1
 PORT_STATES = {DOWN: "Down: its link has no peer", 2: "Initialize: no subnet manager has found it",
                3: "Armed: the subnet manager has not finished"}
 FAILED = ("ERR", "SQE")
-QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]+|[0-9]+)", re.IGNORECASE)
+QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]{1,8}|[0-9]{1,10})", re.IGNORECASE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -197,7 +197,8 @@ def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
     qp = QP.fullmatch(wanted)
     name = wanted
     if qp:
-        name = (f"{qp['guest']}:" if qp["guest"] else "") + f"{int(qp['qpn'], 0):#x}"
+        number = int(qp["qpn"], 16 if qp["qpn"].lower().startswith("0x") else 10)       # 010 is ten
+        name = (f"{qp['guest']}:" if qp["guest"] else "") + f"{number:#x}"
     known = _known(findings) | {name for finding in found for name in finding.about}
     if name not in known:
         nodes = sorted({one.partition("[")[0] for one in known if ":" not in one and not one.startswith("0x")})

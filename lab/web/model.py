@@ -95,7 +95,7 @@ class Fabric:
 
 def natural(name: str) -> list[tuple[int, str]]:
     """A key for natural sorting: leaf2 before leaf10."""
-    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", name) if part]
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name) if part]
 
 
 # -- nodes and links ------------------------------------------------------------

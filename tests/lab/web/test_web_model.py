@@ -108,6 +108,7 @@ def test_every_host_of_every_example_has_a_leaf_to_fold_under(name):
 
 def test_names_sort_by_their_numbers():
     assert sorted(["leaf10", "leaf2", "a"], key=model.natural) == ["a", "leaf2", "leaf10"]
+    assert sorted(["leaf2²", "²", "leaf2"], key=model.natural) == ["leaf2", "leaf2²", "²"]
 
 
 # -- history ----------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import threading
 import urllib.parse
 from typing import Any
 
-from lab import ui
+from lab import errors, ui
 from lab.web import access
 from lab.web.answers import Answers, Refused
 from lab.web.watch import Watcher
@@ -115,12 +115,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self._json(status, {"error": text})
 
     def _answer(self, make, given: Any) -> None:
-        try:
-            self._json(200, make(given))
-        except Refused as error:
-            self._json(400, {"error": str(error)})
-        except ui.LabError as error:
-            self._json(502, {"error": str(error)})
+        self._json(*_made(make, given))
 
     # -- checks -----------------------------------------------------------------------
 
@@ -191,6 +186,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
             pass                    # the page was closed
         finally:
             self.server.watcher.hub.leave(stream)
+
+
+def _made(make, given: Any) -> tuple[int, Any]:
+    """Status and contents of an answer. An exception of another kind, such as a KeyError because a reading has replaced
+    what the answer is made of, is told to the page as well."""
+    try:
+        return 200, make(given)
+    except Refused as error:
+        return 400, {"error": str(error)}
+    except ui.LabError as error:
+        return 502, {"error": str(error)}
+    except Exception as error:              # pylint: disable=broad-exception-caught
+        return 500, {"error": errors.sentence(error)}
 
 
 def serve(watcher: Watcher, host: str, port: int) -> None:

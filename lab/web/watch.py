@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lab import ui
+from lab import errors, ui
 from lab.fabric import control, sm_log, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
@@ -70,7 +70,10 @@ class Watcher:
     def _repeat(self, work: Callable[[], None], interval_s: float) -> None:
         while not self._ending.is_set():
             began = time.thread_time()
-            work()
+            try:
+                work()
+            except Exception as error:      # pylint: disable=broad-exception-caught
+                self._set_trouble(errors.sentence(error))       # the page would stand still and not say so
             self._ending.wait(max(interval_s, REST * (time.thread_time() - began)))
 
     # -- guests -----------------------------------------------------------------
@@ -110,11 +113,12 @@ class Watcher:
     def read_fabric(self) -> None:
         try:
             reading, differs = self._reading()
-        except (ui.LabError, KeyError) as error:        # KeyError: the switch has another version
-            self._close()
-            self._set_trouble(str(error) if isinstance(error, ui.LabError) else f"the answer has no {error}")
+            now, made = time.time(), model.fabric_of(reading) if differs else self.fabric
+        except Exception as error:      # pylint: disable=broad-exception-caught
+            self._close()               # the next reading reads everything
+            # KeyError: the switch has another version
+            self._set_trouble(f"the answer has no {error}" if isinstance(error, KeyError) else errors.sentence(error))
             return
-        now, made = time.time(), model.fabric_of(reading) if differs else self.fabric
         if differs:
             self._places.give(made)
         with self.lock:

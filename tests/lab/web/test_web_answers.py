@@ -13,6 +13,8 @@ from lab.fabric import topology
 from lab.web import answers as answers_module, connections, watch
 from lab.web.answers import Answers
 
+PATIENCE_S = 60
+
 
 def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch):
     """The page asks again each second. Switches whose tables no reading has yet are asked."""
@@ -136,3 +138,37 @@ def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
     watcher.stop()
     for one in processes:
         one.end()
+
+
+def test_readings_that_fail_are_told_and_go_on(quiet, monkeypatch):
+    """The page would stand still after an exception that ends the thread."""
+    made, failed = watch.model.fabric_of, [True]
+
+    def fails_once(reading):
+        if failed:
+            raise ValueError(failed.pop())
+        return made(reading)
+    monkeypatch.setattr(watch.model, "fabric_of", fails_once)
+    quiet.read_fabric()
+    assert "ValueError" in quiet.trouble and not quiet.fabric.nodes
+    quiet.read_fabric()
+    assert not quiet.trouble and quiet.fabric.nodes
+
+
+@pytest.mark.parametrize("work", ["read_guests", "read_fabric"])
+def test_a_thread_goes_on_after_an_exception(quiet, monkeypatch, work):
+    calls, told, enough = [], [], threading.Event()
+
+    def fails():
+        calls.append(work)
+        if len(calls) > 1:
+            enough.set()
+        raise IndexError(work)
+    for name, interval in (("INTERVAL_S", 0.01), ("GUESTS_S", 0.01)):
+        monkeypatch.setattr(watch, name, interval)
+    quiet.interval_s = 0.01
+    monkeypatch.setattr(quiet, work, fails)
+    monkeypatch.setattr(quiet, "_set_trouble", told.append)
+    quiet.start()
+    assert enough.wait(PATIENCE_S)
+    assert any("IndexError" in text for text in told)

@@ -224,6 +224,13 @@ def test_unknown_questions_are_refused(web, page):
     assert page.refusal("nothing.js") == 404 and page.refusal("..%2fserver.py") == 404
 
 
+def test_an_answer_that_fails_is_told(web, page, monkeypatch):
+    def fails(_question):
+        raise KeyError("vm0")
+    monkeypatch.setitem(web.answers.get, "balance", fails)
+    assert page.refusal("balance") == 500
+
+
 def test_a_list_of_pages_that_is_full_is_told(web, page):
     streams: list[Stream] = []
     wait(lambda: not web.watcher.hub._streams)      # pylint: disable=protected-access

@@ -279,16 +279,18 @@ class Answers:
         return {**found, "names": names}
 
     def rerouted(self, question: Question) -> Json:
-        """Compares the routing of two moments, for example before and after a change of the routing engine."""
+        """Compares the routing of two moments, for example before and after a change of the routing engine. names: of
+        switches that are not there any more."""
         begin, end = sorted((_number(question, "begin"), _number(question, "end")))
         with self.watcher.lock:
-            log = self.watcher.routing
-            tables, known = (log.at(begin), log.at(end)), log.forgotten
+            log, present = self.watcher.routing, self.watcher.fabric.nodes
+            moments, known = [(self.watcher.fabric_at(at), log.at(at)) for at in (begin, end)], log.forgotten
             engines = {"before": log.engine(begin), "after": log.engine(end)}
-        found = routing.compare(self.watcher.fabric, *tables)
+        found = routing.compare(*moments)
         for name in found.keys() & engines.keys():
             found[name]["engine"] = engines[name]
-        return {"begin": begin, "end": end, "known": known, **found}
+        names = {guid: moments[0][0].nodes[guid].name for guid in found["switches"] if guid not in present}
+        return {"begin": begin, "end": end, "known": known, "names": names, **found}
 
     def why(self, question: Question) -> Json:
         """The lines of ./pib why."""

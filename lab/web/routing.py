@@ -108,8 +108,9 @@ def differing(one: bytes, other: bytes) -> int:
     return sum(a != b for a, b in itertools.zip_longest(one, other, fillvalue=NO_PORT)) if one != other else 0
 
 
-def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
+def _summary(routes: Routes) -> dict[str, Any]:
     """Balance of the routes over the links between switches."""
+    fabric = routes.fabric
     counts = [count for (link, _out), count in routes.balance().items()
               if link in fabric.links and fabric.nodes[fabric.links[link].b].kind == "switch"]
     return {"links": len(counts), "counts": sorted(counts), "most": max(counts, default=0),
@@ -117,21 +118,25 @@ def _summary(fabric: Fabric, routes: Routes) -> dict[str, Any]:
             "loops": len(routes.credit_loops())}
 
 
-def compare(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:
-    """Compares the tables of two moments on the present wiring: number of changed LIDs by switch; if there are any,
-    also balance, credit loops, and links by difference of their number of routes."""
-    moved = {guid: differing(one.get(guid, b""), other.get(guid, b""))
-             for guid in one.keys() | other.keys() if guid in fabric.nodes}
+Moment = tuple[Fabric, dict[str, bytes]]        # nodes, links and tables of a moment
+
+
+def compare(one: Moment, other: Moment) -> dict[str, Any]:
+    """Compares the routing of two moments: number of changed LIDs by switch that both moments have; if there are any,
+    also balance, credit loops, and links by difference of their number of routes. Each moment has its own links."""
+    nodes, tables = [moment[0].nodes for moment in (one, other)], [moment[1] for moment in (one, other)]
+    moved = {guid: differing(tables[0].get(guid, b""), tables[1].get(guid, b""))
+             for guid in tables[0].keys() | tables[1].keys() if guid in nodes[0] and guid in nodes[1]}
     switches = {guid: number for guid, number in moved.items() if number}
-    return {"switches": switches, **(_balances(fabric, one, other) if switches else {"links": []})}
+    return {"switches": switches, **(_balances(one, other) if switches else {"links": []})}
 
 
-def _balances(fabric: Fabric, one: dict[str, bytes], other: dict[str, bytes]) -> dict[str, Any]:
-    before, after = (Routes(fabric, {guid: unpacked(table) for guid, table in tables.items()})
-                     for tables in (one, other))
+def _balances(one: Moment, other: Moment) -> dict[str, Any]:
+    before, after = (Routes(fabric, {guid: Ports(table) for guid, table in tables.items()})
+                     for fabric, tables in (one, other))
     balances = before.balance(), after.balance()
     links = [[link, out, balances[0].get((link, out), 0), balances[1].get((link, out), 0)]
              for link, out in balances[0].keys() | balances[1].keys()]
-    return {"before": _summary(fabric, before), "after": _summary(fabric, after),
+    return {"before": _summary(before), "after": _summary(after),
             "links": sorted((link for link in links if link[2] != link[3]),
                             key=lambda link: (-abs(link[2] - link[3]), link[0], link[1]))}

@@ -40,8 +40,8 @@ export const balance = {
 };
 
 /** The comparison of two moments, for example before and after a change of the routing engine. */
-export function rerouted(store, begin, end, {known, before, after, switches, links}, pane) {
-  const name = (id) => store.nodes.get(id)?.name ?? id;
+export function rerouted(store, begin, end, {known, names, before, after, switches, links}, pane) {
+  const name = (id) => store.nodes.get(id)?.name ?? names[id] ?? id;
   const changed = Object.entries(switches).sort(([first], [second]) => byName(name(first), name(second)));
   const forgotten = begin < known ? [make("p", {class: "note"},
     `Some forwarding tables from before ${clock(known)} are not kept any more: their oldest known ones stand for them.`,
@@ -55,7 +55,8 @@ export function rerouted(store, begin, end, {known, before, after, switches, lin
                    mean: "mean", loops: "credit loops"};
   return [make("h3", {}, `Switches with other forwarding tables: ${changed.length}`), ...forgotten,
     table(["switch", "LIDs with another port"],
-      changed.slice(0, MOST_ROWS).map(([id, lids]) => [pane.to("node", id, name(id)), lids])),
+      changed.slice(0, MOST_ROWS).map(([id, lids]) => [store.nodes.has(id) ? pane.to("node", id, name(id)) : name(id),
+                                                       lids])),
     make("h3", {}, "Routing balance"),
     table(["", one, other],
       Object.entries(figures).map(([key, text]) => [text, count(before[key]), count(after[key])])),

@@ -72,6 +72,28 @@ def test_nodes_and_links_of_the_past_are_kept(quiet):
         answers.link({"link": link.id})
 
 
+def test_each_of_two_compared_moments_has_its_own_links(quiet):
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    quiet.read_fabric()
+
+    def routes() -> int:
+        return sum(count for link, _out, count in answers.balance({})["links"]
+                   if quiet.fabric.nodes[quiet.fabric.links[link].b].kind == "switch")
+    first, begin = routes(), time.time()
+    fabric.link({"switch": "leaf1", "port": fabric.tables["leaf1"][fabric.lids["node16"]], "state": "down"})
+    fabric.unplug("node5")
+    fabric.reroute("leaf2")
+    quiet.read_fabric()
+    last, end = routes(), time.time()
+    found = answers.rerouted({"begin": str(end), "end": str(begin)})
+    assert [sum(found[when]["counts"]) for when in ("before", "after")] == [first, last] and last < first
+    assert found["names"] == {}
+    quiet.fabric = watch.model.Fabric()         # as when all switches have gone since
+    quiet.past.note(time.time(), quiet.fabric)
+    leaf, = found["switches"]
+    assert answers.rerouted({"begin": str(begin), "end": str(end)})["names"] == {leaf: "leaf2"}
+
+
 def test_the_moment_of_an_event_has_its_effects(quiet):
     """A switch notes the time of a change, which the next reading finds."""
     fabric, answers = quiet.source.process.fabric, Answers(quiet)

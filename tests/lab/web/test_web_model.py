@@ -566,11 +566,11 @@ def test_the_oldest_tables_are_forgotten_first(tree):
 def test_the_routing_of_two_moments_is_compared(tree):
     made, log = model.fabric_of(reading(tree)), routing.RoutingLog()
     noted(log, tree, 100.0)
-    same = routing.compare(made, log.at(100.0), log.at(100.0))
+    same = routing.compare((made, log.at(100.0)), (made, log.at(100.0)))
     assert same == {"switches": {}, "links": []}
     moved = {simulated_fabric.guid(tree.net.nodes["leaf1"]): tree.reroute("leaf1")}
     noted(log, tree, 102.0)
-    found = routing.compare(made, log.at(100.0), log.at(102.0))
+    found = routing.compare((made, log.at(100.0)), (made, log.at(102.0)))
     assert found["switches"] == moved
     assert found["before"]["most"] < found["after"]["most"] and found["after"]["least"] < found["before"]["least"]
     assert sum(after - before for _, _, before, after in found["links"]) == 0

@@ -8,6 +8,7 @@ import argparse
 import contextlib
 import dataclasses
 import functools
+import io
 import os
 import pathlib
 import shlex
@@ -17,7 +18,6 @@ import sys
 import threading
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
-from typing import BinaryIO
 
 from lab import errors, groups, junit, paths, reach, settings, signals, ui, up
 from lab.fabric import cluster, counters, subnet, switch_process, wanted
@@ -28,6 +28,7 @@ REPORT = "pib ci"
 OUTPUT = "command.log"
 CAPTURE = "fabric.pcap"
 ANSWER_S = 20                   # limit for fetching one file from a guest
+MOST_AT_ONCE = 1 << 16          # octets
 DRAIN_S = 10                    # limit for reading the command's last output: its children may keep the pipe open
 TIMED_OUT = 124                 # exit status, as timeout(1) has it
 # Files to collect from each guest: name of the result, and the command in the guest that prints it.
@@ -71,13 +72,13 @@ def _environment(lab: cluster.Cluster, folder: pathlib.Path) -> dict[str, str]:
             "PIB_RESULTS": str(folder)}
 
 
-def _copy(lines: BinaryIO, *targets: Callable[[bytes], object]) -> None:
-    """Copies each line to all targets. An error of one target, such as a closed terminal, does not affect the others.
-    """
-    for line in lines:
+def _copy(output: io.BufferedReader, *targets: Callable[[bytes], object]) -> None:
+    """Copies the output to all targets as it comes: a line may be long, or have no end. An error of one target, such as
+    a closed terminal, does not affect the others."""
+    while part := output.read1(MOST_AT_ONCE):
         for target in targets:
             with contextlib.suppress(OSError):
-                target(line)
+                target(part)
 
 
 def _run(job: Job, env: dict[str, str]) -> int:
@@ -85,7 +86,6 @@ def _run(job: Job, env: dict[str, str]) -> int:
     with open(job.folder / OUTPUT, "wb", buffering=0) as kept:
         process = groups.RUNNING.start(job.command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                        stderr=subprocess.STDOUT, env=env)
-        assert process.stdout
         screen = functools.partial(ui.write, sys.stdout.fileno())
         copier = threading.Thread(target=_copy, args=(process.stdout, kept.write, screen), daemon=True)
         copier.start()

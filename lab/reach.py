@@ -15,6 +15,7 @@ from lab.guests.guest import Guest, Running
 
 REMOTE = re.compile(r"(vm\d+):")
 POLL_S = 0.1
+MOST_LINE = 1 << 16             # octets; a longer line of a guest is printed as several
 
 
 def _guests(lab: cluster.Cluster) -> list[Guest]:
@@ -39,7 +40,7 @@ class _Output:
         reader.start()
 
     def _show(self, prefix: bytes, lines: IO[bytes], to: int) -> None:
-        for line in lines:
+        while line := lines.readline(MOST_LINE):
             try:
                 with self._lock:
                     ui.write(to, prefix + line.rstrip(b"\n") + b"\n")

@@ -20,6 +20,7 @@ CLOCK = "date '+%Y %m %d %H %M %S'"     # prints the guest's local time
 WORDS = ["sh", "-c", f"{CLOCK}; exec tail -n 1000 -F {FILE} 2>/dev/null"]
 MOST_LINES = 2000               # limit of decisions that wait to be taken; older ones are dropped
 MOST_TEXT = 200
+MOST_LINE = 1 << 12             # characters read as one line: a guest may write one without an end
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 ERROR = 0x01
@@ -81,8 +82,8 @@ class Follower:
     def _read(self) -> None:
         reader = Reader()
         assert self._process.stdout
-        for line in self._process.stdout:
-            with contextlib.suppress(ValueError):       # a line in another format
+        while line := self._process.stdout.readline(MOST_LINE):
+            with contextlib.suppress(ValueError, OverflowError):        # a line in another format
                 if found := reader.read(line.rstrip(), time.time()):
                     self._found.append(found)
 

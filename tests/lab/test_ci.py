@@ -89,6 +89,16 @@ def test_a_command_that_removes_the_labs_sockets_keeps_its_status(job, results, 
     assert "a result is missing: " in capfd.readouterr().err
 
 
+def test_output_without_the_end_of_a_line_is_written_at_once(job, results, tmp_path):
+    def answer():
+        waiting.poll("the prompt", lambda: "name? " in ui.tail(results / "command.log"), LIMIT_S)
+        (tmp_path / "answered").touch()
+    user = threading.Thread(target=answer, daemon=True)
+    user.start()
+    assert job(f"printf 'name? '; until [ -e {tmp_path}/answered ]; do sleep 0.05; done", LIMIT_S) == 0
+    user.join()
+
+
 def test_a_missing_command_fails(job, results, lab, tmp_path):
     assert ci.ci(Wanted(1), ci.Job(["/no/such/program"], results)) == 127
     assert verdict(results)["/no/such/program"] == "exit status 127"

@@ -38,6 +38,12 @@ def test_a_command_runs_in_all_guests(two, capfdbinary):
     assert sorted(line for line in err.splitlines() if line.endswith(b"c")) == [b"vm0: c", b"vm1: c"]
 
 
+def test_a_line_without_an_end_is_printed_in_parts(two, capfdbinary):
+    assert reach.exec_all(two, ["sh", "-c", f"yes | head -c {4 * reach.MOST_LINE} | tr '\\n' y"]) == 0
+    lines = capfdbinary.readouterr().out.splitlines()
+    assert len(lines) == 8 and {len(line) for line in lines} == {len("vm0: ") + reach.MOST_LINE}
+
+
 def test_a_failure_in_one_guest_is_the_status(two, tmp_path):
     assert reach.exec_all(two, [f"mkdir {tmp_path}/only-one 2>/dev/null && exit 7"]) in (1, 7)
     assert reach.exec_all(two, ["true"]) == 0

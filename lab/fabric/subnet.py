@@ -71,6 +71,12 @@ def ports(lab: cluster.Cluster) -> list[Port]:
     return [port for found in seen.values() for port in found or []]
 
 
+def _said(node: Guest, *command: str) -> str:
+    """Runs a command in a guest; returns its output for an error message. A guest's kernel log and opensm's log may have
+    any bytes, for example in the description of another guest's node."""
+    return ui.printable(node.run(list(command)).stdout.decode(errors="replace"))
+
+
 def start_manager(node: Guest) -> None:
     """Starts opensm in a guest unless it already runs there."""
     if node.run(["pidof", "opensm"]).returncode == 0:
@@ -80,7 +86,7 @@ def start_manager(node: Guest) -> None:
                                  ">/var/log/opensm.out 2>&1"])
     if done.returncode:
         raise ui.LabError(f"opensm did not start in {node.name}:\n"
-                          + node.run(["tail", "-n", "20", "/var/log/opensm.out"]).stdout.decode())
+                          + _said(node, "tail", "-n", "20", "/var/log/opensm.out"))
 
 
 def size(lab: cluster.Cluster) -> int:
@@ -130,7 +136,7 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
         found = _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected, watch)
     except ui.LabError as error:
         lab.check()
-        log = lab.node(manager).run(["tail", "-n", "20", sm_log.FILE]).stdout.decode()
+        log = _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
         raise ui.LabError(f"{error}\nopensm in {manager} says:\n{log}") from error
     _wait_swept(lab, opensm, watch)
     return found
@@ -158,4 +164,4 @@ def wait_devices(lab: cluster.Cluster) -> None:
     except ui.LabError as error:
         lab.check()
         raise ui.LabError(f"{error}\nThe kernel of {bare[0]} says:\n"
-                          + lab.node(bare[0]).run(["sh", "-c", "dmesg | tail -n 20"]).stdout.decode()) from error
+                          + _said(lab.node(bare[0]), "sh", "-c", "dmesg | tail -n 20")) from error

@@ -89,3 +89,13 @@ def test_opensm_is_started_so_that_its_log_tells_its_steps(tmp_path):
 def test_ports_are_enough_if_no_opensm_runs_there(lab_with, now):
     subnet.wait_active(lab_with([], 2))
     assert now[0] == pytest.approx(2, abs=1)
+
+
+def test_bytes_of_opensms_output_do_not_reach_the_terminal():
+    class Failing:
+        name = "vm0"
+
+        def run(self, command):
+            return subprocess.CompletedProcess(command, 1, b"node \x1b]0;title\x07 \xff ends")
+    with pytest.raises(ui.LabError, match="opensm did not start in vm0:\nnode  ]0;title  \ufffd ends"):
+        subnet.start_manager(Failing())

@@ -117,6 +117,7 @@ class Losses:
 def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, bytes]]:
     """Starts a capture; yields its socket, and bytes of the capture that arrived with the switch's answer."""
     with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(control.TIMEOUT_S)
         try:
             sock.connect(str(path))
             sock.sendall(json.dumps({"command": "capture", "rules": wanted}).encode() + b"\n")
@@ -130,6 +131,7 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
         answer: dict[str, Any] = json.loads(line or b"{}")
         if not answer.get("ok"):
             raise ui.LabError(f"{path}: capture: {answer.get('error', 'the switch closed the connection')}")
+        sock.settimeout(None)               # packets may be rare
         yield sock, rest
 
 

@@ -112,6 +112,26 @@ class Gone(io.BytesIO):
         raise BrokenPipeError
 
 
+def test_a_switch_that_does_not_answer_is_told(tmp_path, monkeypatch):
+    """As one that a debugger has stopped. The limit is that of the answer, not of the packets."""
+    monkeypatch.setattr(capture.control, "TIMEOUT_S", 0.1)
+    late = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "control"))
+        listener.listen()
+
+        def hang_up():
+            with listener.accept()[0]:
+                late.wait(PATIENCE_S)
+        switch = threading.Thread(target=hang_up)
+        switch.start()
+        with pytest.raises(ui.LabError, match="no switch answers there .timed out."):
+            with capture.opened(tmp_path / "control", []):
+                pass
+        late.set()
+        switch.join()
+
+
 def test_a_reader_that_ends_ends_the_capture(tmp_path):
     thread, _ = served(tmp_path / "s", b'{"ok":true}\n' + SECTION + PACKET)
     assert capture.relay(tmp_path / "s", [], Gone(), None).lost == 0

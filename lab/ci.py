@@ -51,7 +51,7 @@ def _of_ci(folder: pathlib.Path) -> bool:
         return False
 
 
-def _fresh(folder: pathlib.Path) -> pathlib.Path:
+def _fresh(folder: pathlib.Path) -> None:
     """Empties the folder if it has results of an earlier run; an error if it has anything else."""
     if pathlib.Path.cwd().is_relative_to(folder.resolve()):
         raise ui.LabError(f"--output {folder}: the folder is emptied, and the working directory is in it. Name another")
@@ -60,7 +60,6 @@ def _fresh(folder: pathlib.Path) -> pathlib.Path:
             raise ui.LabError(f"{folder} is not empty, and not of an earlier run. Name another:  --output DIR")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 # -- the command -------------------------------------------------------------
@@ -170,6 +169,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
     lab = cluster.Cluster()
     if lab.running():
         raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
+    _fresh(job.folder)
     report = junit.Report(REPORT)
     try:
         with report.case("boot"):
@@ -191,7 +191,7 @@ def from_options(options: argparse.Namespace, command: list[str]) -> int:
     if options.timeout is not None and options.timeout <= 0:
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)
-    folder = _fresh(options.output.absolute())
+    folder = options.output.absolute()
     if options.capture and not asked.hosts:     # captures of switches on other hosts stay there
         asked = dataclasses.replace(asked, capture=folder / CAPTURE)
     return ci(asked, Job(command, folder, options.timeout))

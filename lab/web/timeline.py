@@ -45,7 +45,8 @@ class Timeline:
     def __init__(self) -> None:
         self.events: collections.deque[Event] = collections.deque(maxlen=MOST_EVENTS)
         self._number = 0
-        self._read: dict[Any, int] = {}     # by journal: number of the next unread entry
+        # By journal: number of the next unread entry, and how many times the last read one had happened.
+        self._read: dict[Any, tuple[int, int]] = {}
 
     def as_json(self, after: int = 0) -> list[dict[str, Any]]:
         return [dataclasses.asdict(event) for event in self.events if event.number > after]
@@ -59,12 +60,16 @@ class Timeline:
         self.events.append(Event(self._number, at, kind, text, **more))
 
     def _unread(self, journal: Any, answer: Json) -> list[Json]:
-        """Entries that are new since the last call. If a journal has become shorter, it is a new journal."""
+        """Entries that are new since the last call, or that have been repeated since: a switch counts successive equal
+        changes in one entry. If a journal has become shorter, it is a new journal."""
         lost, entries = answer.get("lost", 0), answer.get("entries", [])
-        begin, end = self._read.get(journal, 0), lost + len(entries)
+        end = lost + len(entries)
+        begin, times = self._read.get(journal, (0, 0))
         if end < begin:
             begin = 0
-        self._read[journal] = end
+        if begin > lost and entries[begin - 1 - lost].get("times", 1) > times:
+            begin -= 1
+        self._read[journal] = end, entries[-1].get("times", 1) if entries else 0
         return entries[max(begin - lost, 0):]
 
     # -- journals -----------------------------------------------------------------

@@ -188,7 +188,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
 def from_options(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise ui.LabError("ci: no command. Usage:  ./pib ci [OPTIONS] -- COMMAND…")
-    if options.timeout is not None and options.timeout <= 0:
+    if options.timeout is not None and not options.timeout > 0:     # "nan" is refused, too
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)
     folder = options.output.absolute()

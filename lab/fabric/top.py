@@ -10,6 +10,7 @@ from lab.fabric import cluster
 from lab.fabric.load import MIB, Load, Sample, load, sample
 
 INTERVAL_S = 2.0
+MOST_INTERVAL_S = 3600
 QUIT = (ord("q"), ord("Q"), 27)
 HELP = "q: quit"
 
@@ -82,8 +83,8 @@ def _watch(screen, lab: cluster.Cluster, interval_s: float) -> None:
 
 
 def top(lab: cluster.Cluster, interval_s: float, only_once: bool) -> None:
-    if interval_s <= 0:
-        raise ui.LabError(f"--interval {interval_s:g}: expected more than 0 seconds")
+    if not 0 < interval_s <= MOST_INTERVAL_S:       # false for "nan", too
+        raise ui.LabError(f"--interval {interval_s:g}: expected seconds, more than 0 and at most {MOST_INTERVAL_S}")
     if not lab.switches() and not lab.nodes():
         raise ui.LabError("nothing runs. Start the lab:  ./pib up")
     if only_once or not (sys.stdout and sys.stdout.isatty() and sys.stdin and sys.stdin.isatty()):

@@ -188,6 +188,7 @@ def test_the_working_directory_is_never_emptied(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
+                                         (["ci", "--timeout", "nan", "--", "ls"], "--timeout nan"),
                                          (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])
 def test_mistakes_are_refused_before_guests_boot(checkout, tmp_path, words, said):
     done = pib(checkout, *words, cwd=tmp_path)

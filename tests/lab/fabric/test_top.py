@@ -132,9 +132,10 @@ def test_of_a_running_switch(lab, capsys):
     assert "leaf1[1]" in said and "node1[1]" in said and "4X EDR" in said and "Initialize" in said
 
 
-def test_mistakes_are_refused(lab):
-    with pytest.raises(ui.LabError, match="more than 0"):
-        top.top(lab, 0, True)
+@pytest.mark.parametrize("interval_s", [0, -1, float("nan"), float("inf")])
+def test_intervals_that_no_one_waits_for_are_refused(lab, interval_s):
+    with pytest.raises(ui.LabError, match="more than 0 and at most"):
+        top.top(lab, interval_s, True)
 
 
 def test_the_terminal_shows_it_until_q_is_typed(lab):

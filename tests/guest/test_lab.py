@@ -91,8 +91,9 @@ def test_ip_over_infiniband_is_there_from_the_first_moment(nodes):
 
 def test_guests_reach_each_other_by_ssh(vm0, vm1):
     """No password, and no question about the host's key."""
-    for node, other in ((vm0, "vm1"), (vm1, "vm0"), (vm0, "vm1-ib")):
-        assert sh(node, f"ssh {other} hostname").split() == [other[:3]]
+    for node, other, name in ((vm0, "vm1", "vm1"), (vm1, "vm0", "vm0"), (vm0, "vm1-ib", "vm1"),
+                              (vm0, "192.168.213.2", "vm1"), (vm0, "192.168.214.2", "vm1"), (vm1, "localhost", "vm1")):
+        assert sh(node, f"ssh {other} hostname").split() == [name]
 
 
 def test_files_go_into_guests_and_come_back(lab, vm0, vm1, tmp_path):

@@ -211,6 +211,9 @@ void pib_hca_core_kick(PibHcaCore* core, uint32_t uar) {
 void pib_hca_core_dma_ended(PibHcaCore* core) {
     core->device->dma_ended();
 }
+void pib_hca_core_bus_master_off(PibHcaCore* core) {
+    core->device->bus_master_off();
+}
 void pib_hca_core_ram_changed(PibHcaCore* core) {
     core->device->stop_copying();
     core->host.ram_changed();

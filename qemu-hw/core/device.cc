@@ -134,14 +134,23 @@ void Device::kick(uint32_t uar) {
 
 void Device::dma_ended() {
     recording_.entry(record::Tag::kDmaEnded);
-    engine_.enter([&] {
-        DeviceObjects& objects = engine_.objects();
-        if (objects.counters.strict != nullptr && !engine_.health().is_fatal()) {
-            const auto works = [](const QueuePair& qp) { return qp.can_receive(); };
-            objects.counters.strict->dma_ended(objects.transport.verbs().count_if(works),
-                                               engine_.commands().outstanding());
-        }
-    });
+    engine_.enter([&] { check_stopped(0); });
+}
+
+void Device::bus_master_off() {
+    recording_.entry(record::Tag::kBusMasterOff);
+    engine_.enter([&] { check_stopped(engine_.objects().count()); });
+}
+
+void Device::check_stopped(uint32_t objects_left) {
+    DeviceObjects& objects = engine_.objects();
+    if (objects.counters.strict != nullptr && !engine_.health().is_fatal()) {
+        const auto works = [](const QueuePair& qp) { return qp.can_receive(); };
+        objects.counters.strict->dma_ended(
+            {.working_qps = objects.transport.verbs().count_if(works),
+             .commands = engine_.commands().outstanding(),
+             .objects = objects_left});
+    }
 }
 
 void Device::run() {

@@ -38,8 +38,10 @@ class Device {
     // The links stay connected. `cold` is a power-on, which also resets the ports' subnet state.
     void reset(bool cold);
 
-    // Bus mastering was switched off, or the function has left D0.
+    // The function has left D0.
     void dma_ended();
+    // Bus mastering was switched off in D0.
+    void bus_master_off();
 
     // One or several stores to PIB_HCA_UAR_KICK of this UAR.
     void kick(uint32_t uar);
@@ -81,6 +83,7 @@ class Device {
     // False while an adversarial device is gone. Also stops or resets an adversarial device when
     // that is due.
     bool is_there();
+    void check_stopped(uint32_t objects_left);
 
     const bool notes_;
     DeviceRecording recording_;

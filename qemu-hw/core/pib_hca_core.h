@@ -106,7 +106,9 @@ uint64_t pib_hca_core_mmio_read(PibHcaCore* core, unsigned bar, uint64_t offset,
 void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, uint64_t value,
                              unsigned size);
 void pib_hca_core_reset(PibHcaCore* core, bool cold);
+/* The function has left D0; or bus mastering was switched off in D0. */
 void pib_hca_core_dma_ended(PibHcaCore* core);
+void pib_hca_core_bus_master_off(PibHcaCore* core);
 /* Revokes peer copies, then calls Host::ram_changed(). */
 void pib_hca_core_ram_changed(PibHcaCore* core);
 void pib_hca_core_kick(PibHcaCore* core, uint32_t uar);

@@ -353,7 +353,11 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
     pib_hca_lock(hca);
     pib_hca_ram_changed(hca);
     if (did_dma && !pib_hca_may_dma(hca)) {
-        pib_hca_core_dma_ended(hca->core);
+        if (pib_hca_may_master(hca)) {
+            pib_hca_core_bus_master_off(hca->core);
+        } else {
+            pib_hca_core_dma_ended(hca->core);
+        }
     }
     pib_hca_unlock(hca);
     pib_hca_irqfds_update(hca);

@@ -222,6 +222,9 @@ std::expected<void, std::string> Replayer::call(const Step& step) {
         case Tag::kDmaEnded:
             device_->dma_ended();
             return {};
+        case Tag::kBusMasterOff:
+            device_->bus_master_off();
+            return {};
         case Tag::kKick:
             if (fields[0] >= PIB_HCA_MAX_UARS) {
                 return std::unexpected("a kick of an impossible UAR");

@@ -55,6 +55,7 @@ enum class Rule : uint32_t {
     kCplZero = rule_value(4, 1, 2, Effect::kNamed),
     kWorkStopped = rule_value(4, 1, 3, Effect::kNamed),
     kArmMsix = rule_value(4, 1, 4, Effect::kNamed),
+    kObjectsLeft = rule_value(4, 1, 5, Effect::kNamed),
 
     // Every command.
     kOpcode = rule_value(5, 1, 1, CmdStatus::kBadOpcode),
@@ -288,6 +289,7 @@ enum class Rule : uint32_t {
     kRingZero = rule_value(7, 2, 3, Effect::kNamed),
     kMemoryShared = rule_value(7, 2, 4, Effect::kNamed),
     kMemoryLost = rule_value(7, 2, 5, Effect::kNamed),
+    kOwnerWritten = rule_value(7, 2, 6, Effect::kNamed),
 
     // Doorbells.
     kPageFree = rule_value(8, 2, 1, Effect::kIgnored),

@@ -74,6 +74,13 @@ struct DeviceObjects {
         transport.verbs().set_knobs(knobs);
     }
 
+    // Number of objects that commands have created.
+    uint32_t count() {
+        return eqs.count() + cqs.count() + srqs.count() + mpt.keys().count() + pds.count() +
+               uars.count() + xrcds.count() +
+               transport.verbs().count_if([](const QueuePair&) { return true; });
+    }
+
     // Removes all objects; the ports and the refusals stay as they are.
     void clear() {
         shadow_doorbells.clear();

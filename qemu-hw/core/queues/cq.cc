@@ -264,6 +264,9 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, b
         fail(cqn, *cq, CqErrorSyndrome::kOverrun);
         return false;
     }
+    if (strict_ != nullptr) [[unlikely]] {
+        check_cq_ring(*strict_, cqn, *cq);
+    }
     if (!write(*cq, completion)) {
         fail(cqn, *cq, CqErrorSyndrome::kMemory);
         return false;

@@ -15,5 +15,7 @@ void check_new_cq(Strict& strict, uint32_t cqn, const CompletionQueue& cq);
 // Checks the header before the device uses the CQ, and takes over its consumer counter if that is
 // possible.
 void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& cq);
+// Checks the entries before the device writes a CQE.
+void check_cq_ring(Strict& strict, uint32_t cqn, const CompletionQueue& cq);
 
 }  // namespace pib::hca

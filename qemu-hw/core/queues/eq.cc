@@ -289,6 +289,12 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
     eqe.owner = (eq.producer >> eq.log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
     constexpr size_t kBody = offsetof(pib_hca_eqe, owner);
     const auto bytes = bytes_of(eqe);
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->ring_written(
+            {Thing::kEq, eq.eqn},
+            {.buffer = eq.buffer, .entry_size = sizeof eqe, .log_depth = eq.log_depth},
+            eq.producer);
+    }
     if (!eq.buffer.write(host_, offset, bytes.first(kBody))) {
         return false;
     }

@@ -35,6 +35,7 @@ enum class Tag : uint8_t {
     kLinkShared,     // port, size of the ring out, size of the ring in
     kLinkPoll,       // port
     kStopCopying,    // -
+    kBusMasterOff,   // -
     // Answers of the host, in the order of the device's questions.
     kRead = 32,    // bytes
     kReadPayload,  // number of bytes, which are not recorded
@@ -55,7 +56,7 @@ enum class Tag : uint8_t {
 };
 
 inline constexpr Tag kFirstAnswer = Tag::kRead;
-inline constexpr Tag kLastEntry = Tag::kStopCopying;
+inline constexpr Tag kLastEntry = Tag::kBusMasterOff;
 inline constexpr Tag kLastAnswer = Tag::kRingPayload;
 
 // "store", "a DMA read" and so on, for reports.

@@ -69,6 +69,8 @@ constexpr RuleText kTexts[] = {
     {Rule::kWorkStopped, NOTHING, Number::kNone,
      "bus mastering ended with QPs that work or commands under way, in all", Number::kDecimal},
     {Rule::kArmMsix, NOTHING, Number::kNone, "armed while MSI-X is disabled", Number::kNone},
+    {Rule::kObjectsLeft, NOTHING, Number::kNone,
+     "bus mastering was switched off with objects left over, in all", Number::kDecimal},
 
     // Every command.
     {Rule::kOpcode, ENTRY(opcode), Number::kHex, " is not a command of this device", Number::kNone},
@@ -449,6 +451,8 @@ constexpr RuleText kTexts[] = {
      Number::kNone},
     {Rule::kMemoryLost, NOTHING, Number::kNone,
      "its memory is no longer RAM that the device can access", Number::kNone},
+    {Rule::kOwnerWritten, REGISTER(owner), Number::kHex,
+     " is not what the device wrote: the ring was freed or written to, at entry", Number::kDecimal},
 
     // Doorbells.
     {Rule::kPageFree, STORED, Number::kHex,

@@ -37,6 +37,21 @@ std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
     return std::nullopt;
 }
 
+std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring, uint32_t producer) {
+    const uint32_t depth = 1u << ring.log_depth;
+    for (const uint32_t counter : {producer - 1, producer - depth}) {
+        const uint32_t index = counter & (depth - 1);
+        const uint64_t end = ring.header + uint64_t{index + 1} * ring.entry_size;
+        uint8_t found = 0;
+        const bool written = counter < producer;  // false on the first pass
+        const uint8_t expected = (counter >> ring.log_depth & 1) == 0 ? kOwnerBit : 0;
+        if (written && ring.buffer.read(host, end - 1, {&found, 1}) && found != expected) {
+            return ForeignOwner{.index = index, .found = found};
+        }
+    }
+    return std::nullopt;
+}
+
 const Subject* MemoryClaims::claim(Subject owner, uint64_t bus_addr, uint64_t bytes) {
     const Subject* const other = this->owner(bus_addr, bytes);
     if (other == nullptr) {

@@ -34,6 +34,23 @@ bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t by
 std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
                                     const QueueLayout& layout);
 
+// The ring of an EQ or CQ.
+struct OwnedRing {
+    const GuestBuffer& buffer;
+    uint32_t header = 0;  // bytes before its entries
+    uint32_t entry_size = 0;
+    uint32_t log_depth = 0;
+};
+
+// An entry whose owner byte is not what the device wrote.
+struct ForeignOwner {
+    uint32_t index = 0;
+    uint8_t found = 0;
+};
+
+// Looks at the last entry that the device has written, and at the one that it writes next.
+std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring, uint32_t producer);
+
 // Calls run(bus address, bytes) for each part of the first `bytes` that is contiguous on the bus,
 // page by page.
 template <typename F>

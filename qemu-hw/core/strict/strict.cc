@@ -51,9 +51,12 @@ void Strict::enabled() {
     }
 }
 
-void Strict::dma_ended(uint32_t working_qps, uint32_t commands) {
-    if (working_qps != 0 || commands != 0) {
-        broken(Rule::kWorkStopped, {Thing::kDevice, 0}, 0, working_qps + commands);
+void Strict::dma_ended(const Unfinished& left) {
+    if (left.objects != 0) {
+        broken(Rule::kObjectsLeft, {Thing::kDevice, 0}, 0, left.objects);
+    }
+    if (left.working_qps != 0 || left.commands != 0) {
+        broken(Rule::kWorkStopped, {Thing::kDevice, 0}, 0, left.working_qps + left.commands);
     }
 }
 

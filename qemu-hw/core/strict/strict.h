@@ -49,8 +49,14 @@ class Strict {
     void status_read(uint64_t status) { ready_seen_ = ready_seen_ || status == 0; }
     void reset();
     void enabled();
+    // The numbers of QPs that work, commands under way, and objects that should not be left over.
+    struct Unfinished {
+        uint32_t working_qps = 0;
+        uint32_t commands = 0;
+        uint32_t objects = 0;
+    };
     // Bus mastering was switched off, or the function has left D0.
-    void dma_ended(uint32_t working_qps, uint32_t commands);
+    void dma_ended(const Unfinished& left);
 
     // ---- memory that belongs to the device
     // A queue's buffer is passed to the device, which has not written to it yet.
@@ -61,6 +67,12 @@ class Strict {
     // resize was refused.
     void memory_released(Subject queue, const GuestBuffer& buffer);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
+    // The device is about to write the ring's entry number `producer`.
+    void ring_written(Subject queue, const OwnedRing& ring, uint32_t producer) {
+        if (const auto entry = foreign_owner(host_, ring, producer)) {
+            broken(Rule::kOwnerWritten, queue, entry->found, entry->index);
+        }
+    }
     // The device is about to write the output of a command there.
     void output(Subject command, uint64_t bus_addr, uint64_t bytes);
 

@@ -114,6 +114,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     CHECK(pib_hca_core_copying_stopped(core));
     pib_hca_core_ram_changed(core);
     pib_hca_core_dma_ended(core);
+    pib_hca_core_bus_master_off(core);
     pib_hca_core_kick(core, 5);
     pib_hca_core_destroy(core);
 }

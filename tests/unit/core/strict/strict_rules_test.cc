@@ -155,6 +155,14 @@ constexpr MisuseCase kCases[] = {
          working_qp(r);
          r.device->dma_ended();
      }},
+    {Rule::kObjectsLeft,
+     "device misused: bus mastering was switched off with objects left over, in all 1",
+     [](RefusalRoom& r) {
+         reset(r);
+         REQUIRE(r.d.enable());
+         (void)r.d.alloc_pd();
+         r.device->bus_master_off();
+     }},
     {Rule::kArmMsix, "EQ 2 misused: armed while MSI-X is disabled",
      [](RefusalRoom& r) {
          r.host.vectors = VectorState::kDisabled;
@@ -235,6 +243,22 @@ constexpr MisuseCase kCases[] = {
          MiniQp& qp = working_qp(r);
          r.host.make_hole(qp.memory.page(0), 4096);
          r.d.ring_send(qp);
+     }},
+    {Rule::kOwnerWritten,
+     "EQ 1 misused: owner 0x6b is not what the device wrote: the ring was freed or written to, at "
+     "entry 3",
+     [](RefusalRoom& r) {
+         r.async_eq.memory.poke(4 * sizeof(pib_hca_eqe) - 1, uint8_t{0x6b});
+         CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
+     }},
+    {Rule::kOwnerWritten,
+     "CQ 1 misused: owner 0 is not what the device wrote: the ring was freed or written to, at "
+     "entry 2",
+     [](RefusalRoom& r) {
+         complete_three(r);
+         r.cq.memory.poke(PIB_HCA_QUEUE_HEADER_SIZE + 3 * sizeof(pib_hca_cqe) - 1, uint8_t{0});
+         r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
+         r.d.pump();
      }},
 
     // ---- posting

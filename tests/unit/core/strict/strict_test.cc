@@ -169,11 +169,11 @@ TEST_CASE("a doorbell of a queue pair without WQEs before RTS is legal") {
     room.d.ring_send(room.qp);
 }
 
-TEST_CASE("a WQE's entry is free after its completion") {
+TEST_CASE("the entries of a WQE and of a CQE are free after the completion") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_ERR);
-    for (int i = 0; i < 50; ++i) {
+    for (int i = 0; i < 200; ++i) {  // several passes of both rings
         room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND, .imm = static_cast<uint32_t>(i)});
         (void)room.d.wait(room.cq);
     }
@@ -240,14 +240,42 @@ TEST_CASE(
     room.bring_up();
     room.device->dma_ended();
     room.device->reset(false);
+    room.device->bus_master_off();
     room.bring_up();
 }
 
-TEST_CASE("bus mastering may end when no queue pair works") {
+TEST_CASE("a function may leave D0 with its objects when no queue pair works") {
     LegalRoom room;
     room.working_qp();
     room.to_state(PIB_HCA_QPS_ERR);
     room.device->dma_ended();
+}
+
+TEST_CASE("bus mastering may be switched off when all objects are destroyed, without a reset") {
+    LegalRoom room;
+    room.d.destroy(PIB_HCA_CMD_DESTROY_CQ, room.cq.cqn);
+    room.d.destroy(PIB_HCA_CMD_DESTROY_EQ, room.eq.eqn);
+    room.d.destroy(PIB_HCA_CMD_DESTROY_EQ, room.async_eq.eqn);
+    room.d.destroy(PIB_HCA_CMD_FREE_PD, room.pd);
+    room.device->bus_master_off();
+}
+
+TEST_CASE("CQEs that move up when a queue pair is reset keep their owner bytes") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    room.to_state(PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 3; ++i) {
+        room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    }
+    room.d.pump();
+    constexpr size_t kBody = offsetof(pib_hca_cqe, owner);
+    for (size_t i = 0; i < 3 * sizeof(pib_hca_cqe); ++i) {
+        if (i % sizeof(pib_hca_cqe) < kBody) {
+            room.cq.memory.poke(PIB_HCA_QUEUE_HEADER_SIZE + i, uint8_t{0x55});
+        }
+    }
+    room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    room.d.pump();
 }
 
 TEST_CASE("an interrupt that is served has no deadline") {

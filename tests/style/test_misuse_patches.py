@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The patches of tests/guest/misuse apply to the driver, and each breaks a rule of the manual silently."""
+
+import tomllib
+
+import pytest
+
+from lab import paths, ui
+from lab.testing import misuse, mutant
+
+RULES = paths.ROOT / "hw-interface" / "pib_hca_rules.toml"
+SILENT = ("named", "ignored")
+
+
+def test_each_applies_to_the_driver():
+    for one in misuse.load():
+        mutant.apply(paths.ROOT, [one.as_mutant()], "--check")
+        assert {name.split("/")[0] for name in one.as_mutant().files()} == {"guest-driver"}, one.name
+
+
+def test_each_breaks_a_rule_of_its_own():
+    silent = {rule["number"] for rule in tomllib.loads(RULES.read_text())["rules"] if rule.get("status") in SILENT}
+    rules = [one.rule for one in misuse.load()]
+    assert len(rules) == len(set(rules)) > 0
+    assert set(rules) - silent == set()
+
+
+@pytest.mark.parametrize("text", ["", "The driver is wrong.\nRule: 3.1.1\n", f"{mutant.LICENCE}\nRule: 3.1.1\n",
+                                  f"{mutant.LICENCE}\nThe driver is wrong.\nRule: three\n"])
+def test_an_incomplete_header_is_noticed(tmp_path, text):
+    path = tmp_path / "x.patch"
+    path.write_text(text + "\n--- a/x\n+++ b/x\n")
+    with pytest.raises(ui.LabError, match="x.patch.*README.md"):
+        misuse.parse(path)
+
+
+def test_each_applies_to_a_copy_of_the_driver(tmp_path):
+    copy = misuse.copy(tmp_path)
+    for one in misuse.load():
+        with mutant.applied(copy, one.as_mutant()):
+            file = one.as_mutant().files()[0]
+            assert (copy / file).read_text() != (paths.ROOT / file).read_text()
+        assert (copy / file).read_text() == (paths.ROOT / file).read_text()

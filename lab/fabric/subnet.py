@@ -72,8 +72,8 @@ def ports(lab: cluster.Cluster) -> list[Port]:
 
 
 def _said(node: Guest, *command: str) -> str:
-    """Runs a command in a guest; returns its output for an error message. A guest's kernel log and opensm's log may have
-    any bytes, for example in the description of another guest's node."""
+    """Runs a command in a guest; returns its output for an error message. A guest's kernel log and opensm's log may
+    have any bytes, for example in the description of another guest's node."""
     return ui.printable(node.run(list(command)).stdout.decode(errors="replace"))
 
 

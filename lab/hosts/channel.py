@@ -17,7 +17,7 @@ from lab.hosts.domain import CHANNEL
 MOST_BYTES = 1 << 16
 INPUT = 0
 OUTPUT = 1
-NOT_NOW = -2                        # what a stream's send() and recv() return instead of waiting
+NOT_NOW = -2                        # send() and recv() of a stream return it instead of waiting
 
 
 class Copier:

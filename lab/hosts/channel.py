@@ -3,8 +3,7 @@
 
     python3 -I -B lab/start.py lab.hosts.channel URI DOMAIN
 
-One thread copies both ways in libvirt's event loop: libvirt before 10.0 may not wake a thread that waits for a reply
-while another thread of the process uses the same connection."""
+One thread copies both ways, in libvirt's event loop, as a connection is for one thread."""
 
 import os
 import sys

@@ -21,7 +21,8 @@ def library():
 
 @contextlib.contextmanager
 def opened(uri: str) -> Iterator:
-    """Yields a connection. Raises libvirt's errors in the block as LabErrors that name the host."""
+    """Yields a connection, for one thread alone: libvirt before 10.0 may not wake a thread that waits for a reply while
+    another one uses the same connection. Raises libvirt's errors in the block as LabErrors that name the host."""
     libvirt = library()
     try:
         connection = libvirt.open(uri)

@@ -33,8 +33,7 @@ def _start(host, names: place.Names, name: str, text: str):
 
 
 def _copy_console(host, name: str, file: pathlib.Path) -> None:
-    """host: a connection for this alone. libvirt before 10.0 may not wake a thread that waits for a reply while another
-    one uses the same connection."""
+    """host: a connection for this alone, because a thread reads from it."""
     libvirt = connection.library()
     stream = host.newStream(0)
     host.lookupByName(name).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)

@@ -45,7 +45,7 @@ class Timeline:
     def __init__(self) -> None:
         self.events: collections.deque[Event] = collections.deque(maxlen=MOST_EVENTS)
         self._number = 0
-        # By journal: number of the next unread entry, and how many times the last read one had happened.
+        # A journal has the number of its next unread entry, and how often the last read one had happened.
         self._read: dict[Any, tuple[int, int]] = {}
 
     def as_json(self, after: int = 0) -> list[dict[str, Any]]:

@@ -7,7 +7,7 @@ import subprocess
 from lab import groups, paths, ui
 from lab.build import mutant_tree
 from lab.build.mutant_tree import LOG, Test, Tree
-from lab.testing import mutant
+from lab.testing import mutant, patches
 from lab.testing.mutant import Mutant
 
 MOST_S = 1800
@@ -55,7 +55,7 @@ class Hunt:
         """Runs the mutant's tests; returns those tests and their failure, or "" if all pass. A mutant that does not
         compile is an error."""
         self._run_unchanged(wanted.guest)
-        with mutant.applied(self.tree.source, wanted):
+        with patches.applied(self.tree.source, wanted):
             self._build()
             failure = self._failure(wanted.guest)
         return f"{', '.join(wanted.guest)} ({failure})" if failure else ""

@@ -9,25 +9,16 @@ import shutil
 
 from lab import paths, ui
 from lab.build import kernel_module
-from lab.testing import mutant
+from lab.testing import patches
 
 FOLDER = paths.ROOT / "tests" / "guest" / "misuse"
-HEAD = re.compile(rf"{mutant.LICENCE}\n(\S.*\.)\nRule: (\d+\.\d+\.\d+)\n\n--- a/")
+HEAD = re.compile(rf"{patches.LICENCE}\n(\S.*\.)\nRule: (\d+\.\d+\.\d+)\n\n--- a/")
 
 
 @dataclasses.dataclass(frozen=True)
-class Misuse:
-    """title: the fault as a sentence. rule: its number in the manual."""
-    path: pathlib.Path
-    title: str
+class Misuse(patches.Patch):
+    """rule: its number in the manual."""
     rule: str
-
-    @property
-    def name(self) -> str:
-        return self.path.stem
-
-    def as_mutant(self) -> mutant.Mutant:
-        return mutant.Mutant(self.path, self.title)
 
 
 def copy(directory: pathlib.Path) -> pathlib.Path:
@@ -41,7 +32,7 @@ def parse(path: pathlib.Path) -> Misuse:
     found = HEAD.match(path.read_text())
     if not found:
         raise ui.LabError(f"{path.name}: a patch begins with the licence's line, the fault as a sentence, and "
-                          "'Rule: NUMBER'. See tests/guest/misuse/README.md")
+                          f"'Rule: NUMBER': see {FOLDER.relative_to(paths.ROOT)}/README.md")
     return Misuse(path, *found.groups())
 
 

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from lab import paths, ui
 from lab.build import mutant_tree
 from lab.build.mutant_tree import Test, Tree
-from lab.testing import guest_mutants, mutant, simulate
+from lab.testing import guest_mutants, mutant, patches, simulate
 from lab.testing.counts import FAILURE, Count
 from lab.testing.mutant import Mutant
 from lab.testing.progress import Progress, Stage
@@ -82,7 +82,7 @@ class Hunt:
 
     def _find_among(self, wanted: Mutant, tests: list[Test]) -> str:
         self.run_unchanged(tests)
-        with mutant.applied(self.tree.source, wanted):
+        with patches.applied(self.tree.source, wanted):
             return self._first_failure(sorted(tests, key=lambda test: self.seconds[test.name]))
 
     def find(self, wanted: Mutant) -> str:
@@ -147,7 +147,7 @@ def _try(progress: Progress, stage: Stage, chosen: list[Mutant]) -> list[Verdict
 def check(progress: Progress, pattern: str | None) -> Count:
     """Tries the mutants; returns their count. pattern: of names; None: all mutants."""
     chosen = mutant.load(pattern)
-    mutant.apply(paths.ROOT, chosen, "--check")
+    patches.apply(paths.ROOT, chosen, "--check")
     stage = progress.begin(STAGE)
     total = count(_try(progress, stage, chosen))
     stage.end(total)

@@ -6,7 +6,7 @@ from lab import ui, up
 from lab.build import kernel_module
 from lab.develop import commands
 from lab.guests import vm
-from lab.testing import misuse, mutant
+from lab.testing import misuse, patches
 from labs import booted
 from rdma import sh
 
@@ -73,7 +73,7 @@ def test_the_rule_of_a_faulty_driver_is_named(bench, copy, fault):
     """At its start, when it sends, or at its end."""
     named, said = Named(bench), []
     try:
-        with mutant.applied(copy, fault.as_mutant()):
+        with patches.applied(copy, fault):
             exchange(bench, copy / kernel_module.DRIVER, said)
         if bench.alive(NODE) and fault.rule not in named.look():
             sh(bench.node(NODE), SEND)

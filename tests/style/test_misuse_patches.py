@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from lab import paths, ui
-from lab.testing import misuse, mutant
+from lab.testing import misuse, patches
 
 RULES = paths.ROOT / "hw-interface" / "pib_hca_rules.toml"
 SILENT = ("named", "ignored")
@@ -14,8 +14,8 @@ SILENT = ("named", "ignored")
 
 def test_each_applies_to_the_driver():
     for one in misuse.load():
-        mutant.apply(paths.ROOT, [one.as_mutant()], "--check")
-        assert {name.split("/")[0] for name in one.as_mutant().files()} == {"guest-driver"}, one.name
+        patches.apply(paths.ROOT, [one], "--check")
+        assert {name.split("/")[0] for name in one.files()} == {"guest-driver"}, one.name
 
 
 def test_each_breaks_a_rule_of_its_own():
@@ -25,8 +25,8 @@ def test_each_breaks_a_rule_of_its_own():
     assert set(rules) - silent == set()
 
 
-@pytest.mark.parametrize("text", ["", "The driver is wrong.\nRule: 3.1.1\n", f"{mutant.LICENCE}\nRule: 3.1.1\n",
-                                  f"{mutant.LICENCE}\nThe driver is wrong.\nRule: three\n"])
+@pytest.mark.parametrize("text", ["", "The driver is wrong.\nRule: 3.1.1\n", f"{patches.LICENCE}\nRule: 3.1.1\n",
+                                  f"{patches.LICENCE}\nThe driver is wrong.\nRule: three\n"])
 def test_an_incomplete_header_is_noticed(tmp_path, text):
     path = tmp_path / "x.patch"
     path.write_text(text + "\n--- a/x\n+++ b/x\n")
@@ -37,7 +37,7 @@ def test_an_incomplete_header_is_noticed(tmp_path, text):
 def test_each_applies_to_a_copy_of_the_driver(tmp_path):
     copy = misuse.copy(tmp_path)
     for one in misuse.load():
-        with mutant.applied(copy, one.as_mutant()):
-            file = one.as_mutant().files()[0]
+        with patches.applied(copy, one):
+            file = one.files()[0]
             assert (copy / file).read_text() != (paths.ROOT / file).read_text()
         assert (copy / file).read_text() == (paths.ROOT / file).read_text()

@@ -7,7 +7,7 @@ import re
 import pytest
 
 from lab import paths, ui
-from lab.testing import mutant
+from lab.testing import mutant, patches
 
 LEAST = 80
 MOST_LINES = 5
@@ -21,7 +21,7 @@ def test_there_are_enough():
 
 
 def test_each_applies_to_the_tree():
-    mutant.apply(paths.ROOT, mutant.load(), "--check")
+    patches.apply(paths.ROOT, mutant.load(), "--check")
 
 
 def test_each_is_one_small_defect():
@@ -63,9 +63,9 @@ def test_guest_names_tests_of_guests():
 
 
 @pytest.mark.parametrize("text", [
-    "", "The code is wrong.\nFirst: ib\n", f"{mutant.LICENCE}\nThe code is wrong.\n",
-    f"{mutant.LICENCE}\nThe code is wrong.\nFirst: ib\nSurvive: never\n", f"{mutant.LICENCE}\nFirst: ib\n",
-    f"{mutant.LICENCE}\nThe code is wrong.\nFirst: ib\nGuest: tests/guest/test_lab.py::test_the_release\n"])
+    "", "The code is wrong.\nFirst: ib\n", f"{patches.LICENCE}\nThe code is wrong.\n",
+    f"{patches.LICENCE}\nThe code is wrong.\nFirst: ib\nSurvive: never\n", f"{patches.LICENCE}\nFirst: ib\n",
+    f"{patches.LICENCE}\nThe code is wrong.\nFirst: ib\nGuest: tests/guest/test_lab.py::test_the_release\n"])
 def test_an_incomplete_header_is_noticed(tmp_path, text):
     path = tmp_path / "x.patch"
     path.write_text(text + "\n--- a/x\n+++ b/x\n")
@@ -81,10 +81,10 @@ def test_a_stale_patch_is_noticed(tmp_path):
         file.parent.mkdir(parents=True, exist_ok=True)
         try:
             file.write_text((paths.ROOT / one.files()[0]).read_text())
-            mutant.apply(folder, [one], "--check")
+            patches.apply(folder, [one], "--check")
             file.write_text("int x;\n")
             with pytest.raises(ui.LabError, match="does not apply"):
-                mutant.apply(folder, [one], "--check")
+                patches.apply(folder, [one], "--check")
         finally:
             remove(folder)
 

@@ -10,12 +10,12 @@ import pytest
 
 from lab import __main__ as command, paths, ui
 from lab.build import mutant_tree
-from lab.testing import guest_mutants, mutant, mutants, parts
+from lab.testing import guest_mutants, mutant, mutants, parts, patches
 from lab.testing.counts import Count
 from lab.testing.mutant import Mutant
 from lab.testing.mutants import Verdict
 
-PATCH = f"""{mutant.LICENCE}
+PATCH = f"""{patches.LICENCE}
 The code is wrong.
 First: {{first}}
 --- a/code

@@ -3,7 +3,9 @@
 // big-endian bytes and cannot fail; whether the values make sense is checked by packet.cc.
 #pragma once
 
+#include <algorithm>
 #include <array>
+#include <bit>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -339,11 +341,12 @@ inline constexpr std::array<std::uint64_t, 32> kRnrTimerNs = {
 // The largest code whose count does not exceed `credits`, because a responder must not promise
 // more.
 [[nodiscard]] constexpr std::uint8_t credit_code(std::uint32_t credits) {
-    std::uint8_t code = Aeth::kInvalidCreditCount - 1;
-    while (*credit_count(code) > credits) {
-        --code;
+    if (credits < 2) {
+        return static_cast<std::uint8_t>(credits);
     }
-    return code;
+    const auto log = static_cast<unsigned>(std::bit_width(credits)) - 1;
+    const unsigned half = credits >= 3U << (log - 1) ? 1 : 0;
+    return static_cast<std::uint8_t>(std::min(2 * log + half, Aeth::kInvalidCreditCount - 1U));
 }
 
 // ATOMIC ACK Extended Transport Header (IBA 9.5.3).

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Sends the responder's answers in PSN order, and an ACK only after the responses that it implies.
 #include <algorithm>
-#include <bit>
 
 #include "qp/error_states.h"
 #include "qp/page_waits.h"
@@ -25,24 +24,13 @@ uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
     return last ? op::kRdmaReadResponseLast : op::kRdmaReadResponseMiddle;
 }
 
-// The credit code of an ACK for `count` receive WQEs, rounded down (IBA table 47).
-constexpr uint8_t credit_code(uint32_t count) {
-    if (count < 2) {
-        return static_cast<uint8_t>(count);
-    }
-    const auto log = static_cast<unsigned>(std::bit_width(count)) - 1;
-    const unsigned half = count >= 3u << (log - 1) ? 1 : 0;
-    return static_cast<uint8_t>(std::min(2 * log + half, ib::Aeth::kInvalidCreditCount - 1u));
-}
-static_assert(ib::credit_count(credit_code(7)) == 6 && ib::credit_count(credit_code(3)) == 3 &&
-              ib::credit_count(credit_code(16384)) == 16384);
-
 // A QP with a receive queue of its own tells the peer how many WQEs wait (IBA 9.7.7.2, C9-147.2.1).
 // A QP with an SRQ cannot: its peer learns of an empty queue by RNR NAK.
 ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
     const bool counts =
         qp.rq.present && qp.shared_queue() == 0 && refresh_rq(services, qp) == QueueRead::kOk;
-    return ib::Aeth::ack(counts ? credit_code(qp.rq.ready()) : ib::Aeth::kInvalidCreditCount, msn);
+    return ib::Aeth::ack(counts ? ib::credit_code(qp.rq.ready()) : ib::Aeth::kInvalidCreditCount,
+                         msn);
 }
 
 // The range of memory for the next `packets` packets of a READ response.

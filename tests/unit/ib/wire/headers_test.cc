@@ -104,6 +104,10 @@ TEST_CASE("RNR timers and credits follow their tables") {
         CHECK(credit_code(counts[code]) == code);
     }
     CHECK_FALSE(credit_count(31).has_value());
-    CHECK(credit_code(5) == 4);
+    for (std::uint32_t credits = 0; credits < counts[30]; ++credits) {
+        const std::uint8_t code = credit_code(credits);
+        CHECK((counts[code] <= credits && credits < counts[code + 1]));
+    }
     CHECK(credit_code(1'000'000) == 30);
+    CHECK(credit_code(0xFFFF'FFFF) == 30);
 }

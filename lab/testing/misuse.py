@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Misuse by drivers: each patch in tests/guest/misuse makes our driver break one rule of the manual, which a strict
-device names."""
+"""Misuse by drivers: each patch in tests/guest/develop/misuse makes our driver break one rule of the manual, which a
+strict device names."""
 
 import dataclasses
 import pathlib
@@ -11,7 +11,7 @@ from lab import paths, ui
 from lab.build import kernel_module
 from lab.testing import patches
 
-FOLDER = paths.ROOT / "tests" / "guest" / "misuse"
+FOLDER = paths.ROOT / "tests" / "guest" / "develop" / "misuse"
 HEAD = re.compile(rf"{patches.LICENCE}\n(\S.*\.)\nRule: (\d+\.\d+\.\d+)\n\n--- a/")
 
 

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rules of CONTRIBUTING.md that a machine can hold: length of files and functions, licence lines,
+"""Rules of CONTRIBUTING.md that a machine can hold: length of files and functions, files of a folder, licence lines,
 white space. Argument: the source directory."""
 
+import collections
 import pathlib
 import re
 import shutil
@@ -18,6 +19,9 @@ import tree
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_LINES = 600
 MOST_FUNCTION_LINES = 70
+MOST_FILES = 45
+# Folders with one file for each row of a list.
+LISTS = {"tests/mutants"}
 MOST_MARKDOWN_COLUMNS = 120
 LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)(?: -->| \*/)?$", re.MULTILINE)
 # Folders that are licensed as the kernel's and rdma-core's other parts; all else is QEMU's.
@@ -58,6 +62,10 @@ class Files(unittest.TestCase):
         found = {str(path.relative_to(ROOT)): len(path.read_text().splitlines())
                  for path in filter(tree.is_code, self.files)}
         self.assertEqual({name: n for name, n in found.items() if n > MOST_LINES}, {})
+
+    def test_no_folder_has_too_many_files(self):
+        found = collections.Counter(str(path.relative_to(ROOT).parent) for path in self.files)
+        self.assertEqual({name: n for name, n in found.items() if n > MOST_FILES and name not in LISTS}, {})
 
     def test_no_function_is_too_long(self):
         code = [path for path in self.files if path.suffix in (".c", ".cc", ".h", ".py")]

@@ -8,9 +8,10 @@ import subprocess
 from lab import paths
 
 # Test files that only run at night, because starting their own guests or fabrics takes long.
-OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_examples.py", "tests/guest/test_own_kernel.py",
-                "tests/guest/test_topology_huge.py", "tests/guest/test_replay.py", "tests/guest/test_misuse.py",
-                "tests/guest/test_bench.py"}
+OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_topology_huge.py",
+                "tests/guest/develop/test_bench.py", "tests/guest/develop/test_examples.py",
+                "tests/guest/develop/test_misuse.py", "tests/guest/develop/test_own_kernel.py",
+                "tests/guest/develop/test_replay.py"}
 
 
 @functools.cache

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real drivers that break a rule each, on a strict device that names the rule: see tests/guest/misuse."""
+"""Real drivers that break a rule each, on a strict device that names the rule: see tests/guest/develop/misuse."""
 import pytest
 
 from lab import ui, up

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The commands of a driver writer's bench as a user types them: ./pib up --driver, driver --watch and provider."""
 import contextlib
+import pathlib
 import shutil
 import signal
 import subprocess
@@ -12,7 +13,7 @@ from lab import paths
 from rdma import DEVICE, wait_until
 
 LAB = "test-bench"
-MINE = paths.ROOT / "tests" / "guest" / "drivers" / "probe_only"
+MINE = pathlib.Path(__file__).parent / "drivers" / "probe_only"
 pytestmark = pytest.mark.nightly
 
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Completion queues (IBA vol. 1, 11.2.5 and 11.4.2). The provider polls the CQs of processes; the
+ * Completion queues (IBA vol. 1, 11.2.6 and 11.4.2). The provider polls the CQs of processes; the
  * polling here is for kernel CQs only.
  */
 #include <linux/irqflags.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.5.2 and 11.2.5.3). The core's table has the attributes
+ * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.4.2 and 11.2.4.3). The core's table has the attributes
  * that a transition needs; the device checks their values.
  */
 #include "pib_hca.h"

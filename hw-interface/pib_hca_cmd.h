@@ -178,7 +178,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_modify_device, 80);
 #define PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID (1u << 0)
 #define PIB_HCA_MODIFY_DEVICE_NODE_DESC (1u << 1)
 
-/* Values of state, phys_state, mtu, width and speed are those of PortInfo (IBA vol. 1, table 155). */
+/* Values of state, phys_state, mtu, width and speed are those of PortInfo (IBA vol. 1, table 146). */
 struct pib_hca_query_port {
 	__u8 port_guid[8]; /* wire order */
 	__u8 gid_prefix[8]; /* wire order */

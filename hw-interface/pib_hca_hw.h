@@ -441,7 +441,7 @@ struct pib_hca_modify_qp {
 	__u8 alt_timeout;
 	__u8 retry_cnt;   /* 0..7 */
 	__u8 rnr_retry;   /* 0..7, 7: for ever */
-	__u8 min_rnr_timer; /* 0..31, IBA vol. 1 table 45 */
+	__u8 min_rnr_timer; /* 0..31, IBA vol. 1, 9.7.5.2.8 */
 	__u8 max_rd_atomic;      /* as requester */
 	__u8 max_dest_rd_atomic; /* as responder */
 	__u8 en_sqd_async_notify;

@@ -8,7 +8,7 @@
 
 #include <endian.h>
 
-#define ACTIVE 4		/* PortState (IBA table 155) */
+#define ACTIVE 4		/* PortState (IBA table 146) */
 #define LIMIT_S 300
 #define LOOK_MS 1000
 

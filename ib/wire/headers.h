@@ -266,10 +266,10 @@ struct MaskedAtomicEth {
     }
 };
 
-// Two top bits of the AETH syndrome (IBA table 44).
+// Two top bits of the AETH syndrome (IBA 9.3.5).
 enum class AethKind : std::uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
 
-// NAK codes (IBA table 45); 5..31 are reserved.
+// NAK codes (IBA 9.7.5.2); 5..31 are reserved.
 enum class NakCode : std::uint8_t {
     kPsnSequenceError = 0,
     kInvalidRequest = 1,
@@ -314,7 +314,7 @@ struct Aeth {
     }
 };
 
-// RNR NAK timer field (IBA table 46), in nanoseconds; code 0 is the longest.
+// RNR NAK timer field (IBA 9.7.5.2.8), in nanoseconds; code 0 is the longest.
 inline constexpr std::array<std::uint64_t, 32> kRnrTimerNs = {
     655'360'000, 10'000,      20'000,      30'000,     40'000,     60'000,     80'000,
     120'000,     160'000,     240'000,     320'000,    480'000,    640'000,    960'000,
@@ -326,7 +326,7 @@ inline constexpr std::array<std::uint64_t, 32> kRnrTimerNs = {
     return kRnrTimerNs[code & 0x1F];
 }
 
-// End-to-end credits of an ACK (IBA table 47); nullopt for code 31, which carries none.
+// End-to-end credits of an ACK (IBA 9.7.7.2); nullopt for code 31, which carries none.
 [[nodiscard]] constexpr std::optional<std::uint32_t> credit_count(std::uint8_t code) {
     code &= 0x1F;
     if (code == Aeth::kInvalidCreditCount) {

@@ -14,7 +14,7 @@ constexpr uint32_t kAllAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMO
                                 PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
 constexpr uint32_t kPatternMark = 0xa5000000;
 
-// PortInfo (IBA table 155), by bytes.
+// PortInfo (IBA table 146), by bytes.
 constexpr size_t kLidAt = 16;
 constexpr size_t kSmLidAt = 18;
 constexpr size_t kStateAt = 32;

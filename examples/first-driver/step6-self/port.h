@@ -5,7 +5,7 @@
 
 #include "command.h"
 
-#define PORT_ACTIVE 4 /* PortState (IBA table 155) */
+#define PORT_ACTIVE 4 /* PortState (IBA table 146) */
 
 int port_query(struct command_queue *commands, u32 number, struct pib_hca_query_port *port);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Attributes of a queue pair (IBA vol. 1, 11.2.5.2), and the mask of those that a verb changes.
+// Attributes of a queue pair (IBA vol. 1, 11.2.4.2), and the mask of those that a verb changes.
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,7 @@ struct QpAttributes {
     uint8_t alt_timeout = 0;
     uint8_t retry_cnt = 0;
     uint8_t rnr_retry = 0;           // 7: no limit
-    uint8_t min_rnr_timer = 0;       // IBA vol. 1, table 45
+    uint8_t min_rnr_timer = 0;       // IBA vol. 1, 9.7.5.2.8
     uint8_t max_rd_atomic = 0;       // as requester
     uint8_t max_dest_rd_atomic = 0;  // as responder
     uint8_t en_sqd_async_notify = 0;

@@ -146,7 +146,7 @@ bool lid_is_allowed(ib::Lid lid, LidClass allowed) {
            (allowed.permissive && lid.is_permissive());
 }
 
-// PathRecord:Rate (IBA table 246 and annex A16): 2 to 22 have a meaning; 0 is the port's own.
+// PathRecord:Rate (IBA 15.2.5.16 and annex A16): 2 to 22 have a meaning; 0 is the port's own.
 bool rate_is_valid(uint8_t rate) {
     return rate == 0 || ib::data_mbps(rate) != 0;
 }
@@ -207,7 +207,7 @@ Verdict check_port_attributes(const QueuePair& qp, In in, std::span<Port* const>
     return (in.attr_mask & kAv) != 0 ? check_vector(in.av, port) : CmdStatus::kOk;
 }
 
-// IBA 11.2.5.2: the alternate path may have a port, a P_Key and a timeout of its own; the MTU is
+// IBA 11.2.4.2: the alternate path may have a port, a P_Key and a timeout of its own; the MTU is
 // the connection's.
 Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> ports) {
     if ((in.attr_mask & kAltPath) == 0) {

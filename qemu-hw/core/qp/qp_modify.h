@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Checks of MODIFY_QP before it takes effect: state transitions, their attributes, and the values
-// of the attributes (IBA vol. 1, 10.3.1, 11.2.5.2). Only apply_attributes() changes anything.
+// of the attributes (IBA vol. 1, 10.3.1, 11.2.4.2). Only apply_attributes() changes anything.
 #pragma once
 
 #include <span>

@@ -18,7 +18,7 @@ namespace pib::hca {
 namespace {
 
 // Attributes that describe how requests are sent: they may change in SQD once nothing is under way
-// (IBA 11.2.5.2).
+// (IBA 11.2.4.2).
 constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkeyIndex |
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The verbs of queue pairs and multicast groups (IBA vol. 1, 11.2.5, 11.3): they create, change and
+// The verbs of queue pairs and multicast groups (IBA vol. 1, 11.2.4, 11.3): they create, change and
 // destroy QPs. All checks of a verb come before its first change.
 #pragma once
 

@@ -87,7 +87,7 @@ SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival
     PortAttrs* port = node.managed_port(arrival.port);
     const bool other_base = request.base_version() != kMadBaseVersion;
     // A request must not be on the return path (C14-13).
-    const bool returning = request.is_directed_route() && request.direction();
+    const bool returning = request.is_directed_route() && is_returning(request);
     if (port == nullptr || other_base || returning || !request.is_smp() ||
         !smp_is_for_sma(request)) {
         return {};

@@ -33,7 +33,7 @@ bool is_switch(SmiNode node) {
 // The end of the outgoing directed part (C14-9, third and fourth rule): this node, or a LID-routed
 // rest that only a switch may start.
 SmiDecision outgoing_end(Mad& smp, SmiNode node) {
-    set_hop_pointer(smp, smp.hop_count() + 1U);
+    set_hop_pointer(smp, hop_count(smp) + 1U);
     if (dr_dlid(smp).is_permissive()) {
         return local();
     }
@@ -50,21 +50,21 @@ SmiDecision returning_end(Mad& smp, SmiNode node) {
 }
 
 SmiDecision next_hop(Mad& smp, SmiNode node) {
-    const unsigned hop = smp.hop_pointer() + 1U;
+    const unsigned hop = hop_pointer(smp) + 1U;
     set_hop_pointer(smp, hop);
-    return out_of(smp.initial_path()[hop], node);
+    return out_of(initial_path(smp)[hop], node);
 }
 
 SmiDecision previous_hop(Mad& smp, SmiNode node) {
-    const unsigned hop = smp.hop_pointer() - 1U;
+    const unsigned hop = hop_pointer(smp) - 1U;
     set_hop_pointer(smp, hop);
-    return out_of(smp.return_path()[hop], node);
+    return out_of(return_path(smp)[hop], node);
 }
 
 // C14-9, seen by the node that the SMP reached.
 SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
-    const unsigned pointer = smp.hop_pointer();
-    const unsigned count = smp.hop_count();
+    const unsigned pointer = hop_pointer(smp);
+    const unsigned count = hop_count(smp);
     if (pointer == 0 && count != 0) {
         // The pointer is still 0 only after a LID-routed first part, which ends at a switch. If the
         // directed route starts at the sender, the pointer is at least 1.
@@ -75,12 +75,12 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
         if (!is_switch(node)) {
             return kDiscarded;
         }
-        smp.return_path()[pointer] = ingress_port;
+        return_path(smp)[pointer] = ingress_port;
         return next_hop(smp, node);
     }
     if (pointer == count) {
         if (count != 0) {
-            smp.return_path()[pointer] = ingress_port;
+            return_path(smp)[pointer] = ingress_port;
         }
         return outgoing_end(smp, node);
     }
@@ -90,8 +90,8 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
 
 // C14-13, seen by the node that the SMP reached.
 SmiDecision receive_returning(Mad& smp, SmiNode node) {
-    const unsigned pointer = smp.hop_pointer();
-    const unsigned count = smp.hop_count();
+    const unsigned pointer = hop_pointer(smp);
+    const unsigned count = hop_count(smp);
     if (count != 0 && pointer == count + 1) {
         // The LID-routed first part of the way back has ended at this switch.
         const bool starts_here = is_switch(node) && !dr_dlid(smp).is_permissive();
@@ -108,8 +108,8 @@ SmiDecision receive_returning(Mad& smp, SmiNode node) {
 
 // A path has 63 usable entries; a larger count would index past it (C14-6).
 bool counts_are_sane(const Mad& smp) {
-    return smp.is_directed_route() && smp.hop_count() < kSmpPathSize &&
-           smp.hop_pointer() <= smp.hop_count() + 1U;
+    return smp.is_directed_route() && hop_count(smp) < kSmpPathSize &&
+           hop_pointer(smp) <= hop_count(smp) + 1U;
 }
 
 }  // namespace
@@ -118,18 +118,18 @@ SmiDecision smi_receive(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
     if (!counts_are_sane(smp)) {
         return kDiscarded;
     }
-    return smp.direction() ? receive_returning(smp, node)
-                           : receive_outgoing(smp, node, ingress_port);
+    return is_returning(smp) ? receive_returning(smp, node)
+                             : receive_outgoing(smp, node, ingress_port);
 }
 
 SmiDecision smi_send(Mad& smp, SmiNode node, std::uint8_t port, Lid reply_lid) {
     if (!counts_are_sane(smp)) {
         return kDiscarded;
     }
-    const unsigned pointer = smp.hop_pointer();
-    const unsigned count = smp.hop_count();
+    const unsigned pointer = hop_pointer(smp);
+    const unsigned count = hop_count(smp);
     SmiDecision decision = kDiscarded;
-    if (!smp.direction()) {
+    if (!is_returning(smp)) {
         if (pointer != 0) {
             return kDiscarded;
         }

@@ -111,10 +111,10 @@ Notice bad_m_key_notice(const Mad& smp, Lid slid) {
     }
     set(n, nd::kDrSlid, dr_slid(smp).value());
     set(n, nd::kDrNotice, 1);
-    const std::size_t hops = std::min<std::size_t>(smp.hop_count(), nd::kDrReturnPathSize);
-    set(n, nd::kDrPathTruncated, hops < smp.hop_count() ? 1 : 0);
+    const std::size_t hops = std::min<std::size_t>(hop_count(smp), nd::kDrReturnPathSize);
+    set(n, nd::kDrPathTruncated, hops < hop_count(smp) ? 1 : 0);
     set(n, nd::kDrHopCount, hops);
-    std::copy_n(smp.return_path().begin(), hops, n.begin() + nd::kDrReturnPathOffset);
+    std::copy_n(return_path(smp).begin(), hops, n.begin() + nd::kDrReturnPathOffset);
     return n;
 }
 

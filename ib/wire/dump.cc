@@ -197,9 +197,9 @@ std::string dump_mad(const Mad& mad) {
         add(line, " status 0x%04x", mad.status());
     }
     if (mad.is_directed_route()) {
-        add(line, " %s hop %u/%u path ", mad.direction() ? "back" : "out", mad.hop_pointer(),
-            mad.hop_count());
-        add_path(line, mad.initial_path(), mad.hop_count());
+        add(line, " %s hop %u/%u path ", is_returning(mad) ? "back" : "out", hop_pointer(mad),
+            hop_count(mad));
+        add_path(line, initial_path(mad), hop_count(mad));
     }
     return line;
 }

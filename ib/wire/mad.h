@@ -159,23 +159,6 @@ struct Mad {
         set(is_directed_route() ? smp::kStatus : mad_header::kStatus, status);
     }
 
-    // Directed-route part; meaningful only when is_directed_route().
-    [[nodiscard]] bool direction() const { return get(smp::kD) != 0; }
-    [[nodiscard]] std::uint8_t hop_pointer() const { return bytes[6]; }
-    [[nodiscard]] std::uint8_t hop_count() const { return bytes[7]; }
-    [[nodiscard]] std::span<std::uint8_t, kSmpPathSize> initial_path() {
-        return std::span(bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
-    }
-    [[nodiscard]] std::span<const std::uint8_t, kSmpPathSize> initial_path() const {
-        return std::span(bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
-    }
-    [[nodiscard]] std::span<std::uint8_t, kSmpPathSize> return_path() {
-        return std::span(bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
-    }
-    [[nodiscard]] std::span<const std::uint8_t, kSmpPathSize> return_path() const {
-        return std::span(bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
-    }
-
     [[nodiscard]] std::span<std::uint8_t, kSmpDataSize> smp_data() {
         return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
     }
@@ -191,9 +174,32 @@ struct Mad {
     }
 };
 
-// The M_Key of an SMP; DrSLID and DrDLID, which only a directed-route SMP has.
+// The M_Key of an SMP.
 [[nodiscard]] inline std::uint64_t m_key(const Mad& mad) {
     return mad.get(smp::kMKey);
+}
+
+// Fields that only a directed-route SMP has (IBA 14.2.1.2).
+[[nodiscard]] inline bool is_returning(const Mad& mad) {
+    return mad.get(smp::kD) != 0;
+}
+[[nodiscard]] inline std::uint8_t hop_pointer(const Mad& mad) {
+    return mad.bytes[6];
+}
+[[nodiscard]] inline std::uint8_t hop_count(const Mad& mad) {
+    return mad.bytes[7];
+}
+[[nodiscard]] inline std::span<std::uint8_t, kSmpPathSize> initial_path(Mad& mad) {
+    return std::span(mad.bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
+}
+[[nodiscard]] inline std::span<const std::uint8_t, kSmpPathSize> initial_path(const Mad& mad) {
+    return std::span(mad.bytes).subspan<smp::kInitialPathOffset, kSmpPathSize>();
+}
+[[nodiscard]] inline std::span<std::uint8_t, kSmpPathSize> return_path(Mad& mad) {
+    return std::span(mad.bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
+}
+[[nodiscard]] inline std::span<const std::uint8_t, kSmpPathSize> return_path(const Mad& mad) {
+    return std::span(mad.bytes).subspan<smp::kReturnPathOffset, kSmpPathSize>();
 }
 [[nodiscard]] inline Lid dr_slid(const Mad& mad) {
     return Lid(static_cast<Lid::rep>(mad.get(smp::kDrSlid)));

@@ -109,7 +109,7 @@ ib::Mad get_node_info(const Path& path, uint64_t transaction) {
     mad.set(ib::smp::kDrSlid, 0xffff);
     mad.set(ib::smp::kDrDlid, 0xffff);
     mad.set(ib::smp::kHopCount, path.size());
-    std::ranges::copy(path, mad.initial_path().begin() + 1);
+    std::ranges::copy(path, initial_path(mad).begin() + 1);
     (void)ib::smi_send(mad, {.num_ports = 1}, 1);
     return mad;
 }

@@ -76,7 +76,7 @@ std::optional<ib::Mad> MiniSm::ask(ib::Method method, uint16_t attribute, uint32
     mad.set(ib::smp::kDrSlid, 0xffff);
     mad.set(ib::smp::kDrDlid, 0xffff);
     mad.set(ib::smp::kHopCount, path.size());
-    std::ranges::copy(path, mad.initial_path().begin() + 1);
+    std::ranges::copy(path, initial_path(mad).begin() + 1);
     std::ranges::copy(data, mad.smp_data().begin());
     const auto way = ib::smi_send(mad, {.num_ports = 1}, 1);
     if (way.action == ib::SmiAction::kLocal) {

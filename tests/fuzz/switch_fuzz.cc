@@ -200,7 +200,7 @@ Bytes smp(std::vector<std::uint8_t> path, std::uint8_t method, std::uint16_t att
     mad.set(ib::mad_header::kAttributeId, attribute);
     mad.set(ib::smp::kDrSlid, 0xFFFF);
     mad.set(ib::smp::kDrDlid, 0xFFFF);
-    std::ranges::copy(path, mad.initial_path().begin() + 1);
+    std::ranges::copy(path, initial_path(mad).begin() + 1);
     std::ranges::copy(mad.bytes, out.begin() + 28);
     return out;
 }

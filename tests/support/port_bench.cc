@@ -63,7 +63,7 @@ ib::Mad make_dr_smp(ib::Method method, uint16_t attribute, uint32_t modifier) {
     mad.set(ib::smp::kHopCount, 1);
     mad.set(ib::smp::kDrSlid, 0xffff);
     mad.set(ib::smp::kDrDlid, 0xffff);
-    mad.initial_path()[1] = 1;
+    initial_path(mad)[1] = 1;
     return mad;
 }
 

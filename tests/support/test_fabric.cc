@@ -195,7 +195,7 @@ std::optional<ib::Mad> TestFabric::query(ib::Method method, std::uint16_t attrib
     smp.set(ib::mad_header::kTransactionId, transaction);
     path.insert(path.begin(), 1);
     smp.bytes[7] = static_cast<std::uint8_t>(path.size());
-    std::ranges::copy(path, smp.initial_path().begin() + 1);
+    std::ranges::copy(path, initial_path(smp).begin() + 1);
     hca(0).send_smp(smp);
     settle();
     const auto answer = std::ranges::find(hca(0).answers, transaction, &ib::Mad::transaction_id);

@@ -136,7 +136,7 @@ std::optional<ib::Mad> TopologyNet::query(ib::Method method, std::uint16_t attri
     smp.set(ib::mad_header::kTransactionId, next_transaction_);
     path.insert(path.begin(), 1);
     smp.bytes[7] = static_cast<std::uint8_t>(path.size());
-    std::ranges::copy(path, smp.initial_path().begin() + 1);
+    std::ranges::copy(path, initial_path(smp).begin() + 1);
     hcas_[0]->send_smp(smp);
     settle();
     const auto& answers = hcas_[0]->answers;

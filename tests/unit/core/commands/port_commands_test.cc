@@ -141,7 +141,7 @@ TEST_CASE("MAD_IFC answers SMPs and PMA queries alone") {
     dr.set(ib::smp::kHopCount, 0);  // to the node itself
     CHECK(hand_in(bench, mad_ifc_input(dr), &out) == kReply);
     CHECK(out.method() == Method::kGetResp);
-    CHECK(out.direction());
+    CHECK(is_returning(out));
     CHECK(ib::get(out.smp_data(), ib::node_info::kNodeGuid) == 0x5254000000000001);
 
     ib::Mad counters = make_mad(ib::MgmtClass::kPerf, Method::kGet, ib::attr::kPortCounters);

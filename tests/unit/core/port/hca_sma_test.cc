@@ -34,9 +34,9 @@ TEST_CASE("a directed route reads NodeInfo and NodeDescription of a port without
     CHECK(view->bth().dest_qp == ib::kQp0);
     const ib::Mad reply = mad_of(sent[0]);
     CHECK(reply.method() == Method::kGetResp);
-    CHECK(reply.direction());
+    CHECK(is_returning(reply));
     CHECK(reply.status() == 0);
-    CHECK(reply.hop_pointer() == 1);
+    CHECK(hop_pointer(reply) == 1);
     CHECK(reply.transaction_id() == 0x1122334455667788);
     CHECK(ib::get(reply.smp_data(), ib::node_info::kNodeType) == 1);
     CHECK(ib::get(reply.smp_data(), ib::node_info::kNumPorts) == 1);

@@ -107,12 +107,12 @@ TEST_CASE("a directed-route reply reverses the route") {
     request.set(smp::kHopCount, 2);
     request.set(smp::kHopPointer, 3);
     const Mad reply = ask(node, request);
-    CHECK(reply.direction());
+    CHECK(is_returning(reply));
     CHECK(reply.status() == mad_status::kOk);
-    CHECK(reply.hop_pointer() == 3);
+    CHECK(hop_pointer(reply) == 3);
     request.set(mad_header::kAttributeId, 0x7777);
     const Mad refused = ask(node, request);
-    CHECK(refused.direction());
+    CHECK(is_returning(refused));
     CHECK(refused.status() == mad_status::kBadMethodAttribute);
 }
 

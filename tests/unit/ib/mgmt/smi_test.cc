@@ -24,8 +24,8 @@ Mad dr_smp(unsigned hop_pointer, unsigned hop_count, bool returning = false) {
     mad.set(smp::kDrSlid, 0xFFFF);
     mad.set(smp::kDrDlid, 0xFFFF);
     for (std::size_t i = 1; i < kSmpPathSize; ++i) {
-        mad.initial_path()[i] = static_cast<std::uint8_t>(1 + i % 8);
-        mad.return_path()[i] = static_cast<std::uint8_t>(1 + (i + 3) % 8);
+        initial_path(mad)[i] = static_cast<std::uint8_t>(1 + i % 8);
+        return_path(mad)[i] = static_cast<std::uint8_t>(1 + (i + 3) % 8);
     }
     return mad;
 }
@@ -72,7 +72,7 @@ TEST_CASE("the SMI decides on each kind of received SMP") {
         CHECK(decision.action == c.action);
         CHECK(decision.port == c.port);
         if (c.action != SmiAction::kDiscard) {
-            CHECK(mad.hop_pointer() == c.pointer_after);
+            CHECK(hop_pointer(mad) == c.pointer_after);
         }
     }
 }
@@ -102,36 +102,36 @@ TEST_CASE("a channel adapter has no part in the LID-routed ends of a path") {
 TEST_CASE("the SMI records the return path") {
     Mad forwarded = dr_smp(1, 2);
     static_cast<void>(smi_receive(forwarded, kSwitch, 6));
-    CHECK(forwarded.return_path()[1] == 6);
+    CHECK(return_path(forwarded)[1] == 6);
     Mad arrived = dr_smp(2, 2);
     static_cast<void>(smi_receive(arrived, kCa, 2));
-    CHECK(arrived.return_path()[2] == 2);
+    CHECK(return_path(arrived)[2] == 2);
 }
 
 TEST_CASE("a path through a port that does not exist is discarded") {
     for (const std::uint8_t port : {0, 9, 255}) {
         Mad out = dr_smp(1, 2);
-        out.initial_path()[2] = port;
+        initial_path(out)[2] = port;
         CHECK(smi_receive(out, kSwitch, kIngress).action == SmiAction::kDiscard);
         Mad back = dr_smp(3, 4, true);
-        back.return_path()[2] = port;
+        return_path(back)[2] = port;
         CHECK(smi_receive(back, kSwitch, kIngress).action == SmiAction::kDiscard);
     }
 }
 
 TEST_CASE("a channel adapter sends along the initial path") {
     Mad request = dr_smp(0, 2);
-    request.initial_path()[1] = 1;
+    initial_path(request)[1] = 1;
     CHECK(smi_send(request, kCa, 1) == SmiDecision{SmiAction::kPort, 1, {}});
-    CHECK(request.hop_pointer() == 1);
+    CHECK(hop_pointer(request) == 1);
 
     Mad through_other_port = dr_smp(0, 2);
-    through_other_port.initial_path()[1] = 2;
+    initial_path(through_other_port)[1] = 2;
     CHECK(smi_send(through_other_port, kCa, 1).action == SmiAction::kDiscard);
 
     Mad to_itself = dr_smp(0, 0);
     CHECK(smi_send(to_itself, kCa, 1).action == SmiAction::kLocal);
-    CHECK(to_itself.hop_pointer() == 1);
+    CHECK(hop_pointer(to_itself) == 1);
 
     Mad already_on_its_way = dr_smp(1, 2);
     CHECK(smi_send(already_on_its_way, kCa, 1).action == SmiAction::kDiscard);
@@ -142,26 +142,26 @@ TEST_CASE("a response to the node itself comes back") {
     CHECK(smi_send(mad, kCa, 1).action == SmiAction::kLocal);
     mad.set(smp::kD, 1);
     CHECK(smi_send(mad, kCa, 1).action == SmiAction::kLocal);
-    CHECK(mad.hop_pointer() == 0);
+    CHECK(hop_pointer(mad) == 0);
 }
 
 TEST_CASE("an SMP travels through two switches and back") {
     Mad mad = dr_smp(0, 3);
-    mad.initial_path()[1] = 1;
-    mad.initial_path()[2] = 4;
-    mad.initial_path()[3] = 7;
+    initial_path(mad)[1] = 1;
+    initial_path(mad)[2] = 4;
+    initial_path(mad)[3] = 7;
     CHECK(smi_send(mad, kCa, 1).port == 1);
     CHECK(smi_receive(mad, kSwitch, 2).port == 4);
     CHECK(smi_receive(mad, kSwitch, 5).port == 7);
     CHECK(smi_receive(mad, kCa, 2).action == SmiAction::kLocal);
-    CHECK(mad.hop_pointer() == 4);
+    CHECK(hop_pointer(mad) == 4);
 
     mad.set(smp::kD, 1);
     CHECK(smi_send(mad, kCa, 2) == SmiDecision{SmiAction::kPort, 2, {}});
     CHECK(smi_receive(mad, kSwitch, 7) == SmiDecision{SmiAction::kPort, 5, {}});
     CHECK(smi_receive(mad, kSwitch, 4) == SmiDecision{SmiAction::kPort, 2, {}});
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
-    CHECK(mad.hop_pointer() == 0);
+    CHECK(hop_pointer(mad) == 0);
 }
 
 TEST_CASE("a LID-routed part precedes the directed route") {
@@ -169,14 +169,14 @@ TEST_CASE("a LID-routed part precedes the directed route") {
     Mad mad = dr_smp(0, 2);
     mad.set(smp::kDrSlid, 7);
     CHECK(smi_receive(mad, kSwitch, 5) == SmiDecision{SmiAction::kPort, 2, {}});
-    CHECK(mad.hop_pointer() == 1);
+    CHECK(hop_pointer(mad) == 1);
     CHECK(smi_receive(mad, kSwitch, 6) == SmiDecision{SmiAction::kPort, 3, {}});
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
     mad.set(smp::kD, 1);
     CHECK(smi_send(mad, kCa, 1).port == 1);
     CHECK(smi_receive(mad, kSwitch, 3) == SmiDecision{SmiAction::kPort, 6, {}});
     CHECK(smi_receive(mad, kSwitch, 2) == SmiDecision{SmiAction::kLid, 0, Lid(7)});
-    CHECK(mad.hop_pointer() == 0);
+    CHECK(hop_pointer(mad) == 0);
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
 }
 
@@ -184,12 +184,12 @@ TEST_CASE("a LID-routed part follows the directed route") {
     Mad mad = dr_smp(1, 1);
     mad.set(smp::kDrDlid, 9);
     CHECK(smi_receive(mad, kSwitch, 4) == SmiDecision{SmiAction::kLid, 0, Lid(9)});
-    CHECK(mad.hop_pointer() == 2);
+    CHECK(hop_pointer(mad) == 2);
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
     mad.set(smp::kD, 1);
     CHECK(smi_send(mad, kCa, 1, Lid(12)) == SmiDecision{SmiAction::kLid, 0, Lid(12)});
     CHECK(smi_receive(mad, kSwitch, 2) == SmiDecision{SmiAction::kPort, 4, {}});
-    CHECK(mad.hop_pointer() == 1);
+    CHECK(hop_pointer(mad) == 1);
     CHECK(smi_receive(mad, kCa, 1).action == SmiAction::kLocal);
 
     Mad at_ca = dr_smp(1, 1);

@@ -58,7 +58,7 @@ TEST_CASE("trap 256 has the return path of a directed route") {
     mad.set(mad_header::kAttributeId, attr::kPortInfo);
     mad.set(smp::kHopCount, 40);
     mad.set(smp::kDrSlid, 0xFFFF);
-    mad.return_path()[1] = 9;
+    return_path(mad)[1] = 9;
     const Notice n = bad_m_key_notice(mad, kPermissiveLid);
     CHECK(get(n, notice::kTrapNumber) == 256);
     CHECK(n[16] == 2);

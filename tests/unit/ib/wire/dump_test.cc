@@ -123,7 +123,7 @@ TEST_CASE("the dump of a MAD names attributes by class, and has the status") {
     mad.bytes[1] = 0x81;
     mad.bytes[4] = 0x80;  // D: on the way back
     mad.bytes[7] = 255;   // more hops than the path has
-    mad.initial_path()[63] = 9;
+    initial_path(mad)[63] = 9;
     CHECK_THAT(dump_mad(mad), ContainsSubstring(" back hop 0/255 path 0,0"));
     CHECK(dump_mad(mad).ends_with(",9"));
 }
@@ -134,8 +134,8 @@ TEST_CASE("the dump of a MAD names its attribute") {
     mad.bytes[3] = 0x01;
     mad.bytes[7] = 2;
     mad.set(mad_header::kAttributeId, attr::kNodeInfo);
-    mad.initial_path()[1] = 1;
-    mad.initial_path()[2] = 7;
+    initial_path(mad)[1] = 1;
+    initial_path(mad)[2] = 7;
     PacketHeaders h;
     h.lrh.vl = kVl15;
     h.bth.opcode = 0x64;

@@ -44,7 +44,7 @@ struct Net : TopologyNet {
 ib::Mad get(std::uint16_t attribute) {
     ib::Mad smp = make_smp(ib::Method::kGet, attribute, 0);
     smp.bytes[7] = 1;  // HopCount
-    smp.initial_path()[1] = 1;
+    initial_path(smp)[1] = 1;
     return smp;
 }
 

@@ -57,8 +57,8 @@ ib::Mad node_info_through_port_1() {
     ib::Mad smp = make_smp(ib::Method::kGet, ib::attr::kNodeInfo, 0);
     smp.set(ib::mad_header::kTransactionId, 1);
     smp.bytes[7] = 2;  // hops: the adapter's port, then port 1 of the switch
-    smp.initial_path()[1] = 1;
-    smp.initial_path()[2] = 1;
+    initial_path(smp)[1] = 1;
+    initial_path(smp)[2] = 1;
     REQUIRE(ib::smi_send(smp, {ib::NodeType::kChannelAdapter, 1}, 1).action ==
             ib::SmiAction::kPort);
     return smp;

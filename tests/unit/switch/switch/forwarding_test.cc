@@ -147,7 +147,7 @@ TEST_CASE("forwarding: a data packet makes an Armed port Active") {
     // An SMP does not.
     ib::Mad smp = make_smp(ib::Method::kGet, ib::attr::kNodeInfo, 0);
     smp.set(ib::smp::kHopCount, 1);
-    smp.initial_path()[1] = 1;
+    initial_path(smp)[1] = 1;
     fabric.hca(1).send_smp(smp);
     fabric.settle();
     CHECK(fabric.sw.port(2).attrs().state() == ib::PortState::kArmed);

@@ -46,8 +46,8 @@ TEST_CASE("management: a directed route leads through the switch and back") {
     CHECK(ib::get(info->smp_data(), ni::kNodeGuid) == fabric.hca(2).node.node_guid.value());
     REQUIRE(fabric.hca(2).requests.size() == 1);
     const ib::Mad& seen = fabric.hca(2).requests[0];
-    CHECK(seen.return_path()[2] == 1);  // the adapter's own port
-    CHECK(seen.return_path()[1] == 1);  // the switch's ingress port
+    CHECK(return_path(seen)[2] == 1);  // the adapter's own port
+    CHECK(return_path(seen)[1] == 1);  // the switch's ingress port
     CHECK(fabric.hca(2).smp_lrhs[0].dlid.is_permissive());
     CHECK(fabric.hca(2).smp_lrhs[0].slid.is_permissive());
 }

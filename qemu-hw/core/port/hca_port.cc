@@ -12,15 +12,14 @@ constexpr unsigned kLoopedPerRun = 64;
 HcaPort::HcaPort(const PortContext& context)
     : TransportPort(attributes_, egress_, mads_),
       context_(context),
-      link_(context.host, context.number, *this),
+      link_events_({context_, attributes_, egress_, ingress_, copies_}),
+      link_(context.host, context.number, link_events_),
       copies_(context_, link_),
       attributes_(context_, link_),
       egress_(context_, attributes_, link_),
       mads_(context_, attributes_, egress_),
       ingress_(context_, attributes_, mads_),
       flaps_(context.host, context.counters.adversary) {}
-
-// ---- the device's entry points
 
 void HcaPort::link_connected(bool can_share) {
     link_.connected(attributes_.hello(can_share), ib::link_parameters(context_.attrs()));
@@ -37,11 +36,6 @@ bool HcaPort::link_poll() {
     attributes_.sync_parameters();
     resume();
     return more;
-}
-
-void HcaPort::link_gone() {
-    egress_.link_gone();
-    copies_.gone();
 }
 
 void HcaPort::link_writable() {
@@ -95,21 +89,6 @@ void HcaPort::reset(bool cold) {
     }
     attributes_.refresh();
     link_.retrain(ib::link_parameters(context_.attrs()));
-}
-
-// ---- events of the link
-
-void HcaPort::link_up(const link::ActiveLink& link) {
-    ingress_.link_up();
-    apply(ib::port_link_up(context_.attrs(), link.width, link.speed, link.speed_ext));
-}
-
-void HcaPort::link_down() {
-    const ib::PortEvents events = ib::port_link_down(context_.attrs());
-    if (events.any()) {  // otherwise the port itself took the link down
-        context_.pma_counters().add(ib::Counter::kLinkDowned);
-    }
-    apply(events);
 }
 
 }  // namespace pib::hca

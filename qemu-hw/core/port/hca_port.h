@@ -21,12 +21,13 @@
 #include "port/port_context.h"
 #include "port/port_endpoint.h"
 #include "port/port_flaps.h"
+#include "port/port_link_events.h"
 #include "port/port_mads.h"
 #include "port/transport_port.h"
 
 namespace pib::hca {
 
-class HcaPort final : public TransportPort, private PortEndpoint::Owner {
+class HcaPort final : public TransportPort {
   public:
     explicit HcaPort(const PortContext& context);
     HcaPort(const HcaPort&) = delete;
@@ -60,19 +61,10 @@ class HcaPort final : public TransportPort, private PortEndpoint::Owner {
     void apply(ib::PortEvents events) { attributes_.apply(events); }
 
   private:
-    // ---- PortEndpoint::Owner
-    void link_up(const link::ActiveLink& link) override;
-    void link_down() override;
-    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
-        return ingress_.receive(burst, payload, false);
-    }
-    void link_packet_fault(link::PacketFault fault) override { ingress_.fault(fault); }
-    uint64_t take_copied() override { return context_.client->take_copied(); }
-    void link_gone() override;
-
     void resume();
 
     PortContext context_;
+    PortLinkEvents link_events_;
     PortEndpoint link_;
     CopyLink copies_;
     PortAttributes attributes_;

@@ -119,12 +119,12 @@ json port_status(Switch& sw, unsigned number) {
         {"lids", lids_behind(sw.node(), number)},
         {"faults", port.ingress_faults().spec().any() || port.egress_faults().spec().any()},
         {"peer_copy", port.cable().copies() != nullptr}};
-    if (const auto* who = sw.neighbour(number)) {
+    if (const auto* who = sw.admission().neighbour(number)) {
         out["neighbour"] = {{"node_guid", hex(who->node_guid.value(), 16)},
                             {"port_guid", hex(who->port_guid.value(), 16)},
                             {"port", who->port_number},
                             {"description", who->node_description},
-                            {"owner", sw.owner(number)}};
+                            {"owner", sw.admission().owner(number)}};
     }
     return out;
 }

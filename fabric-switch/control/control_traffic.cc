@@ -55,7 +55,7 @@ json row_of(SwitchPort& port, const ib::PortCounters& counters) {
 json traffic(Switch& sw, const json&) {
     json rows = json::array();
     for (unsigned number = 1; number <= sw.num_ports(); ++number) {
-        if (sw.neighbour(number) != nullptr) {
+        if (sw.admission().neighbour(number) != nullptr) {
             rows.push_back(row_of(sw.port(number), sw.counters(number)));
         }
     }

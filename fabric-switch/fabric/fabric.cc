@@ -136,7 +136,7 @@ std::uint64_t Fabric::next_deadline() {
 link::LinkEndpoint::Buffers Fabric::link_buffers() const {
     for (const Node& node : nodes()) {
         if (node.sw != nullptr) {
-            return node.sw->link_buffers();
+            return node.sw->admission().link_buffers();
         }
     }
     return {};
@@ -144,7 +144,7 @@ link::LinkEndpoint::Buffers Fabric::link_buffers() const {
 
 std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello, const Peer& peer) {
     if (!has_topology()) {
-        return nodes_[0].sw->admit(hello, peer);
+        return nodes_[0].sw->admission().admit(hello, peer);
     }
     return hello.role == link::Role::kSwitch ? trunks_.admit(hello, peer)
                                              : admit_adapter(hello, peer);
@@ -182,9 +182,9 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
         adapter.owner = peer.name;
         sw.counters(port.peer_port) = {};  // as if the phantom had never existed
     }
-    sw.set_neighbour(port.peer_port, hello, peer.name);
+    sw.admission().set_neighbour(port.peer_port, hello, peer.name);
     sw.port(port.peer_port).set_captured(true);
-    Place place = place_at(sw, port.peer_port);
+    Place place = sw.admission().place(port.peer_port);
     place.name = sw.config().description + " " + place.name;
     return place;
 }

@@ -67,11 +67,13 @@ void FabricCables::tell_neighbours(const Link& link) {
     Switch* a = nodes_[link.a.node].sw.get();
     Switch* b = nodes_[link.b.node].sw.get();
     if (a != nullptr) {
-        a->set_neighbour(link.a.port, hello_of(nodes_.topology().nodes[link.b.node], link.b.port));
+        a->admission().set_neighbour(link.a.port,
+                                     hello_of(nodes_.topology().nodes[link.b.node], link.b.port));
         a->port(link.a.port).set_captured(b == nullptr);
     }
     if (b != nullptr) {
-        b->set_neighbour(link.b.port, hello_of(nodes_.topology().nodes[link.a.node], link.a.port));
+        b->admission().set_neighbour(link.b.port,
+                                     hello_of(nodes_.topology().nodes[link.a.node], link.a.port));
         b->port(link.b.port).set_captured(a == nullptr);
     }
 }

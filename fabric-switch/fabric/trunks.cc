@@ -25,7 +25,7 @@ std::expected<Trunk*, std::string> Trunks::add_to_single() {
         return std::unexpected("more addresses to connect to than the switch has ports");
     }
     const auto port = static_cast<std::uint8_t>(nodes_[0].sw->num_ports() - taken);
-    nodes_[0].sw->reserve(port);
+    nodes_[0].sw->admission().reserve(port);
     trunks_.push_back(std::make_unique<Trunk>(*nodes_[0].sw, port, Trunk::Far{}));
     return trunks_.back().get();
 }

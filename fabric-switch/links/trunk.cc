@@ -15,7 +15,7 @@ std::string Trunk::name() const {
 }
 
 Admission::Place Trunk::place() const {
-    Admission::Place place = place_at(near_, port_);
+    Admission::Place place = near_.admission().place(port_);
     place.name = name();
     return place;
 }
@@ -43,12 +43,12 @@ std::expected<Admission::Place, std::string> Trunk::welcomed(const link::Welcome
                                "\": do both processes have the same topology file?");
     }
     if (far_.guid == ib::Guid{}) {
-        near_.set_neighbour(port_, {.features = 0,
-                                    .role = link::Role::kSwitch,
-                                    .port_number = welcome.port_number,
-                                    .node_guid = welcome.switch_guid,
-                                    .port_guid = welcome.switch_guid,
-                                    .node_description = {}});
+        near_.admission().set_neighbour(port_, {.features = 0,
+                                                .role = link::Role::kSwitch,
+                                                .port_number = welcome.port_number,
+                                                .node_guid = welcome.switch_guid,
+                                                .port_guid = welcome.switch_guid,
+                                                .node_description = {}});
     }
     return place();
 }
@@ -65,11 +65,11 @@ std::expected<Admission::Place, Refuse> Trunk::admit(const link::Hello& hello, c
         return std::unexpected(
             Refuse{RefuseReason::kDuplicatePortGuid, what + "is connected already"});
     }
-    const std::string& owner = near_.owner(port_);
+    const std::string& owner = near_.admission().owner(port_);
     if (!owner.empty() && owner != peer.name) {
         return std::unexpected(owned_by_another(what, owner));
     }
-    near_.set_neighbour(port_, hello, peer.name);
+    near_.admission().set_neighbour(port_, hello, peer.name);
     return place();
 }
 

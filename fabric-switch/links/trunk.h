@@ -36,7 +36,7 @@ class Trunk final : public SwitchEndpoint::Outgoing {
     // HELLO of this side, if it connects.
     [[nodiscard]] link::Hello hello() const override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override {
-        return near_.link_buffers();
+        return near_.admission().link_buffers();
     }
     // Checks the peer's answer; the error is the mismatch, in one line.
     [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(

@@ -14,9 +14,6 @@
 
 namespace pib::fabric {
 
-// Ports 1 .. of a switch, in this order.
-using SwitchPorts = std::vector<std::unique_ptr<SwitchPort>>;
-
 class PacketRelay {
   public:
     // `counters` by port number, 0 included. All outlive the relay.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Admission and time.
 #include "switch/switch.h"
 
 #include <algorithm>
@@ -13,18 +12,6 @@ namespace si = ib::switch_info;
 // Names of link errors, in the order of ib::LinkError.
 constexpr const char* kErrorNames[] = {"local link integrity, trap 129", "buffer overrun, trap 130",
                                        "flow control update, trap 131"};
-
-// External ports of a switch have no GUID of their own.
-bool same_port(const link::Hello& one, const link::Hello& other) {
-    const bool of_switch = one.role == link::Role::kSwitch;
-    return one.role == other.role && one.port_guid == other.port_guid &&
-           (!of_switch || one.port_number == other.port_number);
-}
-
-bool share_a_guid(const link::Hello& one, const link::Hello& other) {
-    return one.node_guid == other.node_guid || one.port_guid == other.port_guid ||
-           one.node_guid == other.port_guid || one.port_guid == other.node_guid;
-}
 
 Arrival arrival_at(SwitchPort& port, const Transit& packet, ib::Lid lid, std::uint64_t now_ns) {
     const auto* neighbour = port.cable().neighbour();
@@ -44,7 +31,7 @@ Switch::Switch(const SwitchConfig& config, TimerQueue* timers)
       node_(config),
       counters_(config.num_ports + 1U),
       pool_(*this),
-      neighbours_(config.num_ports),
+      admission_(config_, ports_),
       timers_(timers),
       clock_(timers != nullptr ? timers->clock() : own_clock_),
       relay_(node_, ports_, counters_, clock_),
@@ -58,71 +45,6 @@ Switch::Switch(const SwitchConfig& config, TimerQueue* timers)
 }
 
 Switch::~Switch() = default;
-
-// ---- admission
-
-const link::Hello* Switch::neighbour(unsigned number) const {
-    const auto& hello = neighbours_[number - 1].hello;
-    return hello.node_guid == ib::Guid{} ? nullptr : &hello;
-}
-
-void Switch::set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner) {
-    neighbours_[number - 1] = {hello, owner};
-}
-
-link::LinkEndpoint::Buffers Switch::link_buffers() const {
-    link::LinkEndpoint::Buffers buffers;
-    for (unsigned vl = 0; vl < link::data_vls(config_.vl_cap); ++vl) {
-        buffers.receive_blocks[vl] = config_.receive_blocks;
-    }
-    return buffers;
-}
-
-Admission::Place place_at(Switch& sw, unsigned number) {
-    return {.port = &sw.port(number),
-            .node_guid = sw.config().node_guid,
-            .number = static_cast<std::uint8_t>(number),
-            .name = "port " + std::to_string(number)};
-}
-
-std::expected<Admission::Place, link::Refuse> Switch::admit(const link::Hello& hello,
-                                                            const Peer& peer) {
-    using enum link::RefuseReason;
-    if (hello.node_guid == config_.node_guid) {
-        return std::unexpected(link::Refuse{
-            kDuplicatePortGuid, "this switch has the same GUID: give one another --guid"});
-    }
-    unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
-    for (unsigned number = num_ports(); number >= 1; --number) {
-        if ((reserved_ >> number & 1) != 0) {
-            continue;
-        }
-        const auto* who = neighbour(number);
-        const bool owned = !owner(number).empty() && owner(number) != peer.name;
-        if (who != nullptr && owned && share_a_guid(*who, hello)) {
-            return std::unexpected(
-                owned_by_another("GUID of port " + std::to_string(number), owner(number)));
-        }
-        if (who != nullptr && same_port(*who, hello)) {
-            known = number;
-        }
-        vacant = port(number).cable().attached() ? vacant : number;
-        unused = who == nullptr ? number : unused;
-    }
-    if (known != 0 && port(known).cable().attached()) {
-        return std::unexpected(link::Refuse{
-            kDuplicatePortGuid, "port GUID is connected to port " + std::to_string(known) +
-                                    " already: give each device its own GUID"});
-    }
-    const unsigned number = known != 0 ? known : unused != 0 ? unused : vacant;
-    if (number == 0) {
-        return std::unexpected(
-            link::Refuse{kNoFreePort, "all " + std::to_string(num_ports()) +
-                                          " ports are taken: start pib-switch with --ports"});
-    }
-    set_neighbour(number, hello, peer.name);
-    return place_at(*this, number);
-}
 
 // ---- time
 
@@ -167,7 +89,7 @@ void Switch::release_origin(const Origin& origin) {
 }
 
 void Switch::link_state_changed(SwitchPort& port) {
-    const auto* who = neighbour(port.number());
+    const auto* who = admission_.neighbour(port.number());
     journal_.add(now_ns(), port.number(),
                  port.attrs().link_is_up() ? LinkChange::kUp : LinkChange::kDown,
                  who != nullptr ? who->node_description : std::string{});

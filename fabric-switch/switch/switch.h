@@ -1,25 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One InfiniBand switch (IBA 18.2): its ports, packet relay and port 0, admission of peers to
-// ports, and timers. Uses no thread, socket or clock: packets arrive through SwitchPort, and time
-// is an argument.
+// One InfiniBand switch (IBA 18.2): joins its ports, packet relay, port 0 and admission of peers to
+// ports, and has their timers. Uses no thread, socket or clock: packets arrive through SwitchPort,
+// and time is an argument.
 #pragma once
 
 #include <cstdint>
-#include <memory>
-#include <string>
 #include <vector>
 
 #include "base/timer_queue.h"
 #include "switch/link_journal.h"
 #include "switch/packet_relay.h"
 #include "switch/packet_tap.h"
+#include "switch/switch_admission.h"
 #include "switch/switch_management.h"
 #include "switch/switch_node.h"
 #include "switch/switch_port.h"
 
 namespace pib::fabric {
 
-class Switch final : public Admission, public TimerClient, private PortHost {
+class Switch final : public TimerClient, private PortHost {
   public:
     // The switch has its own timer queue unless it gets `timers`, which outlive it.
     explicit Switch(const SwitchConfig& config, TimerQueue* timers = nullptr);
@@ -30,6 +29,8 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     [[nodiscard]] const SwitchConfig& config() const { return config_; }
     [[nodiscard]] SwitchNode& node() { return node_; }
     [[nodiscard]] std::uint8_t num_ports() const { return config_.num_ports; }
+    // The peers of its ports.
+    [[nodiscard]] SwitchAdmission& admission() { return admission_; }
     // External port 1..num_ports().
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number]; }
@@ -39,23 +40,6 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     void set_tap(PacketTap* tap) {
         tap_ = tap;
         management_.set_tap(tap);
-    }
-
-    // Assigns the lowest free port. A peer that was connected before (same port GUID; switches:
-    // node GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
-    // Refuses a GUID of a port to peers other than the port's owner.
-    [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
-                                                           const Peer& peer) override;
-    [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
-    [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
-    // Keeps admit() from assigning this port, because this side connects it.
-    void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
-    // The present or last peer of a port; nullptr: none yet.
-    [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
-    void set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner = {});
-    // Name of the peer that the port is bound to; empty: none.
-    [[nodiscard]] const std::string& owner(unsigned number) const {
-        return neighbours_[number - 1].owner;
     }
 
     // Without a shared timer queue: moves the clock (nanoseconds, never backwards) and does due
@@ -77,12 +61,7 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     std::vector<ib::PortCounters> counters_;  // by port number, 0 included
     PacketPool pool_;
     SwitchPorts ports_;
-    struct Neighbour {
-        link::Hello hello;
-        std::string owner;
-    };
-    std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
-    PortMask reserved_ = 0;
+    SwitchAdmission admission_;
     PortMask active_ = 0;  // ports that may have work; the others have no deadline
     Clock own_clock_;
     TimerQueue* timers_;
@@ -92,8 +71,5 @@ class Switch final : public Admission, public TimerClient, private PortHost {
     PacketTap* tap_ = nullptr;
     LinkJournal journal_;
 };
-
-// The place of a device that connects to this port.
-[[nodiscard]] Admission::Place place_at(Switch& sw, unsigned number);
 
 }  // namespace pib::fabric

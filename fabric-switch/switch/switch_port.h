@@ -4,7 +4,9 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
+#include <vector>
 
 #include "base/packet_pool.h"
 #include "ib/mgmt/link_errors.h"
@@ -79,5 +81,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     FaultStage ingress_faults_;
     FaultStage egress_faults_;
 };
+
+// Ports 1 .. of a switch, in this order.
+using SwitchPorts = std::vector<std::unique_ptr<SwitchPort>>;
 
 }  // namespace pib::fabric

@@ -38,7 +38,8 @@ class Bench {
     // `ports` adapters at a switch of `configured` ports.
     Bench(unsigned ports, unsigned configured, std::size_t bytes) : fabric_(0, config(configured)) {
         for (unsigned i = 0; i < ports; ++i) {
-            auto hca = std::make_unique<RingHca>(fabric_.sw, i, link::kFeatureSharedMemory);
+            auto hca =
+                std::make_unique<RingHca>(fabric_.sw.admission(), i, link::kFeatureSharedMemory);
             hcas_.push_back(hca.get());
             fabric_.add(std::move(hca));
         }

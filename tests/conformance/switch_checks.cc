@@ -62,7 +62,9 @@ class Bench {
   public:
     explicit Bench(uint8_t ports = 4) : switch_(config(ports)) { switch_.advance(kNow); }
 
-    Adapter& plug() { return *adapters_.emplace_back(std::make_unique<Adapter>(switch_)); }
+    Adapter& plug() {
+        return *adapters_.emplace_back(std::make_unique<Adapter>(switch_.admission()));
+    }
     // Brings the link up.
     Adapter& join() {
         Adapter& adapter = plug();

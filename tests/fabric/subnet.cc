@@ -35,7 +35,7 @@ class SwitchCable final : public Cable, private fabric::SwitchEndpoint::Owner {
     SwitchCable(fabric::Switch& sw, LinkMode mode, unsigned log_ring)
         : mode_(mode),
           log_ring_(log_ring),
-          link_(sw, static_cast<fabric::SwitchEndpoint::Owner&>(*this)) {}
+          link_(sw.admission(), static_cast<fabric::SwitchEndpoint::Owner&>(*this)) {}
 
     void carry(std::span<const uint8_t> bytes) override {
         while (!bytes.empty()) {

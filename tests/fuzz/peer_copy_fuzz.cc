@@ -49,7 +49,7 @@ struct Shown {
 
 class Adapter final : private fabric::SwitchEndpoint::Owner {
   public:
-    Adapter(fabric::Switch& sw, unsigned index) : index_(index), link_(sw, *this) {
+    Adapter(fabric::Switch& sw, unsigned index) : index_(index), link_(sw.admission(), *this) {
         Bytes bytes;
         append(bytes, Hello{.features = kAll,
                             .node_guid = ib::Guid(100 + index),

@@ -31,7 +31,7 @@ fabric::SwitchConfig a_config() {
 // A neighbour: sends HELLO, LINK and credits by itself; all other frames come from the input.
 class Neighbour final : private fabric::SwitchEndpoint::Owner {
   public:
-    Neighbour(fabric::Switch& sw, unsigned index) : link_(sw, *this) {
+    Neighbour(fabric::Switch& sw, unsigned index) : link_(sw.admission(), *this) {
         Bytes bytes;
         append(bytes, Hello{.role = Role::kChannelAdapter,
                             .port_number = 1,

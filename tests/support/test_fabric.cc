@@ -162,7 +162,7 @@ TestFabric::TestFabric(unsigned hcas, fabric::SwitchConfig config) : sw(config) 
 }
 
 FakeHca& TestFabric::add_hca(std::uint64_t guid, const link::LinkEndpoint::Buffers& buffers) {
-    return add(std::make_unique<FakeHca>(sw, make_hello(guid), buffers));
+    return add(std::make_unique<FakeHca>(sw.admission(), make_hello(guid), buffers));
 }
 
 FakeHca& TestFabric::add(std::unique_ptr<FakeHca> hca) {

@@ -41,8 +41,8 @@ struct CopyFabric {
 
     explicit CopyFabric(std::uint32_t features = kCopyFeatures, bool peer_copy = true)
         : fabric(0, config(peer_copy)) {
-        from = add(std::make_unique<CopyHca>(fabric.sw, 0));
-        to = add(std::make_unique<CopyHca>(fabric.sw, 1, features));
+        from = add(std::make_unique<CopyHca>(fabric.sw.admission(), 0));
+        to = add(std::make_unique<CopyHca>(fabric.sw.admission(), 1, features));
         fabric.make_active();
         from->share();
         to->share();
@@ -298,8 +298,8 @@ TEST_CASE("peer copy: without agreement of both sides there are no offers") {
     CHECK(off.fabric.sw.port(off.from->port()).cable().copies() == nullptr);
 
     TestFabric fabric;
-    auto& alone = static_cast<CopyHca&>(
-        fabric.add(std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures & ~link::kFeatureBursts)));
+    auto& alone = static_cast<CopyHca&>(fabric.add(std::make_unique<CopyHca>(
+        fabric.sw.admission(), 0, kCopyFeatures & ~link::kFeatureBursts)));
     fabric.settle();
     CHECK_FALSE(alone.own_end().agreed().peer_copy);
 }
@@ -307,8 +307,8 @@ TEST_CASE("peer copy: without agreement of both sides there are no offers") {
 TEST_CASE("peer copy: memory that could kill the switch is released") {
     TestFabric fabric;
     const auto share = [&](int seals, std::uint64_t said) {
-        auto& hca = static_cast<CopyHca&>(
-            fabric.add(std::make_unique<CopyHca>(fabric.sw, 0, kCopyFeatures, seals, said)));
+        auto& hca = static_cast<CopyHca&>(fabric.add(
+            std::make_unique<CopyHca>(fabric.sw.admission(), 0, kCopyFeatures, seals, said)));
         fabric.settle();
         hca.share();
         fabric.settle();

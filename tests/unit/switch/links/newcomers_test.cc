@@ -54,7 +54,7 @@ std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     const UniqueFd peer(ends[1]);
     return std::make_unique<fabric::Connection>(
-        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw),
+        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw.admission()),
         fabric::Connection::Socket{.fd = UniqueFd(ends[0]), .tls = nullptr}, at_ns);
 }
 

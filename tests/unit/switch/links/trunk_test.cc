@@ -253,8 +253,8 @@ TEST_CASE("trunk: two switches without a file are joined at the connecting one's
     CHECK(cable.error.empty());
     CHECK(one.switches()[0]->port(1).attrs().link_is_up());
     CHECK(other.switches()[0]->port(4).attrs().link_is_up());
-    REQUIRE(other.switches()[0]->neighbour(4) != nullptr);
-    CHECK(other.switches()[0]->neighbour(4)->node_guid == ib::Guid(0x500));
+    REQUIRE(other.switches()[0]->admission().neighbour(4) != nullptr);
+    CHECK(other.switches()[0]->admission().neighbour(4)->node_guid == ib::Guid(0x500));
     // The port stays reserved, so four adapters do not fit.
     for (const std::uint64_t guid : {0x1000, 0x2000, 0x3000}) {
         CHECK(other.admit(make_hello(guid), {}));

@@ -60,32 +60,32 @@ link::Hello named(const std::string& name, std::uint64_t guid, std::uint8_t port
 
 TEST_CASE("peer: GUIDs of a port are refused to another user, present or absent") {
     fabric::Switch sw(TestFabric::default_config());
-    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
+    REQUIRE(sw.admission().admit(make_hello(0x1000), user("1")));
     auto same_node = make_hello(0x1000);
     same_node.port_guid = ib::Guid(0x7777);
     auto same_port = make_hello(0x7777);
     same_port.port_guid = ib::Guid(0x1001);
     auto node_of_port = make_hello(0x1001);
     for (const auto& hello : {make_hello(0x1000), same_node, same_port, node_of_port}) {
-        const auto refused = sw.admit(hello, user("2"));
+        const auto refused = sw.admission().admit(hello, user("2"));
         REQUIRE_FALSE(refused);
         CHECK(refused.error().reason == RefuseReason::kNotAllowed);
         CHECK(refused.error().text.find("user 1") != std::string::npos);
         CHECK(refused.error().text.find("another GUID") != std::string::npos);
     }
-    CHECK(sw.owner(1) == "user 1");
-    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
-    CHECK(sw.admit(make_hello(0x3000), user("2"))->number == 2);
+    CHECK(sw.admission().owner(1) == "user 1");
+    REQUIRE(sw.admission().admit(make_hello(0x1000), user("1")));
+    CHECK(sw.admission().admit(make_hello(0x3000), user("2"))->number == 2);
 }
 
 TEST_CASE("peer: a port that another device gets forgets its owner") {
     auto config = TestFabric::default_config();
     config.num_ports = 1;
     fabric::Switch sw(config);
-    REQUIRE(sw.admit(make_hello(0x1000), user("1")));
-    REQUIRE(sw.admit(make_hello(0x2000), user("2")));
-    CHECK(sw.owner(1) == "user 2");
-    CHECK(sw.admit(make_hello(0x1000), user("3")));
+    REQUIRE(sw.admission().admit(make_hello(0x1000), user("1")));
+    REQUIRE(sw.admission().admit(make_hello(0x2000), user("2")));
+    CHECK(sw.admission().owner(1) == "user 2");
+    CHECK(sw.admission().admit(make_hello(0x1000), user("3")));
 }
 
 TEST_CASE("peer: all ports of a node in a topology belong to the user of the first one") {
@@ -148,7 +148,7 @@ TEST_CASE("peer: a link is refused by its certificate before it has a port") {
         const Peer& link_peer() const override { return peer; }
     } owner;
     fabric::Switch sw(TestFabric::default_config());
-    fabric::SwitchEndpoint link(sw, owner);
+    fabric::SwitchEndpoint link(sw.admission(), owner);
     LinkRecorder recorder;
     link::LinkEndpoint source(make_hello(0x1000), make_buffers(), recorder);
     recorder.endpoint = &source;
@@ -158,7 +158,7 @@ TEST_CASE("peer: a link is refused by its certificate before it has a port") {
     CHECK_FALSE(feed(source, link.output()));
     REQUIRE(recorder.refusals.size() == 1);
     CHECK(recorder.refusals[0].reason == RefuseReason::kNotAllowed);
-    CHECK(sw.neighbour(1) == nullptr);
+    CHECK(sw.admission().neighbour(1) == nullptr);
 }
 
 }  // namespace pib::test

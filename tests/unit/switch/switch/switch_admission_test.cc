@@ -27,8 +27,8 @@ TEST_CASE("admission: a device gets the lowest free port, and the same one after
     CHECK(fabric.add_hca(kGuid + 48).port() == 4);
     CHECK(fabric.add_hca(kGuid + 16).port() == 2);
     CHECK(fabric.add_hca(kGuid).port() == 1);
-    CHECK(fabric.sw.neighbour(4)->port_guid.value() == kGuid + 48 + 1);
-    CHECK(fabric.sw.neighbour(5) == nullptr);
+    CHECK(fabric.sw.admission().neighbour(4)->port_guid.value() == kGuid + 48 + 1);
+    CHECK(fabric.sw.admission().neighbour(5) == nullptr);
 }
 
 TEST_CASE("admission: a second device with the same GUID is refused, the first one stays") {
@@ -79,7 +79,7 @@ TEST_CASE("admission: bad HELLOs are refused with a reason") {
             void link_output_ready() override {}
             void link_note(const std::string&) override {}
         } owner;
-        fabric::SwitchEndpoint sw_link(fabric.sw, owner);
+        fabric::SwitchEndpoint sw_link(fabric.sw.admission(), owner);
         std::ranges::copy(hello, sw_link.input_space().begin());
         const auto fed = sw_link.feed_input(hello.size());
         REQUIRE_FALSE(fed);
@@ -100,7 +100,7 @@ TEST_CASE("admission: garbage ends its own connection only") {
             void link_output_ready() override {}
             void link_note(const std::string&) override {}
         } owner;
-        fabric::SwitchEndpoint sw_link(fabric.sw, owner);
+        fabric::SwitchEndpoint sw_link(fabric.sw.admission(), owner);
         const auto space = sw_link.input_space();
         for (std::size_t i = 0; i < 500; ++i) {
             random = random * 1664525 + 1013904223;

@@ -52,7 +52,7 @@ struct BurstFabric {
         return made;
     }
     BurstHca* add(unsigned index, std::uint32_t features, std::uint32_t blocks) {
-        auto hca = std::make_unique<BurstHca>(fabric.sw, index, features, blocks);
+        auto hca = std::make_unique<BurstHca>(fabric.sw.admission(), index, features, blocks);
         BurstHca* added = hca.get();
         fabric.add(std::move(hca));
         return added;

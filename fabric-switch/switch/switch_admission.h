@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The peers of a switch's ports: which port a connecting peer gets, and which peer was connected to
+// a port last.
+#pragma once
+
+#include <cstdint>
+#include <expected>
+#include <string>
+#include <vector>
+
+#include "switch/neighbour.h"
+#include "switch/switch_node.h"
+#include "switch/switch_port.h"
+
+namespace pib::fabric {
+
+class SwitchAdmission final : public Admission {
+  public:
+    SwitchAdmission(const SwitchConfig& config, const SwitchPorts& ports)
+        : config_(config), ports_(ports), neighbours_(config.num_ports) {}
+
+    // Assigns the lowest free port. A peer that was connected before (same port GUID; switches:
+    // node GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
+    // Refuses a GUID of a port to peers other than the port's owner.
+    [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
+                                                           const Peer& peer) override;
+    [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
+    [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
+
+    // The place of a device that connects to this port. Ports count from 1 here and below.
+    [[nodiscard]] Place place(unsigned number) const;
+    // Keeps admit() from assigning this port, because this side connects it.
+    void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
+    // The present or last peer of a port; nullptr: none yet.
+    [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
+    void set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner = {});
+    // Name of the peer that the port is bound to; empty: none.
+    [[nodiscard]] const std::string& owner(unsigned number) const {
+        return neighbours_[number - 1].owner;
+    }
+
+  private:
+    struct Neighbour {
+        link::Hello hello;
+        std::string owner;
+    };
+
+    [[nodiscard]] bool is_attached(unsigned number) const {
+        return ports_[number - 1]->cable().attached();
+    }
+
+    const SwitchConfig& config_;
+    const SwitchPorts& ports_;
+    std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
+    PortMask reserved_ = 0;
+};
+
+}  // namespace pib::fabric

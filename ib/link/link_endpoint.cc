@@ -19,7 +19,8 @@ LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
       credits_(buffers.receive_blocks, channel_),
       training_(channel_, credits_, events),
       sender_(training_, credits_, channel_),
-      delivery_(training_, credits_, events) {}
+      delivery_(training_, credits_, events),
+      peer_copy_({channel_, credits_, training_, delivery_, events_}) {}
 
 LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, LinkEvents& events)
     : LinkEndpoint(buffers, events) {
@@ -82,7 +83,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
         if (!frame) {
             return std::unexpected(frame.error());
         }
-        done += *frame + (switch_ ? switch_->take_copied() : 0);
+        done += *frame + peer_copy_.take_copied();
         if (training_.is_closed() || *frame == 0) {
             return false;  // a handler has closed the link, or the front frame waits for an answer
         }
@@ -97,9 +98,8 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
 // Handles the frame at the front. A frame that waits for an answer is not parsed again.
 std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
     std::size_t bytes = 0;
-    if (adapter_ && adapter_->is_waiting()) {
-        bytes = adapter_->frame_bytes();
-        adapter_->proceed();
+    if (peer_copy_.is_waiting()) {
+        bytes = peer_copy_.proceed();
     } else {
         const auto frame = channel_.front();
         if (!frame) {
@@ -111,7 +111,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
             return std::unexpected(handled.error());
         }
     }
-    if (adapter_ && adapter_->is_waiting()) {
+    if (peer_copy_.is_waiting()) {
         return 0;
     }
     channel_.skip(bytes);  // after the handler: a handler may publish, which frees skipped bytes
@@ -124,8 +124,7 @@ bool LinkEndpoint::may_sleep() {
     }
     const bool room = channel_.room_is_back();
     // The switch wakes this side for an answer, whatever the event index is.
-    const bool data =
-        adapter_ && adapter_->is_waiting() ? adapter_->is_answered() : !channel_.awaits_data();
+    const bool data = peer_copy_.is_waiting() ? peer_copy_.is_answered() : !channel_.awaits_data();
     return !room && !data && !channel_.is_broken();
 }
 
@@ -157,13 +156,10 @@ LinkResult LinkEndpoint::handle(const Frame& frame) {
         {[](Self& self, const Frame& packet) { return self.delivery_.receive_packet(packet); },
          false, true, true},
         {[](Self& self, const Frame& run) { return self.receive_burst(run); }, false, true, true},
-        {[](Self& self, const Frame& memory) { return self.receive_memory(memory); }, false, false,
-         true},
-        {[](Self& self, const Frame& pull) {
-             return self.switch_ ? self.switch_->receive_pull(pull)
-                                 : failure(LinkError::kUnexpectedFrame, "PULL without MEMORY");
-         },
+        {[](Self& self, const Frame& memory) { return self.peer_copy_.receive_memory(memory); },
          false, false, true},
+        {[](Self& self, const Frame& pull) { return self.peer_copy_.receive_pull(pull); }, false,
+         false, true},
     };
     const Rule& rule = kRules[static_cast<std::size_t>(frame.type) - 1];
     const bool in_place = rule.before_open != training_.is_open() && !training_.is_closed() &&
@@ -202,7 +198,7 @@ LinkResult LinkEndpoint::agree(const Features& features) {
         sender_.allow_bursts();
     }
     if (agreed_.peer_copy) {
-        credits_.enlarge(connecting_ ? kAdapterCopyBlocks : kSwitchCopyBlocks);
+        peer_copy_.agree(connecting_ ? PeerCopyEnd::Side::kAdapter : PeerCopyEnd::Side::kSwitch);
     }
     training_.open();
     return {};
@@ -218,39 +214,7 @@ LinkResult LinkEndpoint::receive_burst(const Frame& frame) {
     if ((frame.flags & link::kFlagOffer) == 0) [[likely]] {
         return delivery_.receive_burst(frame);
     }
-    if (adapter_) {
-        return adapter_->receive_offer(frame);
-    }
-    return switch_ ? switch_->receive_offer(frame)
-                   : failure(LinkError::kUnexpectedFrame, "offer without MEMORY");
-}
-
-// ---- peer copy
-
-void LinkEndpoint::share_memory(std::uint8_t* control_memory,
-                                std::span<const std::uint64_t> blocks) {
-    if (!connecting_ || !agreed_.peer_copy || memory_passed_ || !training_.is_open() ||
-        !channel_.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
-        return;
-    }
-    memory_passed_ = true;
-    adapter_ = std::make_unique<PeerCopyAdapter>(
-        PeerCopyAdapter::Link{channel_, credits_, training_, delivery_, events_}, control_memory,
-        blocks);
-}
-
-LinkResult LinkEndpoint::receive_memory(const Frame& frame) {
-    if (!agreed_.peer_copy || memory_passed_) {
-        return failure(LinkError::kUnexpectedFrame,
-                       memory_passed_ ? "a second MEMORY" : "MEMORY not agreed on");
-    }
-    memory_passed_ = true;
-    auto made = PeerCopySwitch::create(frame, {credits_, training_, delivery_, events_});
-    if (!made) {
-        return std::unexpected(std::move(made.error()));
-    }
-    switch_ = std::move(*made);
-    return {};
+    return peer_copy_.receive_offer(frame);
 }
 
 }  // namespace pib::link

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <expected>
-#include <memory>
 #include <span>
 
 #include "ib/link/burst_delivery.h"
@@ -24,8 +23,7 @@
 #include "ib/link/link_events.h"
 #include "ib/link/link_limits.h"
 #include "ib/link/link_training.h"
-#include "ib/link/peer_copy_adapter.h"
-#include "ib/link/peer_copy_switch.h"
+#include "ib/link/peer_copy_end.h"
 #include "ib/wire/link_frame.h"
 
 namespace pib::link {
@@ -44,13 +42,6 @@ class LinkEndpoint {
         bool bursts = false;     // a frame may carry several packets
         bool peer_copy = false;  // an adapter may share its memory
     };
-    // With peer copy: the least receive buffer, in blocks, of VLs that have any. A switch must be
-    // able to hold two offers of the greatest size, because it may have to copy their payload
-    // itself. An adapter holds no payload of offers, so it grants credits for as many offers as the
-    // sender may have under way; without credits for an offer the sender falls back to a burst with
-    // payload, at the cost of a copy.
-    static constexpr std::uint32_t kSwitchCopyBlocks = 2 * kMaxOfferBytes / 64;
-    static constexpr std::uint32_t kAdapterCopyBlocks = 256 * kMaxOfferBytes / 64;
 
     // The connecting side. output() has HELLO.
     LinkEndpoint(const link::Hello& hello, const Buffers& buffers, LinkEvents& events);
@@ -89,6 +80,9 @@ class LinkEndpoint {
     [[nodiscard]] LinkTraining& training() { return training_; }
     [[nodiscard]] bool is_up() const { return training_.is_up(); }
     [[nodiscard]] const Agreed& agreed() const { return agreed_; }
+    // Offers are frames of peer copy. While an adapter's pull is under way, receive() does nothing.
+    [[nodiscard]] PeerCopyEnd& peer_copy() { return peer_copy_; }
+    [[nodiscard]] const PeerCopyEnd& peer_copy() const { return peer_copy_; }
 
     // ---- packets
 
@@ -99,7 +93,7 @@ class LinkEndpoint {
     // called in between. An offer must consist of several MIDDLE packets that request no ACK; there
     // is no room for other offers.
     [[nodiscard]] BurstRoom begin(const BurstRequest& request) {
-        return request.is_offer && !shares_memory() ? BurstRoom{} : sender_.begin(request);
+        return request.is_offer && !peer_copy_.can_offer() ? BurstRoom{} : sender_.begin(request);
     }
     // Sends the written packets: as many as there was room for, or only the first.
     void commit(const ib::BurstSize& size, const OfferedPayload& offered = {}) {
@@ -109,27 +103,10 @@ class LinkEndpoint {
     // endpoint sends CREDIT by itself.
     void release(unsigned vl, std::uint32_t blocks) { credits_.release(vl, blocks); }
 
-    // ---- peer copy
-
-    // Adapter only, once: queues MEMORY in output(); the descriptors must be sent with its first
-    // byte. `control_memory` has peer_copy_bytes(blocks) bytes and outlives the endpoint.
-    void share_memory(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
-    // Whether this side may send offers.
-    [[nodiscard]] bool shares_memory() const {
-        return adapter_ ? adapter_->is_mapped() : switch_ != nullptr;
-    }
-    // Adapter only: whether the switch may be writing to the place that link_burst() chose, even
-    // after close(). Meanwhile receive() does nothing; the switch wakes this side when it is done.
-    [[nodiscard]] bool pulling() const { return adapter_ && adapter_->is_pulling(); }
-    // Cancels the pull; pulling() is false when it has ended. Afterwards receive() asks for the
-    // place of the payload again. True: the peer sleeps and must be woken, as with publish().
-    [[nodiscard]] bool cancel_pull() { return adapter_ && adapter_->cancel(); }
-
   private:
     [[nodiscard]] LinkResult handle(const link::Frame& frame);
     [[nodiscard]] LinkResult agree(const Features& features);
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
-    [[nodiscard]] LinkResult receive_memory(const link::Frame& frame);
     // Handles the frame at the front of the ring. Returns its length in bytes, or 0 while it waits
     // for an answer.
     [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
@@ -138,15 +115,13 @@ class LinkEndpoint {
     bool connecting_ = false;
     std::uint32_t asked_ = 0;  // features of HELLO, connecting side only
     Agreed agreed_;
-    bool memory_passed_ = false;  // MEMORY has been sent or received
     link::FrameReader reader_;
     FrameChannel channel_;
     CreditLedger credits_;
     LinkTraining training_;
     BurstSender sender_;
     BurstDelivery delivery_;
-    std::unique_ptr<PeerCopyAdapter> adapter_;  // from MEMORY on, one of these exists
-    std::unique_ptr<PeerCopySwitch> switch_;
+    PeerCopyEnd peer_copy_;
 };
 
 // Copies bytes, which may be split at any place, to input_space() for feed_input().

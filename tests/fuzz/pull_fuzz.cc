@@ -31,7 +31,7 @@ class Adapter final : private link::LinkEvents {
         Bytes bytes;
         append(bytes, Welcome{.features = kAll, .switch_guid = ib::Guid(9), .port_number = 1});
         require(feed(end_, bytes).has_value(), "a WELCOME opens the link");
-        end_.share_memory(control_.get(), blocks_);
+        end_.peer_copy().share(control_.get(), blocks_);
         require(!end_.output().empty(), "MEMORY is to be sent");
         end_.consume_output(end_.output().size());
         control().mapped = link::kMapped;
@@ -71,7 +71,7 @@ class Adapter final : private link::LinkEvents {
         if ((what & 0xF8) == 0xF8) {
             end_.training().retrain();
         } else if ((what & 0x18) == 0x18) {
-            (void)end_.cancel_pull();
+            (void)end_.peer_copy().cancel_pull();
         }
     }
     [[nodiscard]] bool open() const { return open_; }

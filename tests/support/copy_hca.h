@@ -75,7 +75,7 @@ class CopyHca final : public RingHca {
         shown.register_all();
     }
 
-    void share() { own_end().share_memory(shown.control_memory.data(), shown.blocks); }
+    void share() { own_end().peer_copy().share(shown.control_memory.data(), shown.blocks); }
     // Sends packets as an offer, which is valid until its slot is cleared.
     bool offer(std::span<const link::BlockSegment> segments, std::uint32_t packets,
                const Way& way) {
@@ -88,11 +88,11 @@ class CopyHca final : public RingHca {
     }
     bool carry() override {
         const bool moved = RingHca::carry();
-        const bool asked = own_end().pulling();
+        const bool asked = own_end().peer_copy().is_pulling();
         for (unsigned i = 0; copied && sw_link && i < 32; ++i) {
             sw_link->copy(kChunk);
         }
-        return (asked && !own_end().pulling()) || moved;
+        return (asked && !own_end().peer_copy().is_pulling()) || moved;
     }
     static constexpr std::uint64_t kChunk = 64 * 1024;
 

@@ -168,7 +168,7 @@ struct PeerCopyPair {
     }
     // Shares the adapter's memory, and answers for the switch whether it is mapped.
     void share() {
-        hca.share_memory(shown.data(), shown.blocks);
+        hca.peer_copy().share(shown.data(), shown.blocks);
         stream(hca, sw);
         shown.control().mapped = switch_events.mappable ? link::kMapped : link::kNotMapped;
     }

@@ -295,7 +295,7 @@ void dump_ports(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
     for (uint32_t number = 1; number <= objects.config.port_count; ++number) {
         const ib::PortAttrs& port = objects.ports.sma().port(number);
         const link::LinkEndpoint* endpoint = objects.ports.find(number)->endpoint();
-        const bool one_copy = endpoint != nullptr && endpoint->shares_memory();
+        const bool one_copy = endpoint != nullptr && endpoint->peer_copy().can_offer();
         list.add(number, [&] {
             out.member("port", number);
             out.member("state", static_cast<uint8_t>(port.state()));

@@ -23,7 +23,7 @@ void CopyLink::share(const PeerCopyMemory& memory) {
     }
     port_.peer_copy->attach(port_.number, memory);
     if (link::LinkEndpoint* endpoint = link_.endpoint()) {
-        endpoint->share_memory(memory.control, blocks);
+        endpoint->peer_copy().share(memory.control, blocks);
         link_.flush();
     }
 }
@@ -35,11 +35,11 @@ void CopyLink::gone() {
 }
 
 bool CopyLink::pulling() const {
-    return link_.endpoint() != nullptr && link_.endpoint()->pulling();
+    return link_.endpoint() != nullptr && link_.endpoint()->peer_copy().is_pulling();
 }
 
 void CopyLink::cancel_pull() {
-    if (link_.endpoint() != nullptr && link_.endpoint()->cancel_pull()) {
+    if (link_.endpoint() != nullptr && link_.endpoint()->peer_copy().cancel_pull()) {
         port_.host.link_kick(port_.number);
     }
 }

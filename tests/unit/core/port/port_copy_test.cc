@@ -78,7 +78,7 @@ class CopyBench : private EqTable::Events {
         set_state(ib::PortState::kArmed);
         set_state(ib::PortState::kActive);
         REQUIRE(port().is_active());
-        REQUIRE(port().endpoint()->shares_memory());
+        REQUIRE(port().endpoint()->peer_copy().can_offer());
     }
     void pump() {
         for (unsigned i = 0; i < 8; ++i) {

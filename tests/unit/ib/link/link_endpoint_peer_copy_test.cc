@@ -14,15 +14,15 @@ namespace pib::test {
 TEST_CASE("peer copy: offers need shared memory that the switch has mapped") {
     PeerCopyPair pair;
     CHECK(pair.hca.agreed().peer_copy);
-    CHECK_FALSE(pair.hca.shares_memory());
+    CHECK_FALSE(pair.hca.peer_copy().can_offer());
     CHECK_FALSE(pair.offer(pair.hca, kPlace));
-    pair.hca.share_memory(pair.shown.data(), pair.shown.blocks);
-    CHECK_FALSE(pair.hca.shares_memory());
+    pair.hca.peer_copy().share(pair.shown.data(), pair.shown.blocks);
+    CHECK_FALSE(pair.hca.peer_copy().can_offer());
     pair.share();
     REQUIRE(pair.switch_events.memories.size() == 1);
     CHECK(pair.switch_events.memories[0].blocks == pair.shown.blocks);
-    CHECK(pair.hca.shares_memory());
-    CHECK(pair.sw.shares_memory());
+    CHECK(pair.hca.peer_copy().can_offer());
+    CHECK(pair.sw.peer_copy().can_offer());
     CHECK(pair.error.empty());
 
     PeerCopyPair without(link::kFeatureSharedMemory | link::kFeatureBursts);
@@ -32,8 +32,8 @@ TEST_CASE("peer copy: offers need shared memory that the switch has mapped") {
     CHECK_FALSE(without.offer(without.hca, kPlace));
     // Not one byte more buffer than before.
     CHECK(without.hca.sender().credits(0) == 1024);
-    CHECK(pair.hca.sender().credits(0) == link::LinkEndpoint::kSwitchCopyBlocks);
-    CHECK(pair.sw.sender().credits(0) == link::LinkEndpoint::kAdapterCopyBlocks);
+    CHECK(pair.hca.sender().credits(0) == link::PeerCopyEnd::kSwitchBlocks);
+    CHECK(pair.sw.sender().credits(0) == link::PeerCopyEnd::kAdapterBlocks);
 }
 
 TEST_CASE("peer copy: memory that the switch cannot map leaves the link unchanged") {
@@ -41,8 +41,8 @@ TEST_CASE("peer copy: memory that the switch cannot map leaves the link unchange
     pair.switch_events.mappable = false;
     pair.share();
     CHECK(pair.error.empty());
-    CHECK_FALSE(pair.hca.shares_memory());
-    CHECK_FALSE(pair.sw.shares_memory());
+    CHECK_FALSE(pair.hca.peer_copy().can_offer());
+    CHECK_FALSE(pair.sw.peer_copy().can_offer());
     CHECK_FALSE(pair.offer(pair.hca, kPlace));
     CHECK(send_burst(pair.hca, 3));
     (void)pair.hca.channel().publish();
@@ -98,7 +98,7 @@ TEST_CASE("peer copy: the switch splits an offer that it cannot forward") {
         CHECK(pair.switch_events.packets.empty());
     }
     pair.turns();
-    CHECK(pair.hca.sender().credits(0) >= link::LinkEndpoint::kSwitchCopyBlocks * 3 / 4);
+    CHECK(pair.hca.sender().credits(0) >= link::PeerCopyEnd::kSwitchBlocks * 3 / 4);
     CHECK(pair.error.empty());
 }
 
@@ -136,7 +136,7 @@ TEST_CASE("peer copy: begin() refuses packets that cannot be an offer") {
     while (pair.offer(pair.hca, {}, 256)) {
         ++sent;
     }
-    CHECK(sent == link::LinkEndpoint::kSwitchCopyBlocks / (256 * 17));
+    CHECK(sent == link::PeerCopyEnd::kSwitchBlocks / (256 * 17));
 }
 
 TEST_CASE("peer copy: the adapter sends PULL, and later frames wait") {
@@ -149,7 +149,7 @@ TEST_CASE("peer copy: the adapter sends PULL, and later frames wait") {
     CHECK(pull.offset == 0);
     CHECK(pull.length == kPayload);
     CHECK(pull.segments == kPlace);
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     REQUIRE(send(pair.sw, make_packet(0, 5, 64)));
     (void)pair.sw.channel().publish();
     pair.turn(pair.hca);
@@ -158,7 +158,7 @@ TEST_CASE("peer copy: the adapter sends PULL, and later frames wait") {
     CHECK(pair.finished() == 0);
 
     pair.answer(PullResult::kDone);
-    CHECK_FALSE(pair.hca.pulling());
+    CHECK_FALSE(pair.hca.peer_copy().is_pulling());
     CHECK(pair.hca_events.placed == 1);
     CHECK(pair.hca_events.packets.size() == 1);
     CHECK(pair.finished() == 1);
@@ -172,7 +172,7 @@ TEST_CASE("peer copy: only the answer to the current pull keeps the adapter awak
     (void)pair.asked();
     pair.shown.control().answer = link::pull_answer(17, PullResult::kDone);
     CHECK(pair.hca.may_sleep());
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     pair.shown.control().answer = link::pull_answer(1, PullResult::kDone);
     CHECK_FALSE(pair.hca.may_sleep());
 }
@@ -234,12 +234,12 @@ TEST_CASE("peer copy: a burst whose pull failed is dropped") {
     SECTION("the answer has an unknown result") {
         pair.answer(static_cast<PullResult>(99));
     }
-    CHECK_FALSE(pair.hca.pulling());
+    CHECK_FALSE(pair.hca.peer_copy().is_pulling());
     CHECK(pair.hca_events.placed == 0);
     CHECK(pair.hca_events.packets.empty());
     CHECK(pair.finished() == 1);
     pair.turns();
-    CHECK(pair.sw.sender().credits(0) >= link::LinkEndpoint::kAdapterCopyBlocks / 4 * 3);
+    CHECK(pair.sw.sender().credits(0) >= link::PeerCopyEnd::kAdapterBlocks / 4 * 3);
     CHECK(pair.error.empty());
 }
 
@@ -248,20 +248,20 @@ TEST_CASE("peer copy: a cancelled pull is requested again") {
     pair.share();
     pair.hca_events.place = kPlace;
     (void)pair.asked();
-    (void)pair.hca.cancel_pull();
+    (void)pair.hca.peer_copy().cancel_pull();
     CHECK(pair.shown.control().cancel == 1);
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     pair.hca_events.place = {{.offset = 8192, .block = 0, .length = kPayload}};
     pair.answer(PullResult::kCancelled);
     pair.turn(pair.sw);
     REQUIRE(pair.switch_events.pulls.size() == 2);
     CHECK(pair.switch_events.pulls[1].sequence == 2);
     CHECK(pair.switch_events.pulls[1].segments == pair.hca_events.place);
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     CHECK(pair.finished() == 0);
     pair.answer(PullResult::kDone);
     CHECK(pair.hca_events.placed == 1);
-    CHECK_FALSE(pair.hca.cancel_pull());
+    CHECK_FALSE(pair.hca.peer_copy().cancel_pull());
 }
 
 TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
@@ -270,7 +270,7 @@ TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
     pair.hca_events.place = kPlace;
     (void)pair.asked();
     pair.hca.training().retrain();
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     pair.answer(PullResult::kDone);
     CHECK(pair.hca_events.placed == 0);
     CHECK(pair.finished() == 1);
@@ -281,11 +281,11 @@ TEST_CASE("peer copy: a link that goes Down drops the burst of its pull") {
     // A closed end still knows whether the switch may write to its memory.
     CHECK(pair.asked().sequence == 2);
     CHECK(pair.error == "");
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     pair.hca.training().close();
-    CHECK(pair.hca.pulling());
+    CHECK(pair.hca.peer_copy().is_pulling());
     pair.shown.control().answer = link::pull_answer(2, PullResult::kGone);
-    CHECK_FALSE(pair.hca.pulling());
+    CHECK_FALSE(pair.hca.peer_copy().is_pulling());
 }
 
 TEST_CASE("peer copy: a switch that breaks the protocol loses the connection") {
@@ -417,7 +417,7 @@ TEST_CASE("peer copy: offers beyond the credits end the connection") {
     const std::uint32_t bytes = ring.control->produced - at;
     const Bytes frame(ring.bytes + at % ring.size, ring.bytes + at % ring.size + bytes);
     const std::uint32_t fit =
-        link::LinkEndpoint::kSwitchCopyBlocks / (kPackets * link::packet_blocks(8 + 12 + kMtu));
+        link::PeerCopyEnd::kSwitchBlocks / (kPackets * link::packet_blocks(8 + 12 + kMtu));
     pair.turn(pair.sw);
     for (std::uint32_t i = 1; i <= fit; ++i) {
         REQUIRE(pair.error.empty());
@@ -451,7 +451,7 @@ TEST_CASE("peer copy: an offer that arrives while the link is down costs no cred
     PeerCopyPair pair;
     pair.share();
     const std::uint32_t blocks = kPackets * link::packet_blocks(8 + 12 + kMtu);
-    for (std::uint32_t i = 0; i < 2 * link::LinkEndpoint::kSwitchCopyBlocks / blocks; ++i) {
+    for (std::uint32_t i = 0; i < 2 * link::PeerCopyEnd::kSwitchBlocks / blocks; ++i) {
         REQUIRE(pair.offer(pair.hca, kPlace));
         (void)pair.hca.channel().publish();
         pair.sw.training().set_parameters(make_parameters(false));

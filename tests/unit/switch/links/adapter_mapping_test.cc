@@ -108,7 +108,7 @@ struct MemoryHca : LinkRecorder {
     }
     // MEMORY with this memory, and its descriptors but for the last `missing`.
     void share(const ShownMemory& shown, std::size_t missing = 0) {
-        end->share_memory(shown.control_memory.data(), shown.blocks);
+        end->peer_copy().share(shown.control_memory.data(), shown.blocks);
         std::vector<int> fds{shown.control_memory.fd.get(), shown.ram.fd.get()};
         fds.resize(fds.size() - missing);
         send(fds);
@@ -132,7 +132,7 @@ TEST_CASE("program: the switch maps memory that arrives on the socket") {
     CHECK_FALSE(copied_by_peers(program, 1));
     ShownMemory shown;
     hca.share(shown);
-    REQUIRE(hca.until([&] { return hca.end->shares_memory(); }));
+    REQUIRE(hca.until([&] { return hca.end->peer_copy().can_offer(); }));
     CHECK(copied_by_peers(program, 1));
     const json counters = program.ask({{"command", "counters"}, {"port", 1}});
     CHECK(counters.at("ports").at(0).at("PeerCopyBytes") == 0);
@@ -194,7 +194,7 @@ TEST_CASE("program: a wrong number of descriptors ends the connection") {
     CHECK(program.alive());
     MemoryHca other(program.fabric_path(), 0x300);
     other.share(shown);
-    CHECK(other.until([&] { return other.end->shares_memory(); }));
+    CHECK(other.until([&] { return other.end->peer_copy().can_offer(); }));
 }
 
 // A memfd of this size, of which no page is there.

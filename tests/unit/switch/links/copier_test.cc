@@ -74,14 +74,14 @@ struct CopyFabric {
     void start() {
         to->copied = false;
         REQUIRE(send());
-        REQUIRE(to->own_end().pulling());
+        REQUIRE(to->own_end().peer_copy().is_pulling());
         REQUIRE_FALSE(to->sw_link->may_sleep());
     }
     void chunk() { to->sw_link->copy(CopyHca::kChunk); }
     void finish() {
         to->copied = true;
         fabric.settle();
-        REQUIRE_FALSE(to->own_end().pulling());
+        REQUIRE_FALSE(to->own_end().peer_copy().is_pulling());
     }
     const fabric::CopyCounts& counts(CopyHca* hca) {
         return *fabric.sw.port(hca->port()).cable().copies();
@@ -199,10 +199,10 @@ TEST_CASE("peer copy: the receiver cancels its pull between chunks") {
     CopyFabric net;
     net.start();
     net.chunk();
-    (void)net.to->own_end().cancel_pull();
+    (void)net.to->own_end().peer_copy().cancel_pull();
     net.to->place = {{2'000'000, 0, kBytes}};
     net.chunk();
-    CHECK_FALSE(net.to->own_end().pulling());
+    CHECK_FALSE(net.to->own_end().peer_copy().is_pulling());
     net.finish();
     CHECK(net.to->placed == 1);
     CHECK(bytes_of(*net.to, net.to->place) == bytes_of(*net.from, kSource));
@@ -313,7 +313,7 @@ TEST_CASE("peer copy: memory that could kill the switch is released") {
         hca.share();
         fabric.settle();
         CHECK(hca.error.empty());
-        CHECK_FALSE(hca.own_end().shares_memory());
+        CHECK_FALSE(hca.own_end().peer_copy().can_offer());
         CHECK(hca.shown.control().mapped == link::kNotMapped);
         return hca.notes.back();
     };

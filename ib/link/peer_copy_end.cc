@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+#include "ib/link/peer_copy_end.h"
+
+#include <utility>
+
+#include "ib/wire/link_frame.h"
+
+namespace pib::link {
+
+void PeerCopyEnd::agree(Side side) {
+    side_ = side;
+    link_.credits.enlarge(side == Side::kAdapter ? kAdapterBlocks : kSwitchBlocks);
+}
+
+void PeerCopyEnd::share(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks) {
+    if (side_ != Side::kAdapter || memory_passed_ || !link_.training.is_open() ||
+        !link_.channel.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
+        return;
+    }
+    memory_passed_ = true;
+    adapter_ = std::make_unique<PeerCopyAdapter>(link_, control_memory, blocks);
+}
+
+LinkResult PeerCopyEnd::receive_memory(const Frame& frame) {
+    if (side_ != Side::kSwitch || memory_passed_) {
+        return failure(LinkError::kUnexpectedFrame,
+                       memory_passed_ ? "a second MEMORY" : "MEMORY not agreed on");
+    }
+    memory_passed_ = true;
+    auto made = PeerCopySwitch::create(
+        frame, {link_.credits, link_.training, link_.delivery, link_.events});
+    if (!made) {
+        return std::unexpected(std::move(made.error()));
+    }
+    switch_ = std::move(*made);
+    return {};
+}
+
+LinkResult PeerCopyEnd::receive_offer(const Frame& frame) {
+    if (adapter_) {
+        return adapter_->receive_offer(frame);
+    }
+    return switch_ ? switch_->receive_offer(frame)
+                   : failure(LinkError::kUnexpectedFrame, "offer without MEMORY");
+}
+
+LinkResult PeerCopyEnd::receive_pull(const Frame& frame) {
+    return switch_ ? switch_->receive_pull(frame)
+                   : failure(LinkError::kUnexpectedFrame, "PULL without MEMORY");
+}
+
+std::size_t PeerCopyEnd::proceed() {
+    const std::size_t bytes = adapter_->frame_bytes();
+    adapter_->proceed();
+    return bytes;
+}
+
+}  // namespace pib::link

@@ -4,14 +4,11 @@
 import dataclasses
 import json
 import pathlib
-import re
 import subprocess
 
 CTAGS = "ctags"
 ARGUMENTS = ("--options=NONE", "--languages=C++", "--langmap=C++:.h.cc", "--output-format=json", "--fields=+Sne",
              "--kinds-C++=fgpcs", "-f", "-")
-# The compiler writes these, where the class declares them or in a source file.
-COMPILERS_OWN = re.compile(r"= *(default|delete);")
 
 
 @dataclasses.dataclass
@@ -24,7 +21,7 @@ class Class:
 
 
 def _is_method(tag: dict, classes: dict) -> bool:
-    """Constructors, destructors and operators count; lambdas do not."""
+    """Constructors, destructors and operators count, also defaulted and deleted ones; lambdas do not."""
     return (tag["kind"] in ("function", "prototype") and tag.get("scope", "") in classes
             and not tag["name"].startswith("__anon"))
 
@@ -50,7 +47,4 @@ def read(root: pathlib.Path, files: list[pathlib.Path]) -> dict[str, Class]:
             found.methods.add(_method(tag))
         else:
             found.sources.add(tag["path"])
-    for tag in methods:
-        if COMPILERS_OWN.search(tag["pattern"]):
-            classes[tag["scope"]].methods.discard(_method(tag))
     return classes

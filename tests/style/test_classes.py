@@ -68,7 +68,8 @@ class Classes(unittest.TestCase):
                 "  private:\n    void g();\n    int h_;\n};\n}\n",
             a_cc='#include "a.h"\nnamespace n {\nint A::f() const { return 1; }\nA::~A() = default;\n}\n',
             b_cc='#include "a.h"\nnamespace n {\nvoid A::g() {\n    [] { return 2; }();\n}\n}\n')["n::A"]
-        self.assertEqual(found.methods, {"A()", "f()const", "f(intx)", "operator ==(constA&)const", "g()"})
+        self.assertEqual(found.methods, {"A()", "~A()", "A(constA&)", "f()const", "f(intx)", "g()",
+                                         "operator ==(constA&)const", "operator <(constA&)const"})
         self.assertEqual(found.sources, {"a.cc", "b.cc"})
 
 

@@ -189,8 +189,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _made(make, given: Any) -> tuple[int, Any]:
-    """Status and contents of an answer. An exception of another kind, such as a KeyError because a reading has replaced
-    what the answer is made of, is told to the page as well."""
+    """Status and contents of an answer. The page is also told exceptions of other kinds, such as a KeyError after a
+    reading has replaced data that this answer uses."""
     try:
         return 200, make(given)
     except Refused as error:

@@ -28,7 +28,7 @@ def status_name(enumerator: str) -> str:
 
 
 def vendor_errors() -> dict[str, str]:
-    """number by enumerator"""
+    """The number of each enumerator."""
     found = VENDOR_ERRORS.search((CORE / "base" / "status.h").read_text(encoding="utf-8"))
     return dict(re.findall(r"\bk(\w+) = (\d+),", found.group()))
 

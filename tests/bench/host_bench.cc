@@ -25,7 +25,7 @@ double ns_since(Clock::time_point start) {
 
 // ---- copies
 
-// Bytes per nanosecond, of copies of `bytes` each within buffers of `span` bytes.
+// Prints the rate of copies of `bytes` each, at changing places of buffers of `span` bytes.
 void copy(const char* name, std::size_t bytes, std::size_t span, double seconds) {
     std::vector<std::uint8_t> from(span, 1), to(span, 2);
     std::size_t at = 0;

@@ -62,7 +62,8 @@ struct Grh {
     Gid dgid = {};
 };
 
-// Which headers follow BTH depends on the opcode; the others are not written.
+// The fields of a packet. The opcode decides which headers follow BTH; fields of others have no
+// effect.
 struct Packet {
     // LRH
     uint8_t vl = 0;

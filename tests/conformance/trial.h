@@ -49,7 +49,7 @@ class Trial {
     Trial();
 
     // ---- what is tried
-    void bring_up();  // the port: LID, Armed, Active
+    void bring_up();  // gives the port a LID, and makes it Active
     void connect(const Connection& connection = {});
     // Posts a receive at the next place of the region.
     void post_receive(uint32_t bytes);

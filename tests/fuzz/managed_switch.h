@@ -8,7 +8,7 @@
 
 namespace pib::fuzz {
 
-// Port N leads to LID N, and is Active if its link is up.
+// Acts as a subnet manager: forwards LID N to port N, and moves ports whose link is up to Active.
 inline void activate(fabric::Switch& sw, unsigned ports) {
     std::array<std::uint8_t, ib::kLftEntriesPerBlock> block;
     block.fill(fabric::kNoPort);

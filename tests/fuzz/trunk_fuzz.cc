@@ -34,7 +34,7 @@ std::unique_ptr<Fabric> left_half() {
     return std::move(*made);
 }
 
-// One end of a connection, which goes when the peer breaks the protocol.
+// One end of a connection. It disconnects when the peer breaks the protocol.
 class End final : private fabric::SwitchEndpoint::Owner {
   public:
     explicit End(Fabric& fabric) : link_(fabric, *this) {}

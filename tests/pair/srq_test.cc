@@ -82,7 +82,7 @@ TEST_CASE("an unfinished message keeps its WQE while others overtake it") {
     };
     t.send(t.first, 3000);
     t.pair.settle();
-    for (uint32_t id = 2; id < 12; ++id) {  // the ring's two places go round five times
+    for (uint32_t id = 2; id < 12; ++id) {  // ten WQEs pass through a ring of two
         t.send(t.second, 100);
         t.pair.settle();
         const auto cqe = t.pair.b.poll(t.second.b);
@@ -262,7 +262,7 @@ TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {
 TEST_CASE("an SRQ in use is BUSY, and a resize keeps its WQEs") {
     Shared t(2);
     CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == CmdStatus::kBusy);
-    for (uint32_t id = 0; id < 6; ++id) {  // the counters are not at the start of the ring
+    for (uint32_t id = 0; id < 6; ++id) {  // moves the counters away from the start of the ring
         t.receive(id);
         if (id < 3) {
             t.send(t.first, 1);

@@ -74,7 +74,7 @@ struct Xrc {
     Buffer other;
 };
 
-// The command that makes an SRQ of the domain in the memory of `srq`.
+// Input of CREATE_SRQ for an SRQ of the XRC domain whose ring is that of `srq`.
 pib_hca_create_srq srq_like(const Srq& srq) {
     pib_hca_create_srq in{};
     in.pages = contiguous(srq.addr, 64 + (1ull << (srq.log_depth + srq.log_stride)));

@@ -35,7 +35,8 @@ class Connection {
     // Destroys both QPs and what belongs to them; the regions stay. Nothing may complete
     // afterwards.
     void close();
-    // Once nothing is in flight, all requests are complete, those of QPs in Error with an error.
+    // Checks that all requests are complete, with an error if their QP is in Error. Call it when
+    // nothing is in flight.
     void check_completed();
 
     // Reads both CQs.

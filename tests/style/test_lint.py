@@ -22,7 +22,7 @@ TIDY = "clang-tidy-19"
 TIDY_ARGUMENTS = ("--quiet", "--warnings-as-errors=*", "--extra-arg=-Wno-unknown-warning-option")
 # Always checked: parsers of packets and MADs.
 PARSERS = ("ib/wire/packet.cc", "ib/wire/link_frame.cc", "ib/mgmt/smi.cc")
-# At most as many changed files.
+# Limit of changed files that are checked.
 MOST_CHANGED = 12
 
 

@@ -172,7 +172,7 @@ struct PeerCopyPair {
         stream(hca, sw);
         shown.control().mapped = switch_events.mappable ? link::kMapped : link::kNotMapped;
     }
-    // WRITE MIDDLE packets by offer; false: no room or no credit.
+    // Offers the payload of WRITE MIDDLE packets. False: there is no room or no credit.
     bool offer(link::LinkEndpoint& from, std::span<const BlockSegment> segments,
                std::uint32_t packets = kPackets) {
         if (!send_offer(from, next_handle, segments, packets)) {

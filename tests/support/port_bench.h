@@ -125,7 +125,8 @@ class PortBench : private EqTable::Events {
     std::vector<Bytes> take_sent() { return std::exchange(peer_events.packets, {}); }
     std::vector<ib::Mad> take_sent_mads();
     std::vector<Bytes> take_delivered() { return std::exchange(client.packets, {}); }
-    // PORT_EVENT flags of all events since the last call, or-ed; and how many events that were.
+    // Returns the PORT_EVENT flags of all events since the last call, or-ed, and stores the number
+    // of these events in last_event_count.
     uint32_t take_events();
     unsigned last_event_count = 0;
 

@@ -18,7 +18,7 @@ constexpr size_t kLargeBatch = 64 * 1024;
 constexpr size_t kPollBytes = 128 * 1024;
 // poll() adds the copies of multicasts to its work after each step of this many bytes.
 constexpr size_t kPollStep = 4 * 1024;
-// As kLargeBatch, for a ring.
+// Like kLargeBatch, for output to shared memory.
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
 link::LinkEndpoint::Buffers buffers(uint8_t vl_cap) {

@@ -70,7 +70,7 @@ static void fill(struct region *region, unsigned int seed)
 
 static void must_be_equal(void)
 {
-	/* The tail of the chunk and the last page follow the same bytes in both. */
+	/* A region repeats one chunk up to its last page: compare the chunk once, and that page. */
 	CHECK_EQUAL(memcmp(source.bytes, target.bytes, CHUNK), 0);
 	CHECK_EQUAL(memcmp(source.bytes + LONGEST - PAGE, target.bytes + LONGEST - PAGE, PAGE), 0);
 }

@@ -189,8 +189,8 @@ std::set<std::size_t> changed_bits(const Mad& before, const Mad& after) {
     return changed;
 }
 
-// Set() of the attribute that selects one counter: bits 0 to 15 by CounterSelect, the others by
-// CounterSelect2 of the attributes that have it.
+// A Set of `attribute` that clears the counter of `bit`. CounterSelect has bits 0 to 15; the others
+// are in CounterSelect2, which some attributes lack.
 Mad clear_by(std::uint16_t attribute, unsigned bit) {
     Mad clear = perf(Method::kSet, attribute, 1, bit < 16 ? 1U << bit : 0);
     if (attribute == attr::kPortCounters && bit >= 16 && bit < 24) {

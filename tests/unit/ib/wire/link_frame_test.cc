@@ -106,7 +106,7 @@ TEST_CASE("HELLO is checked field by field") {
     no_guid = good;
     std::fill_n(no_guid.begin() + 16, 8, std::uint8_t{0});
     CHECK(error_of<Hello>(no_guid) == FrameError::kMalformedHello);
-    // Any minor version and any feature is fine; a later HELLO of another major may be longer.
+    // HELLO may have any minor version and features. One of another major version may be longer.
     CHECK(Hello::parse(with(7, 9)).value().version_minor == 9);
     CHECK(Hello::parse(with(8, 0x80)).value().features == 0x80000000);
     Bytes other_major = with(5, 2);

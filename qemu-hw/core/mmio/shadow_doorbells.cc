@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/config.h"
+#include "qp/qp_checks.h"
 
 namespace pib::hca {
 
@@ -211,7 +212,9 @@ unsigned ShadowDoorbells::ring(uint32_t uar, Shadow& shadow, unsigned budget) {
 // skipped.
 void ShadowDoorbells::ring_slot(uint32_t uar, uint32_t slot) {
     for (uint32_t qpn = slot; qpn < kFirstQpn + Limits::kQps; qpn += kSlots) {
-        (void)transport_.send_doorbell(uar, qpn);
+        if (transport_.send_doorbell(uar, qpn) && strict_ != nullptr) [[unlikely]] {
+            check_doorbell(host_, *strict_, *transport_.verbs().look_at(qpn));
+        }
     }
 }
 

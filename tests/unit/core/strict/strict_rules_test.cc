@@ -320,6 +320,19 @@ constexpr MisuseCase kCases[] = {
          r.pass(r.rtr_in());
          r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
      }},
+    {Rule::kSendEarly,
+     "QP 64 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
+     [](RefusalRoom& r) {
+         const pib_hca_set_shadow_page in = r.shadow_in();
+         r.pass(in);
+         r.pass(r.rtr_in());
+         r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND}, true);
+         r.host.poke(in.addr + offsetof(pib_hca_shadow_page, rung) + r.qp.qpn / 64 * 8,
+                     uint64_t{1} << r.qp.qpn % 64);
+         r.host.poke(in.addr + offsetof(pib_hca_shadow_page, summary),
+                     uint64_t{1} << r.qp.qpn / 64);
+         r.d.ring(0, PIB_HCA_UAR_KICK, 0);
+     }},
 
     // ---- events and completions
     {Rule::kEqeLeft, "EQ 1 misused: vector 0: no EQE was taken after the interrupt, in seconds: 60",

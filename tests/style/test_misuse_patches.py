@@ -1,40 +1,50 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The patches of tests/guest/develop/misuse apply to the driver, and each breaks a rule of the manual silently."""
+"""The patches of tests/guest/develop/misuse apply to driver or provider, and each breaks a rule of the manual silently."""
 
 import tomllib
 
 import pytest
 
 from lab import paths, ui
+from lab.build import guest_build, kernel_module
 from lab.testing import misuse, patches
 
 RULES = paths.ROOT / "hw-interface" / "pib_hca_rules.toml"
 SILENT = ("named", "ignored")
 
 
-def test_each_applies_to_the_driver():
+def test_each_applies_to_driver_or_provider():
     for one in misuse.load():
         patches.apply(paths.ROOT, [one], "--check")
-        assert {name.split("/")[0] for name in one.files()} == {"guest-driver"}, one.name
+        assert one.part in (kernel_module.DRIVER, guest_build.PROVIDER), one.name
+        assert {name.split("/")[0] for name in one.files()} == {one.part}, one.name
+
+
+def numbers(*statuses):
+    return {rule["number"] for rule in tomllib.loads(RULES.read_text())["rules"] if rule.get("status") in statuses}
 
 
 def test_each_breaks_a_rule_of_its_own():
-    silent = {rule["number"] for rule in tomllib.loads(RULES.read_text())["rules"] if rule.get("status") in SILENT}
     rules = [one.rule for one in misuse.load()]
     assert len(rules) == len(set(rules)) > 0
-    assert set(rules) - silent == set()
+    assert set(rules) - numbers(*SILENT) == set()
+
+
+def test_each_rule_that_only_a_strict_device_names_has_a_patch():
+    assert numbers("named") - {one.rule for one in misuse.load()} == set()
 
 
 @pytest.mark.parametrize("text", ["", "The driver is wrong.\nRule: 3.1.1\n", f"{patches.LICENCE}\nRule: 3.1.1\n",
-                                  f"{patches.LICENCE}\nThe driver is wrong.\nRule: three\n"])
+                                  f"{patches.LICENCE}\nThe driver is wrong.\nRule: three\n",
+                                  f"{patches.LICENCE}\nThe driver is wrong.\nRule: 3.1.1\nRuns: a program\n"])
 def test_an_incomplete_header_is_noticed(tmp_path, text):
     path = tmp_path / "x.patch"
-    path.write_text(text + "\n--- a/x\n+++ b/x\n")
+    path.write_text(text + "\n--- a/guest-driver/x\n+++ b/guest-driver/x\n")
     with pytest.raises(ui.LabError, match="x.patch.*README.md"):
         misuse.parse(path)
 
 
-def test_each_applies_to_a_copy_of_the_driver(tmp_path):
+def test_each_applies_to_a_copy_of_driver_and_provider(tmp_path):
     copy = misuse.copy(tmp_path)
     for one in misuse.load():
         with patches.applied(copy, one):

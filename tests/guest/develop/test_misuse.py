@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Real drivers and providers that break a rule each, on a strict device that names the rule: see tests/guest/develop/misuse."""
 import contextlib
+import pathlib
 import shutil
 import subprocess
 
@@ -42,7 +43,7 @@ def copy_of_our_driver_and_provider(tmp_path_factory):
 @pytest.fixture(scope="module", name="our_library")
 def our_provider_as_it_is_built(bench, tmp_path_factory):
     built = provider.compile_in(commands.image_of(bench), guest_build.OUR_PROVIDER)
-    return shutil.copy(built, tmp_path_factory.mktemp("provider"))
+    return pathlib.Path(shutil.copy(built, tmp_path_factory.mktemp("provider")))
 
 
 class Named:

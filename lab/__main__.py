@@ -357,7 +357,8 @@ def _add_development(add) -> None:
                   "run the tests: unit tests, then tests in booted guests")
     command.add_argument("part", nargs="?", choices=[*parts.PARTS, parts.ALL],
                          help="part to run; lockdep: the guest tests on a kernel that checks its "
-                              "locking; bookworm: the guest tests in Debian 12; sockets, peer-copy: the guest "
+                              "locking; kasan: on one that checks its accesses to memory, with allocations that "
+                              "fail; bookworm: the guest tests in Debian 12; sockets, peer-copy: the guest "
                               "tests over other kinds of links; strict: with devices that stop when the driver "
                               "breaks a rule; adversary: with devices that do what the manual permits and others do "
                               "not, a boot for each seed; kvm: tests that need KVM, on an emulated host "

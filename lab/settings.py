@@ -417,7 +417,8 @@ def add_options(command: argparse.ArgumentParser) -> None:
                               "pib replay plays that back")
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
-                              "sleeping, lists and DMA, once, in some minutes")
+                              "sleeping, lists and DMA; kasan: with its checks of memory, undefined behaviour, leaks "
+                              "and locking, and failing allocations. Each is compiled once, in some minutes")
     command.add_argument("--kernel-dir", type=pathlib.Path, metavar="DIR",
                          help="the guests' kernel is that of this tree, which  make bzImage modules  has built, with "
                               "its modules; the driver is compiled against it")

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest kernel with checks: lockdep, sleeping in atomic context, DMA API.
+"""Guest kernels with checks.
 
-Debian's kernels are built without these checks, so this one is compiled from Debian's linux-source. The result is an
-image directory as in image.py, with the same root disk but another kernel and build tree, in the cache under its own
-recipe. Everything is built in, so a guest loads no module except the driver."""
+lockdep: locking, sleeping in atomic context, DMA API; kasan: each access to memory, undefined behaviour, leaks, locking,
+and allocations that fail where a test wants it. Debian's kernels are built without these checks, so these are compiled
+from Debian's linux-source. The result is an image directory as in image.py, with the same root disk but another kernel
+and build tree, in the cache under its own recipe. Everything is built in, so a guest loads no module except the
+driver."""
 
 import os
 import pathlib
@@ -13,17 +15,21 @@ from lab import paths, ui
 from lab.build import builder, cache, rdma_core, user_namespace
 from lab.guests import image
 
-NAME = "lockdep"
+KINDS = ("lockdep", "kasan")
 LOG = "guest-kernel"
-FRAGMENT = image.FILES / "lockdep.config"
-REVISION = "1"                  # part of the cache key: increase it with each change of the code below
+REVISION = "2"                  # part of the cache key: increase it with each change of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 
 
-def directory(base: pathlib.Path) -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, image.identity(base), FRAGMENT.read_bytes(),
+def wanted_config(kind: str) -> str:
+    """The options that the kernel must have. kind: one of KINDS."""
+    return "".join((image.FILES / name).read_text() for name in ("checked-kernel.config", f"{kind}.config"))
+
+
+def directory(base: pathlib.Path, kind: str) -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, image.identity(base), wanted_config(kind),
                                *image.packages("kernel-packages.txt"))
-    return paths.cache() / f"guest-{image.release()}-{NAME}-{recipe}"
+    return paths.cache() / f"guest-{image.release()}-{kind}-{recipe}"
 
 
 def missing(wanted: str, config: str) -> list[str]:
@@ -34,15 +40,15 @@ def missing(wanted: str, config: str) -> list[str]:
             if line.startswith("CONFIG_") and line not in present]
 
 
-def _configure(tools: builder.Builder) -> None:
+def _configure(tools: builder.Builder, kind: str) -> None:
     tree = tools.tree / SOURCE.lstrip("/")
     guest = (tree / "kernel" / "configs" / "kvm_guest.config").read_text()
-    (tree / "lab.config").write_text(guest + FRAGMENT.read_text())
+    (tree / "lab.config").write_text(guest + wanted_config(kind))
     tools.sh("configuring the kernel",
              f"make -C {SOURCE} KCONFIG_ALLCONFIG=lab.config allnoconfig", LOG)
-    lost = missing(FRAGMENT.read_text(), (tree / ".config").read_text())
+    lost = missing(wanted_config(kind), (tree / ".config").read_text())
     if lost:
-        raise ui.LabError(f"{FRAGMENT.name}: the kernel does not take {', '.join(lost)}: an option "
+        raise ui.LabError(f"the {kind} kernel does not take {', '.join(lost)}: an option "
                           "that each of these depends on has to be added")
 
 
@@ -60,7 +66,7 @@ def _compile(tools: builder.Builder) -> str:
     return release.read_text().strip()
 
 
-def _make(base: pathlib.Path, made: pathlib.Path) -> None:
+def _make(base: pathlib.Path, kind: str, made: pathlib.Path) -> None:
     wanted = [*image.packages("builder-packages.txt"), *image.packages("kernel-packages.txt")]
     lists = image.package_lists(made)
     image.bootstrap_builder(made / "builder", wanted, lists)
@@ -70,7 +76,7 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
     tools.sh("unpacking the kernel's source",
              f"mkdir {SOURCE}; tar -C {SOURCE} --strip-components=1 -xf "
              "/usr/src/linux-source-*.tar.xz", LOG)
-    _configure(tools)
+    _configure(tools, kind)
     version = _compile(tools)
     tree = tools.tree / SOURCE.lstrip("/")
     (tree.parent / f"linux-headers-{version}").symlink_to(tree.name)
@@ -84,9 +90,9 @@ def _make(base: pathlib.Path, made: pathlib.Path) -> None:
     image.write_identity(made, image.identity(base))
 
 
-def ensure() -> pathlib.Path:
-    """The image's directory in the cache; it is made if it is missing."""
+def ensure(kind: str) -> pathlib.Path:
+    """The image's directory in the cache; it is made if it is missing. kind: one of KINDS."""
     if image.release() != image.RELEASES[0]:
-        raise ui.LabError(f"the {NAME} kernel is made for guests of {image.RELEASES[0]} only")
+        raise ui.LabError(f"the {kind} kernel is made for guests of {image.RELEASES[0]} only")
     base = image.ensure()
-    return cache.entry(directory(base).name, lambda made: _make(base, made))
+    return cache.entry(directory(base, kind).name, lambda made: _make(base, kind, made))

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The guests' kernel: Debian's, the kernel with checks (debug_kernel.py), or a kernel of the user's own.
+"""The guests' kernel: Debian's, a kernel with checks (debug_kernel.py), or a kernel of the user's own.
 
 An environment variable chooses it, so that a test runner passes the choice on to its tests. A value with a slash is the
 directory of a kernel tree that has been built."""
 
+import functools
 import os
 import pathlib
 
@@ -12,7 +13,8 @@ from lab.build import kernel_tree
 from lab.guests import debug_kernel, image as debian_image, own_kernel
 
 VARIABLE = "PIB_KERNEL"
-KINDS = {"debian": debian_image.ensure, debug_kernel.NAME: debug_kernel.ensure}
+KINDS = {"debian": debian_image.ensure,
+         **{kind: functools.partial(debug_kernel.ensure, kind) for kind in debug_kernel.KINDS}}
 
 
 def chosen() -> str:
@@ -34,7 +36,7 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
         if tree := kernel_tree.of_image(base):
             current = [own_kernel.directory(one, tree) for one in current if base.name.startswith(f"{one.name}-")]
         elif base not in current:
-            current = [debug_kernel.directory(current[0])]
+            current = [debug_kernel.directory(current[0], kind) for kind in debug_kernel.KINDS]
         return base in current and debian_image.identity(base) == identity
     except OSError:
         return False

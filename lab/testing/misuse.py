@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Misuse by drivers: each patch in tests/guest/develop/misuse makes our driver or provider break one rule of the manual, which
-a strict device names."""
+"""Misuse by drivers: each patch in tests/guest/develop/misuse makes our driver or provider break one rule of the
+manual, which a strict device names."""
 
 import dataclasses
 import pathlib

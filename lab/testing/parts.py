@@ -15,7 +15,7 @@ from collections.abc import Callable
 from lab import memory, paths, ui, up
 from lab.bench import bench_host
 from lab.build import deps, host_build, kernels, steps
-from lab.guests import guest_kernel, image, kvm, nested, vm
+from lab.guests import debug_kernel, guest_kernel, image, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
@@ -29,7 +29,7 @@ VERDICT = re.compile(r"^(\d+) passed, (\d+) failed$", re.MULTILINE)
 # Parts that run the guest tests, with the environment of each.
 GUESTS: dict[str, dict[str, str]] = {
     "guest": {},
-    "lockdep": {guest_kernel.VARIABLE: "lockdep"},
+    **{kind: {guest_kernel.VARIABLE: kind} for kind in debug_kernel.KINDS},
     "bookworm": {image.VARIABLE: "bookworm"},
     "sockets": {"PIB_TEST_HCA": "shared-memory=off"},
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},

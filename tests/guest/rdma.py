@@ -117,7 +117,7 @@ def counter(node, name):
 
 
 COMPLAINTS = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",
-              "sleeping function called", "soft lockup", "hung task", "Call Trace")
+              "sleeping function called", "soft lockup", "hung task", "Call Trace", "UBSAN:")
 # The DMA API's check reports two memory regions over one page as an error. Verbs allow them, and
 # ib_core maps them.
 OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*cacheline tracking EEXIST(?s:.*?)end trace.*$", re.M)

@@ -56,12 +56,13 @@ def test_an_image_older_than_its_recipe_is_reported(lab, capsys, monkeypatch, tm
     assert ("older than its recipe" in capsys.readouterr().out) == bool(change)
 
 
-def test_the_age_of_guests_with_the_lockdep_kernel_is_shown(monkeypatch, tmp_path):
+@pytest.mark.parametrize("kind", debug_kernel.KINDS)
+def test_the_age_of_guests_with_a_kernel_with_checks_is_shown(monkeypatch, tmp_path, kind):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     base = image.directory(image.RELEASES[0])
     base.mkdir(parents=True)
     (base / "identity").write_text("base")
-    made = debug_kernel.directory(base)
+    made = debug_kernel.directory(base, kind)
     made.mkdir()
     (made / "identity").write_text("its own")
     assert guest_kernel.is_current(made, "its own") and guest_kernel.is_current(base, "base")

@@ -11,7 +11,8 @@ from lab import paths
 OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_topology_huge.py",
                 "tests/guest/develop/test_bench.py", "tests/guest/develop/test_examples.py",
                 "tests/guest/develop/test_misuse.py", "tests/guest/develop/test_own_kernel.py",
-                "tests/guest/develop/test_replay.py"}
+                "tests/guest/develop/test_replay.py", "tests/guest/test_allocation_failures.py",
+                "tests/guest/test_uverbs_fuzz.py"}
 
 
 @functools.cache

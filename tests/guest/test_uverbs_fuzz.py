@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Random system calls on all objects, from processes that race and are killed, while the driver is unbound and bound."""
+import os
+import random
+import re
+
+import pytest
+
+import labs
+from lab.guests import vm
+from rdma import DEVICE, sh, wait_active
+
+pytestmark = pytest.mark.nightly
+SECONDS = int(os.environ.get("PIB_UVERBS_SECONDS", "60"))
+SEED = int(os.environ.get("PIB_UVERBS_SEED") or random.SystemRandom().randrange(2 ** 32))
+REBINDS = ("no rebind", "rebind")
+
+
+@pytest.fixture(scope="module", name="node")
+def own_guest():
+    """A guest with two processors, for the races. The subnet manager is in the other one."""
+    with labs.booted("uverbs", 2, size=vm.Size(cpus=2)) as running:
+        yield running.node("vm1")
+
+
+@pytest.mark.parametrize("rebind", REBINDS)
+def test_random_system_calls_harm_nothing(node, rebind):
+    """The kernel complains of nothing (fixture quiet_kernel), and the device serves the next program."""
+    print(f"again: PIB_UVERBS_SECONDS={SECONDS} PIB_UVERBS_SEED={SEED}")
+    said = sh(node, f"uverbs-fuzz {DEVICE} {SECONDS} {SEED} {rebind if rebind == 'rebind' else ''}",
+              timeout=SECONDS + 300)
+    changed, processes, rebinds = map(int, re.findall(r"\d+", said))
+    assert changed and processes > 1 and bool(rebinds) == (rebind == "rebind"), said
+    wait_active(node)
+    sh(node, f"ibv_rc_pingpong -d {DEVICE} -n 10 & "
+             f"until ibv_rc_pingpong -d {DEVICE} -n 10 127.0.0.1; do sleep 0.2; done; wait")

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guest kernels with checks.
 
-lockdep: locking, sleeping in atomic context, DMA API; kasan: each access to memory, undefined behaviour, leaks, locking,
-and allocations that fail where a test wants it. Debian's kernels are built without these checks, so these are compiled
-from Debian's linux-source. The result is an image directory as in image.py, with the same root disk but another kernel
-and build tree, in the cache under its own recipe. Everything is built in, so a guest loads no module except the
-driver."""
+lockdep: locking, sleeping in atomic context, DMA API; kasan: each access to memory, undefined behaviour, leaks,
+locking, and allocations that fail where a test wants it. Debian's kernels are built without these checks, so these are
+compiled from Debian's linux-source. The result is an image directory as in image.py, with the same root disk but
+another kernel and build tree, in the cache under its own recipe. Everything is built in, so a guest loads no module
+except the driver."""
 
 import os
 import pathlib

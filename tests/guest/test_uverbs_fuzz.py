@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Random system calls on all objects, from processes that race and are killed, while the driver is unbound and bound."""
+"""Random system calls on all objects, from processes that race and are killed, while the driver goes."""
 import os
 import random
 import re

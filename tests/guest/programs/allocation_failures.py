@@ -3,9 +3,9 @@
 
 usage: python3 allocation_failures.py DEVICE
 
-For N = 1, 2, … the Nth allocation of the system calls of a verb fails, until a call has fewer than N. The objects that a
-call makes although one failed are destroyed, with each allocation of that failing likewise. Prints a line for each verb:
-the number of failures of making and of destroying, and the verb's name.
+For N = 1, 2, … the Nth allocation of the system calls of a verb fails, until a call has fewer than N. Objects are then
+destroyed with each allocation of that failing likewise. Prints a line for each verb: the number of failures of making
+and of destroying, and the verb's name.
 """
 import contextlib
 import itertools

@@ -13,8 +13,8 @@
 
 #include "uverbs_fuzz.h"
 
-#define MOST_BYTES 4096	 /* of a header with its attributes */
-#define MOST_HANDLES 64	 /* random handles are below this */
+#define MOST_BYTES 4096	 /* a header with its attributes */
+#define MOST_HANDLES 64	 /* limit of random handles */
 #define CHANGED_ONE_IN 4 /* calls */
 
 static _Thread_local uint64_t state = 1;

@@ -15,7 +15,8 @@ from lab.build import deps
 
 USERS = ("root", clean_tree.USER)
 # User namespaces within the one that another user than root enters the tree by have no ids to give.
-CHECKS = ("preflight.check(True, 1); " if os.geteuid() == 0 else "") + "preflight.check_programs()"
+CHECKS = ("preflight.check(True, 1); preflight.check_programs()" if os.geteuid() == 0
+          else "missing = preflight.programs(True); assert not missing, missing")
 SCRIPT = f"""
 ./pib deps
 PYTHONPATH=. /usr/bin/python3 -B -c 'from lab import environment; environment.settle()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """opensm's log tells the step of its sweep."""
 
+import pathlib
 import subprocess
 
 import pytest
 
-from lab import ui
+from lab import ui, waiting
 from lab.fabric import sm_log, sm_steps
 from lab.fabric.sm_steps import Step
 
@@ -46,6 +47,8 @@ def _manager_with(tmp_path):
         if options:             # a shell that waits for its input
             words = options.replace("LOG", str(tmp_path / "opensm.log")).split()
             running.append(subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE))
+            command_line = pathlib.Path("/proc", str(running[-1].pid), "cmdline")
+            waiting.poll("the words of its command line", command_line.read_bytes, 60)
         guest = Guest(tmp_path / "opensm.log", lines, running[-1] if options else None)
         return sm_steps.Manager(lambda: guest)
     yield made

@@ -28,6 +28,7 @@ def test_each_allocation_of_each_verb_fails_once(vm1):
     put_program(vm1, "allocation_failures.py")
     said = sh(vm1, f"python3 /tmp/allocation_failures.py {DEVICE}", timeout=3600)
     failures = {found[3]: (int(found[1]), int(found[2])) for found in map(LINE.fullmatch, said.splitlines())}
+    print(failures)
     assert len(failures) > 10 and all(making for making, _ in failures.values()), failures
     assert resources(vm1) == before
     assert not leaks(vm1)

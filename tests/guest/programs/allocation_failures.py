@@ -14,7 +14,7 @@ import pathlib
 import sys
 
 import pyverbs.enums as e
-from pyverbs.addr import AH, AHAttr, GlobalRoute
+from pyverbs.addr import AHAttr, GlobalRoute
 from pyverbs.cq import CQ, CompChannel
 from pyverbs.device import DM, AllocDmAttr, Context
 from pyverbs.mr import MR, MW
@@ -51,7 +51,8 @@ class Fault:
 
 
 class Verbs:
-    """The verbs of a device: a function for each, which returns the object that it has made."""
+    """The verbs of a device: a function for each, which returns the object that it has made. Address handles are made by
+    the provider alone."""
 
     def __init__(self, name):
         self.context = Context(name=name)
@@ -73,7 +74,6 @@ class Verbs:
             "reg_mr on demand": lambda: MR(self.pd, 1 << 20, LOCAL | e.IBV_ACCESS_ON_DEMAND),
             "alloc_mw": lambda: MW(self.pd, e.IBV_MW_TYPE_2),
             "alloc_dm": lambda: DM(self.context, AllocDmAttr(length=4096)),
-            "create_ah": lambda: AH(self.pd, attr=self._path()),
             "create_qp RC": lambda: self._qp(e.IBV_QPT_RC),
             "create_qp UC": lambda: self._qp(e.IBV_QPT_UC),
             "create_qp UD": lambda: self._qp(e.IBV_QPT_UD),

@@ -58,7 +58,8 @@ static void flip_bit(void *bytes, uint32_t size)
 		((uint8_t *)bytes)[below(size)] ^= 1 << below(8);
 }
 
-static void change_attribute(struct ib_uverbs_attr *attr)
+/* original: the attribute as libibverbs has made it, with a payload that can be written. */
+static void change_attribute(struct ib_uverbs_attr *attr, const struct ib_uverbs_attr *original)
 {
 	switch (below(8)) {
 	case 0:
@@ -83,8 +84,8 @@ static void change_attribute(struct ib_uverbs_attr *attr)
 		attr->data = below(MOST_HANDLES);
 		break;
 	default: /* a longer payload is behind a pointer */
-		if (attr->len > sizeof(attr->data) && attr->data)
-			flip_bit((void *)(uintptr_t)attr->data, attr->len);
+		if (original->len > sizeof(original->data) && original->data)
+			flip_bit((void *)(uintptr_t)original->data, original->len);
 		else
 			flip_bit(&attr->data, sizeof(attr->data));
 	}
@@ -111,15 +112,18 @@ static void change_header(struct ib_uverbs_ioctl_hdr *hdr)
 	}
 }
 
-/* hdr: has room for one more attribute than attributes. */
-static void change(struct ib_uverbs_ioctl_hdr *hdr, uint16_t attributes)
+/* hdr: a copy of original, with room for one more attribute. */
+static void change(struct ib_uverbs_ioctl_hdr *hdr, const struct ib_uverbs_ioctl_hdr *original)
 {
 	unsigned times = 1 + below(3);
+	unsigned attributes = original->num_attrs;
 
 	(*changed)++;
 	for (unsigned i = 0; i < times; i++) {
+		unsigned drawn = attributes ? below(attributes) : 0;
+
 		if (attributes && below(8))
-			change_attribute(&hdr->attrs[below(attributes)]);
+			change_attribute(&hdr->attrs[drawn], &original->attrs[drawn]);
 		else
 			change_header(hdr);
 	}
@@ -137,7 +141,7 @@ static int changed_ioctl(int fd, struct ib_uverbs_ioctl_hdr *hdr)
 	if (length > MOST_BYTES)
 		return (int)syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, hdr);
 	memcpy(copy.bytes, hdr, length);
-	change(&copy.hdr, hdr->num_attrs);
+	change(&copy.hdr, hdr);
 	if (!below(4)) /* once more, as a second thread might */
 		syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, &copy.hdr);
 	ret = (int)syscall(SYS_ioctl, fd, RDMA_VERBS_IOCTL, &copy.hdr);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The patches of tests/guest/develop/misuse apply to driver or provider, and each breaks a rule of the manual silently."""
+"""The patches of tests/guest/develop/misuse apply to driver or provider, and each breaks a rule silently."""
 
 import tomllib
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real drivers and providers that break a rule each, on a strict device that names the rule: see tests/guest/develop/misuse."""
+"""Real drivers and providers that break a rule each, on a strict device that names it: see develop/misuse."""
 import contextlib
 import pathlib
 import shutil

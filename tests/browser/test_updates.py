@@ -2,8 +2,11 @@
 """The page changes with the fabric while a user works with it: clicks reach their targets, and focus and typed text
 stay."""
 
+import threading
+
 from conftest import wait
 
+ENTER = "\ue007"
 FAILED = "vm0 QP 0x41: RETRY_EXC_ERR"
 
 
@@ -100,3 +103,22 @@ def test_a_pointer_that_is_released_elsewhere_holds_nothing(tab, tree):
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.wait_text("#pane ol.events", "leaf2[5]")
     tab.let_go()
+
+
+def test_a_link_that_goes_away_while_its_pane_waits_for_an_answer(tab, tree, monkeypatch):
+    """An exception is a message of the console."""
+    tab.keys("/")
+    tab.keys("node5[1]", ENTER)
+    tab.heading("Link leaf2[1]")
+    real, begun, go_on = tree.fabric.fault, threading.Event(), threading.Event()
+
+    def late(request):
+        begun.set()
+        go_on.wait()
+        return real(request)
+    monkeypatch.setattr(tree.fabric, "fault", late)
+    wait(begun.is_set, "a request of the pane")
+    tree.fabric.unplug("node5")
+    tab.wait("document.querySelectorAll('.node').length === 21")
+    go_on.set()
+    tab.heading("Not there")

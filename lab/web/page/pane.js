@@ -81,8 +81,9 @@ export class Pane {
       : `It was not in the fabric at the cursor's moment, ${clock(moment)}.`};
   }
 
+  /** The object may leave the fabric before its answer comes, or while a press postpones the change. */
   showAll(data) {
-    this.press.change(() => this.change(data));
+    this.press.change(() => this.change(this.missing() ?? data));
   }
 
   change(data) {

@@ -67,9 +67,13 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
         serving.end()
     if done.returncode or serving.returncode:
         raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
-                          f"{done.stdout.decode()}{done.stderr.decode()}\n"
-                          f"server:\n{text.decode()}")
-    return done.stdout.decode(), done.stderr.decode()
+                          f"{_text(done.stdout)}{_text(done.stderr)}\nserver:\n{_text(text)}")
+    return _text(done.stdout), _text(done.stderr)
+
+
+def _text(output: bytes) -> str:
+    """A program's output for a terminal: without control characters, and if it is not UTF-8, too."""
+    return ui.printable(output.decode(errors="replace").replace("\t", " "))
 
 
 def columns(text: str, size: int) -> list[float]:

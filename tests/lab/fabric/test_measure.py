@@ -69,6 +69,17 @@ def test_a_host_that_is_too_busy_to_measure_is_named():
         measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT)
 
 
+def test_errors_of_perftest_are_printed_without_control_characters():
+    class Failing(Perftest):
+        def run(self, command, **_):
+            failed = "ib_write_bw" in command
+            return subprocess.CompletedProcess(command, int(failed), b"", b"no QP\xff\x1b[2J\n" if failed else b"")
+    node = Failing()
+    with pytest.raises(ui.LabError) as raised:
+        measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT)
+    assert "no QP\N{REPLACEMENT CHARACTER} [2J\n" in str(raised.value)
+
+
 def test_a_guest_without_an_active_port_is_named(monkeypatch):
     class Node:
         name = "vm1"

@@ -6,6 +6,7 @@ local pib = Proto("pib", "pib-hca fabric")
 local NAMES = "pib-hca-names"
 local LRH, GRH, ICRC, VCRC = 8, 40, 4, 2
 local BTH_RESERVED = 5          -- number of the BTH octet with FECN, BECN and reserved bits, which the ICRC masks
+local NUMBERS = {lid = 1, qp = 2, from = 3}     -- in a line of the names file; its name follows, with any spaces
 local LNH_RAW, LNH_GLOBAL = 1, 3
 local ARRIVAL, NO_CREDITS = 0x7E, 0xFFFFFFFF    -- an ERF extension header of pib-switch (docs/pib-switch.md)
 
@@ -41,12 +42,14 @@ local function read_names()
     local file = io.open(pib.prefs.names ~= "" and pib.prefs.names or Dir.personal_config_path(NAMES))
     if not file then return end
     for line in file:lines() do
-        local kind, numbers, name = line:match("^(%l+) ([%dxXa-fA-F ]-) ?([^ ]+)$")
+        local kind, rest = line:match("^(%l+) (.*)$")
         local found = {kind}
-        for number in (numbers or ""):gmatch("%S+") do
+        for _ = 1, NUMBERS[kind] or 0 do
+            local number, after = rest:match("^(%S+) +(.*)$")
             found[#found + 1] = string.format("%d", tonumber(number) or -1)
+            rest = after or ""
         end
-        names[table.concat(found, " ")] = name
+        if NUMBERS[kind] and rest ~= "" then names[table.concat(found, " ")] = rest end
     end
     file:close()
 end

@@ -108,6 +108,22 @@ def test_a_fabric_that_does_not_run_has_no_interfaces(shown, capsys, tmp_path):
     assert capsys.readouterr().out.splitlines()[1:] == []
 
 
+def test_a_host_without_a_description_is_named_by_its_guid(shown):
+    shown.source.found = {}
+    switch, port = shown.fabric.net.nodes["node1"].peers[1]
+    real = shown.fabric.status
+
+    def nameless(request):
+        found = real(request)
+        for one in found["ports"] if request["switch"] == switch else []:
+            if one["port"] == port:
+                one["neighbour"] |= {"description": ""}
+        return found
+    shown.fabric.status = nameless
+    guid = simulated_fabric.guid(shown.fabric.net.nodes["node1"])
+    assert f"{guid}[1]" in [port.name for port in shown.found().ports]
+
+
 # -- names --------------------------------------------------------------------------
 
 def test_the_names_file_has_lids_and_both_ends_of_connections(shown):
@@ -209,6 +225,13 @@ def test_the_plugin_names_qps_and_tells_a_wrong_checksum(shown, user, tmp_path):
     kept = tmp_path / "names of another day"
     kept.write_text(names.text(shown.found()).replace("vm0:", "left:"))
     assert "left:0x41 → vm1:0x51" in user.run("tshark", "-o", f"pib.names:{kept}", "-r", str(file))
+
+
+def test_the_plugin_reads_names_with_spaces(shown, user, tmp_path):
+    file, kept = tmp_path / "packets.pcapng", tmp_path / "names"
+    file.write_bytes(simulated_fabric.pcapng(shown.fabric.packets))
+    kept.write_text(f"lid {shown.near} left rack 1\nqp {shown.far} 0x51 the 2nd program\nlid\nlid x\nqp 1 name\n")
+    assert "left rack 1 → the 2nd program" in user.run("tshark", "-o", f"pib.names:{kept}", "-r", str(file))
 
 
 def test_the_plugin_shows_arrival_and_credits(shown, user, tmp_path):

@@ -94,6 +94,10 @@ std::expected<std::vector<std::string>, std::string> page_options(const std::str
     return std::vector<std::string>{"--address", place->host, "--port", *place->port};
 }
 
+std::string page_address_file(const std::string& control) {
+    return control + ".page";
+}
+
 std::expected<void, std::string> start_page(const std::string& http, const std::string& control) {
     const auto options = page_options(http);
     if (!options) {
@@ -103,7 +107,8 @@ std::expected<void, std::string> start_page(const std::string& http, const std::
     if (!pib) {
         return Failure(pib.error());
     }
-    std::vector<std::string> words = {pib->string(), "web", "--control", control};
+    std::vector<std::string> words = {
+        pib->string(), "web", "--control", control, "--address-file", page_address_file(control)};
     words.insert(words.end(), options->begin(), options->end());
     ::signal(SIGCHLD, SIG_IGN);  // the kernel reaps the child
     const pid_t parent = ::getpid();

@@ -14,6 +14,10 @@ namespace pib::fabric {
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> page_options(
     const std::string& text);
 
+// The file with the page's address, which only the switch's user can read: the address has the
+// token. It is beside the control socket.
+[[nodiscard]] std::string page_address_file(const std::string& control);
+
 // Starts `pib web`, which ends with this process, for a control socket that listens already. Call
 // this before confine(), after which no program can be started. The errors here are one line for a
 // user.

@@ -209,7 +209,7 @@ def _wireshark(options) -> int:
 def _web(options) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
-    web_server.serve(watch.Watcher(source.of(options.control)), options.address, options.port)
+    web_server.serve(watch.Watcher(source.of(options.control)), options.address, options.port, options.address_file)
     return 0
 
 
@@ -219,6 +219,9 @@ def _add_web(add) -> None:
                          help="IP address to listen on (default: the loopback address). There is no encryption: from "
                               "another host rather use  ssh -L 8470:127.0.0.1:8470")
     command.add_argument("--port", type=int, default=8470, help="TCP port (default 8470); 0: an unused one")
+    command.add_argument("--address-file", type=pathlib.Path, metavar="FILE",
+                         help="write the page's address, with its token, to this file, which only you can read, instead "
+                              "of printing it: for programs whose output goes to a log")
     command.add_argument("--control", type=pathlib.Path, metavar="PATH",
                          help="control socket of a pib-switch (default: the lab's)")
 

@@ -3,6 +3,7 @@
 #include "control/control_switch.h"
 
 #include <algorithm>
+#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "control/control_faults.h"
@@ -452,6 +453,10 @@ constexpr const char* kChangeNames[] = {
     "up", "down", "cable pulled", "cable back", "retrained", "faults", "link error",
 };
 
+// Differs after a restart of the process, whose journals begin anew: its start, ns since 1970.
+const std::uint64_t kInstance = static_cast<std::uint64_t>(
+    std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+
 json journal(Switch& sw, const json&) {
     json entries = json::array();
     for (const LinkJournal::Entry& entry : sw.journal().entries()) {
@@ -461,7 +466,10 @@ json journal(Switch& sw, const json&) {
                            {"times", entry.times},
                            {"detail", entry.detail}});
     }
-    return {{"ok", true}, {"lost", sw.journal().lost()}, {"entries", entries}};
+    return {{"ok", true},
+            {"instance", hex(kInstance, 16)},
+            {"lost", sw.journal().lost()},
+            {"entries", entries}};
 }
 
 constexpr const char* kPortExpected = "a number, or ID[NUMBER] as text";

@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The HTTP server of `./pib web`: the page's files, answers in JSON, and the stream of changes."""
 
+import contextlib
 import http.server
 import json
 import pathlib
 import socket
 import socketserver
 import sys
+import tempfile
 import threading
 import urllib.parse
+from collections.abc import Iterator
 from typing import Any
 
 from lab import errors, ui
@@ -201,7 +204,31 @@ def _made(make, given: Any) -> tuple[int, Any]:
         return 500, {"error": errors.sentence(error)}
 
 
-def serve(watcher: Watcher, host: str, port: int) -> None:
+@contextlib.contextmanager
+def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
+    """Prints the page's address, or writes it to a file that only this user can read, for the time of the block: who
+    can read a log must not get the token."""
+    if not file:
+        ui.say(f"{url} until Ctrl-C")
+        yield
+        return
+    try:
+        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
+            new.write(f"{url}\n".encode())         # the file has mode 0600
+        pathlib.Path(new.name).replace(file)
+    except OSError as error:
+        raise ui.LabError(f"--address-file {file}: {error.strerror or error}") from error
+    ui.say(f"the page's address is in {file}")
+    if sys.stderr and sys.stderr.isatty():
+        ui.say(f"{url} until Ctrl-C")
+    try:
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            file.unlink()
+
+
+def serve(watcher: Watcher, host: str, port: int, address_file: pathlib.Path | None = None) -> None:
     """Serves the page until interrupted."""
     try:
         server = Server((host, port), watcher)
@@ -210,8 +237,8 @@ def serve(watcher: Watcher, host: str, port: int) -> None:
                           ) from error
     watcher.start()
     try:
-        ui.say(f"{server.url} until Ctrl-C")
-        server.serve_forever()
+        with _told(server.url, address_file):
+            server.serve_forever()
     finally:
         server.ending.set()
         server.server_close()

@@ -41,12 +41,28 @@ class Event:
     about: str = ""
 
 
+@dataclasses.dataclass(frozen=True)
+class Read:
+    """What is read of a journal. end: number of its next entry. times, time_ns: of the last entry; a switch counts
+    repetitions, and a device has times of its own clock. instance: of a switch's process."""
+    end: int = 0
+    times: int = 0
+    time_ns: int | None = None
+    instance: str | None = None
+
+    def is_of(self, answer: Json) -> bool:
+        """Whether the answer is of the same journal, which may have grown. After a restart it is another."""
+        lost, entries = answer.get("lost", 0), answer.get("entries", [])
+        if self.end > lost + len(entries) or self.instance != answer.get("instance"):
+            return False
+        return self.end <= lost or entries[self.end - 1 - lost].get("time_ns") == self.time_ns
+
+
 class Timeline:
     def __init__(self) -> None:
         self.events: collections.deque[Event] = collections.deque(maxlen=MOST_EVENTS)
         self._number = 0
-        # A journal has the number of its next unread entry, and how often the last read one had happened.
-        self._read: dict[Any, tuple[int, int]] = {}
+        self._read: dict[Any, Read] = {}            # by journal
 
     def as_json(self, after: int = 0) -> list[dict[str, Any]]:
         return [dataclasses.asdict(event) for event in self.events if event.number > after]
@@ -61,15 +77,15 @@ class Timeline:
 
     def _unread(self, journal: Any, answer: Json) -> list[Json]:
         """Entries that are new since the last call, or that have been repeated since: a switch counts successive equal
-        changes in one entry. If a journal has become shorter, it is a new journal."""
+        changes in one entry. After a restart all entries are new."""
         lost, entries = answer.get("lost", 0), answer.get("entries", [])
-        end = lost + len(entries)
-        begin, times = self._read.get(journal, (0, 0))
-        if end < begin:
-            begin = 0
+        read = self._read.get(journal, Read())
+        begin, times = (read.end, read.times) if read.is_of(answer) else (0, 0)
         if begin > lost and entries[begin - 1 - lost].get("times", 1) > times:
             begin -= 1
-        self._read[journal] = end, entries[-1].get("times", 1) if entries else 0
+        last = entries[-1] if entries else {}
+        self._read[journal] = Read(lost + len(entries), last.get("times", 1 if entries else 0), last.get("time_ns"),
+                                   answer.get("instance"))
         return entries[max(begin - lost, 0):]
 
     # -- journals -----------------------------------------------------------------

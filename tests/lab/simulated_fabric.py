@@ -180,7 +180,7 @@ class Fabric:
 
     def journal(self, request) -> dict[str, Any]:
         now = time.monotonic()
-        return {"lost": 0, "entries": [{**{name: value for name, value in entry.items() if name != "time"},
+        return {"instance": "0x1", "lost": 0, "entries": [{**{name: value for name, value in entry.items() if name != "time"},
                                         "age_ns": int((now - entry["time"]) * 1e9)}
                                        for entry in self.journals[request["switch"]]]}
 

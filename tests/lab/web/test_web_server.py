@@ -3,10 +3,12 @@
 
 import contextlib
 import http.client
+import io
 import json
 import pathlib
 import re
 import subprocess
+import sys
 import threading
 import time
 import urllib.error
@@ -522,13 +524,17 @@ def pages_of(control: pathlib.Path) -> list[str]:
 
 
 def test_a_switch_starts_its_own_page(tmp_path):
-    """pib-switch --http: the address is in its log, only requests with the token are answered, and the page ends with
-    the switch."""
+    """pib-switch --http: the address is in a file that only the switch's user can read, and not in the log; only requests
+    with the token are answered; the page ends with the switch."""
     running = switch_process.Switch(tmp_path, ("--http", "0"), topology=str(FILE))
     log = tmp_path / "log"
     started = process.start(running.argv(), log, directory=tmp_path, name="switch")
     try:
-        url = wait(lambda: re.search(r"http://127\.0\.0\.1:\d+/[\w-]+/", log.read_text()))[0]
+        file = running.control.with_name(f"{running.control.name}.page")
+        wait(lambda: str(file) in log.read_text())
+        url = file.read_text().rstrip("\n")
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+/[\w-]+/", url) and file.stat().st_mode & 0o777 == 0o600
+        assert url.split("/")[3] not in log.read_text()
         with Stream(url) as stream:
             fabric = stream.until("fabric", lambda data: data["nodes"])
         assert {node["name"] for node in fabric["nodes"]} == set(topology.load(FILE).nodes)
@@ -539,7 +545,24 @@ def test_a_switch_starts_its_own_page(tmp_path):
         assert len(pages_of(running.control)) == 1
     finally:
         started.stop()
-    wait(lambda: not pages_of(running.control))
+    wait(lambda: not pages_of(running.control) and not file.exists())
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_the_address_goes_to_a_terminal_beside_its_file(tmp_path, monkeypatch, terminal):
+    said = io.StringIO()
+    said.isatty = lambda: terminal                  # type: ignore[method-assign]
+    monkeypatch.setattr(sys, "stderr", said)
+    with server._told("http://here/token/", tmp_path / "page"):     # pylint: disable=protected-access
+        assert (tmp_path / "page").read_text() == "http://here/token/\n"
+    assert ("token" in said.getvalue()) == terminal and not (tmp_path / "page").exists()
+
+
+def test_an_address_file_that_cannot_be_written_is_told(tmp_path):
+    done = subprocess.run([paths.ROOT / "pib", "web", "--port", "0", "--control", tmp_path / "none",
+                           "--address-file", tmp_path / "nothing" / "file"], capture_output=True, text=True,
+                          timeout=PATIENCE_S, check=False)
+    assert done.returncode == 1 and "--address-file" in done.stderr and "http://" not in done.stderr
 
 
 @pytest.mark.parametrize("http_option, said", [

@@ -20,6 +20,11 @@ TEST_CASE("page: --http takes an address, a port, or both") {
     CHECK(page_options("[::1]:65535") == Words{"--address", "::1", "--port", "65535"});
 }
 
+TEST_CASE("page: the file with the address is beside the control socket") {
+    CHECK(fabric::page_address_file("/run/pib-switch/0/control") ==
+          "/run/pib-switch/0/control.page");
+}
+
 TEST_CASE("page: --http refuses other texts, with those that it takes") {
     for (const char* text : {"", ":80", "[]:80", "[::1", "[::1]80", "::1", "fe80::1:80"}) {
         INFO(text);

@@ -192,6 +192,18 @@ TEST_CASE("control: the journal has links, cables and faults in order") {
     CHECK(newest(1) == json::parse(R"([[1,"link error"]])"));
 }
 
+TEST_CASE("control: the journals of a process's switches have its instance") {
+    TestFabric one(1);
+    TestFabric other(1);
+    const auto instance = [](fabric::Switch& sw) {
+        return fabric::run_switch_command(sw, {{"command", "journal"}})
+            .at("instance")
+            .get<std::string>();
+    };
+    CHECK(instance(one.sw) == instance(other.sw));
+    CHECK(instance(one.sw).size() == std::string("0x0123456789abcdef").size());
+}
+
 TEST_CASE("control: each member of a fault is checked and shown") {
     TestFabric fabric(1);
     const auto set = [&](const json& members) {

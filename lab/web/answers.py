@@ -189,7 +189,7 @@ class Answers:
         missing = [node for node in fabric.nodes.values() if node.kind == "switch" and node.id not in tables]
         for process in {node.process for node in missing}:
             with control.Control(self.watcher.controls[process]) as asked:
-                tables |= {node.id: dict(asked.ask("lft", switch=node.name)["entries"])
+                tables |= {node.id: routing.Ports(routing.packed(dict(asked.ask("lft", switch=node.name)["entries"])))
                            for node in missing if node.process == process}
         return Routes(fabric, tables)
 
@@ -252,7 +252,7 @@ class Answers:
         with self.watcher.lock:
             engine = self.watcher.routing.engine(_number(question, "at") if "at" in question else math.inf)
         return {"engine": engine, "links": [[link, out, count] for (link, out), count in routes.balance().items()],
-                "loops": routes.credit_loops()}
+                "loops": routes.credit_loops(), "lids": routes.counted()}
 
     # -- time -----------------------------------------------------------------------
 

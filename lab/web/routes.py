@@ -4,6 +4,9 @@ evenly they use the links."""
 
 import collections
 import dataclasses
+import functools
+import itertools
+import random
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Protocol
 
@@ -18,7 +21,10 @@ class Table(Protocol):
 
 Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b
+Step = tuple[Hop, str]                  # a hop, and the node to which it leads
+Steps = dict[str, Step | None]          # by switch; None: the route ends there
 MOST_PAIRS = 400                        # limit of listed pairs, half of them for each direction
+MOST_ROUTES = 1_000_000                 # limit of routes (switch with hosts, LID) in an answer: seconds of work
 
 
 @dataclasses.dataclass
@@ -37,12 +43,15 @@ class Routes:
         self.fabric, self.tables = fabric, tables
         self._at = fabric.at_port()
         self._hosts: dict[str, list[tuple[Node, Hop]]] = collections.defaultdict(list)      # by GUID of the switch
+        # By host: its number of links to each switch.
+        self._of_host: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for link in fabric.links.values():
             if fabric.nodes[link.b].kind != "switch":
                 self._hosts[link.a].append((fabric.nodes[link.b], (link.id, False)))
+                self._of_host[link.b][link.a] += 1
         self._by_lid = {lid: node for node in fabric.nodes.values() for lid in node.lids}
 
-    def _step(self, here: str, dlid: int) -> tuple[Hop, str] | None:
+    def _step(self, here: str, dlid: int) -> Step | None:
         """The link by which a switch forwards packets to a LID, and the node at its other end."""
         table = self.tables.get(here)
         port = table.get(dlid) if table else None
@@ -82,52 +91,127 @@ class Routes:
 
     # -- all pairs ------------------------------------------------------------------
 
-    def _flows(self) -> Iterator[tuple[str, int, Node, list[Hop]]]:
-        """Yields (switch, LID, host with the LID, hops) for each switch with hosts and each LID of a host."""
-        lids = [(lid, node) for lid, node in sorted(self._by_lid.items()) if node.kind != "switch"]
-        for switch in self._hosts:
-            for lid, node in lids:
-                yield switch, lid, node, self._walk(switch, lid).hops
+    def _host_lids(self) -> list[int]:
+        return [lid for lid, node in sorted(self._by_lid.items()) if node.kind != "switch"]
+
+    def _chosen(self, lids: list[int]) -> list[int]:
+        """As many of the LIDs as MOST_ROUTES permits. They are chosen at random, because routing engines give ports to
+        LIDs in turn; and always the same ones, so that two moments can be compared."""
+        most = max(MOST_ROUTES // max(len(self._hosts), 1), 1)
+        return lids if len(lids) <= most else sorted(random.Random(len(lids)).sample(lids, most))
+
+    def counted(self) -> tuple[int, int]:
+        """The numbers of hosts' LIDs whose routes balance() and credit_loops() follow, and of all."""
+        lids = self._host_lids()
+        return len(self._chosen(lids)), len(lids)
 
     def _sources(self, switch: str, target: Node) -> list[tuple[Node, Hop]]:
         return [host for host in self._hosts[switch] if host[0].id != target.id]
 
-    def balance(self) -> dict[Hop, int]:
-        """For each link and direction the number of pairs (host, LID of another host) whose route uses it."""
+    def _tree(self, lid: int) -> Steps | None:
+        """The steps to a LID of all switches on routes from switches with hosts, each switch after the one that comes
+        next; None if the tables lead in a circle."""
+        steps: Steps = {}
+        for start in self._hosts:
+            here, path = start, dict[str, Step | None]()
+            while here not in steps and here not in path and self.fabric.nodes[here].kind == "switch":
+                path[here] = step = self._step(here, lid)
+                here = step[1] if step else here
+            if path.get(here):
+                return None
+            steps.update((switch, path[switch]) for switch in reversed(path))
+        return steps
+
+    @functools.cached_property
+    def _survey(self) -> tuple[dict[Hop, int], dict[Hop, set[Hop]]]:
+        """Follows the routes to the chosen LIDs from each switch with hosts: the balance, and by hop the hops that
+        come next on some route."""
+        lids = self._chosen(self._host_lids())
         found: collections.Counter[Hop] = collections.Counter()
-        for switch, _lid, target, hops in self._flows():
-            sources = self._sources(switch, target)
+        after: dict[Hop, set[Hop]] = collections.defaultdict(set)
+        for lid in lids:
+            if (steps := self._tree(lid)) is None:
+                self._add_routes(lid, found, after)
+            else:
+                self._add_tree(lid, steps, found, after)
+        own = collections.Counter(self._by_lid[lid].id for lid in lids)
+        for node, hop in itertools.chain.from_iterable(self._hosts.values()):
+            found[hop] += len(lids) - own[node.id]
+        return found, after
+
+    def _add_tree(self, lid: int, steps: Steps, found: collections.Counter[Hop], after: dict[Hop, set[Hop]]) -> None:
+        sources = collections.Counter({switch: len(hosts) for switch, hosts in self._hosts.items()})
+        sources.subtract(switch for switch, hosts in self._of_host[self._by_lid[lid].id].items() for _ in range(hosts))
+        for here in reversed(steps):            # a switch after those that send to it
+            if step := steps[here]:
+                hop, following = step
+                found[hop] += sources[here]
+                sources[following] += sources[here]
+                if more := steps.get(following):
+                    after[hop].add(more[0])
+
+    def _add_routes(self, lid: int, found: collections.Counter[Hop], after: dict[Hop, set[Hop]]) -> None:
+        for switch in self._hosts:
+            hops = self._walk(switch, lid).hops
             for hop in hops:
-                found[hop] += len(sources)
-            found.update(hop for _node, hop in sources)
-        return found
+                found[hop] += len(self._sources(switch, self._by_lid[lid]))
+            for one, other in zip(hops, hops[1:]):
+                after[one].add(other)
+
+    def balance(self) -> dict[Hop, int]:
+        """For each link and direction the number of pairs (host, chosen LID of another host) whose route uses it."""
+        return self._survey[0]
+
+    def _leads_to(self, link: Link, lid: int) -> bool:
+        """Whether a switch at an end of the link forwards packets to this LID into the link."""
+        return any(table.get(lid) == port for end, port in ((link.a, link.a_port), (link.b, link.b_port))
+                   if (table := self.tables.get(end)))
+
+    def _uses(self, link: Link, lid: int) -> dict[str, list[bool]]:
+        """By switch with hosts how its route to a LID uses the link: in which directions; [] if it does not."""
+        if (steps := self._tree(lid)) is None:
+            return {switch: [out for name, out in self._walk(switch, lid).hops if name == link.id]
+                    for switch in self._hosts}
+        uses: dict[str, list[bool]] = {}
+        for here, step in steps.items():
+            uses[here] = [*([step[0][1]] if step[0][0] == link.id else []), *uses.get(step[1], [])] if step else []
+        return {switch: uses[switch] for switch in self._hosts}
+
+    def _pairs(self, link: Link, lids: list[int]) -> Iterator[tuple[Node, int, bool]]:
+        """Yields (host, LID of another host, direction) of routes that use a link: from a host at the link's end b to
+        all LIDs, and from all hosts to the LIDs given."""
+        if self.fabric.nodes[link.b].kind != "switch":
+            for lid in self._host_lids():
+                if self._by_lid[lid].id != link.b:
+                    yield self.fabric.nodes[link.b], lid, False
+        for lid in lids:
+            for switch, ways in self._uses(link, lid).items():
+                for node, _first in self._sources(switch, self._by_lid[lid]) if ways else ():
+                    for out in ways:
+                        yield node, lid, out
 
     def through(self, link: Link) -> dict[str, Any]:
         """The pairs of hosts whose routes use a link: their number, and the names of the first MOST_PAIRS. Each
-        direction has half of these names, or more if the other direction has fewer."""
+        direction has half of these names, or more if the other direction has fewer. lids: the numbers of LIDs whose
+        routes were followed, and of those to which the link leads."""
         counts = {True: 0, False: 0}
         listed: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
-        for switch, lid, target, hops in self._flows():
-            for node, first in self._sources(switch, target):
-                for hop in [first, *hops]:
-                    if hop[0] == link.id:
-                        counts[hop[1]] += 1
-                        if len(listed[hop[1]]) < MOST_PAIRS:
-                            listed[hop[1]].append({"from": node.name, "to": target.name, "dlid": lid, "out": hop[1]})
+        leading = [lid for lid in self._host_lids() if self._leads_to(link, lid)]
+        chosen = self._chosen(leading)
+        for node, lid, out in self._pairs(link, chosen):
+            counts[out] += 1
+            if len(listed[out]) < MOST_PAIRS:
+                listed[out].append({"from": node.name, "to": self._by_lid[lid].name, "dlid": lid, "out": out})
         half = MOST_PAIRS // 2
         most = {way: max(half, MOST_PAIRS - len(listed[not way])) for way in listed}
-        return {"out": counts[True], "in": counts[False],
+        return {"out": counts[True], "in": counts[False], "lids": [len(chosen), len(leading)],
                 "pairs": [pair for way, pairs in listed.items() for pair in pairs[:most[way]]]}
 
     # -- credit loops ---------------------------------------------------------------
 
     def credit_loops(self) -> list[list[Hop]]:
         """Sets of links whose buffers can wait for each other in a cycle, if all packets use one VL."""
-        after: dict[Hop, set[Hop]] = collections.defaultdict(set)
-        for _switch, _lid, _target, hops in self._flows():
-            for one, other in zip(hops, hops[1:]):
-                after[one].add(other)
-        return [part for part in strongly_connected(after) if len(part) > 1]
+        return [part for part in strongly_connected(self._survey[1]) if len(part) > 1]
 
 
 def _finish_order(after: dict[Hop, set[Hop]]) -> list[Hop]:

@@ -12,6 +12,7 @@ from lab.web.model import Fabric
 from lab.web.routes import Routes
 
 MOST_OCTETS = 64 << 20          # limit of all earlier tables; current tables are always kept
+MOST_LINKS = 1000               # limit of listed links with other numbers of routes
 MOST_ENGINES = 1000             # limit of kept changes of the routing engine
 NO_PORT = 0xff                  # IBA 14.2.5.10: packets to such a LID are dropped
 
@@ -115,7 +116,7 @@ def _summary(routes: Routes) -> dict[str, Any]:
               if link in fabric.links and fabric.nodes[fabric.links[link].b].kind == "switch"]
     return {"links": len(counts), "counts": sorted(counts), "most": max(counts, default=0),
             "least": min(counts, default=0), "mean": sum(counts) / len(counts) if counts else 0.0,
-            "loops": len(routes.credit_loops())}
+            "loops": len(routes.credit_loops()), "lids": routes.counted()}
 
 
 Moment = tuple[Fabric, dict[str, bytes]]        # nodes, links and tables of a moment
@@ -128,15 +129,16 @@ def compare(one: Moment, other: Moment) -> dict[str, Any]:
     moved = {guid: differing(tables[0].get(guid, b""), tables[1].get(guid, b""))
              for guid in tables[0].keys() | tables[1].keys() if guid in nodes[0] and guid in nodes[1]}
     switches = {guid: number for guid, number in moved.items() if number}
-    return {"switches": switches, **(_balances(one, other) if switches else {"links": []})}
+    return {"switches": switches, **(_balances(one, other) if switches else {"differing": 0, "links": []})}
 
 
 def _balances(one: Moment, other: Moment) -> dict[str, Any]:
     before, after = (Routes(fabric, {guid: Ports(table) for guid, table in tables.items()})
                      for fabric, tables in (one, other))
     balances = before.balance(), after.balance()
-    links = [[link, out, balances[0].get((link, out), 0), balances[1].get((link, out), 0)]
-             for link, out in balances[0].keys() | balances[1].keys()]
+    links = [(*hop, balances[0].get(hop, 0), balances[1].get(hop, 0))
+             for hop in balances[0].keys() | balances[1].keys()]
+    links = sorted((link for link in links if link[2] != link[3]),
+                   key=lambda link: (-abs(link[2] - link[3]), link[0], link[1]))
     return {"before": _summary(before), "after": _summary(after),
-            "links": sorted((link for link in links if link[2] != link[3]),
-                            key=lambda link: (-abs(link[2] - link[3]), link[0], link[1]))}
+            "differing": len(links), "links": links[:MOST_LINKS]}

@@ -43,8 +43,8 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """What is read of a journal. end: number of its next entry. times, time_ns: of the last entry; a switch counts
-    repetitions, and a device has times of its own clock. instance: of a switch's process."""
+    """The part of a journal that is read. end: number of its next entry. times, time_ns: of the last entry; a switch
+    counts repetitions, and a device has times of its own clock. instance: of a switch's process."""
     end: int = 0
     times: int = 0
     time_ns: int | None = None

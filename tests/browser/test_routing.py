@@ -5,6 +5,8 @@ import time
 
 from conftest import Tab
 
+from lab.web import routes
+
 HOME, ESCAPE = "\ue011", "\ue00c"
 
 
@@ -26,6 +28,16 @@ def test_the_balance_of_routes_is_a_histogram_and_marks_the_map(tab):
     tab.keys(ESCAPE)
     tab.heading("Overview")
     assert tab.js("pib.stage.painter.marked.size") == 0
+
+
+def test_the_balance_of_a_large_fabric_says_which_routes_it_counts(tab, monkeypatch):
+    monkeypatch.setattr(routes, "MOST_ROUTES", 4 * 5)       # from each of four leaves to five LIDs
+    tab.click("#balance")
+    tab.wait_text("#pane .note", "Only the routes to 5 of 16 LIDs, chosen at random")
+    tab.keys(ESCAPE)
+    tab.click_link("leaf1[5]")
+    tab.click("#pane button", "Routes through this link")
+    tab.wait_text("#pane", "LIDs, chosen at random")
 
 
 def test_credit_loops_of_a_ring_are_marked(driver, shown):

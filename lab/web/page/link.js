@@ -6,6 +6,7 @@ import {curve} from "./curves.js";
 import {count, hex, make, octets, table} from "./format.js";
 import {state} from "./label.js";
 import {lanesOfPort} from "./lanes.js";
+import {partial} from "./routing.js";
 
 const FAULTS = [["drop", "Loss, 0 to 1", 0.01], ["corrupt", "Corruption, 0 to 1", 0.01],
                 ["duplicate", "Duplicates, 0 to 1", 0.01], ["reorder", "Reordering, 0 to 1", 0.01],
@@ -147,6 +148,7 @@ function routes(store, found, pairs, pane) {
   const all = pairs.out + pairs.in;
   return [make("h3", {}, "Routes through this link, by the forwarding tables"),
     make("p", {}, `${count(pairs.out)} pairs from ${a} to ${b}, ${count(pairs.in)} from ${b} to ${a}`),
+    partial(pairs.lids),
     all > pairs.pairs.length ? make("p", {class: "note"}, `The first ${pairs.pairs.length} of ${count(all)}:`) : null,
     table(["from", "to", "DLID", "direction"], pairs.pairs.map((pair) => [
       pair.from, pair.to, String(pair.dlid), pair.out ? `to ${b}` : `to ${a}`]))].filter(Boolean);

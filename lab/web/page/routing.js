@@ -13,10 +13,10 @@ const BOTTOM = HEIGHT - 18;     // y of the bars' bottom
 export const balance = {
   load: ({moment}) => ask("balance", moment === null ? {} : {at: moment}),
 
-  show: (store, {engine, links, loops}, pane) => {
+  show: (store, {engine, links, loops, lids}, pane) => {
     const between = links.filter(([id]) => store.links.has(id)
       && [store.links.get(id).a, store.links.get(id).b].every((guid) => store.nodes.get(guid).kind === "switch"));
-    const most = Math.max(1, ...between.map(([, , number]) => number));
+    const most = between.reduce((high, [, , number]) => Math.max(high, number), 1);
     const use = new Map();
     between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
     pane.mark(use, new Set(loops.flat().map(([id]) => id)));
@@ -25,6 +25,7 @@ export const balance = {
       make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables"
         + `${store.moment === null ? "" : ` of ${clock(store.moment)}`}: how many use a link between switches, in one `
         + "direction. The map shows busier links wider."),
+      partial(lids),
       between.length ? histogram([{name: "now", numbers: between.map(([, , number]) => number)}])
         : make("p", {class: "note"}, "The forwarding tables are empty, or there is one switch only."),
       make("h3", {}, `Credit loops: ${loops.length}`),
@@ -35,12 +36,18 @@ export const balance = {
         ? store.linkName(store.links.get(id)) : id), " "]).flat())),
       make("h3", {}, "Links with most routes"),
       table(["link, direction", "routes"], rows.map(([id, out, number]) => [
-        pane.to("link", id, direction(store, id, out), {through: true}), number]))];
+        pane.to("link", id, direction(store, id, out), {through: true}), number]))].filter(Boolean);
   },
 };
 
+/** A note that only some routes were followed, because the fabric is large; null if all were. */
+export function partial([followed, all]) {
+  return followed === all ? null : make("p", {class: "note", "data-key": "partial"}, `Only the routes to ${count(followed)}`
+    + ` of ${count(all)} LIDs, chosen at random: the fabric is large. The numbers are of these; links differ by chance.`);
+}
+
 /** The comparison of two moments, for example before and after a change of the routing engine. */
-export function rerouted(store, begin, end, {known, names, before, after, switches, links}, pane) {
+export function rerouted(store, begin, end, {known, names, before, after, switches, links, differing}, pane) {
   const name = (id) => store.nodes.get(id)?.name ?? names[id] ?? id;
   const changed = Object.entries(switches).sort(([first], [second]) => byName(name(first), name(second)));
   const forgotten = begin < known ? [make("p", {class: "note"},
@@ -60,9 +67,10 @@ export function rerouted(store, begin, end, {known, names, before, after, switch
     make("h3", {}, "Routing balance"),
     table(["", one, other],
       Object.entries(figures).map(([key, text]) => [text, count(before[key]), count(after[key])])),
+    partial(before.lids) ?? partial(after.lids),
     before.counts.length && after.counts.length
       ? histogram([{name: one, numbers: before.counts}, {name: other, numbers: after.counts}]) : null,
-    make("h3", {}, `Links with more or fewer routes: ${links.length}`),
+    make("h3", {}, `Links with more or fewer routes: ${differing}`),
     table(["link, direction", one, other], links.filter(([id]) => store.links.has(id)).slice(0, MOST_ROWS)
       .map(([id, out, first, second]) => [pane.to("link", id, direction(store, id, out), {through: true}), first,
                                           second]))].filter(Boolean);
@@ -79,7 +87,8 @@ function direction(store, id, out) {
 /** A histogram. series: one or two {name, numbers}; the second is filled. */
 function histogram(series) {
   const all = series.flatMap(({numbers}) => numbers);
-  const [least, most] = [Math.min(...all), Math.max(...all)];
+  const least = all.reduce((one, other) => Math.min(one, other));     // Math.min() takes fewer arguments than links
+  const most = all.reduce((one, other) => Math.max(one, other));
   const bins = Math.min(MOST_BINS, most - least + 1);
   const size = (most - least + 1) / bins;
   const filled = series.map(({numbers}) => inBins(numbers, least, size, bins));

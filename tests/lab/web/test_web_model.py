@@ -567,13 +567,14 @@ def test_the_routing_of_two_moments_is_compared(tree):
     made, log = model.fabric_of(reading(tree)), routing.RoutingLog()
     noted(log, tree, 100.0)
     same = routing.compare((made, log.at(100.0)), (made, log.at(100.0)))
-    assert same == {"switches": {}, "links": []}
+    assert same == {"switches": {}, "differing": 0, "links": []}
     moved = {simulated_fabric.guid(tree.net.nodes["leaf1"]): tree.reroute("leaf1")}
     noted(log, tree, 102.0)
     found = routing.compare((made, log.at(100.0)), (made, log.at(102.0)))
     assert found["switches"] == moved
     assert found["before"]["most"] < found["after"]["most"] and found["after"]["least"] < found["before"]["least"]
     assert sum(after - before for _, _, before, after in found["links"]) == 0
+    assert found["differing"] == len(found["links"]) and found["before"]["lids"] == (16, 16)
     names = {made.link_name(made.links[link]) for link, *_ in found["links"]}
     assert names and all("spine" in name for name in names)
 

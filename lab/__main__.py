@@ -10,11 +10,12 @@ from lab import ci, clean, complete, environment, errors, libvirt, paths, reach,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, debug_commands, replay, report, trace
-from lab.fabric import capture, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
+from lab.fabric import capture, cluster, ctl, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image
 from lab.fabric import map as fabric_map
 from lab.soak import soak
 from lab.testing import fuzz, parts, simulate
+from lab.hosts import spread
 from lab.web import server as web_server, watch
 from lab.wireshark import install, names as wireshark_names, ports as wireshark_ports
 
@@ -182,15 +183,17 @@ def _ctl(options) -> int:
 
 
 def _why(options) -> int:
-    lab = cluster.Cluster()
-    if not lab.switches() and not lab.nodes():
+    found, lab = source.reached("why", options.control), cluster.Cluster()
+    if not options.control and not lab.switches() and not lab.nodes():
         raise ui.LabError("nothing runs. Start the lab:  ./pib up")
-    print(why.answer(evidence.collect(lab), options.about))
+    print(why.answer(found.evidence(), options.about))
     return 0
 
 
 def _top(options) -> int:
-    top.top(cluster.Cluster(), options.interval, options.once)
+    lab = cluster.Cluster()
+    spread.refuse(lab, "top")
+    top.top(lab, options.interval, options.once)
     return 0
 
 
@@ -209,7 +212,8 @@ def _wireshark(options) -> int:
 def _web(options) -> int:
     if not 0 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 0 to {MOST_PORT}")
-    web_server.serve(watch.Watcher(source.of(options.control)), options.address, options.port, options.address_file)
+    found = source.reached("web", options.control)
+    web_server.serve(watch.Watcher(found), options.address, options.port, options.address_file)
     return 0
 
 
@@ -220,10 +224,15 @@ def _add_web(add) -> None:
                               "another host rather use  ssh -L 8470:127.0.0.1:8470")
     command.add_argument("--port", type=int, default=8470, help="TCP port (default 8470); 0: an unused one")
     command.add_argument("--address-file", type=pathlib.Path, metavar="FILE",
-                         help="write the page's address, with its token, to this file, which only you can read, instead "
-                              "of printing it: for programs whose output goes to a log")
-    command.add_argument("--control", type=pathlib.Path, metavar="PATH",
-                         help="control socket of a pib-switch (default: the lab's)")
+                         help="write the page's address, with its token, to this file, which only you can read, "
+                              "instead of printing it: for programs whose output goes to a log")
+    _add_controls(command)
+
+
+def _add_controls(command) -> None:
+    command.add_argument("--control", type=pathlib.Path, metavar="PATH", action="append", default=[],
+                         help="control socket of a pib-switch (default: the lab's); may be repeated, for a fabric of "
+                              "several processes")
 
 
 def _add_capture(add) -> None:
@@ -258,6 +267,7 @@ def _add_views(add) -> None:
     command.add_argument("about", nargs="?", default="", metavar="NODE|PORT|QP",
                          help="a guest or switch (vm1, leaf2), a port (vm1[1], leaf2[3]) or a QP (0x41, vm1:0x41); "
                               "default: everything noteworthy, newest last")
+    _add_controls(command)
     command = add("top", _top, "show QPs, links and guests by load, again and again; once in a pipe")
     command.add_argument("--once", action="store_true", help="print one table as text")
     command.add_argument("--interval", type=float, default=top.INTERVAL_S, metavar="SECONDS",

@@ -113,7 +113,7 @@ def add(results: Results, alone: Window, watched: Window) -> None:
     results.figure(COST).add(bench_host.DEVICE, 100 * (1 - watched.writes / alone.writes))
 
 
-class Watched(source.OneProcess):
+class Watched(source.Processes):
     """The load's switch, with a guest whose HCA has a QP. It stands in the place of a host of the fabric."""
     guest: Json | None = None
 

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sources of a fabric's state: a lab, or one pib-switch process outside of the lab."""
+"""Sources of a fabric's state: a lab, or pib-switch processes outside of the lab."""
 
 import pathlib
 from typing import Protocol
 
 from lab.fabric import cluster, evidence
 from lab.fabric.evidence import Evidence, Json
+from lab.hosts import spread
 
 
 class Source(Protocol):
@@ -42,27 +43,34 @@ class Lab:
         return lab.node(guest).argv(words) if guest in lab.nodes() else []
 
 
-class OneProcess:
-    """A pib-switch process outside of the lab, whose guests are unknown."""
+class Processes:
+    """Processes of pib-switch outside of the lab, which are one fabric. Its guests are unknown."""
 
-    def __init__(self, path: pathlib.Path):
-        self.path = path
+    def __init__(self, *paths: pathlib.Path):
+        self.paths = list(paths)
 
     def controls(self) -> list[pathlib.Path]:
-        return [self.path]
+        return self.paths
 
     def guests(self) -> dict[str, Json | None]:
         return {}
 
     def evidence(self) -> Evidence:
-        return evidence.without_guests([self.path])
+        return evidence.without_guests(self.paths)
 
     def command(self, guest: str, words: list[str]) -> list[str]:
         return []
 
 
-def of(path: pathlib.Path | None) -> Source:
-    """The source of a command. path: control socket of a pib-switch; None: the lab."""
-    if path:
-        return OneProcess(path)
+def of(*paths: pathlib.Path | None) -> Source:
+    """The source of a command. paths: control sockets of pib-switch processes; none: the lab."""
+    if given := [path for path in paths if path]:
+        return Processes(*given)
     return Lab()
+
+
+def reached(command: str, paths: list[pathlib.Path]) -> Source:
+    """The source of a command; an error with advice if it is the lab and its switches run on other hosts."""
+    if not paths:
+        spread.refuse(cluster.Cluster(), command)
+    return of(*paths)

@@ -4,8 +4,9 @@
 import pathlib
 import shutil
 import tempfile
+import urllib.parse
 
-from lab import process
+from lab import process, ui
 from lab.fabric import recorded
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
@@ -70,6 +71,23 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
     (where / "switch" / switches.OPTIONS).write_text(f"PLACED={' '.join(words)}\n")
     if wanted.net:
         (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
+
+
+def refuse(lab: recorded.Recorded, command: str) -> None:
+    """An error if the lab's switches run on other hosts, with what the user can do: ssh forwards their sockets."""
+    if not lab.state or not lab.state.hosts:
+        return
+    control = names(lab).control
+    if command == "top":
+        raise ui.LabError("top: QEMU and the switches run on other hosts. Port counters are there, as root:  "
+                          f"pib-switch ctl --control {control} counters")
+    hosts = [urllib.parse.urlsplit(uri).hostname for uri in lab.state.hosts]        # None: libvirt of this machine
+    sockets = [lab.sockets() / f"{title(number)}.control" if host else control
+               for number, host in enumerate(hosts)]
+    forward = [f"  ssh -fN -L {socket}:{control} root@{host}" for socket, host in zip(sockets, hosts) if host]
+    raise ui.LabError("\n".join([
+        f"{command}: the switches run on other hosts. Forward their control sockets to this machine:", *forward,
+        "and name these:", f"  ./pib {command} {' '.join(f'--control {socket}' for socket in sockets)}"]))
 
 
 URI = len(program.words("lab.hosts.guest"))     # index of the URI in the command line of a guest's process

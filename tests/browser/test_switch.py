@@ -27,7 +27,7 @@ def running_switch(tmp_path):
     with bench_load.Load(tmp_path / "switch", OCTETS, WRITES_PER_SECOND, file) as load:
         load.begin(routes=routes)
         load.sample()
-        watcher = watch.Watcher(source.OneProcess(load.switch.control), 0.2)
+        watcher = watch.Watcher(source.Processes(load.switch.control), 0.2)
         web = server.Server(("127.0.0.1", 0), watcher)
         watcher.start()
         threading.Thread(target=web.serve_forever, kwargs={"poll_interval": 0.1}, daemon=True).start()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib why: failures and their causes, from journals and states as switches and devices give them."""
 
+import subprocess
 import time
 
 import pytest
@@ -364,6 +365,9 @@ def test_of_a_running_switch(tmp_path, monkeypatch):
         said = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))
         assert "link leaf1[1] to node1[1] went down" in only(said, "the cable was pulled")
         assert "faults were set on link leaf2[2] to node6[1]" in only(said, "(drop 0.5)")
+        command = [paths.ROOT / "pib", "why", "--control", running.control, "leaf1[1]"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE_S, check=True)
+        assert "link leaf1[1] to node1[1] went down" in done.stdout
         running.ctl("run", "ReLink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--clear")
         said = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))

@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from lab import status, ui
+from lab.fabric import cluster, source
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
 from lab.hosts import connection, place, program, spread, switches
@@ -81,6 +82,23 @@ def test_what_is_out_of_reach_says_where_it_is(lab, noted):
         lab.running_switches()
     with pytest.raises(ui.LabError, match="QEMU of vm0 runs on another host"):
         lab.monitor("vm0")
+
+
+def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monkeypatch):
+    del noted
+    lab.up(Wanted(2, hosts=HOSTS), [])
+    monkeypatch.setattr(cluster, "Cluster", lambda: lab)
+    control, here = spread.names(lab).control, lab.sockets()
+    for command in ("web", "why"):
+        with pytest.raises(ui.LabError) as raised:
+            source.reached(command, [])
+        sockets = here / "host0.control", here / "host1.control"
+        assert str(raised.value).splitlines()[1:] == [
+            f"  ssh -fN -L {sockets[0]}:{control} root@a", f"  ssh -fN -L {sockets[1]}:{control} root@b",
+            "and name these:", f"  ./pib {command} --control {sockets[0]} --control {sockets[1]}"]
+    assert source.reached("web", [here / "one", here / "two"]).controls() == [here / "one", here / "two"]
+    with pytest.raises(ui.LabError, match="top: QEMU and the switches run on other hosts"):
+        spread.refuse(lab, "top")
 
 
 def test_status_names_the_hosts(lab, noted, capsys):

@@ -455,7 +455,7 @@ def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
 def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
     fabric = simulated_fabric.Fabric(topology.load(FILE))
     running = simulated_fabric.Process(tmp_path / "control", fabric)
-    watcher = watch.Watcher(source.OneProcess(tmp_path / "control"), 0.05)
+    watcher = watch.Watcher(source.Processes(tmp_path / "control"), 0.05)
     web = served(watcher)
     try:
         with Stream(web.url) as stream:
@@ -509,7 +509,7 @@ def test_of_a_running_switch(tmp_path):
 
 def test_a_port_that_is_taken_is_told(web):
     with pytest.raises(ui.LabError, match="--port"):
-        server.serve(watch.Watcher(source.OneProcess(paths.ROOT / "nothing")), *web.server_address)
+        server.serve(watch.Watcher(source.Processes(paths.ROOT / "nothing")), *web.server_address)
 
 
 def pages_of(control: pathlib.Path) -> list[str]:
@@ -524,8 +524,8 @@ def pages_of(control: pathlib.Path) -> list[str]:
 
 
 def test_a_switch_starts_its_own_page(tmp_path):
-    """pib-switch --http: the address is in a file that only the switch's user can read, and not in the log; only requests
-    with the token are answered; the page ends with the switch."""
+    """pib-switch --http: the address is in a file that only the switch's user can read, and not in the log; only
+    requests with the token are answered; the page ends with the switch."""
     running = switch_process.Switch(tmp_path, ("--http", "0"), topology=str(FILE))
     log = tmp_path / "log"
     started = process.start(running.argv(), log, directory=tmp_path, name="switch")

@@ -202,6 +202,8 @@ def _capture(options) -> int:
 
 
 def _wireshark(options) -> int:
+    if options.action != "remove" and not options.control:
+        spread.refuse(cluster.Cluster(), "wireshark" if options.action == "install" else "wireshark names")
     if options.action == "names":
         print(wireshark_names.text(wireshark_ports.now(source.of(options.control))), end="")
     else:

@@ -73,6 +73,9 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
         (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
 
 
+SEVERAL = ("web", "why")        # commands that take the control sockets of several processes
+
+
 def refuse(lab: recorded.Recorded, command: str) -> None:
     """An error if the lab's switches run on other hosts, with what the user can do: ssh forwards their sockets."""
     if not lab.state or not lab.state.hosts:
@@ -84,10 +87,12 @@ def refuse(lab: recorded.Recorded, command: str) -> None:
     hosts = [urllib.parse.urlsplit(uri).hostname for uri in lab.state.hosts]        # None: libvirt of this machine
     sockets = [lab.sockets() / f"{title(number)}.control" if host else control
                for number, host in enumerate(hosts)]
+    if command not in SEVERAL:
+        hosts, sockets = hosts[:1], sockets[:1]
     forward = [f"  ssh -fN -L {socket}:{control} root@{host}" for socket, host in zip(sockets, hosts) if host]
     raise ui.LabError("\n".join([
         f"{command}: the switches run on other hosts. Forward their control sockets to this machine:", *forward,
-        "and name these:", f"  ./pib {command} {' '.join(f'--control {socket}' for socket in sockets)}"]))
+        "Then:", f"  ./pib {command} {' '.join(f'--control {socket}' for socket in sockets)}"]))
 
 
 URI = len(program.words("lab.hosts.guest"))     # index of the URI in the command line of a guest's process

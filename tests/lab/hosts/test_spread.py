@@ -95,8 +95,10 @@ def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monk
         sockets = here / "host0.control", here / "host1.control"
         assert str(raised.value).splitlines()[1:] == [
             f"  ssh -fN -L {sockets[0]}:{control} root@a", f"  ssh -fN -L {sockets[1]}:{control} root@b",
-            "and name these:", f"  ./pib {command} --control {sockets[0]} --control {sockets[1]}"]
+            "Then:", f"  ./pib {command} --control {sockets[0]} --control {sockets[1]}"]
     assert source.reached("web", [here / "one", here / "two"]).controls() == [here / "one", here / "two"]
+    with pytest.raises(ui.LabError, match=f"\n  ./pib wireshark --control {here}/host0.control$"):
+        spread.refuse(lab, "wireshark")         # which shows one process
     with pytest.raises(ui.LabError, match="top: QEMU and the switches run on other hosts"):
         spread.refuse(lab, "top")
 

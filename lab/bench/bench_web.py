@@ -4,6 +4,7 @@
 import contextlib
 import dataclasses
 import json
+import pathlib
 import re
 import subprocess
 import threading
@@ -12,7 +13,7 @@ import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 
 from lab import paths, ui, waiting
-from lab.bench import bench_host, bench_load
+from lab.bench import bench_host, bench_load, bench_page
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load, Sample
 from lab.bench.bench_steps import Step
@@ -34,6 +35,7 @@ SHARE = Kind("web_share", "1,000 new figures of links a second: processor time o
 READER = Kind("web_reader", "1,000 new figures of links a second: processor time of their reader", "%", LESS)
 QP_SHARE = Kind("web_qp_share", "the same, and a QP's pane is open: processor time of the switch", "%", LESS)
 QP_READER = Kind("web_qp_reader", "the same, and a QP's pane is open: processor time of the reader", "%", LESS)
+FRAMES = Kind("web_frames", "the page of 648 hosts, all opened and loaded, in Chromium without a GPU", "frames/s", MORE)
 READINGS, LOAD_S = 50, 2
 GUEST, QPN = "watched", 0x41
 PER_S = 1000
@@ -44,6 +46,7 @@ class Page:
     readings: messages with such figures so far."""
 
     def __init__(self, url: str):
+        self.url = url
         self.updates = self.readings = 0
         self._answer = urllib.request.urlopen(f"{url}events", timeout=WAIT_S)
         threading.Thread(target=self._read, daemon=True).start()
@@ -184,10 +187,24 @@ def _pair(load: Load, results: Results, page_first: bool) -> None:
     add(results, alone, watched or _watched(load, results))
 
 
-def _measure(results: Results) -> None:
+def _fabric() -> tuple[pathlib.Path, pathlib.Path, pathlib.Path]:
+    """A directory, the topology file and the routes of the load."""
     directory = paths.RUN / "bench" / "web"
     directory.mkdir(parents=True, exist_ok=True)
-    file, routes = bench_load.large_fabric(directory)
+    return directory, *bench_load.large_fabric(directory)
+
+
+def _frames(results: Results) -> None:
+    directory, file, routes = _fabric()
+    with Load(directory, OCTETS, file=file) as load:
+        load.begin(routes=routes)
+        load.sample()
+        with shown(load) as page:
+            results.figure(FRAMES).add(bench_host.DEVICE, bench_page.frames(page.url))
+
+
+def _measure(results: Results) -> None:
+    directory, file, routes = _fabric()
     with Load(directory, OCTETS, file=file) as load:
         load.begin(LOAD_S, routes)              # for counters that are not 0
         load.end()
@@ -201,3 +218,4 @@ def _measure(results: Results) -> None:
 
 def steps(results: Results) -> Iterable[Step]:
     yield Step(f"a fabric of 648 hosts, {PAIRS} times with and without a page", lambda: _measure(results))
+    yield Step("frames a second of the page in Chromium", lambda: _frames(results))

@@ -6,6 +6,7 @@ import time
 import pytest
 
 from conftest import Tab, wait
+from lab.bench import bench_page
 
 ENTER, ESCAPE, RIGHT, DOWN = "\ue007", "\ue00c", "\ue014", "\ue015"
 FOLDED = 18 + 6                 # nodes on the map: core switches and pods
@@ -100,6 +101,12 @@ def test_many_events_are_few_marks(view, large):
 def asked(large) -> int:
     """Requests that only the page of a switch makes, one for each port."""
     return sum(request["command"] == "vls" for request in large.fabric.requests)
+
+
+def test_the_bench_counts_frames_of_all_nodes(large):
+    for switch in large.fabric.net.switches():
+        large.fabric.rates.update({(switch.name, port): 1e9 for port in switch.peers})
+    assert bench_page.frames(large.server.url, 2.0) > 0
 
 
 def test_a_large_table_is_made_once(view, large):

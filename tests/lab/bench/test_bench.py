@@ -10,7 +10,7 @@ import pytest
 import simulated_fabric
 from lab import paths, ui
 from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_messages,
-                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
+                       bench_objects, bench_page, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.fabric import topology
 from lab.bench.bench_figures import LESS, MORE, Figure, Kind, Results
 
@@ -89,6 +89,12 @@ def test_a_run_is_kept_in_three_files(results, tmp_path):
     assert bench_figures.load(kept) == results
     assert sorted(path.suffix for path in tmp_path.iterdir()) == [".json", ".svg", ".txt"]
     assert "a note" in kept.with_suffix(".txt").read_text()
+
+
+def test_frames_without_a_browser_say_what_to_install(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench_page, "CHROMIUM", tmp_path / "nothing")
+    with pytest.raises(ui.LabError, match="install chromium"):
+        bench_page.frames("http://127.0.0.1:1/")
 
 
 def all_kinds():

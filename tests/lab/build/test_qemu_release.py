@@ -76,9 +76,11 @@ def without_qemus(monkeypatch, tmp_path):
     return ran
 
 
-def test_the_newest_available_qemu_is_tested_and_a_newer_one_is_reported(ran, tmp_path, capsys):
-    assert qemus.check(None) == Count(passed=6)
-    assert "1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in capsys.readouterr().err
+def test_the_newest_available_qemu_is_tested_and_a_newer_one_is_a_failure(ran, tmp_path, capsys):
+    assert qemus.check(None) == Count(passed=6, failed=1)
+    said = capsys.readouterr().err
+    assert "1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in said
+    assert "the newest QEMU: 1:10.2.2 of testing was tested, 1:11.1.3 of trixie-backports NOT" in said
     assert tuple(stage for stage, _, _ in ran) == qemus.stages()
     folders = [str(tmp_path / name) for name in ("trixie", "trixie", "trixie-10.0.13", "testing", "testing",
                                                  "testing-10.2.2")]
@@ -90,8 +92,16 @@ def test_a_qemu_that_does_not_compile_is_a_failure_and_the_others_are_tested(ran
     def compiled(_version, suites):
         raise ui.LabError(f"compiling QEMU of {suites[0].name}: failed")
     monkeypatch.setattr(qemu_tree, "compiled", compiled)
+    monkeypatch.setitem(qemus.QEMUS, "the newest QEMU", ("testing",))
     assert qemus.check(None) == Count(passed=4, failed=2)
     assert [stage for stage, _, _ in ran] == [stage for stage in qemus.stages() if "in the tree" not in stage]
+
+
+def test_a_mirror_with_the_newest_source_makes_no_failure(ran, monkeypatch, capsys):
+    monkeypatch.setitem(qemus.QEMUS, "the newest QEMU", ("testing",))
+    assert qemus.check(None) == Count(passed=6) and len(ran) == 6
+    said = capsys.readouterr().err
+    assert "the newest QEMU: 1:10.2.2 of testing" in said and "NOT" not in said
 
 
 def test_a_mirror_without_any_source_is_a_failure(ran, monkeypatch):

@@ -46,6 +46,10 @@ BLOCKS = {README: {
     "build/fabric-switch/pib-switch": "qemu/test_guide.py test_a_machine_joins_a_switch_without_the_lab",
     "make -C guest-driver": "packages/test_guest_packages.py test_a_guest_of_packages_alone_works; DKMS runs this "
                             "Makefile there, natively, as an emulated processor compiles for too long",
+    "sudo apt-get build-dep": "packages/test_packages.py test_a_user_brings_a_subnet_up_without_a_compiler; without "
+                              "sudo, in a clean tree",
+    "echo 'deb ": "packages/test_packages.py test_a_user_brings_a_subnet_up_without_a_compiler; with the mirror of the "
+                  "test's machine",
     "podman build": "packages/test_container.py test_without_arguments_it_shows_the_table_without_a_network; as that "
                     "of the README",
     "nodes = 4": "lab/test_documents.py test_the_project_file_of_the_guide_is_read",

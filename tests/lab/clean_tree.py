@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A Debian system that has never seen this project: mmdebstrap's smallest, in a directory.
 
-It is entered as its root or as an ordinary user who may use sudo. Packages (.deb) that were
-fetched for one tree stay in the cache for the next one. A tree is an incomplete entry of the cache, so that
-the next run removes what a killed run has left, and ./pib clean leaves trees in use alone.
+It is entered as its root or as an ordinary user who may use sudo. Packages (.deb) that were fetched for one tree stay
+in the cache for the next one. Each tree has its own directory of them, made of hard links, because several test runs
+use one cache at the same time: apt locks its directory, and removes and replaces files in it. A tree is an incomplete
+entry of the cache, so that the next run removes what a killed run has left, and ./pib clean leaves trees in use alone.
 """
 
 import contextlib
@@ -43,6 +44,25 @@ useradd --create-home --shell /bin/bash {USER}
 echo '{USER} ALL=(ALL) NOPASSWD: ALL' > /etc/sudoers.d/{USER}
 chown -R {USER} {SOURCE}
 """
+# $1: the cache's directory of packages, $2: a tree's. $2.taken lists what the tree has got. Another run may remove a
+# file of the cache at any time.
+TAKE = """
+mkdir "$2"
+for deb in "$1"/*.deb; do
+    [ ! -e "$deb" ] || ln "$deb" "$2" || [ ! -e "$deb" ]
+done
+ls "$2" >"$2.taken"
+"""
+# Adds what the tree has fetched, and removes what apt has removed from the tree. A file appears whole, by rename.
+KEEP = """
+for deb in "$2"/*.deb; do
+    kept="$1/${deb##*/}"
+    [ ! -e "$deb" ] || [ "$deb" -ef "$kept" ] || { ln "$deb" "$kept.$$" && mv -f "$kept.$$" "$kept"; }
+done
+while read -r name; do
+    [ -e "$2/$name" ] || rm -f "$1/$name"
+done <"$2.taken"
+"""
 FILL = """
 mkdir "$1$2"
 tar --no-same-owner -C "$1$2" -xf -
@@ -51,7 +71,8 @@ chroot "$1" /bin/sh -ec "$3"
 """
 
 
-def _archives(release: str) -> pathlib.Path:
+def archives(release: str) -> pathlib.Path:
+    """The cache's directory of packages."""
     directory = paths.cache() / "debs" / release
     directory.mkdir(parents=True, exist_ok=True)
     return directory
@@ -69,18 +90,34 @@ class Tree:
         self.directory = paths.cache() / (name + cache.PART)
         self.directory.mkdir(mode=0o700)
         self.root = self.directory / "root"
+        self.archives = self.directory / "archives"
+
+    def _exchange(self, script: str) -> None:
+        subprocess.run([*user_namespace.as_owner(), "sh", "-ec", script, "sh", archives(self.release), self.archives],
+                       check=True)
+
+    def take_archives(self) -> None:
+        """Gives a new tree the packages of the cache."""
+        self._exchange(TAKE)
+
+    def keep_archives(self) -> None:
+        """Brings the cache to the state of the tree's packages."""
+        self._exchange(KEEP)
 
     def run(self, user: str, script: str, shared: pathlib.Path | str = "") -> subprocess.CompletedProcess:
         """Runs a script in the checkout, in a login shell of the user with Debian's default environment. shared: a
         directory of the host, which is /shared in the tree."""
         script = f"set -e; cd {SOURCE}\n{script}"
         argv = [*user_namespace.as_owner(), "unshare", "--mount", "--pid", "--fork", "--kill-child", "sh", "-ec", ENTER,
-                "sh", self.root, _archives(self.release), user, script, shared]
-        return subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                "sh", self.root, self.archives, user, script, shared]
+        done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                               text=True, check=False)
+        self.keep_archives()
+        return done
 
     def copy(self) -> "Tree":
         other = Tree(self.release)
+        other.take_archives()
         subprocess.run([*user_namespace.as_owner(), "cp", "-a", "--reflink=auto", self.root, other.root], check=True)
         return other
 
@@ -109,12 +146,13 @@ def make(release: str) -> Tree:
     tree = Tree(release)
     lists = debian.Archive(tree.directory / "apt", debian.release_suites(release), ("deb",))
     lists.update(LOG)
-    archives = shlex.quote(str(_archives(release)))
+    tree.take_archives()
+    own, inside = shlex.quote(str(tree.archives)), '"$1/var/cache/apt/archives"'
     image.bootstrap(f"making a clean tree of {release}", list(MINIMAL), tree.root,
-                    ['--setup-hook=mkdir -p "$1/var/cache/apt/archives"',
-                     f"--setup-hook=sync-in {archives} /var/cache/apt/archives",
-                     f"--customize-hook=sync-out /var/cache/apt/archives {archives}",
+                    [f"--setup-hook=mkdir -p {inside} && find {own} -name '*.deb' -exec mv -t {inside} {{}} +",
+                     f"--customize-hook=find {inside} -name '*.deb' -exec mv -t {own} {{}} +",
                      "--skip=essential/unlink"], release, lists, LOG)
+    tree.keep_archives()
     subprocess.run([*user_namespace.as_owner(), "sh", "-ec", FILL, "sh", tree.root, SOURCE, PREPARE], input=_checkout(),
                    check=True)
     return tree

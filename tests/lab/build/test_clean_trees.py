@@ -73,3 +73,31 @@ def test_the_next_run_removes_the_trees_of_a_killed_one(tmp_path, monkeypatch):
         run.kill()
     clean_tree.Tree("trixie").remove()
     assert [path.name for path in paths.cache().iterdir()] == ["locks"]
+
+
+def _apt_replaces(file, text: str) -> None:
+    new = file.with_name("partial")
+    new.write_text(text)
+    new.rename(file)
+
+
+def test_trees_of_two_runs_do_not_change_each_others_packages(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    kept = clean_tree.archives("trixie")
+    for name in ("broken.deb", "obsolete.deb"):
+        (kept / name).write_text("old")
+    one, other = clean_tree.Tree("trixie"), clean_tree.Tree("trixie")
+    for tree in (one, other):
+        tree.take_archives()
+    _apt_replaces(one.archives / "broken.deb", "new")
+    (one.archives / "obsolete.deb").unlink()
+    (one.archives / "fetched.deb").write_text("fetched")
+    one.keep_archives()
+    assert {file.name: file.read_text() for file in other.archives.iterdir()} == {"broken.deb": "old",
+                                                                                  "obsolete.deb": "old"}
+    assert {file.name: file.read_text() for file in kept.iterdir()} == {"broken.deb": "new", "fetched.deb": "fetched"}
+    (other.archives / "fetched.deb").write_text("fetched as well")
+    other.keep_archives()
+    assert (one.archives / "fetched.deb").read_text() == "fetched"
+    for tree in (one, other):
+        tree.remove()

@@ -180,9 +180,9 @@ class Fabric:
 
     def journal(self, request) -> dict[str, Any]:
         now = time.monotonic()
-        return {"instance": "0x1", "lost": 0, "entries": [{**{name: value for name, value in entry.items() if name != "time"},
-                                        "age_ns": int((now - entry["time"]) * 1e9)}
-                                       for entry in self.journals[request["switch"]]]}
+        entries = [{**{name: value for name, value in entry.items() if name != "time"},
+                    "age_ns": int((now - entry["time"]) * 1e9)} for entry in self.journals[request["switch"]]]
+        return {"instance": "0x1", "lost": 0, "entries": entries}
 
     def link(self, request) -> dict[str, Any]:
         at = request["switch"], request["port"]

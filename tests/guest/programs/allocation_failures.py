@@ -51,8 +51,8 @@ class Fault:
 
 
 class Verbs:
-    """The verbs of a device: a function for each, which returns the object that it has made. Address handles are made by
-    the provider alone."""
+    """The verbs of a device: a function for each, which returns the object that it has made. Address handles are made
+    by the provider alone."""
 
     def __init__(self, name):
         self.context = Context(name=name)

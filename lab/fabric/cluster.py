@@ -94,31 +94,50 @@ class Cluster(Recorded):
                 libvirt_xml.check_processors(libvirt_xml.TYPES[accel], wanted.size.cpus)
             key.ensure(self.key())
             self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
-            for surplus in [name for name in self.nodes() if _number(name) >= wanted.count]:
-                self.stop_node(surplus)
+            self._stop_surplus(wanted.count)
             if not wanted.hosts:
                 self._start_hub()
                 for number in range(max(len(wanted.parts), 1)):
                     self.start_switch(*wanted.switch_options(number), number=number)
             self._start_guests(base, wanted, artefacts)
 
+    def _stop_surplus(self, count: int) -> None:
+        """Stops the guests from number `count` on."""
+        surplus = [name for name in self.nodes() if _number(name) >= count]
+        if surplus:
+            ui.say(f"stopping {', '.join(surplus)}, because the wanted number of guests is {count}: what these guests "
+                   "have written to their disks is lost")
+        for name in surplus:
+            self.stop_node(name)
+
     def _begin(self, base: pathlib.Path, accel: str, wanted: Wanted, stamp: str) -> None:
         """Prepares the state for the wanted guests, and its files. Ends the running lab if it does not fit."""
         if self.state and (self.state.stamp != stamp or not rundir.ours(pathlib.Path(self.state.sockets))
                            or spread.lost(self)):
             if self.nodes():
-                ui.say("what the guests run has changed: starting them anew")
+                ui.say(f"{self._difference(wanted.described(base, accel))}. All guests start anew: what they have "
+                       "written to their disks is lost")
             self.down()
         if not self.state:
             self.state = state.State(state.Place.of(self.directory), str(rundir.make()), accel, stamp,
                                      parts=wanted.parts, image=str(base), identity=image.identity(base),
                                      bare=not wanted.driver, own_image=str(wanted.image_file or ""),
-                                     hosts=[host.uri for host in wanted.hosts])
+                                     hosts=[host.uri for host in wanted.hosts],
+                                     described=wanted.described(base, accel))
         self.state.topology = str(self._write_topology(wanted.wiring)) if wanted.net else ""
         link = self.sockets() / vm.LINK
         link.unlink(missing_ok=True)
         link.symlink_to(vm.MODULE.parent)
         self.save()
+
+    def _difference(self, wanted: dict[str, str]) -> str:
+        """What differs between the running guests and the wanted ones, in words."""
+        before = self.record.described
+        changed = [f"{name}: {wanted[name] or 'none'} (now: {before[name] or 'none'})" for name in wanted
+                   if name in before and before[name] != wanted[name]]
+        if changed:
+            return f"the running guests differ in {'; '.join(changed)}"
+        return "the guests' image, driver or programs, or the switch, have changed since the guests booted"
 
     def _write_topology(self, wiring: bytes) -> pathlib.Path:
         file = self.directory / "topology"

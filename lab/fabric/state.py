@@ -65,6 +65,7 @@ class State:
     bare: bool = False          # guests were booted without a driver
     own_image: str = ""         # the user's disk image that guests were booted from
     hosts: list[str] = dataclasses.field(default_factory=list)  # libvirt's URIs of the guests' hosts; none: this host
+    described: dict[str, str] = dataclasses.field(default_factory=dict)     # see Wanted.described()
     version: int = VERSION
 
     def save(self, file: pathlib.Path) -> None:

@@ -73,6 +73,17 @@ class Wanted:
             str(self.parts), str(self.hcas), key.read_bytes(), str(self.disk(base)), str(self.share),
             own_image.stamp(self.image_file), str(self.hosts), str(self.record))
 
+    def described(self, base: pathlib.Path, accel: str) -> dict[str, str]:
+        """The user's settings in words, by name; "" is the default. A message names those that differ."""
+        return {
+            "packages": ", ".join(self.packages), "image": str(self.image_file or ""), "share": str(self.share or ""),
+            "topology": str(self.fabric_file or ""), "nodes of the topology": str(self.count) if self.net else "",
+            "switch processes": str(self.switch_processes), "hosts": ", ".join(host.uri for host in self.hosts),
+            "memory (MiB)": str(self.size.memory_mib), "cpus": str(self.size.cpus),
+            "iommu": "yes" if self.size.iommu else "", "HCA's properties": self.hca_options,
+            "driver": str(self.driver or ""), "recording": str(self.record or ""), "kernel and release": base.name,
+            "accelerator": accel}
+
     def size_of(self, number: int) -> vm.Size:
         """Size of a guest. vm0, which runs the subnet manager, has more memory in a large fabric."""
         nodes = len(self.net.nodes) if self.net and number == 0 else 0

@@ -38,7 +38,7 @@ def test_up_and_down(lab):
 
 @pytest.mark.parametrize("kind, limit, said", [("no-monitor", 1, "QEMU of vm0: not ready after 1 s"),
                                                ("ends", 60, "(?s)QEMU of vm0 ended after .*a bad option"),
-                                               ("no-boot", 1, "booting: not ready .*vm0 starting")])
+                                               ("no-boot", 1, "booting: no progress for 1 s.*vm0 starting")])
 def test_a_guest_that_does_not_come_up_leaves_nothing_behind(lab, monkeypatch, kind, limit, said):
     monkeypatch.setenv("FAKE_QEMU", kind)
     monkeypatch.setattr(vm, "BOOT_S", limit)
@@ -192,3 +192,24 @@ def test_guests_of_a_rebuilt_image_are_started_again(lab, tmp_path):
     (tmp_path / "identity").write_text("packages of tomorrow")
     lab.up(Wanted(1), [])
     assert lab.state.processes["vm0"] != before and not before.alive()
+
+
+def test_up_says_what_differs_and_that_disks_are_lost(lab, monkeypatch, tmp_path, capfd):
+    monkeypatch.setattr(Wanted, "disk", lambda wanted, base: base / "-".join(("disk", *wanted.packages)))
+    lab.up(Wanted(1, packages=("fio",)), [])
+    assert "lost" not in capfd.readouterr().err
+    cluster.Cluster().up(Wanted(1, size=vm.Size(2048)), [])
+    said = capfd.readouterr().err
+    assert ("the running guests differ in packages: none (now: fio); memory (MiB): 2048 (now: 1024). All guests start "
+            "anew: what they have written to their disks is lost") in said
+    assert said.index("is lost") < said.index("booting vm0")
+    (tmp_path / "identity").write_text("packages of tomorrow")
+    cluster.Cluster().up(Wanted(1, size=vm.Size(2048)), [])
+    assert "the guests' image, driver or programs, or the switch, have changed" in capfd.readouterr().err
+
+
+def test_up_with_fewer_guests_names_those_whose_disks_are_lost(lab, capfd):
+    lab.up(Wanted(2), [])
+    cluster.Cluster().up(Wanted(1), [])
+    assert ("stopping vm1, because the wanted number of guests is 1: what these guests have written to their disks is "
+            "lost") in capfd.readouterr().err

@@ -232,8 +232,16 @@ def _ready(machine: Files) -> bool:
     return machine.console.exists() and READY in machine.console.read_text(errors="replace")
 
 
+def _heard(console: pathlib.Path) -> int:
+    """How many different lines a console has had, apart from numbers and signs. systemd repeats a line with another
+    time while a job hangs, which is no progress."""
+    text = console.read_text(errors="replace") if console.exists() else ""
+    return len({re.sub(r"[\W\d]+", " ", ui.printable(line)) for line in re.split(r"[\r\n]+", text)})
+
+
 def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
-    """Waits until the start-up scripts of all these guests have ended."""
+    """Waits until the start-up scripts of all these guests have ended. The time limit restarts when a guest prints
+    something new on its console: an image of the user's own may boot for long on an emulated processor."""
     def check() -> None:
         for machine, running in booting:
             if not running.alive():
@@ -244,7 +252,8 @@ def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
         late = [machine for machine, _ in booting if not _ready(machine)]
         return ", ".join(f"{machine.name} {ui.tail(machine.console, 1)}".strip() for machine in late)
     waiting.poll("booting", lambda: all(_ready(machine) for machine, _ in booting),
-                 BOOT_S + BOOT_EACH_S * len(booting), check=check, doing=doing)
+                 BOOT_S + BOOT_EACH_S * len(booting), check=check, doing=doing,
+                 progress=lambda: [_heard(machine.console) for machine, _ in booting])
 
 
 def monitor_command(path: pathlib.Path, command: str, /, **arguments):

@@ -4,6 +4,7 @@
 import contextlib
 import os
 import pathlib
+import re
 import shlex
 import subprocess
 import sys
@@ -16,6 +17,10 @@ START = time.monotonic()
 HEARTBEAT_S = 15
 TAIL_LINES = 40
 TAIL_BYTES = 64 << 10
+# Terminal sequences (ECMA-48): CSI with its parameters, OSC and other strings up to their end, other escapes.
+SEQUENCES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
+                       r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
+                       r"|\x1b[ -/]+[0-~]|\x1b[0-Z\\^-~]")
 LOG_BYTES = 4 << 20             # limit; a longer log is renamed, and a new one begins
 
 
@@ -51,8 +56,8 @@ def beat(what: str, seconds: float, doing: str) -> None:
 
 
 def printable(text: str) -> str:
-    """The text with control characters replaced by spaces, so that it cannot contain terminal sequences."""
-    return "".join(char if char.isprintable() or char == "\n" else " " for char in text)
+    """The text without terminal sequences, and with a space for each other control character."""
+    return "".join(char if char.isprintable() or char == "\n" else " " for char in SEQUENCES.sub("", text))
 
 
 def write(to: int, text: bytes) -> None:

@@ -48,7 +48,7 @@ def test_a_long_wait_prints_a_message(monkeypatch, capsys):
     monkeypatch.setattr(ui, "HEARTBEAT_S", 0)
     rounds = iter([False, False, True])
     waiting.poll("it", lambda: next(rounds), 60, doing=lambda: "first\n\x1b[31mlast line", every_s=0)
-    assert capsys.readouterr().err.count("… it: 0 s —  [31mlast line") == 2
+    assert capsys.readouterr().err.count("… it: 0 s — last line") == 2
 
 
 @pytest.mark.parametrize("wait, each", [
@@ -76,3 +76,30 @@ def test_the_limit_grows_with_a_fabric_on_other_hosts(monkeypatch, tmp_path):
 def lab_of(guests, topology="", hosts=()):
     return types.SimpleNamespace(node=None, nodes=lambda: [f"vm{number}" for number in range(guests)],
                                  check=lambda: None, record=types.SimpleNamespace(topology=topology, hosts=list(hosts)))
+
+
+def test_a_console_that_prints_something_new_is_progress(tmp_path):
+    console = tmp_path / "console"
+    heard = []
+    for line in ("Starting udev", "[*  ] A start job is running (5s / no limit)",
+                 "[ * ] A start job is running (7s / no limit)", "Reached target"):
+        with open(console, "a", encoding="utf-8") as out:
+            out.write(f"\x1b[K{line}\r")
+        heard.append(vm._heard(console))
+    assert heard[0] < heard[1] == heard[2] < heard[3]
+
+
+def test_the_limit_of_a_boot_counts_from_the_last_new_line(monkeypatch):
+    progress = []
+    monkeypatch.setattr(waiting, "poll", lambda *_words, **others: progress.append(others["progress"]))
+    monkeypatch.setattr(vm, "_heard", lambda console: console)
+    vm.wait_ready([(types.SimpleNamespace(console=5), None)])
+    assert progress[0]() == [5]
+
+
+@pytest.mark.parametrize("text, shown", [
+    ("\x1b[!p\x1b]104\x07\x1b[?7hStarting", "Starting"), ("\x1b]0;title\x1b\\a", "a"), ("\x1b[1;31mred\x1b[0m", "red"),
+    ("\x1b(Bx\x1bc", "x"), ("\x9b31mx", "x"), ("a\x1b]8;never ends\nb", "a\nb"), ("a\tb\x07", "a b "),
+    ("é 5[3]", "é 5[3]"), ("\x1b", " ")])
+def test_terminal_sequences_are_removed(text, shown):
+    assert ui.printable(text) == shown

@@ -35,6 +35,8 @@ def _days(entry: pathlib.Path) -> int:
 def _last_use(entry: pathlib.Path) -> str:
     if cache.users(entry):
         return "now"
+    if entry.name.endswith(cache.PART):
+        return "being made" if cache.is_locked(entry) else "unfinished: its command was stopped"
     return f"{_days(entry)} days ago" if _days(entry) else "today"
 
 

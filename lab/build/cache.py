@@ -38,6 +38,15 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
             yield True
 
 
+def is_locked(entry_: pathlib.Path) -> bool:
+    """Whether a command makes or changes an entry. entry_: complete or not."""
+    path = lock_of(entry_.name.removesuffix(PART))
+    if not path.exists():
+        return False
+    with _taken(path) as free:
+        return not free
+
+
 def sweep() -> None:
     """Removes incomplete entries whose maker has ended."""
     for part in paths.cache().glob(f"*{PART}"):

@@ -114,3 +114,14 @@ def test_an_image_that_guests_run_from_stays(lab, monkeypatch, tmp_path, capsys)
         assert re.search(rf"{tmp_path.name} .* now\n", capsys.readouterr().out) and lab.file.exists()
     finally:
         lab.down()
+
+
+def test_unfinished_entries_are_named_so(entry, capsys):
+    entry("a")
+    (paths.cache() / "b.part").mkdir()
+    (paths.cache() / "c.part").mkdir()
+    with lock.held(cache.lock_of("c")):
+        clean.show()
+    said = capsys.readouterr().out
+    assert re.search(r"b\.part .* unfinished: its command was stopped\n", said)
+    assert re.search(r"c\.part .* being made\n", said)

@@ -57,6 +57,16 @@ def end_output() -> None:
     os.dup2(nowhere, 1)
 
 
+def drop_unwritten() -> None:
+    """Drops buffered output that cannot be written, for example to a full disk. Otherwise Python tries again at its
+    exit and prints an error of its own."""
+    try:
+        if sys.stdout:
+            sys.stdout.flush()
+    except OSError:
+        end_output()
+
+
 def status(error: BaseException) -> int:
     """Prints the error's message; returns the exit status."""
     if os.environ.get(DEBUG):
@@ -64,6 +74,7 @@ def status(error: BaseException) -> int:
     if isinstance(error, BrokenPipeError):
         end_output()
         return NOT_READ
+    drop_unwritten()
     if isinstance(error, KeyboardInterrupt):
         print("pib: interrupted", file=sys.stderr)
         return 128 + error.number if isinstance(error, signals.Stopped) else INTERRUPTED

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from checkouts import pib
-from lab import errors, signals, ui
+from lab import errors, paths, signals, ui
 
 
 @pytest.mark.parametrize("error, expected", [
@@ -92,7 +92,7 @@ def test_the_exit_status_names_the_signal():
 def test_text_for_terminals_has_no_control_characters(tmp_path):
     log = pathlib.Path(tmp_path / "log")
     log.write_bytes(b"x" * (1 << 20) + b"\none\n\x1b[2Jtwo\xff\n")
-    assert ui.tail(log, 2) == "one\n [2Jtwo�"
+    assert ui.tail(log, 2) == "one\ntwo�"
     assert ui.tail(tmp_path / "none") == ""
 
 
@@ -102,3 +102,12 @@ def test_the_size_of_a_log_is_bounded(tmp_path, monkeypatch):
     for _ in range(5):
         ui.log_path("x").open("a").write("12345678")
     assert sum(path.stat().st_size for path in (tmp_path / "log").iterdir()) <= 32
+
+
+@pytest.mark.parametrize("words", [["clean"], ["help"], ["--version"], ["topology", "--help"],
+                                   ["topology", "fat-tree"], ["ssh-config", "--help"]])
+def test_output_that_cannot_be_written_is_one_line_and_a_failure(words, tmp_path):
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run([paths.ROOT / "pib", *words], stdout=full, stderr=subprocess.PIPE, text=True, check=False,
+                              env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (1, "pib: No space left on device\n")

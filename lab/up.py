@@ -132,7 +132,7 @@ def clear_errors(lab: cluster.Cluster, ports: list[subnet.Port], quiet_s: int = 
     """Clears the error counters if this command has started a switch or a guest, whose start takes links down. The
     user's errors on a fabric that runs on stay. ports: those of the guests. quiet_s: as of counters."""
     if ports and any(map(lab.has_started, {*lab.running()} - {cluster.HUB})):
-        counters.clear_errors(lab.node(MANAGER), subnet.size(lab), quiet_s)
+        counters.clear_errors(lab.node(MANAGER), subnet.topology_nodes(lab), quiet_s)
 
 
 def up(wanted: Wanted) -> int:
@@ -159,7 +159,7 @@ def _measured(lab: cluster.Cluster) -> dict[str, measure.Result]:
     running."""
     ui.say("measuring between vm0 and vm1")
     try:
-        result = measure.measure(lab.node("vm0"), lab.node("vm1"), subnet.size(lab))
+        result = measure.measure(lab.node("vm0"), lab.node("vm1"), subnet.topology_nodes(lab))
     except (ui.LabError, subprocess.TimeoutExpired) as error:
         lab.check()
         ui.say(f"the measurement failed: {error}")

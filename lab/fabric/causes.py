@@ -104,23 +104,25 @@ class Causes:
     def source(self, guest: str, port: int) -> HcaPort | None:
         return next((found for found in self.wiring.ports if (found.guest, found.number) == (guest, port)), None)
 
-    def links(self, source: HcaPort, dlid: int) -> list[Link]:
-        """The links between two ports: the route of the forwarding tables; if it ends before the target, also the
-        target's link and the links of all shortest paths."""
-        target = self.wiring.port_of_lid(dlid)
-        route = self.wiring.route(source, dlid)
-        last = self.wiring.host_link(target) if target else None
-        if not target or not last:
+    def _is_complete(self, route: list[Link], target: HcaPort | None) -> bool:
+        """Whether a route has the target's own link to its switch."""
+        return target is not None and self.wiring.host_link(target) in route
+
+    def _links_between(self, source: HcaPort, dlid: int) -> list[Link]:
+        """The links that packets may take: the route of the forwarding tables; if that ends before the target, also
+        the target's link and the links of all shortest paths."""
+        target, route = self.wiring.port_of_lid(dlid), self.wiring.route(source, dlid)
+        host_link = self.wiring.host_link(target) if target else None
+        if not target or not host_link or host_link in route:
             return route
-        ways = [] if last in route else self.wiring.shortest(source.guest, target.guest)
-        return list(dict.fromkeys([*route, last, *ways]))
+        return list(dict.fromkeys([*route, host_link, *self.wiring.shortest(source.guest, target.guest)]))
 
     def silence(self, guest: str, entry: Json) -> tuple[str, list[Link]]:
         """The cause of a request that got no answer, and the link of that cause, if any."""
         source = self.source(guest, entry["port"])
         if not source:
             return "the port's state is not known", []
-        links = self.links(source, entry["dlid"])
+        links = self._links_between(source, entry["dlid"])
         found = self._outages(links, entry)
         for link, outage in found:
             if outage.down:
@@ -128,7 +130,7 @@ class Causes:
         target = self.wiring.port_of_lid(entry["dlid"])
         if said := target and self._peer_before(target, entry):
             return said, []
-        if self.evidence.ended and not self._leads(source, entry["dlid"], target):
+        if self.evidence.ended and not self._is_complete(self.wiring.route(source, entry["dlid"]), target):
             names = " and ".join(ended_name(*one) for one in self.evidence.ended.items())
             return f"the path is not known: {names} does not run", []
         if found:
@@ -150,11 +152,6 @@ class Causes:
         if not link or not outage:
             return None
         return f"{self.outage(link, outage)}; its packets may have passed there, which they do not now", [link]
-
-    def _leads(self, source: HcaPort, dlid: int, target: HcaPort | None) -> bool:
-        """Whether the forwarding tables that are known lead to the target."""
-        last = self.wiring.host_link(target) if target else None
-        return last is not None and last in self.wiring.route(source, dlid)
 
     def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
         """Outages of the links from the first transmission to the failure, latest first."""

@@ -26,7 +26,7 @@ def wait_joined(lab: cluster.Cluster, ports: list[subnet.Port]) -> None:
         late.difference_update([name for name in late if lab.node(name).run(CARRIER).stdout.strip() == b"1"])
         return not late
     try:
-        waiting.poll("IP over InfiniBand", ready, JOIN_S + subnet.NODE_S * subnet.size(lab), check=lab.check,
+        waiting.poll("IP over InfiniBand", ready, JOIN_S + subnet.NODE_S * subnet.topology_nodes(lab), check=lab.check,
                      doing=lambda: f"{begun - len(late)} of {begun} guests have joined, not yet {_named(late)}",
                      progress=lambda: len(late), every_s=POLL_S)
     except waiting.TooLate:

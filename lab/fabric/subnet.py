@@ -89,14 +89,15 @@ def start_manager(node: Guest) -> None:
                           + _said(node, "tail", "-n", "20", "/var/log/opensm.out"))
 
 
-def size(lab: cluster.Cluster) -> int:
-    """Nodes of the lab's topology; 0: it has none, but one switch."""
-    return len(topology.load(pathlib.Path(lab.record.topology)).nodes) if lab.record.topology else 0
+def topology_nodes(lab: cluster.Cluster) -> int:
+    """Number of nodes in the lab's topology file; 0: the lab has no file, but a single switch."""
+    file = lab.record.topology
+    return len(topology.load(pathlib.Path(file)).nodes) if file else 0
 
 
 def _limit_s(lab: cluster.Cluster) -> float:
     """Time limit without progress."""
-    return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * size(lab)
+    return WAIT_S + WAIT_EACH_S * len(lab.nodes()) + NODE_S * topology_nodes(lab)
 
 
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
@@ -145,7 +146,7 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
 def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_progress.Watch) -> None:
     """An end of the sweep that does not come is told, and is no failure: the guests' own ports are Active."""
     try:
-        waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * size(lab), check=lab.check,
+        waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * topology_nodes(lab), check=lab.check,
                      doing=lambda: str(watch), progress=watch.best, every_s=SWEEP_POLL_S)
     except waiting.TooLate as late:
         ui.say(f"opensm has not come to the end of its sweep. {late}")

@@ -131,7 +131,7 @@ class Cluster(Recorded):
         self.save()
 
     def _difference(self, wanted: dict[str, str]) -> str:
-        """What differs between the running guests and the wanted ones, in words."""
+        """The differences between the running guests and the wanted ones, in words."""
         before = self.record.described
         changed = [f"{name}: {wanted[name] or 'none'} (now: {before[name] or 'none'})" for name in wanted
                    if name in before and before[name] != wanted[name]]

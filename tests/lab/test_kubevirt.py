@@ -55,6 +55,31 @@ APIS = {
         f"{POD}.volumes[].secret": {"secretName", "defaultMode"}, f"{POD}.volumes[].emptyDir": set()}}
 SIDECAR = {"": {"args", "image", "configMap", "pvc"}, "configMap": {"name", "key", "hookPath"},
            "pvc": {"name", "volumePath", "sharedComputePath"}}
+# The type in which the API publishes the fields of each path. KubeVirt: types.go and schema.go of its package
+# kubevirt.io/api/core/v1, and for the annotation hooks.go of kubevirt.io/kubevirt/pkg/hooks.
+# Kubernetes: k8s.io/api/core/v1, k8s.io/api/apps/v1, and ObjectMeta of k8s.io/apimachinery/pkg/apis/meta/v1.
+OBJECT = {"metadata": "ObjectMeta"}
+TYPES = {
+    ("kubevirt.io/v1", "VirtualMachine"): {
+        "": "VirtualMachine", **OBJECT, "spec": "VirtualMachineSpec",
+        "spec.template": "VirtualMachineInstanceTemplateSpec", "spec.template.metadata": "ObjectMeta",
+        POD: "VirtualMachineInstanceSpec", f"{POD}.domain": "DomainSpec", f"{POD}.domain.machine": "Machine",
+        f"{POD}.domain.memory": "Memory", f"{POD}.domain.devices": "Devices",
+        f"{POD}.domain.devices.disks[]": "Disk, DiskDevice", f"{POD}.domain.devices.disks[].disk": "DiskTarget",
+        f"{POD}.volumes[]": "Volume, VolumeSource",
+        f"{POD}.volumes[].persistentVolumeClaim": "PersistentVolumeClaimVolumeSource"},
+    ("v1", "ConfigMap"): {"": "ConfigMap", **OBJECT},
+    ("v1", "Service"): {"": "Service", **OBJECT, "spec": "ServiceSpec", "spec.ports[]": "ServicePort"},
+    ("apps/v1", "Deployment"): {
+        "": "Deployment", **OBJECT, "spec": "DeploymentSpec", "spec.strategy": "DeploymentStrategy",
+        "spec.selector": "LabelSelector", "spec.template": "PodTemplateSpec", "spec.template.metadata": "ObjectMeta",
+        POD: "PodSpec", f"{POD}.securityContext": "PodSecurityContext", f"{POD}.containers[]": "Container",
+        f"{POD}.containers[].ports[]": "ContainerPort",
+        f"{POD}.containers[].securityContext": "SecurityContext",
+        f"{POD}.containers[].securityContext.capabilities": "Capabilities",
+        f"{POD}.containers[].volumeMounts[]": "VolumeMount", f"{POD}.volumes[]": "Volume, VolumeSource",
+        f"{POD}.volumes[].secret": "SecretVolumeSource", f"{POD}.volumes[].emptyDir": "EmptyDirVolumeSource"}}
+SIDECAR_TYPES = {"": "HookSidecar", "configMap": "ConfigMap", "pvc": "PVC"}
 # Objects whose keys are the user's.
 FREE = re.compile(r"\.(annotations|labels|matchLabels|selector|data)$")
 
@@ -106,6 +131,11 @@ def test_the_fields_are_those_of_the_table():
     annotations = manifests("vm.yaml")[0]["spec"]["template"]["metadata"]["annotations"]
     for sidecar in json.loads(annotations["hooks.kubevirt.io/hookSidecars"]):
         assert unknown(sidecar, SIDECAR) == [] and sidecar["args"] == ["--version", "v1alpha2"]
+
+
+def test_each_object_has_a_published_type():
+    assert {api: set(fields) for api, fields in APIS.items()} == {api: set(types) for api, types in TYPES.items()}
+    assert SIDECAR.keys() == SIDECAR_TYPES.keys()
 
 
 def test_an_unknown_field_is_noticed():

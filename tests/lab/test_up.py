@@ -39,7 +39,7 @@ def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monk
 
 def test_measurement_and_clearing_know_the_size_of_the_fabric(subnet_of_two, monkeypatch):
     sizes = []
-    monkeypatch.setattr(subnet, "size", lambda _lab: 738)
+    monkeypatch.setattr(subnet, "topology_nodes", lambda _lab: 738)
     monkeypatch.setattr(measure, "measure", lambda *words: sizes.append(words[-1]) or measure.Result(123.4, 5.6))
     monkeypatch.setattr(counters, "clear_errors", lambda _node, nodes, _quiet_s: sizes.append(nodes))
     assert up.up(Wanted(2)) == 0 and subnet_of_two

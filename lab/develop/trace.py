@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib trace: commands, WQEs, packets and more of a guest's HCA, live as text, or as a time line in a file.
 
-The device records them (property trace-entries); the lab polls the device's property "trace"."""
+The device records them (property trace-entries) since its start, or else while this command runs; the lab polls the
+device's property "trace"."""
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -15,7 +17,7 @@ from lab import ui
 from lab.develop import guest_trace, timeline
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 from lab.fabric import cluster
-from lab.guests import vm
+from lab.guests import hca_properties, vm
 from lab.guests.guest import Guest
 
 INTERVAL_S = 0.5
@@ -23,8 +25,10 @@ ENTRIES = "trace-entries"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
          "interrupts": ("interrupt",)}
-# Kinds that the device records only if a property is on, with that property.
+MOST_ENTRIES = hca_properties.RANGES[ENTRIES][1]
+# Kinds that the device records only if a property is on, with that property. That of DMA is chosen at the boot.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
+AT_BOOT = "dma"
 
 
 @dataclasses.dataclass
@@ -47,22 +51,36 @@ class Reader:
                 yield entry
 
 
-def _is_on(monitor, name: str) -> bool:
+def _get(monitor: Any, name: str) -> Any:
     # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
-    return bool(vm.monitor_command(monitor, "qom-get", path="/machine/peripheral/hca0", property=name))
+    return vm.monitor_command(monitor, "qom-get", path="/machine/peripheral/hca0", property=name)
 
 
-def _monitor(lab: cluster.Cluster, name: str, kinds: list[str]) -> Any:
-    """The guest's monitor; an error if its device does not record. kinds: of entries that the user has named."""
+def _set(monitor: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
+        vm.monitor_command(monitor, "qom-set", path="/machine/peripheral/hca0", property=name, value=value)
+
+
+@contextlib.contextmanager
+def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[Any]:
+    """The guest's monitor, while its device records; afterwards the device is as before. kinds: of entries that the
+    user has named. once: only what is recorded already."""
     lab.node(name)
     monitor = lab.monitor(name)
-    needed = [OPTIONAL[kind] for kind in kinds if kind in OPTIONAL]
-    missing = [option for option in [ENTRIES, *needed] if not _is_on(monitor, option)]
-    if missing:
-        options = ",".join([f"{ENTRIES}=65536", *(f"{option}=on" for option in needed)])
-        what = "no trace" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
-        raise ui.LabError(f"{name} records {what}. Boot guests that do:  ./pib up --hca-options {options}")
-    return monitor
+    needed = {**{OPTIONAL[kind]: True for kind in kinds if kind in OPTIONAL}, ENTRIES: MOST_ENTRIES}
+    before = {option: _get(monitor, option) for option in needed}
+    missing = {option: value for option, value in needed.items() if not before[option]}
+    if OPTIONAL[AT_BOOT] in missing or missing and once:
+        what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
+        options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
+        raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
+    try:
+        _set(monitor, missing)
+        yield monitor
+    finally:
+        with contextlib.suppress(ui.LabError):      # the guest may have ended meanwhile
+            _set(monitor, {option: before[option] for option in reversed(missing)})
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
@@ -130,14 +148,14 @@ def _trace(options) -> int:
     if in_guest and (options.once or not options.output):
         raise ui.LabError("calls and events of a guest are recorded to a time line: add --output FILE, without --once")
     lab = cluster.Cluster()
-    monitor = _monitor(lab, options.node, named)
     seconds = 0 if options.once else options.seconds
-    if options.output:
-        record = functools.partial(_record, options.node, monitor, reader, seconds)
-        _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)
-               if in_guest else record)
-        return 0
-    follow(monitor, reader, seconds, functools.partial(_print, words, options.fields))
+    with recording(lab, options.node, named, options.once) as monitor:
+        if options.output:
+            record = functools.partial(_record, options.node, monitor, reader, seconds)
+            _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)
+                   if in_guest else record)
+        else:
+            follow(monitor, reader, seconds, functools.partial(_print, words, options.fields))
     return 0
 
 

@@ -252,6 +252,19 @@ char* pib_hca_core_trace(PibHcaCore* core) {
     return text_for_c([&] { return core->device->trace(); });
 }
 
+bool pib_hca_core_choose_trace(PibHcaCore* core, uint32_t entries, bool registers,
+                               bool interrupts) {
+    if (entries > pib::hca::Trace::kMaxEntries) {
+        return false;
+    }
+    try {
+        core->device->choose_trace(entries, {.registers = registers, .interrupts = interrupts});
+        return true;
+    } catch (const std::bad_alloc&) {
+        return false;
+    }
+}
+
 void pib_hca_core_record_flush(PibHcaCore* core) {
     core->device->recording().flush();
 }

@@ -90,6 +90,15 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
     });
 }
 
+void Device::choose_trace(uint32_t entries, const TraceKinds& kinds) {
+    Trace& trace = engine_.trace();
+    Counters& counters = engine_.objects().counters;
+    counters.trace = nullptr;
+    trace.choose(entries, kinds);
+    counters.trace = trace.enabled() ? &trace : nullptr;
+    notes_ = counters.strict != nullptr || trace.has_registers();
+}
+
 void Device::note(bool store, unsigned bar, uint64_t offset, uint64_t value, unsigned size) {
     if (!notes_) [[likely]] {
         return;

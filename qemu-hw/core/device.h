@@ -66,7 +66,10 @@ class Device {
     // Config::trace_entries.
     std::string objects();
     std::string journal();
-    std::string trace() const { return engine_.trace().json(); }
+    std::string trace() { return engine_.trace().json(); }
+    // Begins the trace anew with at most Trace::kMaxEntries entries; 0 ends it. Throws
+    // std::bad_alloc.
+    void choose_trace(uint32_t entries, const TraceKinds& kinds);
     // Coverage of the driver (base/driver_coverage.h) as JSON.
     std::string coverage() { return engine_.objects().counters.coverage->json(); }
     // Returns coverage() and sets all its counts to 0.
@@ -85,7 +88,7 @@ class Device {
     bool is_there();
     void check_stopped(uint32_t objects_left);
 
-    const bool notes_;
+    bool notes_;  // accesses are passed to the trace or to the checks of the driver
     DeviceRecording recording_;
     Engine engine_;
     DeviceRegisters registers_{engine_};

@@ -67,7 +67,7 @@ class Engine {
 
     DeviceObjects& objects() { return objects_; }
     const CommandQueue& commands() const { return commands_; }
-    const Trace& trace() const { return trace_; }
+    Trace& trace() { return trace_; }
     const Journal& journal() const { return journal_; }
     DeviceHealth& health() { return health_; }
 

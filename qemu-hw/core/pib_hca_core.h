@@ -123,6 +123,8 @@ void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 char* pib_hca_core_objects(PibHcaCore* core);
 char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
+/* Begins the trace anew; 0 entries end it. False: more than 65536 entries, or out of memory. */
+bool pib_hca_core_choose_trace(PibHcaCore* core, uint32_t entries, bool registers, bool interrupts);
 char* pib_hca_core_coverage(PibHcaCore* core);
 char* pib_hca_core_take_coverage(PibHcaCore* core); /* and sets all counts to 0 */
 /* Passes the buffered end of the recording to record(). */

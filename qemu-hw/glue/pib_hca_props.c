@@ -9,6 +9,7 @@
 #include "pib_hca_hw.h"
 #include "pib_hca_qemu.h"
 #include "qapi/error.h"
+#include "qapi/visitor.h"
 #include "qemu/error-report.h"
 #include "qemu/guest-random.h"
 #include "qemu/units.h"
@@ -203,6 +204,85 @@ static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
     return true;
 }
 
+static bool pib_hca_check_trace(uint32_t entries, Error **errp)
+{
+    if (entries > 65536) {
+        error_setg(errp, "trace-entries=%u: expected 0 to 65536", entries);
+        return false;
+    }
+    return true;
+}
+
+/* Before the device is realized, its configuration takes the values. */
+static void pib_hca_choose_trace(PibHca *hca, Error **errp)
+{
+    bool chosen;
+
+    if (!hca->core) {
+        return;
+    }
+    pib_hca_lock(hca);
+    chosen = pib_hca_core_choose_trace(hca->core, hca->prop.trace_entries,
+                                       hca->prop.trace_registers,
+                                       hca->prop.trace_interrupts);
+    pib_hca_unlock(hca);
+    if (!chosen) {
+        error_setg(errp, "QEMU has not enough memory for the trace");
+    }
+}
+
+static void pib_hca_get_trace_entries(Object *obj, Visitor *v,
+                                      const char *name, void *opaque,
+                                      Error **errp)
+{
+    visit_type_uint32(v, name, &PIB_HCA(obj)->prop.trace_entries, errp);
+}
+
+static void pib_hca_set_trace_entries(Object *obj, Visitor *v,
+                                      const char *name, void *opaque,
+                                      Error **errp)
+{
+    uint32_t entries;
+
+    if (visit_type_uint32(v, name, &entries, errp) &&
+        pib_hca_check_trace(entries, errp)) {
+        PIB_HCA(obj)->prop.trace_entries = entries;
+        pib_hca_choose_trace(PIB_HCA(obj), errp);
+    }
+}
+
+static void pib_hca_get_trace_switch(Object *obj, Visitor *v, const char *name,
+                                     void *opaque, Error **errp)
+{
+    visit_type_bool(v, name, object_field_prop_ptr(obj, opaque), errp);
+}
+
+static void pib_hca_set_trace_switch(Object *obj, Visitor *v, const char *name,
+                                     void *opaque, Error **errp)
+{
+    bool on;
+
+    if (visit_type_bool(v, name, &on, errp)) {
+        *(bool *)object_field_prop_ptr(obj, opaque) = on;
+        pib_hca_choose_trace(PIB_HCA(obj), errp);
+    }
+}
+
+/* These properties may change while the device runs. */
+static const PropertyInfo pib_hca_prop_trace_entries = {
+    .type = "uint32",
+    .get = pib_hca_get_trace_entries,
+    .set = pib_hca_set_trace_entries,
+    .realized_set_allowed = true,
+};
+
+static const PropertyInfo pib_hca_prop_trace_switch = {
+    .type = "bool",
+    .get = pib_hca_get_trace_switch,
+    .set = pib_hca_set_trace_switch,
+    .realized_set_allowed = true,
+};
+
 /* Properties that observe devices or test applications. */
 static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
                                 Error **errp)
@@ -216,11 +296,6 @@ static bool pib_hca_tool_config(PibHca *hca, PibHcaConfig *config,
               : NULL;
 
     if (!strict) {
-        return false;
-    }
-    if (hca->prop.trace_entries > 65536) {
-        error_setg(errp, "trace-entries=%u: expected 0 to 65536",
-                   hca->prop.trace_entries);
         return false;
     }
     config->trace_entries = hca->prop.trace_entries;
@@ -368,10 +443,13 @@ static const Property pib_hca_properties[] = {
     DEFINE_PROP_UINT32("vls", PibHca, prop.vls, 8),
     DEFINE_PROP_SIZE("device-memory", PibHca, prop.device_memory,
                      DEVICE_MEMORY_DEFAULT),
-    DEFINE_PROP_UINT32("trace-entries", PibHca, prop.trace_entries, 0),
-    DEFINE_PROP_BOOL("trace-registers", PibHca, prop.trace_registers, false),
+    DEFINE_PROP("trace-entries", PibHca, prop.trace_entries,
+                pib_hca_prop_trace_entries, uint32_t),
+    DEFINE_PROP("trace-registers", PibHca, prop.trace_registers,
+                pib_hca_prop_trace_switch, bool),
     DEFINE_PROP_BOOL("trace-dma", PibHca, prop.trace_dma, false),
-    DEFINE_PROP_BOOL("trace-interrupts", PibHca, prop.trace_interrupts, false),
+    DEFINE_PROP("trace-interrupts", PibHca, prop.trace_interrupts,
+                pib_hca_prop_trace_switch, bool),
     DEFINE_PROP_BOOL("inject", PibHca, prop.inject, false),
     DEFINE_PROP_BOOL("poison-wc", PibHca, prop.poison_wc, false),
     DEFINE_PROP_BOOL("shuffle-srq", PibHca, prop.shuffle_srq, false),
@@ -418,7 +496,7 @@ static const struct {
     {"device-memory", "memory of the device that processes may allocate: 0 to "
                       "1G, whole pages of 4K"},
     {"trace-entries", "packets, WQEs and commands that the property trace "
-                      "shows, 0 to 65536"},
+                      "shows, 0 to 65536; a change begins the trace anew"},
     {"trace-registers", "the trace has accesses to registers and doorbells"},
     {"trace-dma", "the trace has accesses to guest memory, which are slower "
                   "then"},

@@ -14,7 +14,7 @@ import manpage  # noqa: E402  pylint: disable=wrong-import-position
 SWITCH_OPTION = re.compile(r'"!?(--[a-z][a-z0-9-]+)"')
 SWITCH_COMMAND = re.compile(r'add_command\(\*ctl, options, "(\w+)"')
 FAULT = re.compile(r'^ {8}\{"([a-z0-9-]+)", "', re.MULTILINE)
-PROPERTY = re.compile(r'DEFINE_PROP_\w+\("([\w-]+)"')
+PROPERTY = re.compile(r'DEFINE_PROP\w*\("([\w-]+)"')
 
 
 class ManualPages(unittest.TestCase):

@@ -3,8 +3,8 @@
 import re
 import subprocess
 
-from lab.develop import coverage_points, driver_coverage
-from lab.guests import image
+from lab.develop import coverage_points, driver_coverage, trace, trace_words
+from lab.guests import image, vm
 from lab.interface import description
 from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_until
 
@@ -58,6 +58,19 @@ def test_debugfs_has_the_reasons_of_refusals(vm1):
         assert re.fullmatch(rf"\d+ at \d+\.\d{{6}}s: {reason}", line), shown
     numbers = [int(line.partition(" ")[0]) for line in shown]
     assert numbers == sorted(set(numbers)), shown
+
+
+def test_a_device_records_while_it_is_traced(lab, vm1):
+    words, lines = trace_words.Words(), []
+    for name in ("path_failure.py", "refused.py"):
+        put_program(vm1, name)
+    with trace.recording(lab, "vm1", ["commands", "interrupts"], once=False) as monitor:
+        sh(vm1, f"python3 /tmp/refused.py {DEVICE}")
+        trace.follow(monitor, trace.Reader(frozenset({"command", "interrupt"}), words), 0,
+                     lambda entry: lines.append(words.line(entry)))
+    for told in (r"CREATE_QP .* type RC .*-> OK, QPN 0x", r"MODIFY_QP .* min_rnr_timer 32 ", r"interrupt \d"):
+        assert any(re.search(told, line) for line in lines), lines
+    assert vm.device_property(lab.monitor("vm1"), "trace") == []
 
 
 def test_events_are_injected_only_where_the_device_allows_it(vm0):

@@ -190,7 +190,8 @@ def test_properties_are_those_of_the_device():
     """Names, words and limits in the source of the device."""
     source = manpage.GLUE.read_text()
     assert {*hca_properties.NAMES, *hca_properties.OF_THE_LAB} == set(manpage.properties())
-    assert set(hca_properties.SWITCHES) == set(re.findall(r'PROP_BOOL\("([\w-]+)"', source)) - {"plain-tcp"}
+    switches = re.findall(r'PROP_BOOL\("([\w-]+)"|"([\w-]+)", PibHca, [\w.]+,\s*pib_hca_prop_trace_switch', source)
+    assert set(hca_properties.SWITCHES) == {name for pair in switches for name in pair if name} - {"plain-tcp"}
     tables = {name: tuple(re.findall(r'\{"(\w+)"', body)) for name, body in re.findall(
         r"PibHcaChoice (pib_hca_\w+_choices)\[\] = \{(.*?)\n\};", source, re.DOTALL)}
     used = dict(re.findall(r'pib_hca_choose(?:_number)?\(\s*(pib_hca_\w+), "([\w-]+)"', source))

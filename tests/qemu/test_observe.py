@@ -76,6 +76,27 @@ def test_trace_of_registers_memory_and_interrupts(tmp_path):
         assert [entry["vector"] for entry in trace if entry["kind"] == "interrupt"][-1] == 0
 
 
+def test_a_trace_begins_and_ends_while_the_device_runs(tmp_path):
+    def choose(name, value):
+        return qtest.qmp("qom-set", path="/machine/peripheral/hca", property=name, value=value)
+
+    with switch(tmp_path), Qtest("-device", connected(tmp_path)) as qtest:
+        loop = move_data(qtest)
+        assert eventually(loop.statuses)
+        for name, value in (("trace-registers", True), ("trace-interrupts", True), ("trace-entries", 256)):
+            assert "error" not in choose(name, value)
+        assert get(qtest, "trace") == []
+        loop.hca.write(0, driver.REG_TEST_IRQ, 0)
+        assert [entry["kind"] for entry in get(qtest, "trace")] == ["store", "interrupt"]
+        choose("trace-entries", 128)
+        loop.hca.write(0, driver.REG_TEST_IRQ, 0)
+        assert [entry["sequence"] for entry in get(qtest, "trace")] == [2, 3]
+        assert "expected 0 to 65536" in choose("trace-entries", 65537)["error"]["desc"]
+        choose("trace-entries", 0)
+        loop.hca.write(0, driver.REG_TEST_IRQ, 0)
+        assert get(qtest, "trace") == []
+
+
 def test_nobody_waits_where_nobody_else_works():
     with Qtest("-device", DEVICE) as qtest:
         Loopback(qtest.pci(SLOT).map_bars()).enable()

@@ -21,6 +21,15 @@ std::vector<uint8_t> whole(std::span<const uint8_t> kept, uint32_t length) {
 
 }  // namespace
 
+void Trace::choose(uint32_t entries, const TraceKinds& kinds) {
+    ring_ = {};
+    first_ = count_;
+    handled_ = kNone;
+    kinds_.registers = kinds.registers;
+    kinds_.interrupts = kinds.interrupts;
+    ring_.resize(entries);
+}
+
 Trace::Entry& Trace::next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number) {
     Entry& entry = ring_[count_ % ring_.size()];
     entry = {.time_ns = now_ns,
@@ -252,7 +261,7 @@ void Trace::print(JsonWriter& out, const Entry& entry) {
 std::string Trace::json() const {
     JsonWriter out;
     out.begin_array();
-    const uint64_t kept = std::min<uint64_t>(count_, ring_.size());
+    const uint64_t kept = std::min<uint64_t>(count_ - first_, ring_.size());
     for (uint64_t i = count_ - kept; i < count_; ++i) {
         print(out, ring_[i % ring_.size()]);
     }

@@ -66,6 +66,11 @@ class Trace {
         : ring_(entries), kinds_(kinds) {}
 
     bool enabled() const { return !ring_.empty(); }
+    bool has_registers() const { return enabled() && kinds_.registers; }
+
+    // Drops all entries and goes on with a ring of another size. Sequence numbers continue. DMA is
+    // recorded as before, whatever `kinds` says. Throws std::bad_alloc and then traces nothing.
+    void choose(uint32_t entries, const TraceKinds& kinds);
 
     // `bytes` is LRH to padding; `qpn` is the sender, 0 for the port itself. Ports count from 1.
     void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> bytes);
@@ -141,6 +146,7 @@ class Trace {
     std::vector<Entry> ring_;
     TraceKinds kinds_;
     uint64_t count_ = 0;
+    uint64_t first_ = 0;        // sequence of the first entry since the last choice
     uint64_t handled_ = kNone;  // sequence of the packet that the device is handling
 };
 

@@ -2,6 +2,7 @@
 """Recordings of a guest's ftrace: the text of the kernel, its times on the device's clock, and the program in the
 guest, with files in place of the kernel's."""
 
+import contextlib
 import json
 import re
 import types
@@ -98,7 +99,7 @@ def test_a_guest_that_refuses_says_why():
 
 def traced(monkeypatch, tmp_path, guest, *words):
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, _name: guest)
-    monkeypatch.setattr(trace, "_monitor", lambda _lab, name, _kinds: name)
+    monkeypatch.setattr(trace, "recording", lambda _lab, name, _kinds, _once: contextlib.nullcontext(name))
     done = {"sequence": 0, "time_ns": 7_000_015_000, "kind": "command", "fetched_ns": 7_000_014_000, "opcode": 0x40,
             "id": 7, "object": 0, "status": 0, "result": 3}
     monkeypatch.setattr(trace.vm, "device_property", lambda _monitor, _name: [done])

@@ -39,10 +39,16 @@ ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, 
 @pytest.fixture(name="device")
 def a_device(monkeypatch):
     """The properties of a simulated device by name."""
-    properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True)}
+    properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": []}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
-    monkeypatch.setattr(vm, "monitor_command", lambda _monitor, _command, **words: properties[words["property"]])
+
+    def monitor_command(_monitor, command, **words):
+        if command == "qom-set":
+            properties[words["property"]] = words["value"]
+            properties["changes"].append((words["property"], words["value"]))
+        return properties[words["property"]]
+    monkeypatch.setattr(vm, "monitor_command", monitor_command)
     monkeypatch.setattr(vm, "device_property", lambda _monitor, name: properties[name])
     return properties
 
@@ -121,14 +127,22 @@ def test_each_entry_is_told_once_and_lost_ones_are_counted():
 
 def test_a_device_without_a_trace_is_named(device, capsys):
     device[trace.ENTRIES] = 0
-    with pytest.raises(ui.LabError, match="vm1 records no trace.*--hca-options trace-entries="):
+    with pytest.raises(ui.LabError, match="vm1 has recorded nothing.*--hca-options trace-entries="):
         shown(capsys)
+
+
+def test_a_device_records_while_it_is_traced(device, capsys):
+    device.update({trace.ENTRIES: 0, "trace-registers": False})
+    options = command_line.parser().parse_args(["trace", "vm1", "--registers", "--seconds", "0"])
+    assert options.function(options) == 0 and "BAR0 STATUS" in capsys.readouterr().out
+    assert device["changes"] == [("trace-registers", True), (trace.ENTRIES, 65536), (trace.ENTRIES, 0),
+                                 ("trace-registers", False)]
 
 
 def test_a_device_that_does_not_record_a_chosen_kind_is_named(device, capsys):
     device["trace-dma"] = False
     assert shown(capsys, "--commands", "--registers")
-    with pytest.raises(ui.LabError, match="vm1 records no dma.*trace-entries=65536,trace-registers=on,trace-dma=on$"):
+    with pytest.raises(ui.LabError, match="has recorded no dma.*trace-registers=on,trace-dma=on,trace-entries=65536"):
         shown(capsys, "--registers", "--dma")
 
 

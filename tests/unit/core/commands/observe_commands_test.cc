@@ -154,6 +154,27 @@ TEST_CASE("a trace of no entries records nothing") {
     CHECK_FALSE(Device::create(traced(Trace::kMaxEntries + 1), bench.host));
 }
 
+TEST_CASE("a trace begins anew with another size, and its numbers go on") {
+    Bench bench;
+    REQUIRE(bench.driver.enable());
+    bench.device->choose_trace(2, {});
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+    }
+    CHECK(times(bench.device->trace(), "\"command\"") == 2);
+    bench.device->choose_trace(4, {.registers = true});
+    CHECK(bench.device->trace() == "[]");
+    REQUIRE(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+    const std::string text = bench.device->trace();
+    CHECK(has(text, R"("sequence":3,)"));
+    CHECK(has(text, R"("kind":"store")"));
+    bench.device->reset(false);
+    CHECK(has(bench.device->trace(), "\"command\""));
+    bench.device->choose_trace(0, {});
+    REQUIRE(bench.driver.enable());
+    CHECK(bench.device->trace() == "[]");
+}
+
 // ---- what the device tells its driver
 
 TEST_CASE("QUERY commands return EQs, CQs, keys and the progress of QPs") {

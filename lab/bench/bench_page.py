@@ -13,7 +13,7 @@ WAIT_S = 120
 SECONDS = 10.0
 CHROMIUM, DRIVER = pathlib.Path("/usr/bin/chromium"), pathlib.Path("/usr/bin/chromedriver")
 ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1440,900", "--disable-dev-shm-usage",
-             "--no-first-run", "--disable-background-networking")
+             "--force-color-profile=srgb", "--no-first-run", "--disable-background-networking")
 OPENED = "pib.store.nodes.size > 0 && document.querySelectorAll('.node').length === pib.store.nodes.size"
 MOVING = "pib.stage.painter.moving"
 # Counts the pictures that the page draws for some seconds; the result is their number per second.
@@ -31,7 +31,7 @@ setTimeout(() => {
 
 @contextlib.contextmanager
 def browser() -> Iterator[Any]:
-    """Chromium, controlled by Selenium."""
+    """Chromium, controlled by Selenium. It keeps the messages of the page's console."""
     try:
         webdriver = importlib.import_module("selenium.webdriver")
         service = importlib.import_module("selenium.webdriver.chrome.service")
@@ -43,9 +43,11 @@ def browser() -> Iterator[Any]:
     options.binary_location = str(CHROMIUM)
     for argument in ARGUMENTS:
         options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     started = webdriver.Chrome(service=service.Service(str(DRIVER)), options=options)
     try:
         started.set_script_timeout(WAIT_S)
+        started.set_page_load_timeout(WAIT_S)
         yield started
     finally:
         started.quit()

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from lab import paths
+from lab.bench import bench_page
 from lab.fabric import topology
 from lab.web import server, watch
 
@@ -24,8 +25,6 @@ PATIENCE_S = 120
 READINGS = 3                    # before the page: the place of what is below a link's curves changes no more
 MOST_TABS = 150                 # more than the page has controls
 TAB, DOWN = "\ue004", "\ue015"
-ARGUMENTS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--window-size=1440,900", "--disable-dev-shm-usage",
-             "--force-color-profile=srgb", "--no-first-run", "--disable-background-networking")
 
 
 def wait(ready: Callable[[], Any], what: str) -> Any:
@@ -153,18 +152,8 @@ def open_guest(tab: Tab) -> None:
 
 @pytest.fixture(scope="session", name="driver")
 def browser() -> Iterator[Any]:
-    from selenium import webdriver                      # pylint: disable=import-outside-toplevel
-    from selenium.webdriver.chrome.service import Service   # pylint: disable=import-outside-toplevel
-    options = webdriver.ChromeOptions()
-    options.binary_location = "/usr/bin/chromium"
-    for argument in ARGUMENTS:
-        options.add_argument(argument)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    started = webdriver.Chrome(service=Service("/usr/bin/chromedriver"), options=options)
-    started.set_script_timeout(PATIENCE_S)
-    started.set_page_load_timeout(PATIENCE_S)
-    yield started
-    started.quit()
+    with bench_page.browser() as started:
+        yield started
 
 
 class Shown:

@@ -116,6 +116,12 @@ def counter(node, name):
     return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/counters/{name}"))
 
 
+def ping_itself(node):
+    """Sends RC messages from a guest to itself."""
+    sh(node, f"ibv_rc_pingpong -d {DEVICE} -n 10 & "
+             f"until ibv_rc_pingpong -d {DEVICE} -n 10 127.0.0.1; do sleep 0.2; done; wait")
+
+
 COMPLAINTS = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",
               "sleeping function called", "soft lockup", "hung task", "Call Trace", "UBSAN:")
 # The DMA API's check reports two memory regions over one page as an error. Verbs allow them, and

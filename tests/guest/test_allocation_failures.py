@@ -6,7 +6,7 @@ import time
 import pytest
 
 from lab.guests import guest_kernel
-from rdma import DEVICE, put_program, resources, sh
+from rdma import DEVICE, ping_itself, put_program, resources, sh
 
 pytestmark = [pytest.mark.nightly,
               pytest.mark.skipif(guest_kernel.chosen() != "kasan", reason="only the kasan kernel can fail allocations")]
@@ -32,5 +32,4 @@ def test_each_allocation_of_each_verb_fails_once(vm1):
     assert len(failures) > 10 and all(making for making, _ in failures.values()), failures
     assert resources(vm1) == before
     assert not leaks(vm1)
-    sh(vm1, f"ibv_rc_pingpong -d {DEVICE} -n 10 & "
-            f"until ibv_rc_pingpong -d {DEVICE} -n 10 127.0.0.1; do sleep 0.2; done; wait")
+    ping_itself(vm1)

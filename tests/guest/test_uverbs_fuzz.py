@@ -8,7 +8,7 @@ import pytest
 
 import labs
 from lab.guests import vm
-from rdma import DEVICE, sh, wait_active
+from rdma import DEVICE, ping_itself, sh, wait_active
 
 pytestmark = pytest.mark.nightly
 SECONDS = int(os.environ.get("PIB_UVERBS_SECONDS", "60"))
@@ -28,11 +28,9 @@ def test_random_system_calls_harm_nothing(node, rebind):
     """The kernel complains of nothing (fixture quiet_kernel), and the device serves the next program."""
     sh(node, "echo 0 >/proc/sys/debug/exception-trace")     # processes may crash
     print(f"again: PIB_UVERBS_SECONDS={SECONDS} PIB_UVERBS_SEED={SEED}")
-    said = sh(node, f"uverbs-fuzz {DEVICE} {SECONDS} {SEED} {rebind}",
-              timeout=SECONDS + 300)
+    said = sh(node, f"uverbs-fuzz {DEVICE} {SECONDS} {SEED} {rebind}", timeout=SECONDS + 300)
     changed, processes, rebinds = map(int, re.findall(r"\d+", said))
     print(said)
     assert changed and processes > 1 and bool(rebinds) == bool(rebind), said
     wait_active(node)
-    sh(node, f"ibv_rc_pingpong -d {DEVICE} -n 10 & "
-             f"until ibv_rc_pingpong -d {DEVICE} -n 10 127.0.0.1; do sleep 0.2; done; wait")
+    ping_itself(node)

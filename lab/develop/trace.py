@@ -51,17 +51,6 @@ class Reader:
                 yield entry
 
 
-def _get(monitor: Any, name: str) -> Any:
-    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
-    return vm.monitor_command(monitor, "qom-get", path="/machine/peripheral/hca0", property=name)
-
-
-def _set(monitor: Any, values: dict[str, Any]) -> None:
-    for name, value in values.items():
-        # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
-        vm.monitor_command(monitor, "qom-set", path="/machine/peripheral/hca0", property=name, value=value)
-
-
 @contextlib.contextmanager
 def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[Any]:
     """The guest's monitor, while its device records; afterwards the device is as before. kinds: of entries that the
@@ -69,18 +58,20 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
     lab.node(name)
     monitor = lab.monitor(name)
     needed = {**{OPTIONAL[kind]: True for kind in kinds if kind in OPTIONAL}, ENTRIES: MOST_ENTRIES}
-    before = {option: _get(monitor, option) for option in needed}
+    before = {option: vm.get_property(monitor, option) for option in needed}
     missing = {option: value for option, value in needed.items() if not before[option]}
     if OPTIONAL[AT_BOOT] in missing or missing and once:
         what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
         options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
         raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
     try:
-        _set(monitor, missing)
+        for option, value in missing.items():
+            vm.set_property(monitor, option, value)
         yield monitor
     finally:
         with contextlib.suppress(ui.LabError):      # the guest may have ended meanwhile
-            _set(monitor, {option: before[option] for option in reversed(missing)})
+            for option in reversed(missing):
+                vm.set_property(monitor, option, before[option])
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:

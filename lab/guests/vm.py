@@ -297,10 +297,20 @@ def monitor_line(path: pathlib.Path, line: str) -> str:
     return monitor_command(path, "human-monitor-command", **{"command-line": line})
 
 
+def get_property(path: pathlib.Path, name: str, slot: int = 0):
+    """A property of an HCA."""
+    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
+    return monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name)
+
+
+def set_property(path: pathlib.Path, name: str, value, slot: int = 0) -> None:
+    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
+    monitor_command(path, "qom-set", path=f"/machine/peripheral/hca{slot}", property=name, value=value)
+
+
 def device_property(path: pathlib.Path, name: str, slot: int = 0):
     """A property of an HCA, decoded from JSON."""
-    # pylint: disable-next=positional-only-arguments-expected,redundant-keyword-arg
-    return json.loads(monitor_command(path, "qom-get", path=f"/machine/peripheral/hca{slot}", property=name))
+    return json.loads(get_property(path, name, slot))
 
 
 def module_usable() -> bool:

@@ -73,7 +73,7 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
 
 def _text(output: bytes) -> str:
     """A program's output for a terminal: without control characters, and if it is not UTF-8, too."""
-    return ui.printable(output.decode(errors="replace").replace("\t", " "))
+    return ui.printable(output.decode(errors="replace"))
 
 
 def columns(text: str, size: int) -> list[float]:

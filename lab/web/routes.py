@@ -43,7 +43,7 @@ class Routes:
         self.fabric, self.tables = fabric, tables
         self._at = fabric.at_port()
         self._hosts: dict[str, list[tuple[Node, Hop]]] = collections.defaultdict(list)      # by GUID of the switch
-        # By host: its number of links to each switch.
+        # Counts a host's links to each switch.
         self._of_host: dict[str, collections.Counter[str]] = collections.defaultdict(collections.Counter)
         for link in fabric.links.values():
             if fabric.nodes[link.b].kind != "switch":

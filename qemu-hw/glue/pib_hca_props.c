@@ -204,15 +204,6 @@ static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
     return true;
 }
 
-static bool pib_hca_check_trace(uint32_t entries, Error **errp)
-{
-    if (entries > 65536) {
-        error_setg(errp, "trace-entries=%u: expected 0 to 65536", entries);
-        return false;
-    }
-    return true;
-}
-
 /* Before the device is realized, its configuration takes the values. */
 static void pib_hca_choose_trace(PibHca *hca, Error **errp)
 {
@@ -244,11 +235,15 @@ static void pib_hca_set_trace_entries(Object *obj, Visitor *v,
 {
     uint32_t entries;
 
-    if (visit_type_uint32(v, name, &entries, errp) &&
-        pib_hca_check_trace(entries, errp)) {
-        PIB_HCA(obj)->prop.trace_entries = entries;
-        pib_hca_choose_trace(PIB_HCA(obj), errp);
+    if (!visit_type_uint32(v, name, &entries, errp)) {
+        return;
     }
+    if (entries > 65536) {
+        error_setg(errp, "trace-entries=%u: expected 0 to 65536", entries);
+        return;
+    }
+    PIB_HCA(obj)->prop.trace_entries = entries;
+    pib_hca_choose_trace(PIB_HCA(obj), errp);
 }
 
 static void pib_hca_get_trace_switch(Object *obj, Visitor *v, const char *name,

@@ -41,11 +41,12 @@ class Check(unittest.TestCase):
             self.assertEqual(len(commits.faults(GOOD.replace(old, new, 1))), 1, new)
 
     def test_the_hook_refuses(self):
+        """Also where git is not, as in an unpacked archive."""
         with tempfile.TemporaryDirectory() as folder:
             message = pathlib.Path(folder) / "message"
             for text, status in ((GOOD, 0), ("no component\n", 1)):
                 message.write_text(text)
-                done = subprocess.run([ROOT / ".githooks" / "commit-msg", message], cwd=ROOT, capture_output=True,
+                done = subprocess.run([ROOT / ".githooks" / "commit-msg", message], cwd=folder, capture_output=True,
                                       check=False)
                 self.assertEqual(done.returncode, status, done.stderr)
 

@@ -12,7 +12,7 @@ import shutil
 import subprocess
 
 from lab import groups, paths, ui
-from lab.build import builder, cache, host_build
+from lab.build import builder, cache, checkout, host_build
 
 LOG = "mutants"
 LINKER = "lld"                  # links a test several times as fast as the usual one
@@ -30,16 +30,6 @@ class Test:
     targets: tuple[str, ...]
 
 
-def _checkout_files() -> set[str]:
-    """Files of the checkout that git tracks, and untracked ones that it does not ignore."""
-    listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
-                            capture_output=True, text=True, check=False)
-    if listed.returncode:
-        raise ui.LabError(f"git does not list the files of {paths.ROOT}, which must be a clone: "
-                          f"{listed.stderr.strip()}")
-    return {name for name in listed.stdout.split("\0") if name and (paths.ROOT / name).is_file()}
-
-
 def opened() -> contextlib.AbstractContextManager[pathlib.Path]:
     """The cache directory of this checkout's tree. It keeps the last build, so the next one is incremental."""
     return cache.changing(f"mutants-{paths.recipe_hash(str(paths.ROOT))}")
@@ -51,7 +41,7 @@ class Tree:
 
     def bring(self) -> None:
         """Makes the copy equal to the checkout. Unchanged files keep their times, so ninja compiles only the others."""
-        wanted = _checkout_files()
+        wanted = {str(name) for name in checkout.files()}
         self.build.mkdir(parents=True, exist_ok=True)
         there = {str(path.relative_to(self.source)) for path in self.source.rglob("*") if not path.is_dir()}
         for gone in {name for name in there - wanted if not name.startswith(f"{paths.RUN.name}/")}:

@@ -15,7 +15,7 @@ import shlex
 import subprocess
 
 from lab import lock, paths
-from lab.build import cache, debian, user_namespace
+from lab.build import cache, checkout, debian, user_namespace
 from lab.guests import image
 
 LOG = "clean-tree"
@@ -127,17 +127,9 @@ class Tree:
         self._locked.close()
 
 
-def checkout_files() -> list[pathlib.Path]:
-    """Names of the files of this checkout that git knows or would take."""
-    listed = subprocess.run(["git", "-C", paths.ROOT, "ls-files", "-z", "--cached", "--others",
-                             "--exclude-standard"], check=True, capture_output=True, text=True).stdout
-    names = [pathlib.Path(name) for name in listed.split("\0") if name]
-    return sorted(name for name in names if (paths.ROOT / name).is_file())
-
-
 def _checkout() -> bytes:
     """A tar of these files as they are now."""
-    there = b"\0".join(os.fsencode(name) for name in checkout_files())
+    there = b"\0".join(os.fsencode(name) for name in checkout.files())
     return subprocess.run(["tar", "-C", paths.ROOT, "--null", "-T", "-", "-cf", "-"], input=there, check=True,
                           capture_output=True).stdout
 

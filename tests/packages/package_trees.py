@@ -12,7 +12,7 @@ import tempfile
 
 import clean_tree
 from lab import paths
-from lab.build import debian
+from lab.build import checkout, debian
 
 SHARED = "/shared"
 HOST = ("pib-lab", "pib-switch", "qemu-pib-hca")
@@ -78,7 +78,7 @@ def _versions(release: str) -> str:
 
 def _sources(release: str) -> str:
     """A hash of everything that packages are made from."""
-    tree_files = [path for path in clean_tree.checkout_files() if path.parts[0] not in ("tests", "packages")]
+    tree_files = [path for path in checkout.files() if path.parts[0] not in ("tests", "packages")]
     return paths.recipe_hash(BUILD, _versions(release), *(part for path in tree_files for part in
                                                           (str(path), (paths.ROOT / path).read_bytes())))
 

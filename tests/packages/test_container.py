@@ -7,12 +7,11 @@ import re
 import shutil
 import subprocess
 
-import clean_tree
 import package_trees
 import pytest
 
 from lab import paths
-from lab.build import debian
+from lab.build import checkout, debian
 from lab.guests import image
 
 BASE = "localhost/pib-base"
@@ -129,7 +128,7 @@ def test_guests_get_more_packages_over_the_network(container, tmp_path):
 
 def test_a_checkout_alone_becomes_packages(buildah, tmp_path):
     """The first stage of README's command, which finds no packages in a fresh clone."""
-    for name in clean_tree.checkout_files():
+    for name in checkout.files():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(paths.ROOT / name, tmp_path / name)
     _bud(buildah, tmp_path, "--target", "packages", "-t", f"{IMAGE}-packages")

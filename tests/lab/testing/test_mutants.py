@@ -9,7 +9,7 @@ import time
 import pytest
 
 from lab import __main__ as command, paths, ui
-from lab.build import mutant_tree
+from lab.build import checkout, mutant_tree
 from lab.testing import guest_mutants, mutant, mutants, parts, patches
 from lab.testing.counts import Count
 from lab.testing.mutant import Mutant
@@ -235,7 +235,7 @@ def test_a_pattern_of_another_part_is_refused(monkeypatch, capsys):
 def test_the_copy_follows_the_checkout(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "ROOT", tmp_path / "checkout")
     names = {"a/one": "1", "two": "2"}
-    monkeypatch.setattr(mutant_tree, "_checkout_files", lambda: set(names))
+    monkeypatch.setattr(checkout, "files", lambda: [pathlib.Path(name) for name in names])
     tree = mutant_tree.Tree(tmp_path / "copy")
 
     def bring() -> dict[str, str]:

@@ -21,7 +21,6 @@ PACKAGING_LIST = LIST.with_name("packaging-packages.txt")
 FUZZER_LIST = LIST.with_name("fuzzer-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
-CONTAINER = "podman build -t pib-hca -f packaging/Containerfile . && podman run --rm -it pib-hca"
 VARIABLE = "PIB_DEPS"           # "skip": install nothing; the user has installed everything
 
 
@@ -152,12 +151,18 @@ def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 
+def container() -> str:
+    """Commands that build and run the container. A computer with another processor emulates that of the container."""
+    platform = "" if os.uname().machine == preflight.GUESTS_PROCESSOR else "--platform linux/amd64 "
+    return f"podman build {platform}-t pib-hca -f packaging/Containerfile . && podman run {platform}--rm -it pib-hca"
+
+
 @functools.cache                # prints once
 def name_container() -> None:
     """Recommends the container on systems other than Debian 12 and 13; not to an installed lab, which came in Debian
     packages."""
     if not paths.INSTALLED and debian.codename() not in RELEASES:
-        ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {CONTAINER}")
+        ui.say(f"this is {debian.host_name()}, not Debian 12 or 13. The container runs here, too:  {container()}")
 
 
 def _elsewhere() -> None:
@@ -165,7 +170,7 @@ def _elsewhere() -> None:
     lacking = preflight.missing_programs()
     if lacking:
         raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. Use "
-                          f"the container:\n  {CONTAINER}\nor install the programs that are missing: "
+                          f"the container:\n  {container()}\nor install the programs that are missing: "
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 

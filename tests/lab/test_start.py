@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -68,16 +69,20 @@ def test_help_is_found_without_knowing_the_option(checkout):
 
 
 @pytest.mark.parametrize("python", [None, "#!/bin/sh\nexit 1\n"])
-def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, python):
+@pytest.mark.parametrize("processor", ["", "x86_64", "arm64"])
+def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, monkeypatch, python, processor):
     """A system without Python 3.11 and without apt."""
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "readlink").symlink_to(shutil.which("readlink"))
-    if python:
-        (tools / "python3").write_text(python)
-        (tools / "python3").chmod(0o755)
+    for name, script in (("python3", python), ("uname", processor and f"#!/bin/sh\necho {processor}\n")):
+        if script:
+            (tools / name).write_text(script)
+            (tools / name).chmod(0o755)
     (checkout / "pib").write_text((checkout / "pib").read_text().replace("/usr/bin/python3", f"{tools}/python3"))
     done = subprocess.run(["/bin/sh", checkout / "pib", "up"], env={"PATH": str(tools)}, capture_output=True, text=True,
                           check=False)
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
-    assert "Debian 12" in done.stderr and deps.CONTAINER in done.stderr
+    monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine=processor or "x86_64"))
+    assert "Debian 12" in done.stderr and done.stderr.endswith(f"  {deps.container()}\n")
+    assert done.stderr.count("--platform linux/amd64") == (2 if processor == "arm64" else 0)

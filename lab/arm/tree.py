@@ -14,9 +14,7 @@ TRIPLET = "aarch64-linux-gnu"
 LOG = "arm"
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 HEADERS = "/qemu-headers"       # in the tree, with the layout of qemu_headers.py
-# Headers with KVM, as on an Arm host, and with x86 guests, which run there too.
-CONFIGURE = (f"--cross-prefix={TRIPLET}-", *(word.replace("x86_64-softmmu", "aarch64-softmmu,x86_64-softmmu")
-                                            for word in qemu_headers.CONFIGURE))
+CONFIGURE = (f"--cross-prefix={TRIPLET}-", *qemu_headers.options("aarch64"))
 # Packages of a kernel that are unpacked, not installed, because they depend on a compiler that runs on Arm.
 KERNEL = ("linux-headers-{}-common", "linux-headers-{}-arm64:arm64", "linux-headers-{}-arm64-16k:arm64",
           "linux-image-{}-arm64-16k:arm64")

@@ -28,15 +28,22 @@ from lab.build import cache, debian
 PACKAGE = "qemu-system-x86"
 VARIABLE = "PIB_QEMU_HEADERS"     # environment variable: a directory that replaces the installed QEMU's headers
 LOG = "qemu-headers"
-CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--enable-modules",
+CONFIGURE = ("--without-default-features", "--enable-modules",
              "--enable-plugins", "--enable-kvm", "--enable-tcg", "--disable-docs",
              "--disable-tools", "--disable-guest-agent", "--disable-download",
              "--disable-install-blobs")
+# The guests' emulator; on an Arm host also one for Arm: --enable-kvm wants an emulator that can use KVM there.
+TARGETS = {"aarch64": "aarch64-softmmu,x86_64-softmmu"}
 GENERATED = re.compile(r"(qapi/.*|trace/.*|ui/.*|block/.*|config-poison|qemu-version)\.h")
 TEST_PACKAGES = re.compile(r"(^\[tooling\]\n)[^\[]*", re.MULTILINE)     # a table of pythondeps.toml
 LEFT_OUT = {"roms", "tests", "subprojects", "pyvenv", "qemu-bundle"}
 SUFFIXES = (".h", ".h.inc", ".def", ".inc")
 REVISION = "1"      # part of the cache key, as the tables above: increase it with each change of the code below
+
+
+def options(machine: str = os.uname().machine) -> tuple[str, ...]:
+    """Options of QEMU's configure. machine: the host's processor."""
+    return (f"--target-list={TARGETS.get(machine, 'x86_64-softmmu')}", *CONFIGURE)
 
 
 def package_version() -> str:
@@ -55,7 +62,7 @@ def upstream(version: str) -> str:
 def directory(version: str = "") -> pathlib.Path:
     """The headers' directory in the cache. version: of the package; default: the installed one."""
     version = upstream(version or package_version())
-    recipe = paths.recipe_hash(REVISION, *CONFIGURE, GENERATED.pattern, *sorted(LEFT_OUT),
+    recipe = paths.recipe_hash(REVISION, *options(), GENERATED.pattern, *sorted(LEFT_OUT),
                                *SUFFIXES)
     return paths.cache() / f"qemu-headers-{version}-{recipe}"
 
@@ -89,7 +96,7 @@ def complete(source: pathlib.Path) -> None:
 def configure(source: pathlib.Path, build: pathlib.Path) -> None:
     build.mkdir()
     ui.run("configuring QEMU for its headers",
-           [source / "configure", "--python=/usr/bin/python3", *CONFIGURE], LOG, cwd=build)
+           [source / "configure", "--python=/usr/bin/python3", *options()], LOG, cwd=build)
 
 
 def generated(listed: str) -> list[str]:

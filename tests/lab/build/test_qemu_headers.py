@@ -32,3 +32,11 @@ def test_packages_of_qemus_own_tests_are_not_required(tmp_path):
     qemu_headers.complete(tmp_path)
     left = tomllib.loads(needs.read_text())
     assert left["tooling"] == {} and left["meson"] and left["functests"]
+
+
+def test_kvm_has_an_emulator_that_can_use_it_on_each_host():
+    """QEMU's configure refuses --enable-kvm without one; the x86 emulator uses KVM on x86 hosts alone."""
+    for machine, emulator in (("x86_64", "x86_64-softmmu"), ("aarch64", "aarch64-softmmu")):
+        targets, *others = qemu_headers.options(machine)
+        assert {emulator, "x86_64-softmmu"} == set(targets.removeprefix("--target-list=").split(","))
+        assert "--enable-kvm" in others

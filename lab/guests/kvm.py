@@ -5,6 +5,7 @@ KVM may fail in the boot loader although /dev/kvm exists (seen under nested virt
 lab's own kernel until init prints its first line. The result is kept until the host boots again; a failure is kept for
 an hour. PIB_ACCEL=kvm or PIB_ACCEL=tcg in the environment replaces the probe."""
 
+import grp
 import json
 import os
 import pathlib
@@ -19,6 +20,7 @@ from lab.guests import initramfs, vm
 
 VARIABLE = "PIB_ACCEL"
 DEVICE = pathlib.Path("/dev/kvm")
+NO_GROUP = pathlib.Path("/proc/sys/kernel/overflowgid")     # the group of files whose group a user namespace lacks
 ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
 FAILURE_COUNTS_S = 3600
@@ -102,8 +104,7 @@ def failure() -> str:
     if os.environ.get(VARIABLE):
         return ""
     if not usable() and DEVICE.exists():
-        return (f"KVM is there, but this user may not open {DEVICE}. Join the group that may, and log in again:  sudo "
-                f"usermod --append --groups {_group()} $(id -un)")
+        return f"KVM is there, but this user may not open {DEVICE}. {_access()}"
     if not memory().exists():
         return ""
     known = _known(memory(), _now())
@@ -113,11 +114,17 @@ def failure() -> str:
             "./pib kvm --again")
 
 
-def _group() -> str:
+def _access() -> str:
+    """How to get access to the device."""
+    gid = DEVICE.stat().st_gid
+    if gid == int(NO_GROUP.read_text()):    # a container of podman without root drops the groups of its user
+        return (f"Start the container with  --group-add keep-groups   as a user of the group that has {DEVICE} on the "
+                "host")
     try:
-        return DEVICE.group()
-    except (OSError, KeyError):     # a container may not know the host's group
-        return "kvm"
+        group = grp.getgrgid(gid).gr_name
+    except KeyError:                # a container may not know the host's group
+        group = "kvm"
+    return f"Join the group that may, and log in again:  sudo usermod --append --groups {group} $(id -un)"
 
 
 def checked(chosen: str) -> str:

@@ -105,6 +105,18 @@ def test_a_user_who_may_not_open_the_device_is_told(tmp_path, monkeypatch, capsy
     assert kvm.accelerator(tmp_path) == "tcg" and not capsys.readouterr().err
 
 
+def test_a_container_without_the_groups_of_its_user_is_told(tmp_path, monkeypatch, capsys):
+    device, number = tmp_path / "kvm", tmp_path / "number"
+    device.touch()
+    number.write_text(f"{device.stat().st_gid}\n")
+    monkeypatch.delenv(kvm.VARIABLE, raising=False)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    monkeypatch.setattr(kvm, "DEVICE", device)
+    monkeypatch.setattr(kvm, "NO_GROUP", number)
+    assert kvm.accelerator(tmp_path) == "tcg"
+    assert "--group-add keep-groups" in (said := capsys.readouterr().err) and "usermod" not in said
+
+
 def test_a_cache_of_an_older_version_is_ignored(qemu, tmp_path):
     qemu(GOOD)
     (tmp_path / "pib-hca" / "kvm.json").write_text('{"accel": "tcg"}')

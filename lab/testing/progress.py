@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shows the tests' progress and the remaining time, estimated from the durations of the last run."""
+"""Shows the tests' progress and the remaining time, estimated from the durations of the last run, or for stages that
+have not run here from their usual ones."""
 
 import json
 import os
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from lab import paths
+from lab.testing import usual
 from lab.testing.counts import Count
 
 SHOW_S = 30                     # interval between two progress lines
@@ -21,6 +23,10 @@ class History:
     def __init__(self, file: pathlib.Path | None = None):
         self.file = file or paths.cache() / FILE
         self.seconds = self._load()
+
+    def of_stage(self, name: str) -> float | None:
+        """Duration of a whole stage; None if it is unknown."""
+        return self.seconds.get(name, usual.SECONDS.get(name))
 
     def _load(self) -> dict[str, float]:
         try:
@@ -71,11 +77,12 @@ class Stage:
         return f"{self.name} {test}"
 
     def left_s(self) -> float | None:
-        """Remaining time of the slowest lane; None if it is unknown."""
-        if not self.left:
-            before = self.history.seconds.get(self.name)
-            return None if before is None else max(before - (time.monotonic() - self.began), 0)
-        return _total((self._lane_s(tests) for tests in self.left.values() if tests), max)
+        """Remaining time of the slowest lane, or else of the stage; None if it is unknown."""
+        lanes = _total((self._lane_s(tests) for tests in self.left.values() if tests), max) if self.left else None
+        before = self.history.of_stage(self.name)
+        if lanes is not None or before is None or self.left and not self.whole:
+            return lanes
+        return max(before - (time.monotonic() - self.began), 0)
 
     def _lane_s(self, tests: list[str]) -> float | None:
         """Remaining time of a lane with these tests. A new test counts as the mean of the known tests."""
@@ -103,7 +110,7 @@ class Progress:
 
     def line(self, stage: Stage) -> str:
         minutes, seconds = divmod(int(time.monotonic() - self.began), 60)
-        left = _total([stage.left_s(), *(self.history.seconds.get(name) for name in self.coming)], sum)
+        left = _total([stage.left_s(), *map(self.history.of_stage, self.coming)], sum)
         text = f"[{minutes}m{seconds:02}s] {stage.name} {stage.done}/{stage.total}"
         return text if left is None else f"{text}, about {_minutes(left)} left"
 

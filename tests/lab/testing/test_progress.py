@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from lab.testing import progress as module
+from lab.testing import parts, progress as module, usual
 from lab.testing.counts import Count
 from lab.testing.progress import History, Progress
 
@@ -59,6 +59,23 @@ def test_the_time_left_of_a_runner_without_durations_is_that_of_its_last_run(clo
     clock.now += 60
     stage.count(7, 90)
     assert progress.line(stage) == "[1m00s] units 7/90, about 4 min left"
+
+
+def test_a_first_run_shows_the_time_that_is_usual(clock, tmp_path, monkeypatch):
+    monkeypatch.setattr(usual, "SECONDS", {"guests": 600, "later": 300})
+    progress = Progress(["guests", "later"], History(tmp_path / "seconds"))
+    stage = progress.begin("guests")
+    stage.plan("one", ["a", "b"])
+    clock.now += 120
+    stage.finish("one", "a", 120)
+    assert progress.line(stage) == "[2m00s] guests 1/2, about 13 min left"
+    some = Progress(["guests", "later"], History(tmp_path / "seconds"), whole=False).begin("guests")
+    some.plan("one", ["a"])
+    assert some.left_s() is None
+
+
+def test_every_stage_of_the_day_has_a_usual_duration():
+    assert {stage for name in parts.DEFAULT for stage in parts.PARTS[name].stages} == set(usual.SECONDS)
 
 
 def test_durations_are_kept_beside_those_of_other_checkouts(clock, tmp_path):

@@ -1,0 +1,14 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Seconds that the stages of ./pib test take on two idle cores. A first run estimates its remaining time by them.
+
+A run there leaves new ones in test-seconds.json in the cache."""
+
+SECONDS = {
+    "tests/lab": 600,
+    "tests/style": 200,
+    "tests/driver": 45,
+    "tests/qemu": 35,
+    "build-sanitized": 300,
+    "simulation, new seeds": 25,
+    "tests/guest": 1300,
+}

@@ -15,8 +15,16 @@ from lab.guests import guest_kernel, initramfs, kvm, vm
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
+LAST = "test_clean_trees"       # module whose tests take as long as all others
+
+
 def pytest_configure():
     environment.settle()
+
+
+def pytest_collection_modifyitems(items):
+    """Runs the quick tests first, so that they show a mistake in minutes."""
+    items.sort(key=lambda item: item.module.__name__ == LAST)
 
 
 @pytest.fixture

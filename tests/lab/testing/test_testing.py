@@ -221,3 +221,13 @@ def test_every_file_of_tests_is_collected(folder, words, tmp_path):
     assert done.returncode == 0, done.stdout + done.stderr
     found = {name.partition("::")[0] for name in json.loads(file.read_text().splitlines()[0])["tests"]}
     assert there and there == found
+
+
+def test_the_tests_in_clean_trees_come_last(tmp_path):
+    """They take as long as the others of their folder together."""
+    file, folder = tmp_path / "events", paths.ROOT / "tests" / "lab"
+    subprocess.run([*runners.PYTEST, "--collect-only", folder / "build" / "test_clean_trees.py",
+                    folder / "test_paths.py"], cwd=paths.ROOT, capture_output=True, check=True,
+                   env={**os.environ, "PYTHONPATH": str(paths.ROOT), events.VARIABLE: str(file)})
+    names = [name.partition("::")[0] for name in json.loads(file.read_text().splitlines()[0])["tests"]]
+    assert names[0].endswith("/test_paths.py") and names[-1].endswith("/test_clean_trees.py")

@@ -7,14 +7,16 @@ directory of a kernel tree that has been built."""
 import functools
 import os
 import pathlib
+from collections.abc import Callable
 
 from lab import ui
 from lab.build import kernel_tree
 from lab.guests import debug_kernel, image as debian_image, own_kernel
 
 VARIABLE = "PIB_KERNEL"
-KINDS = {"debian": debian_image.ensure,
-         **{kind: functools.partial(debug_kernel.ensure, kind) for kind in debug_kernel.KINDS}}
+KINDS: dict[str, Callable[[], pathlib.Path]] = {
+    "debian": debian_image.ensure,
+    **{kind: functools.partial(debug_kernel.ensure, kind) for kind in debug_kernel.KINDS}}
 
 
 def chosen() -> str:

@@ -19,6 +19,8 @@ STATUS = "var/lib/dpkg/status"  # lists the packages installed in a tree
 PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
 # Schemes of archives that a new tree can be made from; a DVD's archive cannot.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
+# Debian's keys sign the archives with these labels.
+LABELS = ("Debian", "Debian Backports", "Debian-Security")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -66,6 +68,12 @@ def suites() -> list[Suite]:
                   "Created-By: Packages")
     found = {Suite(*line.split("|")) for line in text.splitlines() if line.count("|") == 2}
     return sorted(found, key=lambda suite: (suite.uri, suite.name))
+
+
+def sources() -> list[Suite]:
+    """Debian's own suites among these, without those of discs, which have no sources. Other archives on this machine
+    are signed by other keys, at which apt fails."""
+    return [suite for suite in suites() if suite.label in LABELS and not suite.uri.startswith("cdrom:")]
 
 
 def mirror(label: str = "Debian") -> str:

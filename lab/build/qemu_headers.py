@@ -146,7 +146,7 @@ def ensure(version: str = "", suites: list[debian.Suite] | None = None) -> pathl
     if not version and VARIABLE in os.environ:
         return pathlib.Path(os.environ[VARIABLE])
     version = version or package_version()
-    return cache.entry(directory(version).name, lambda out: _make(out, version, suites or debian.suites()))
+    return cache.entry(directory(version).name, lambda out: _make(out, version, suites or debian.sources()))
 
 
 def main() -> int:

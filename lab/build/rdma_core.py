@@ -83,7 +83,7 @@ def _of_this_machine() -> pathlib.Path:
     if (found := _directory(version(HERE))).is_dir():
         return found
     with tempfile.TemporaryDirectory() as name:
-        lists = debian.Archive(pathlib.Path(name), debian.suites())
+        lists = debian.Archive(pathlib.Path(name), debian.sources())
         lists.update(LOG)
         return ensure(HERE, lists)
 

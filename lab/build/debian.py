@@ -15,6 +15,7 @@ from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 OS_RELEASE = pathlib.Path("/etc/os-release")
+MAIN = "/etc/apt/apt.conf"      # settings of apt on this machine, as those in apt.conf.d
 STATUS = "var/lib/dpkg/status"  # lists the packages installed in a tree
 PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
 # Schemes of archives that a new tree can be made from; a DVD's archive cannot.
@@ -169,7 +170,8 @@ class Archive:
                         for suite in from_suites for kind in kinds]
         (directory / "sources.list").write_text("\n".join([*self.sources, ""]))
         config = directory / "apt.conf"
-        config.write_text(f'Dir::Etc::sourcelist "{directory}/sources.list";\n'
+        config.write_text(f'Dir::Etc::main "{self._machines_settings()}";\n'
+                          f'Dir::Etc::sourcelist "{directory}/sources.list";\n'
                           f'Dir::Etc::sourceparts "-";\n'
                           f'Dir::State::lists "{self.lists}";\n'
                           f'Dir::Cache "{directory}/cache";\n'
@@ -179,6 +181,14 @@ class Archive:
                           'Acquire::Languages "none";\n'
                           'APT::Sandbox::User "root";\n')
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
+
+    def _machines_settings(self) -> pathlib.Path:
+        """A file that apt reads in place of the machine's apt.conf, after all other settings. It takes the machine's
+        default release away, at which apt fails if it is none of these suites."""
+        file = self.directory / "machine.conf"
+        included = f'#include "{MAIN}";\n' if os.path.exists(MAIN) else ""
+        file.write_text(f'{included}APT::Default-Release "";\n')
+        return file
 
     def update(self, log: str) -> None:
         ui.run("reading the package lists", ["apt-get", "-o", "Acquire::Retries=3", "update"], log, env=self.env)

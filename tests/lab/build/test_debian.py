@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Sources come from Debian's archives alone, whatever else this machine's apt has."""
+"""Sources come from Debian's archives alone, whatever else this machine's apt has and prefers."""
 
 import pytest
 
@@ -25,3 +25,27 @@ def test_qemus_source_comes_from_debians_archives_alone(monkeypatch, tmp_path):
     with pytest.raises(ui.LabError, match="enough"):
         qemu_headers.ensure("1:10.0.2+ds-2")
     assert asked == SUITES[1:4]
+
+
+def _setting(env, name):
+    """A setting of apt, as apt-config prints it."""
+    return debian.output("apt-config", "dump", "--format", "%v%n", name, env=env).strip()
+
+
+@pytest.mark.parametrize("main", [True, False])
+def test_the_default_release_of_this_machine_does_not_choose_in_other_suites(monkeypatch, tmp_path, main):
+    """apt refuses a default release that its lists lack. Other settings, such as a proxy, stay."""
+    own, parts = tmp_path / "apt.conf", tmp_path / "parts"
+    parts.mkdir()
+    (parts / "proxy").write_text('Acquire::http::Proxy "http://proxy:1";\nAPT::Default-Release "bookworm";\n')
+    if main:
+        own.write_text('Acquire::https::Proxy "http://proxy:2";\nAPT::Default-Release "bookworm";\n')
+    monkeypatch.setattr(debian, "MAIN", str(own), raising=False)
+    archive = debian.Archive(tmp_path / "archive", SUITES[1:2])
+    machine = tmp_path / "machine"
+    machine.write_text(f'Dir::Etc::parts "{parts}";\nDir::Etc::main "{own}";\n'
+                       f'#include "{archive.env["APT_CONFIG"]}";\n')
+    env = {**archive.env, "APT_CONFIG": str(machine)}
+    assert _setting(env, "APT::Default-Release") == ""
+    assert _setting(env, "Acquire::http::Proxy") == "http://proxy:1"
+    assert _setting(env, "Acquire::https::Proxy") == ("http://proxy:2" if main else "")

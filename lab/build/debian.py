@@ -117,9 +117,9 @@ def release_suites(release: str) -> list[Suite]:
 
 
 def installed() -> dict[str, str]:
-    """Version of each installed package."""
+    """Version of each installed package, also of one on hold, whose first letter is an h."""
     text = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${binary:Package}|${Version}\n")
-    rows = [line.split("|") for line in text.splitlines() if line.startswith("ii")]
+    rows = [line.split("|") for line in text.splitlines() if line[1:2] == "i"]
     return {package.split(":", 1)[0]: version for _, package, version in rows}
 
 

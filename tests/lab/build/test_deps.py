@@ -78,6 +78,11 @@ def test_apt_is_read_in_each_language_of_the_user(program, monkeypatch):
     assert deps.selection(deps.Need("x", "1.5")) == deps.Selection("x")
 
 
+def test_a_package_on_hold_is_installed(program):
+    program("dpkg-query", "#!/bin/sh\necho 'hi |a|1.0'; echo 'hn |b|'; echo 'iF |c|1.0'\n")
+    assert debian.installed() == {"a": "1.0"}
+
+
 def test_one_query_finds_the_missing_packages(program, tmp_path, monkeypatch):
     listing, more, others = (tmp_path / f"{name}packages.txt" for name in ("", "test-", "browser-"))
     listing.write_text("a\nb >= 2\nc\nd\n")

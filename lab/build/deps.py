@@ -71,15 +71,22 @@ class Selection:
     suite: str = ""
 
 
+def _of_this_release(suite: str) -> bool:
+    """Whether a suite is of this machine's release. With a package of testing, which some machines have as well, apt
+    would take the C library from there."""
+    return suite.startswith(debian.codename())
+
+
 def selection(need: Need) -> Selection | None:
-    """The suite from which apt can install a version that is new enough; None: no configured suite has one."""
+    """The suite from which apt can install a version that is new enough; None: no configured suite of this release has
+    one."""
     default = debian.output("apt-cache", "policy", need.package)
     candidate = next((line.split(":", 1)[1].strip() for line in default.splitlines()
                       if line.strip().startswith("Candidate:")), "")
     if candidate != "(none)" and need.met_by(candidate):
         return Selection(need.package)
     return next((Selection(need.package, suite) for version, suite in candidates(need.package)
-                 if need.met_by(version)), None)
+                 if need.met_by(version) and _of_this_release(suite)), None)
 
 
 def backports_source() -> str:
@@ -189,11 +196,11 @@ def install(*more: pathlib.Path) -> None:
     if unknown:
         as_root(update_script(), "updating the package lists")
         chosen, unknown = _select(lacking)
-    if unknown and not any(s.name.endswith("-backports") for s in debian.suites()):
+    if unknown and not any(s.name == f"{debian.codename()}-backports" for s in debian.suites()):
         as_root(_backports_script(), f"adding {debian.codename()}-backports ({BACKPORTS_FILE})")
         chosen, unknown = _select(lacking)
     if unknown:
-        raise ui.LabError("no suite that apt knows has: " + ", ".join(
+        raise ui.LabError(f"no suite of {debian.codename()} that apt knows has: " + ", ".join(
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown))
     as_root(install_script(chosen), f"installing {len(chosen)} packages")

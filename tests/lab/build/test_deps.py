@@ -78,6 +78,24 @@ def test_apt_is_read_in_each_language_of_the_user(program, monkeypatch):
     assert deps.selection(deps.Need("x", "1.5")) == deps.Selection("x")
 
 
+MIXED = """#!/bin/sh
+case $1 in
+policy) echo "qemu:"; echo "  Candidate: 1:7.2" ;;
+madison) echo "qemu | 1:11.0 | http://mirror/debian sid/main amd64 Packages"
+         echo "qemu | 1:10.0 | http://mirror/debian {backports}/main amd64 Packages"
+         echo "qemu | 1:7.2 | http://mirror/debian bookworm/main amd64 Packages" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("backports, chosen", [
+    ("bookworm-backports", deps.Selection("qemu", "bookworm-backports")), ("testing", None)])
+def test_a_package_of_another_release_is_not_taken(system, program, backports, chosen):
+    system.write_text("VERSION_CODENAME=bookworm\n")
+    program("apt-cache", MIXED.format(backports=backports))
+    assert deps.selection(deps.Need("qemu", "1:10.0")) == chosen
+
+
 def test_a_package_on_hold_is_installed(program):
     program("dpkg-query", "#!/bin/sh\necho 'hi |a|1.0'; echo 'hn |b|'; echo 'iF |c|1.0'\n")
     assert debian.installed() == {"a": "1.0"}

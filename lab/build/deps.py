@@ -150,7 +150,18 @@ def install_script(selections: list[Selection]) -> str:
 
 
 def _backports_script() -> str:
-    return f"install -m 644 /dev/stdin {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n{update_script()}"
+    """Adds the file of sources, and removes it if apt cannot read the backports: all later updates would fail."""
+    return (f"trap 'rm -f {BACKPORTS_FILE}' EXIT; trap 'exit 1' HUP INT TERM\n"
+            f"install -m 644 /dev/stdin {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n"
+            f"{update_script()}trap - EXIT\n")
+
+
+def _add_backports() -> None:
+    release = f"{debian.codename()}-backports"
+    if not debian.mirror():
+        raise ui.LabError(f"apt knows no Debian mirror on a network, which would have {release}. Name one in "
+                          "/etc/apt/sources.list.d, and read its lists:  sudo apt-get update")
+    as_root(_backports_script(), f"adding {release} ({BACKPORTS_FILE})")
 
 
 def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
@@ -197,7 +208,7 @@ def install(*more: pathlib.Path) -> None:
         as_root(update_script(), "updating the package lists")
         chosen, unknown = _select(lacking)
     if unknown and not any(s.name == f"{debian.codename()}-backports" for s in debian.suites()):
-        as_root(_backports_script(), f"adding {debian.codename()}-backports ({BACKPORTS_FILE})")
+        _add_backports()
         chosen, unknown = _select(lacking)
     if unknown:
         raise ui.LabError(f"no suite of {debian.codename()} that apt knows has: " + ", ".join(

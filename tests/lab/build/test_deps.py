@@ -149,6 +149,26 @@ def test_the_sources_file_is_readable_with_each_umask(program, tmp_path, monkeyp
     assert file.read_text() == deps.backports_source()
 
 
+def test_a_mirror_without_backports_does_not_break_apt(program, tmp_path, monkeypatch):
+    """apt-get update fails as long as a file of sources names a suite that the mirror lacks."""
+    file = tmp_path / "backports.sources"
+    monkeypatch.setattr(deps, "BACKPORTS_FILE", str(file))
+    program("apt-get", f"#!/bin/sh\ntest -e {file} && echo 'E: no Release file'; exit 100\n")
+    done = subprocess.run(["sh", "-ec", deps._backports_script()], capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stdout == "E: no Release file\n" and not file.exists()
+
+
+def test_no_sources_without_a_mirror_are_added(system, monkeypatch):
+    """As on a machine that was installed from a disc. apt reads no file at all beside one with an empty URI."""
+    system.write_text("VERSION_CODENAME=bookworm\n")
+    monkeypatch.setattr(debian, "suites", lambda: [debian.Suite("file:/srv/debian/", "bookworm", "Debian")])
+    monkeypatch.setattr(deps, "missing", lambda *_: [deps.Need("meson", "1.5")])
+    monkeypatch.setattr(deps, "selection", lambda _need: None)
+    monkeypatch.setattr(deps, "as_root", lambda script, _title: deps.BACKPORTS_FILE in script and pytest.fail("added"))
+    with pytest.raises(ui.LabError, match="no Debian mirror on a network.*sudo apt-get update"):
+        deps.install()
+
+
 def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     program("sudo", "#!/bin/sh\nexit 1\n")

@@ -96,6 +96,26 @@ def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_h
     assert said.endswith("\ngroupdel pib-switch\n") and f" {notes[1]} " in said.splitlines()[0], said
 
 
+def _maintainer_script(tmp_path, name, *arguments, failing=()):
+    """Runs a script of the package with programs that are only noted; returns the process and the notes."""
+    called, systemd = tmp_path / "called", tmp_path / "systemd"
+    called.write_text("")
+    systemd.mkdir()
+    for program in ("rm", "userdel", "getent", "groupdel", "systemctl", "deb-systemd-invoke"):
+        (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{called}\nexit {int(program in failing)}\n')
+        (tmp_path / program).chmod(0o755)
+    script = (paths.ROOT / "debian" / f"pib-switch.{name}").read_text().replace("/run/systemd/system", str(systemd))
+    done = subprocess.run(["/bin/sh", "-c", script, "sh", *arguments], capture_output=True, text=True, check=False,
+                          env={"PATH": str(tmp_path)})
+    return done, called.read_text().splitlines()
+
+
+def test_an_upgrade_starts_switches_by_the_new_unit(tmp_path):
+    done, called = _maintainer_script(tmp_path, "postinst", "configure", "0.0.9")
+    assert done.returncode == 0, done.stderr
+    assert called == ["systemctl --system daemon-reload", "deb-systemd-invoke try-restart pib-switch@*.service"]
+
+
 def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():
     script = (paths.ROOT / "debian" / "pib-hca-dkms.dkms").read_text().replace("[0]", "_0")
     said = subprocess.run(["sh", "-euc", f"kernel_source_dir=/src\n{script}\necho $BUILD_EXCLUSIVE_CONFIG"], check=True,

@@ -116,6 +116,11 @@ def test_an_upgrade_starts_switches_by_the_new_unit(tmp_path):
     assert called == ["systemctl --system daemon-reload", "deb-systemd-invoke try-restart pib-switch@*.service"]
 
 
+def test_a_purge_ends_well_while_a_program_of_the_user_runs(tmp_path):
+    done, called = _maintainer_script(tmp_path, "postrm", "purge", failing=("userdel", "groupdel"))
+    assert done.returncode == 0 and "userdel pib-switch" in done.stderr and called[-1] == "groupdel pib-switch", called
+
+
 def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():
     script = (paths.ROOT / "debian" / "pib-hca-dkms.dkms").read_text().replace("[0]", "_0")
     said = subprocess.run(["sh", "-euc", f"kernel_source_dir=/src\n{script}\necho $BUILD_EXCLUSIVE_CONFIG"], check=True,

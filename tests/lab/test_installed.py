@@ -130,6 +130,17 @@ def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():
     assert refused and set(said.split()) == {*refused, "CONFIG_INFINIBAND", "CONFIG_INFINIBAND_USER_ACCESS"}
 
 
+@pytest.mark.parametrize("kernel, built", [
+    ("5.10.0-28-amd64", False), ("6.0.0-6-amd64", False), ("6.1.0-18-amd64", True), ("6.12.57+deb13-amd64", True),
+    ("7.2.1+deb14-amd64", True), ("10.0.1-amd64", True)])
+def test_dkms_builds_from_linux_6_1_on(kernel, built):
+    """A kernel of the former release may still be there, or even run, when the guest has been upgraded to Debian 12."""
+    script = (paths.ROOT / "debian" / "pib-hca-dkms.dkms").read_text()
+    done = subprocess.run(["bash", "-c", f'kernel_source_dir=/src\n{script}\n[[ $1 =~ $BUILD_EXCLUSIVE_KERNEL && '
+                           '$BUILD_EXCLUSIVE_KERNEL ]]', "bash", kernel], check=False)
+    assert (done.returncode == 0) == built
+
+
 def test_the_packages_have_the_version_of_the_source():
     version = re.search(r"version: '([^']+)'", (paths.ROOT / "meson.build").read_text())[1]
     assert (paths.ROOT / "debian" / "changelog").read_text().startswith(f"pib-hca ({version}) ")

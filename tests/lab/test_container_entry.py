@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""The container's first program, with stand-ins for pib and the shell."""
+
+import os
+import pty
+import subprocess
+
+import pytest
+
+from lab import paths
+
+ENTRY = paths.ROOT / "packaging" / "container-entry"
+
+
+@pytest.fixture(name="start")
+def _start(tmp_path):
+    """Starts the program with words; returns its process. programs: scripts that come first in PATH."""
+    def run(*words, stdin=subprocess.DEVNULL, programs=()):
+        folder = tmp_path / "programs"
+        folder.mkdir(exist_ok=True)
+        for name, script in {"pib": 'echo pib $$ "$@"', "bash": "echo bash $$", **dict(programs)}.items():
+            (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+            (folder / name).chmod(0o755)
+        return subprocess.Popen([ENTRY, *words], cwd=tmp_path, stdin=stdin, stdout=subprocess.PIPE, text=True,
+                                env={"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}"})
+    return run
+
+
+def ended(process):
+    """Output and status of a process at its end."""
+    return process.communicate(timeout=60)[0], process.returncode
+
+
+@pytest.mark.parametrize("stopped", ["zstd", "mv", "rm"])
+def test_a_container_that_was_stopped_in_the_unpacking_starts_again(start, tmp_path, stopped):
+    disk = tmp_path / ".cache" / "pib-hca" / "guest-trixie-0" / "root.ext4"
+    disk.parent.mkdir(parents=True)
+    disk.write_text("a disk\n" * 1000)
+    subprocess.run(["zstd", "-q", "--rm", disk], check=True)
+    half = f"echo a >{disk}.part; exit 1" if stopped == "zstd" else "exit 1"
+    assert ended(start("status", programs={stopped: half}))[1] == 1
+    (tmp_path / "programs" / stopped).unlink()
+    said, status = ended(start("status"))
+    assert status == 0 and said.startswith("pib ") and disk.read_text() == "a disk\n" * 1000
+    assert [path.name for path in disk.parent.iterdir()] == ["root.ext4"]
+
+
+def test_a_shell_follows_up_on_a_terminal(start):
+    """The guests end with the container."""
+    outer, inner = pty.openpty()
+    process = start(stdin=inner)
+    said = ended(process)[0].splitlines()
+    os.close(outer)
+    os.close(inner)
+    assert said[0].startswith("pib ") and said[0].endswith(" up") and said[1] == f"bash {process.pid}"

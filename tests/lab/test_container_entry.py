@@ -45,6 +45,13 @@ def test_a_container_that_was_stopped_in_the_unpacking_starts_again(start, tmp_p
     assert [path.name for path in disk.parent.iterdir()] == ["root.ext4"]
 
 
+@pytest.mark.parametrize("words", [(), ("up", "-n", "4"), ("ci", "--", "true")])
+def test_pib_itself_gets_the_signal_that_ends_the_container(start, words):
+    """The kernel gives the first process no signal for which it has no handler, and a shell has none."""
+    process = start(*words)
+    assert ended(process)[0] == " ".join(["pib", str(process.pid), *(words or ("up",))]) + "\n"
+
+
 def test_a_shell_follows_up_on_a_terminal(start):
     """The guests end with the container."""
     outer, inner = pty.openpty()

@@ -109,11 +109,13 @@ def rights(new_image: bool) -> list[str]:
 
 
 def noexec() -> list[str]:
-    """Checks that the cache is not mounted noexec: the guests' compiler and QEMU's configure run there."""
-    if not os.statvfs(_nearest(paths.cache())).f_flag & os.ST_NOEXEC:
-        return []
-    return [f"{paths.cache()}: programs there cannot run, because the file system is mounted noexec. XDG_CACHE_HOME "
-            "names another place"]
+    """Checks that no directory with programs is mounted noexec: the guests' compiler and QEMU's configure run in the
+    cache, the switch in the checkout's build directory. QEMU loads the device from there, too."""
+    places = {paths.cache(): "XDG_CACHE_HOME names another place"}
+    if not paths.INSTALLED:
+        places[paths.BUILD] = "Use a checkout elsewhere"
+    return [f"{path}: programs there cannot run, because the file system is mounted noexec. {advice}"
+            for path, advice in places.items() if os.statvfs(_nearest(path)).f_flag & os.ST_NOEXEC]
 
 
 def cache_name() -> list[str]:

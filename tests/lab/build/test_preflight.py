@@ -60,6 +60,19 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
         preflight.check(new_image=False, build_gib=0)
 
 
+def test_a_checkout_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
+    """As after the advice of the cache's check. An installed lab has no build directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(paths, "BUILD", tmp_path / "checkout" / "build")
+    (tmp_path / "checkout").mkdir()
+    flags = collections.namedtuple("flags", "f_flag")
+    monkeypatch.setattr(os, "statvfs", lambda path: flags(os.ST_NOEXEC if path.name == "checkout" else 0))
+    with pytest.raises(ui.LabError, match="checkout/build: programs there cannot run.*checkout elsewhere"):
+        preflight.check(new_image=False, build_gib=0)
+    monkeypatch.setattr(paths, "INSTALLED", {"version": "1"})
+    preflight.check(new_image=False, build_gib=0)
+
+
 @pytest.fixture(name="denied")
 def directories_that_deny_writing(monkeypatch):
     """Directories without write permission, simulated because tests may run as root."""

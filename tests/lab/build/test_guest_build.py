@@ -61,6 +61,16 @@ def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):
     assert rdma_core.source(base / "builder") == paths.cache() / "rdma-core-56.1-1"
 
 
+def test_a_source_that_is_gone_comes_with_the_image_that_has_the_tree(base, monkeypatch, tmp_path):
+    """Made anew, an image with the user's own kernel would only link to the same tree again."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    own = tmp_path / "guest-own"
+    own.mkdir()
+    (own / "builder").symlink_to(base / "builder")
+    with pytest.raises(guest_build.ui.LabError, match=rf"pib clean {base.name} "):
+        rdma_core.source(own / "builder")
+
+
 def test_other_flags_configure_rdma_core_again(base, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     source = paths.cache() / "rdma-core-56.1-1"

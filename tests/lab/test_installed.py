@@ -83,6 +83,25 @@ def test_the_switchs_service_is_hardened():
     assert done.returncode == 0 and "Overall exposure level" in done.stdout, done.stdout + done.stderr
 
 
+def _calls(group: str) -> set[str]:
+    """The system calls of a group of systemd's, as  @chown."""
+    text = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager", group], check=True, capture_output=True,
+                          text=True).stdout
+    words = [line.strip() for line in text.splitlines()[1:] if line.strip() and not line.strip().startswith("#")]
+    return set().union(*(_calls(word) if word.startswith("@") else {word} for word in words))
+
+
+def test_the_switchs_service_may_give_sockets_to_a_group():
+    """chown(2) of --socket-group, which is in @privileged: on x86-64 chown, on Arm fchownat."""
+    text = (paths.ROOT / "debian" / "pib-switch@.service").read_text()
+    permitted: set[str] = set()
+    for line in re.findall(r"^SystemCallFilter=(.*)$", text, re.MULTILINE):
+        words = line.removeprefix("~").split()
+        calls = set().union(*(_calls(word) if word.startswith("@") else {word} for word in words))
+        permitted = permitted - calls if line.startswith("~") else permitted | calls
+    assert {"chown", "fchownat", "accept4"} <= permitted and "chroot" not in permitted
+
+
 def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_hook(tmp_path):
     """Programs of ours take the place of those that change the system. userdel has left the group."""
     called = tmp_path / "called"

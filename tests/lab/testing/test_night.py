@@ -5,7 +5,10 @@ import functools
 import os
 import subprocess
 
+import pytest
+
 from lab import paths
+from lab.testing import parts, qemus
 
 # Test files that only run at night, because starting their own guests or fabrics takes long.
 OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_topology_huge.py",
@@ -45,3 +48,10 @@ def test_every_module_with_tests_of_the_night_has_tests_of_the_day():
     by_day = {test.split("::")[0] for test in collected()}
     assert {test.split("::")[0] for test in collected("--nightly")} == by_day | OF_THE_NIGHT
     assert not by_day & OF_THE_NIGHT
+
+
+@pytest.mark.parametrize("chosen", [parts.KVM_TESTS, parts.KERNEL_TESTS, parts.ADVERSARY, qemus.GUESTS])
+def test_the_tests_that_other_parts_choose_exist(chosen):
+    """pytest -k passes over a name that no test has any more, and a part with other tests would still pass."""
+    tests = collected("--nightly")
+    assert [name for name in chosen.split(" or ") if not any(name in test for test in tests)] == []

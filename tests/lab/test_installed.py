@@ -75,6 +75,18 @@ def test_the_package_depends_on_all_programs_for_guests():
     assert re.search(r"^Depends:.*\$\{qemu:Depends\}", (paths.ROOT / "debian" / "control").read_text(), re.MULTILINE)
 
 
+@pytest.mark.parametrize("package", ["pib-switch", "qemu-pib-hca"])
+@pytest.mark.parametrize("version, fits", [("0.1.0", True), ("0.1.0~deb13", True), ("0.1.0+b1", True),
+                                           ("0.1.1~deb13", False), ("0.2.0", False), ("0.0.9", False)])
+def test_the_package_takes_device_and_switch_of_its_own_version(package, version, fits):
+    """The lab has the sources of the driver, which refuses a device with another major version of the interface."""
+    relations = re.findall(rf"\b{package} \((\S+) ([^)]+)\)", _depends())
+    assert relations and all(
+        not subprocess.run(["dpkg", "--compare-versions", version, relation,
+                            limit.replace("${source:Upstream-Version}", "0.1.0")], check=False).returncode
+        for relation, limit in relations) == fits
+
+
 def test_the_switchs_service_is_hardened():
     """The threshold is in tenths; 2 of 10 is "OK"."""
     unit = paths.ROOT / "debian" / "pib-switch@.service"

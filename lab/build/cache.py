@@ -127,5 +127,7 @@ def remove(entry_: pathlib.Path) -> None:
         if busy := users(entry_):
             raise ui.LabError(f"{entry_.name}: {', '.join(busy)} runs from it. End that first:  ./pib down")
         part = entry_.with_name(entry_.name.removesuffix(PART) + PART)
+        if part != entry_:
+            user_namespace.remove(part)     # another removal may have been stopped
         entry_.rename(part)                 # entry() does not find it any more
         user_namespace.remove(part)

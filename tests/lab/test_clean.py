@@ -79,6 +79,16 @@ def test_the_chosen_entries_are_freed(entry, capsys, chosen, left):
     assert not list(paths.cache().glob("*.part"))
 
 
+@pytest.mark.parametrize("chosen", [(["a"], None, False), ([], None, True)])
+def test_an_entry_is_freed_after_a_stopped_removal_of_its_former_self(entry, chosen):
+    """Ctrl-C in the removal of a large entry, which was made again since."""
+    entry("a")
+    rest = paths.cache() / "a.part"
+    rest.mkdir()
+    (rest / "file").touch()
+    assert clean.clean(*chosen) == 0 and names() == []
+
+
 @pytest.mark.parametrize("name", ["no-such", "../run", "locks", "a/file"])
 def test_only_entries_can_be_freed(entry, name):
     entry("a")

@@ -15,7 +15,7 @@ import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, kernel_module, kernel_tree, rdma_core, symbols
+from lab.build import builder, cache, kernel_module, kernel_tree, rdma_core, symbols
 from lab.build.kernel_module import COMMON, MAKE
 from lab.guests import image
 
@@ -201,6 +201,7 @@ def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) 
     tools = builder.Builder(base)
     results = []
     rdma_core.note_use(tools.tree)
+    cache.note_use(OUT)             # an entry of the cache in an installed lab
     with tools.locked():
         if source:
             results.append(driver(base, kernel_tree.tools(base), source))

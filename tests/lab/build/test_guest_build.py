@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds for guests: their inputs, and the modes of files in a guest."""
 
+import os
 import pathlib
 import subprocess
 
@@ -51,6 +52,17 @@ def test_a_result_is_up_to_date_for_its_inputs_alone(base, monkeypatch, tmp_path
     assert not guest_build._up_to_date(base, "driver", "those of another kernel")
     assert not list(guest_build._emptied(base, "driver").iterdir())
     assert not guest_build._up_to_date(base, "driver", "inputs")
+
+
+def test_results_in_use_are_not_old(base, monkeypatch, tmp_path):
+    """An installed lab has them in its cache, where  pib clean --unused  counts days since their last use."""
+    results = tmp_path / "guest-results"
+    results.mkdir()
+    os.utime(results, (0, 0))
+    monkeypatch.setattr(guest_build, "OUT", results)
+    monkeypatch.setattr(guest_build, "PARTS", ())
+    guest_build.build(base, None)
+    assert results.stat().st_mtime > 0
 
 
 def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):

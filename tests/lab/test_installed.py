@@ -4,13 +4,14 @@
 import json
 import os
 import re
+import socket
 import subprocess
 
 import pytest
 
 from checkouts import pib
 from lab import paths
-from lab.build import deps, preflight
+from lab.build import deps, kernel_module, preflight
 
 NOTE = {"version": "1.2.3", "qemu": "10.0.2", "switch": "/usr/bin/pib-switch",
         "device": "/usr/lib/pib-hca/libpib-hca.so"}
@@ -128,28 +129,40 @@ def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_h
 
 
 def _maintainer_script(tmp_path, name, *arguments, failing=()):
-    """Runs a script of the package with programs that are only noted; returns the process and the notes."""
+    """Runs a script of a package with programs that are only noted; returns the process and the notes."""
     called, systemd = tmp_path / "called", tmp_path / "systemd"
     called.write_text("")
-    systemd.mkdir()
-    for program in ("rm", "userdel", "getent", "groupdel", "systemctl", "deb-systemd-invoke"):
+    systemd.mkdir(exist_ok=True)
+    for program in ("rm", "userdel", "getent", "groupdel", "systemctl", "deb-systemd-invoke", "udevadm"):
         (tmp_path / program).write_text(f'#!/bin/sh\necho {program} "$@" >>{called}\nexit {int(program in failing)}\n')
         (tmp_path / program).chmod(0o755)
-    script = (paths.ROOT / "debian" / f"pib-switch.{name}").read_text().replace("/run/systemd/system", str(systemd))
+    script = (paths.ROOT / "debian" / name).read_text().replace("/run/systemd/system", str(systemd)).replace(
+        "/run/udev/control", str(tmp_path / "udevd"))
     done = subprocess.run(["/bin/sh", "-c", script, "sh", *arguments], capture_output=True, text=True, check=False,
                           env={"PATH": str(tmp_path)})
     return done, called.read_text().splitlines()
 
 
 def test_an_upgrade_starts_switches_by_the_new_unit(tmp_path):
-    done, called = _maintainer_script(tmp_path, "postinst", "configure", "0.0.9")
+    done, called = _maintainer_script(tmp_path, "pib-switch.postinst", "configure", "0.0.9")
     assert done.returncode == 0, done.stderr
     assert called == ["systemctl --system daemon-reload", "deb-systemd-invoke try-restart pib-switch@*.service"]
 
 
 def test_a_purge_ends_well_while_a_program_of_the_user_runs(tmp_path):
-    done, called = _maintainer_script(tmp_path, "postrm", "purge", failing=("userdel", "groupdel"))
+    done, called = _maintainer_script(tmp_path, "pib-switch.postrm", "purge", failing=("userdel", "groupdel"))
     assert done.returncode == 0 and "userdel pib-switch" in done.stderr and called[-1] == "groupdel pib-switch", called
+
+
+def test_the_driver_loads_when_its_package_is_installed(tmp_path):
+    """As pib-hca(7) says. udevd has seen the device long before."""
+    assert _maintainer_script(tmp_path, "pib-hca-dkms.postinst", "configure")[1] == []
+    with socket.socket(socket.AF_UNIX) as udevd:
+        udevd.bind(str(tmp_path / "udevd"))
+        done, called = _maintainer_script(tmp_path, "pib-hca-dkms.postinst", "configure", failing=("udevadm",))
+    vendor, device = kernel_module.pci_id()
+    assert done.returncode == 0 and called[0] == "udevadm control --reload"
+    assert f"--attr-match=vendor={vendor} --attr-match=device={device}" in called[1], called
 
 
 def test_dkms_leaves_kernels_alone_that_the_driver_is_not_for():

@@ -79,7 +79,7 @@ void PayloadPieces::store(Host& host, Adversary& adversary) {
 }
 
 AdversaryHost::AdversaryHost(Host& host, Adversary& adversary, unsigned vectors)
-    : host_(host), adversary_(adversary), vectors_(vectors) {
+    : ForwardingHost(host), adversary_(adversary), vectors_(vectors) {
     late_.fill(kNever);
 }
 

@@ -11,7 +11,7 @@
 
 #include "base/adversary.h"
 #include "base/config.h"
-#include "base/host.h"
+#include "base/forwarding_host.h"
 
 namespace pib::hca {
 
@@ -32,7 +32,7 @@ class PayloadPieces {
     std::vector<Piece> pieces_;
 };
 
-class AdversaryHost final : public Host {
+class AdversaryHost final : public ForwardingHost {
   public:
     AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
 
@@ -51,32 +51,15 @@ class AdversaryHost final : public Host {
     bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
     bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
     void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
-    // Gives no pointers, so that each access comes through the functions above.
-    uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
-    void ram_written(uint64_t bus_addr, uint64_t length) override {
-        host_.ram_written(bus_addr, length);
-    }
     void dma_barrier() override {
         store_payload();
         host_.dma_barrier();
     }
     void raise_msix(unsigned vector) override;
-    VectorState vector_state(unsigned vector) override { return host_.vector_state(vector); }
     uint64_t now_ns() override { return host_.now_ns() + ahead_ns_; }
-    uint64_t real_ns() override { return host_.real_ns(); }
     void set_timer(uint64_t deadline_ns) override;
-    void kicks(uint32_t uar, bool wanted) override { host_.kicks(uar, wanted); }
-    void wake() override { host_.wake(); }
-    void link_wake(unsigned port) override { host_.link_wake(port); }
-    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
-        return host_.link_write(port, parts);
-    }
-    void link_close(unsigned port) override { host_.link_close(port); }
-    void link_kick(unsigned port) override { host_.link_kick(port); }
-    void log(LogLevel level, std::string_view text) override { host_.log(level, text); }
 
   private:
-    Host& host_;
     Adversary& adversary_;
     DmaPurpose purpose_ = DmaPurpose::kOther;
     PayloadPieces payload_;

@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "base/host.h"
+#include "base/forwarding_host.h"
 #include "base/trace.h"
 
 namespace pib::hca {
 
-class TracedHost final : public Host {
+class TracedHost final : public ForwardingHost {
   public:
-    TracedHost(Host& host, Trace& trace) : host_(host), trace_(trace) {}
+    TracedHost(Host& host, Trace& trace) : ForwardingHost(host), trace_(trace) {}
 
     bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
         return record(bus_addr, to.size(), false, host_.dma_read(bus_addr, to));
@@ -27,27 +27,6 @@ class TracedHost final : public Host {
         purpose_ = purpose;
         host_.dma_for(purpose);
     }
-    // Gives no pointers, so ram_changed() is never needed. All parts of the device must use this
-    // host, because a GuestBuffer would keep a pointer of the other one.
-    uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
-    void ram_written(uint64_t bus_addr, uint64_t length) override {
-        host_.ram_written(bus_addr, length);
-    }
-    void dma_barrier() override { host_.dma_barrier(); }
-    void raise_msix(unsigned vector) override { host_.raise_msix(vector); }
-    VectorState vector_state(unsigned vector) override { return host_.vector_state(vector); }
-    uint64_t now_ns() override { return host_.now_ns(); }
-    uint64_t real_ns() override { return host_.real_ns(); }
-    void set_timer(uint64_t deadline_ns) override { host_.set_timer(deadline_ns); }
-    void kicks(uint32_t uar, bool wanted) override { host_.kicks(uar, wanted); }
-    void wake() override { host_.wake(); }
-    void link_wake(unsigned port) override { host_.link_wake(port); }
-    size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
-        return host_.link_write(port, parts);
-    }
-    void link_close(unsigned port) override { host_.link_close(port); }
-    void link_kick(unsigned port) override { host_.link_kick(port); }
-    void log(LogLevel level, std::string_view text) override { host_.log(level, text); }
 
   private:
     bool record(uint64_t bus_addr, size_t length, bool write, bool done) {
@@ -59,7 +38,6 @@ class TracedHost final : public Host {
         return done;
     }
 
-    Host& host_;
     Trace& trace_;
     DmaPurpose purpose_ = DmaPurpose::kOther;
 };

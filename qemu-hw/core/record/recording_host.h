@@ -4,14 +4,14 @@
 
 #include <utility>
 
-#include "base/host.h"
+#include "base/forwarding_host.h"
 #include "record/recorder.h"
 
 namespace pib::hca::record {
 
-class RecordingHost final : public Host {
+class RecordingHost final : public ForwardingHost {
   public:
-    RecordingHost(Host& host, Recorder& recorder) : host_(host), recorder_(recorder) {}
+    RecordingHost(Host& host, Recorder& recorder) : ForwardingHost(host), recorder_(recorder) {}
 
     bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
     bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
@@ -20,12 +20,6 @@ class RecordingHost final : public Host {
         purpose_ = purpose;
         host_.dma_for(purpose);
     }
-    // No direct access: the device makes each access by the functions above, as with TracedHost.
-    uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
-    void ram_written(uint64_t bus_addr, uint64_t length) override {
-        host_.ram_written(bus_addr, length);
-    }
-    void dma_barrier() override { host_.dma_barrier(); }
     void raise_msix(unsigned vector) override;
     VectorState vector_state(unsigned vector) override;
     uint64_t now_ns() override;
@@ -37,13 +31,11 @@ class RecordingHost final : public Host {
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override;
     void link_close(unsigned port) override;
     void link_kick(unsigned port) override;
-    void log(LogLevel level, std::string_view text) override { host_.log(level, text); }
 
   private:
     using Call = OutputCheck::Call;
     DmaPurpose take_purpose() { return std::exchange(purpose_, DmaPurpose::kOther); }
 
-    Host& host_;
     Recorder& recorder_;
     DmaPurpose purpose_ = DmaPurpose::kOther;
 };

@@ -200,8 +200,8 @@ class Answers:
         qp = _qp_of(objects, number)
         if not qp:              # the QP is gone: its program has ended, perhaps because the QP failed
             return {"read": self.watcher.guests_at, "qp": None}
-        found: Json = {"read": self.watcher.guests_at, "qp": qp, "cqes": _cqes(objects, qp), "there": [], "back": [],
-                       "complete": False, "peer": None}
+        found: Json = {"read": self.watcher.guests_at, "qp": qp, "srq": _srq(objects, qp), "cqes": _cqes(objects, qp),
+                       "there": [], "back": [], "complete": False, "peer": None}
         if "path" not in qp:
             return found
         routes = self._routes_at(question)
@@ -211,7 +211,8 @@ class Answers:
         if peer and peer.guest:
             objects = self._hca(peer)
             far = _qp_of(objects, qp.get("dest_qpn", 0))
-            found["peer"] = {"node": peer.id, "name": peer.name, "qp": far, "cqes": _cqes(objects, far) if far else []}
+            found["peer"] = {"node": peer.id, "name": peer.name, "qp": far,
+                             **({"srq": _srq(objects, far), "cqes": _cqes(objects, far)} if far else {})}
             if far and "path" in far:
                 found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
         return found
@@ -309,6 +310,11 @@ class Answers:
 
 def _qp_of(objects: Json, number: int) -> Json | None:
     return next((qp for qp in objects.get("qps", {}).get("entries", []) if qp["qpn"] == number), None)
+
+
+def _srq(objects: Json, qp: Json) -> Json | None:
+    """The SRQ of a QP, None if it has none."""
+    return next((srq for srq in objects.get("srqs", {}).get("entries", []) if srq["srqn"] == qp["srq"]), None)
 
 
 def _cqes(objects: Json, qp: Json) -> list[Json]:

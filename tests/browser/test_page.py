@@ -231,7 +231,24 @@ def test_a_qp_shows_the_wqes_and_cqes_of_both_ends(tab):
     assert text.count("send 128 10 10") == text.count("receive 64 61 3") == 2
     assert text.count("14 RDMA WRITE 4,096 0x100 to 0x103 yes") == text.count("15 SEND WITH IMM 8 0x104 not yet") == 2
     assert text.count("13 RDMA READ 512 success 2.000 s") == text.count("13 RDMA READ 512 RETRY_EXC_ERR 2.000 s") == 2
+    assert text.count("2 2,048 1,024 octets of it are filled 3 2,048 waits 4 breaks a rule") == 2
+    assert text.count("59 more receive WQEs wait.") == 2
     tab.js("[...document.querySelectorAll('#pane h3')].find((one) => one.innerText.includes('vm0')).scrollIntoView()")
+
+
+def test_a_qp_shows_the_wqes_of_its_srq(tab, tree):
+    for guest in tree.source.found.values():
+        objects = guest["hcas"][0]["objects"]
+        for qp in objects["qps"]["entries"]:
+            qp |= {"srq": 3, "rq": {"depth": 0, "producer": 0, "consumer": 0, "posted": 0, "wqes": []}}
+        objects["srqs"]["entries"].append({"srqn": 3, "queue": {
+            "depth": 32, "producer": 9, "consumer": 7, "posted": 1,
+            "wqes": [{"counter": 7, "bytes": 512, "sges": 1, "valid": True}]}})
+    open_guest(tab)
+    tab.click("#pane button.go", "0x41")
+    tab.wait_text("#pane", "Work requests of vm1 0x51")
+    text = " ".join(tab.text("#pane").split())
+    assert text.count("SRQ 0x3 32 1 7") == text.count("7 512 waits") == 2
 
 
 def test_packets_of_a_qp_are_drawn_as_a_sequence(tab, tree):

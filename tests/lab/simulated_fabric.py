@@ -352,15 +352,18 @@ def qp(number: int, dlid: int, dest: int) -> dict[str, Any]:
     """A connected QP in RTS, as the property `objects` of a device has it."""
     return {"qpn": number, "type": "RC", "state": "RTS", "pd": 1, "send_cq": 1, "recv_cq": 1, "srq": 0, "uar": 1,
             "port": 1, "sq": {"depth": 128, "producer": 20, "consumer": 14},
-            "rq": {"depth": 64, "producer": 64, "consumer": 3}, "dest_qpn": dest, "timeout": 14, "retry_cnt": 7,
-            "rnr_retry": 7, "path": {"port": 1, "dlid": dlid},
+            "rq": {"depth": 64, "producer": 64, "consumer": 3, "posted": 61, "wqes": [
+                {"counter": 3, "bytes": 2048, "sges": 1, "valid": True},
+                {"counter": 4, "bytes": 0, "sges": 0, "valid": False}]},
+            "dest_qpn": dest, "timeout": 14, "retry_cnt": 7, "rnr_retry": 7, "path": {"port": 1, "dlid": dlid},
             "requester": {"una": 0x100, "cursor": 0x104, "sent_end": 0x104, "next": 0x10a, "in_window": 4,
                           "retries_left": 5, "rnr_left": 7,
                           "wqes": [{"counter": 14, "opcode": "RDMA_WRITE", "bytes": 4096, "psn": 0x100, "packets": 4,
                                     "started": True},
                                    {"counter": 15, "opcode": "SEND_WITH_IMM", "bytes": 8, "psn": 0x104, "packets": 1,
                                     "started": False}]},
-            "responder": {"expected_psn": 0x2f0, "msn": 12}}
+            "responder": {"expected_psn": 0x2f0, "msn": 12, "received": 1024,
+                          "receive": {"counter": 2, "srq": 0, "bytes": 2048}}}
 
 
 def failure(at: float, dlid: int) -> dict[str, Any]:

@@ -5,6 +5,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "pair.h"
+#include "queues/posted_receives.h"
 
 using namespace pib;
 using namespace pib::hca;
@@ -42,6 +43,29 @@ struct Shared {
 };
 
 }  // namespace
+
+TEST_CASE("a look at an SRQ shows the WQEs that wait, with their ids") {
+    Shared t;
+    const auto look = [&] {
+        const SharedReceiveQueue& srq = *t.pair.b.srqs.find(t.srq.srqn);
+        return posted_receives(t.pair.b.host, srq.buffer, srq.queue, ReceiveRing::kShared, 2);
+    };
+    CHECK(look()->count == 0);
+    for (uint32_t id = 10; id < 14; ++id) {
+        t.receive(id, 100 + id);
+    }
+    t.send(t.first, 4);
+    t.pair.settle();
+    const auto found = look();
+    REQUIRE(found);
+    CHECK(found->count == 3);
+    REQUIRE(found->entries.size() == 2);
+    CHECK(found->entries[0].counter == 11);
+    CHECK(found->entries[0].bytes == 111);
+    CHECK(found->entries[1].counter == 12);
+    t.pair.b.host.make_hole(t.srq.addr, 1);
+    CHECK_FALSE(look());
+}
 
 TEST_CASE("QPs take the WQEs of their SRQ in the order of their messages") {
     Shared t;

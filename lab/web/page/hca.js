@@ -3,7 +3,7 @@
 
 import {ask} from "./api.js";
 import {clock, count, hex, make, table} from "./format.js";
-import {outstanding, requests, waiting} from "./requests.js";
+import {outstanding, posted, requests, waiting} from "./requests.js";
 import {chart, joined} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
 
@@ -44,7 +44,7 @@ function objects(store, node, hca, pane) {
     table(["QP", "type", "state", "to", "PSN window", "sends waiting", "receives", "retries left"],
       hca.qps.entries.map((one) => [
         pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), psns(one),
-        outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : waiting(one.rq), retries(one)])),
+        outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : posted(one.rq), retries(one)])),
     make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
     table(["CQ", "fill", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn),
       bar(waiting(one) / one.depth, `${waiting(one)} of ${one.depth}`), one.armed, one.error ? "yes" : ""])),
@@ -132,8 +132,8 @@ export const qp = {
       ...(one.responder ? [make("h3", {}, "Responder"), table(["expected PSN", "MSN"],
         [[hex(one.responder.expected_psn), String(one.responder.msn)]])] : []),
       ...sequence(store, node, data),
-      ...requests([{name: `${node.name} ${hex(one.qpn)}`, qp: one, cqes: data.cqes},
-                   {name: `${data.peer?.name} ${hex(one.dest_qpn ?? 0)}`, qp: data.peer?.qp, cqes: data.peer?.cqes}]),
+      ...requests([{...data, name: `${node.name} ${hex(one.qpn)}`},
+                   {...data.peer, name: `${data.peer?.name} ${hex(one.dest_qpn ?? 0)}`}]),
       ...(one.path ? ways(store, data, pane) : []),
       ...past(store, node, pane)].filter(Boolean);
   },

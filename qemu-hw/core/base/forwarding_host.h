@@ -13,6 +13,9 @@ class ForwardingHost : public Host {
     bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
         return host_.dma_read(bus_addr, to);
     }
+    bool look(uint64_t bus_addr, std::span<uint8_t> to) override {
+        return host_.look(bus_addr, to);
+    }
     bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
         return host_.dma_write(bus_addr, from);
     }

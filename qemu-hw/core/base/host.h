@@ -48,6 +48,10 @@ class Host {
     virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
     virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 
+    // The same as dma_read(), for a person who looks at the device: no trace and no recording has
+    // the access. False also if there is no guest memory (a replay).
+    virtual bool look(uint64_t bus_addr, std::span<uint8_t> to) { return dma_read(bus_addr, to); }
+
     // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic with respect
     // to the guest's processors. False: not RAM. Otherwise `expected` becomes the old value.
     virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;

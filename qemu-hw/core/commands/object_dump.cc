@@ -10,6 +10,7 @@
 #include "base/status_name.h"
 #include "port/hca_port.h"
 #include "qp/qp.h"
+#include "queues/posted_receives.h"
 
 namespace pib::hca {
 
@@ -27,6 +28,7 @@ constexpr std::array<const char*, 12> kCompletions = {
     "SEND",    "RDMA_WRITE", "RDMA_READ", "CMP_SWAP",     "FETCH_ADD",       "LOCAL_INV",
     "BIND_MW", "REG_MR",     "FLUSH",     "ATOMIC_WRITE", "MASKED_CMP_SWAP", "MASKED_FETCH_ADD"};
 constexpr uint32_t kDumpedRequests = 8;  // a QP's window may have more
+constexpr uint32_t kDumpedReceives = 4;  // a ring may have more
 
 // The objects to dump: all of them, or one.
 struct Selection {
@@ -72,11 +74,36 @@ class List {
     uint32_t written_ = 0;
 };
 
-void dump_queue(JsonWriter& out, const char* key, const WorkQueue& queue) {
-    out.begin_object(key);
+void write_queue(JsonWriter& out, const WorkQueue& queue) {
     out.member("depth", queue.depth());
     out.member("consumer", queue.consumer);
     out.member("producer", queue.producer);
+}
+
+void dump_queue(JsonWriter& out, const char* key, const WorkQueue& queue) {
+    out.begin_object(key);
+    write_queue(out, queue);
+    out.end_object();
+}
+
+// A queue of receive WQEs. Without "posted": its memory cannot be read.
+void dump_receives(JsonWriter& out, const char* key, Host& host, const GuestBuffer& buffer,
+                   const WorkQueue& queue, ReceiveRing ring) {
+    out.begin_object(key);
+    write_queue(out, queue);
+    if (const auto posted = posted_receives(host, buffer, queue, ring, kDumpedReceives)) {
+        out.member("posted", posted->count);
+        out.begin_array("wqes");
+        for (const PostedReceive& one : posted->entries) {
+            out.begin_object();
+            out.member("counter", one.counter);
+            out.member("bytes", one.bytes);
+            out.member("sges", one.num_sge);
+            out.member("valid", one.valid);
+            out.end_object();
+        }
+        out.end_array();
+    }
     out.end_object();
 }
 
@@ -137,6 +164,13 @@ void dump_responder(JsonWriter& out, const QueuePair& qp) {
     out.member("msn", qp.resp.msn);
     out.member("nak_sent", qp.resp.nak_sent);
     out.member("received", qp.resp.received);
+    if (qp.resp.recv.valid) {
+        out.begin_object("receive");
+        out.member("counter", qp.resp.recv.counter);
+        out.member("srq", qp.resp.recv.srqn);
+        out.member("bytes", qp.resp.recv.data.length);
+        out.end_object();
+    }
     out.end_object();
 }
 
@@ -172,7 +206,7 @@ void dump_connection(JsonWriter& out, const QueuePair& qp) {
     dump_responder(out, qp);
 }
 
-void dump_qp(JsonWriter& out, const QueuePair& qp) {
+void dump_qp(JsonWriter& out, Host& host, const QueuePair& qp) {
     // Names by the type's number; no type has the numbers 5 to 8.
     static constexpr std::array<const char*, 11> kTypes = {
         "SMI", "GSI", "RC", "UC", "UD", "?", "?", "?", "?", "XRC_INI", "XRC_TGT"};
@@ -189,7 +223,7 @@ void dump_qp(JsonWriter& out, const QueuePair& qp) {
     out.member("sq_draining", qp.sq_draining);
     out.member("blocked", qp.scheduling.blocked);
     dump_queue(out, "sq", qp.sq);
-    dump_queue(out, "rq", qp.rq);
+    dump_receives(out, "rq", host, qp.buffer, qp.rq, ReceiveRing::kOwn);
     if (qp.is_connected()) {
         dump_connection(out, qp);
     } else {
@@ -203,7 +237,7 @@ void dump_qps(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
     objects.transport.verbs().for_each([&](const QueuePair&) { ++count; });
     List list(out, "qps", count, selection);
     objects.transport.verbs().for_each(
-        [&](const QueuePair& qp) { list.add(qp.qpn, [&] { dump_qp(out, qp); }); });
+        [&](const QueuePair& qp) { list.add(qp.qpn, [&] { dump_qp(out, objects.host, qp); }); });
 }
 
 void dump_cqs(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
@@ -233,7 +267,7 @@ void dump_srqs(JsonWriter& out, DeviceObjects& objects, Selection& selection) {
             out.member("limit", srq.limit);
             out.member("error", srq.error);
             out.member("users", srq.users);
-            dump_queue(out, "queue", srq.queue);
+            dump_receives(out, "queue", objects.host, srq.buffer, srq.queue, ReceiveRing::kShared);
         });
     });
 }

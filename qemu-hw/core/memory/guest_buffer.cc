@@ -256,7 +256,9 @@ uint64_t GuestBuffer::run(uint64_t offset, uint64_t want) const {
     return std::min(length, want);
 }
 
-bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const {
+template <typename Copy>
+bool GuestBuffer::load_pieces(Host& host, uint64_t offset, std::span<uint8_t> to,
+                              Copy&& copy) const {
     if (!contains(offset, to.size())) {
         return false;
     }
@@ -266,13 +268,26 @@ bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const
         const uint64_t bus_addr = bus_of(offset);
         if (ram != nullptr) {
             load_ram(ram + (bus_addr - low_), to.first(n));
-        } else if (host.dma_for(purpose_); !host.dma_read(bus_addr, to.first(n))) {
+        } else if (!copy(bus_addr, to.first(n))) {
             return false;
         }
         to = to.subspan(n);
         offset += n;
     }
     return true;
+}
+
+bool GuestBuffer::read(Host& host, uint64_t offset, std::span<uint8_t> to) const {
+    return load_pieces(host, offset, to, [&](uint64_t bus_addr, std::span<uint8_t> piece) {
+        host.dma_for(purpose_);
+        return host.dma_read(bus_addr, piece);
+    });
+}
+
+bool GuestBuffer::look(Host& host, uint64_t offset, std::span<uint8_t> to) const {
+    return load_pieces(host, offset, to, [&](uint64_t bus_addr, std::span<uint8_t> piece) {
+        return host.look(bus_addr, piece);
+    });
 }
 
 bool GuestBuffer::write(Host& host, uint64_t offset, std::span<const uint8_t> from) const {

@@ -47,6 +47,9 @@ class GuestBuffer {
     bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
     bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
 
+    // The same as read(), by Host::look().
+    bool look(Host& host, uint64_t offset, std::span<uint8_t> to) const;
+
     // Calls piece(host pointer, bus address, bytes) for each part of the range that is contiguous
     // on the bus, until a call returns false. The pointer is nullptr where Host::ram() has none.
     // Also false if the range leaves the buffer.
@@ -80,6 +83,9 @@ class GuestBuffer {
     uint64_t page(uint64_t index) const {
         return list_.empty() ? root_ + (index << log_page_size_) : list_[index];
     }
+    // Copies pieces from host memory, or by copy(bus address, bytes) where there is no pointer.
+    template <typename Copy>
+    bool load_pieces(Host& host, uint64_t offset, std::span<uint8_t> to, Copy&& copy) const;
     // Number of bytes from `offset` on that are contiguous on the bus, at most `want`.
     uint64_t run(uint64_t offset, uint64_t want) const;
     bool contains(uint64_t offset, uint64_t length) const {

@@ -326,6 +326,7 @@ def test_a_qp_has_its_way_and_its_peer(web, page):
     assert found["there"][0] == [link_of(web, "vm0[1]"), False] and found["there"][-1] == [link_of(web, "vm1[1]"), True]
     assert (found["peer"]["name"], found["peer"]["qp"]["qpn"]) == ("vm1", 0x51)
     assert [one["opcode"] for one in found["qp"]["requester"]["wqes"]] == ["RDMA_WRITE", "SEND_WITH_IMM"]
+    assert found["srq"] is None and [one["counter"] for one in found["qp"]["rq"]["wqes"]] == [3, 4]
     for qpn, cqes in ((0x41, found["cqes"]), (0x51, found["peer"]["cqes"])):
         assert [(one["qpn"], one["counter"], one["age"], one["status"]) for one in cqes] == [
             (qpn, 13, 2.0, "IBV_WC_SUCCESS"), (qpn, 13, 2.0, "IBV_WC_RETRY_EXC_ERR")]

@@ -94,6 +94,37 @@ TEST_CASE("the dump names both types of XRC QPs") {
     CHECK(has(text, "\"qpn\":" + std::to_string(target_qpn) + R"(,"type":"XRC_TGT")"));
 }
 
+TEST_CASE("the dump has the receive WQEs that wait, and the device does not see it") {
+    const bool direct = GENERATE(true, false);
+    CAPTURE(direct);
+    Config config = traced(64);
+    config.trace_kinds.dma = !direct;
+    ReadyBench bench(config);
+    MiniDriver& d = bench.driver;
+    MiniQp qp = d.create_qp(bench.shape());
+    const MiniMr mr = d.create_mr(bench.pd, 8192, PIB_HCA_ACCESS_LOCAL_WRITE);
+    const std::string empty = R"("rq":{"depth":16,"consumer":0,"producer":0,"posted":0,"wqes":[]})";
+    CHECK(has(bench.device->objects(), empty));
+    for (uint32_t i = 1; i <= 6; ++i) {
+        d.post_recv(qp, std::vector{MiniDriver::sge(mr, 0, i), MiniDriver::sge(mr, 64, 100)});
+    }
+    const std::string traced_before = bench.device->trace();
+    const std::string text = bench.device->objects();
+    CHECK(has(text, R"("posted":6,"wqes":[)"
+                    R"({"counter":0,"bytes":101,"sges":2,"valid":true},)"
+                    R"({"counter":1,"bytes":102,"sges":2,"valid":true},)"
+                    R"({"counter":2,"bytes":103,"sges":2,"valid":true},)"
+                    R"({"counter":3,"bytes":104,"sges":2,"valid":true}]})"));
+    CHECK(bench.device->trace() == traced_before);
+
+    // A producer that software may not have, and memory that is gone.
+    qp.memory.poke(offsetof(pib_hca_qp_header, rq_producer), uint32_t{17});
+    CHECK(has(bench.device->objects(), R"("rq":{"depth":16,"consumer":0,"producer":0})"));
+    bench.host.make_hole(qp.memory.page(0), 1);
+    CHECK(has(bench.device->objects(), R"("rq":{"depth":16,"consumer":0,"producer":0})"));
+    CHECK(d.command(PIB_HCA_CMD_ALLOC_PD).ok());
+}
+
 TEST_CASE("the dump is bounded, and its counts are complete") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;

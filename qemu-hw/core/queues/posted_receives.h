@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The receive WQEs that software has posted and the device has not copied yet, for a person who
+// looks at the device. Looking changes nothing: the device reads them again when it needs them.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "base/host.h"
+#include "memory/guest_buffer.h"
+#include "queues/work_queue.h"
+
+namespace pib::hca {
+
+struct PostedReceive {
+    uint32_t counter;  // an SRQ's WQE has its id here
+    uint32_t bytes;
+    uint8_t num_sge;
+    bool valid;  // false: the WQE breaks a rule, and the other members except counter are 0
+};
+
+struct PostedReceives {
+    uint32_t count = 0;                  // number of all that wait
+    std::vector<PostedReceive> entries;  // the oldest ones
+};
+
+enum class ReceiveRing : uint8_t {
+    kOwn,     // a QP's own
+    kShared,  // an SRQ's
+};
+
+// At most `most` entries. Empty: the ring's memory cannot be read, or its producer is impossible.
+std::optional<PostedReceives> posted_receives(Host& host, const GuestBuffer& buffer,
+                                              const WorkQueue& queue, ReceiveRing ring,
+                                              uint32_t most);
+
+}  // namespace pib::hca

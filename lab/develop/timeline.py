@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
-Its tracks: the command queue, each QP, each CQ, each direction of a link, registers, accesses to memory, interrupts.
-Arrows lead from the doorbell to a WQE, its packets, its CQE and the interrupt. Calls of the driver have a track for
+Its tracks: the command queue, each QP, each CQ, each EQ, each direction of a link, the accesses of each virtual
+processor, accesses to memory, interrupts. Arrows lead from the doorbell to a WQE, its packets, its CQE, the EQE and the
+interrupt. Calls of the driver have a track for
 each task of the guest. Slices of one row must nest, so a track with overlapping slices has several rows."""
 
 import bisect
@@ -147,7 +148,7 @@ class Timeline:
         takes = {"command": self._command, "packet-out": self._packet, "packet-in": self._packet,
                  "send-wqe": self._begin, "recv-wqe": self._begin, "send-done": self._done, "recv-done": self._done,
                  "load": self._access, "store": self._access, "dma-read": self._dma, "dma-write": self._dma,
-                 "interrupt": self._interrupt}
+                 "eqe": self._event, "interrupt": self._interrupt}
         takes[found["kind"]](found)
 
     def add_calls(self, calls: list[Call]) -> None:
@@ -219,7 +220,8 @@ class Timeline:
     def _access(self, entry: Entry) -> None:
         where, name = self._words.register(entry)
         store = entry["kind"] == "store"
-        shown = self._moment("registers", where, entry, f"{name} {'=' if store else 'is'} {entry['value']}",
+        shown = self._moment("vCPUs", f"vCPU {entry['vcpu']}" if "vcpu" in entry else "other accesses", entry,
+                             f"{where} {name} {'=' if store else 'is'} {entry['value']}",
                              {"offset": f"{entry['offset']:#x}", "bytes": entry["size"]})
         rung = self._words.rung(entry) if store else None
         if rung is not None:
@@ -229,6 +231,12 @@ class Timeline:
         way = entry["kind"].partition("-")[2]
         self._moment("DMA", entry["purpose"], entry, "failed" if entry.get("failed") else way,
                      {"address": entry["address"], "bytes": entry["length"]})
+
+    def _event(self, entry: Entry) -> None:
+        shown = self._moment(f"EQ {entry['eqn']}", "EQEs", entry, self._words.event(entry), {"EQE": entry["counter"]})
+        work = self._completed.get(entry["number"]) if entry["event"] == COMPLETION_EVENT else None
+        if work is not None:
+            work.leads_to(shown)
 
     def _interrupt(self, entry: Entry) -> None:
         shown = self._moment("interrupts", f"vector {entry['vector']}", entry, self._words.cause(entry), {})

@@ -24,7 +24,7 @@ INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
-         "interrupts": ("interrupt",)}
+         "interrupts": ("eqe", "interrupt")}
 MOST_ENTRIES = hca_properties.RANGES[ENTRIES][1]
 # Kinds that the device records only if a property is on, with that property. That of DMA is chosen at the boot.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}

@@ -91,6 +91,12 @@ class Words:
         where, name = self.register(entry)
         return int(entry["value"], 16) if where.startswith("UAR") and name == SEND_DOORBELL else None
 
+    def event(self, entry: Entry) -> str:
+        """The event of an EQE."""
+        port = f" port {entry['port']}" if entry["port"] else ""
+        data = f", data {entry['data']:#x}" if entry["data"] else ""
+        return f"{self.name('EVENT', entry['event'])} {entry['number']}{port}{data}"
+
     def cause(self, entry: Entry) -> str:
         """The cause of an interrupt."""
         if "eqn" not in entry:
@@ -99,13 +105,17 @@ class Words:
 
     def _access(self, entry: Entry) -> str:
         where, name = self.register(entry)
-        return f"{where} {name} {'=' if entry['kind'] == 'store' else 'is'} {entry['value']}"
+        vcpu = f", vCPU {entry['vcpu']}" if "vcpu" in entry else ""
+        return f"{where} {name} {'=' if entry['kind'] == 'store' else 'is'} {entry['value']}{vcpu}"
 
     @staticmethod
     def _dma(entry: Entry) -> str:
         failed = ", which failed" if entry.get("failed") else ""
         way = entry["kind"].partition("-")[2]
         return f"DMA {way} of {entry['length']} bytes at {entry['address']} ({entry['purpose']}){failed}"
+
+    def _eqe(self, entry: Entry) -> str:
+        return f"EQ {entry['eqn']} EQE {entry['counter']}: {self.event(entry)}"
 
     def _interrupt(self, entry: Entry) -> str:
         return f"interrupt {entry['vector']}: {self.cause(entry)}"
@@ -147,6 +157,6 @@ class Words:
         told: dict[str, Callable[[Entry], str]] = {
             "command": self._command, "send-wqe": self._send, "recv-wqe": self._receive,
             "send-done": self._done, "recv-done": self._done, "load": self._access, "store": self._access,
-            "dma-read": self._dma, "dma-write": self._dma, "interrupt": self._interrupt}
+            "dma-read": self._dma, "dma-write": self._dma, "eqe": self._eqe, "interrupt": self._interrupt}
         seconds, left = divmod(entry["time_ns"], NS)
         return ui.printable(f"{seconds}.{left // NS_PER_US:06}  {told.get(entry['kind'], self._packet)(entry)}")

@@ -45,6 +45,7 @@ class COps final : public Host, public pib::hca::record::Sink {
                    ? VectorState::kOpen
                    : static_cast<VectorState>(ops_.vector_state(opaque_, vector));
     }
+    int vcpu() override { return ops_.vcpu == nullptr ? pib::hca::kNoVcpu : ops_.vcpu(opaque_); }
     uint64_t now_ns() override { return ops_.now_ns(opaque_); }
     uint64_t real_ns() override { return ops_.real_ns(opaque_); }
     void set_timer(uint64_t deadline_ns) override { ops_.set_timer(opaque_, deadline_ns); }

@@ -110,7 +110,8 @@ void Device::note(bool store, unsigned bar, uint64_t offset, uint64_t value, uns
                             .store = store};
     const Counters& counters = engine_.objects().counters;
     if (counters.trace != nullptr) {
-        counters.trace->access(engine_.objects().host.now_ns(), access);
+        Host& host = engine_.objects().host;
+        counters.trace->access(host.now_ns(), access, host.vcpu());
     }
     Strict* const strict = counters.strict;
     if (strict == nullptr) {

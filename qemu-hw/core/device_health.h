@@ -44,6 +44,12 @@ class DeviceHealth final : public EqTable::Events {
             counters_.journal->raised(host_.now_ns(), event);
         }
     }
+    void event_written(uint32_t eqn, uint32_t counter, const RaisedEvent& event) override {
+        if (counters_.trace != nullptr) [[unlikely]] {
+            counters_.trace->event(host_.now_ns(),
+                                   {.eqn = eqn, .counter = counter, .event = event});
+        }
+    }
     void interrupt_raised(const RaisedInterrupt& interrupt) override {
         counters_.add(HcaCounter::kInterrupts, Counters::kNoPort);
         if (counters_.trace != nullptr) [[unlikely]] {

@@ -43,6 +43,7 @@ typedef struct PibHcaHostOps {
     void (*dma_barrier)(void* opaque);
     void (*raise_msix)(void* opaque, unsigned vector);
     unsigned (*vector_state)(void* opaque, unsigned vector); /* enum VectorState; NULL: open */
+    int (*vcpu)(void* opaque);                               /* NULL: kNoVcpu */
     uint64_t (*now_ns)(void* opaque);
     uint64_t (*real_ns)(void* opaque);
     void (*set_timer)(void* opaque, uint64_t deadline_ns); /* UINT64_MAX: none */

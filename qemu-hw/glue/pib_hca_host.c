@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /* The services that the core calls; qemu-hw/core/base/host.h documents them. */
 #include "qemu/osdep.h"
+#include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "pib_hca_glue.h"
 #include "qemu/bitops.h"
@@ -27,6 +28,11 @@ static unsigned pib_hca_vector_state(void *opaque, unsigned vector)
         return 2; /* VectorState::kDisabled */
     }
     return msix_is_masked(pci, vector) ? 1 : 0;
+}
+
+static int pib_hca_vcpu(void *opaque)
+{
+    return current_cpu != NULL ? current_cpu->cpu_index : -1; /* kNoVcpu */
 }
 
 static uint64_t pib_hca_now_ns(void *opaque)
@@ -77,6 +83,7 @@ const PibHcaHostOps pib_hca_host_ops = {
     .dma_barrier = pib_hca_dma_barrier,
     .raise_msix = pib_hca_raise_msix,
     .vector_state = pib_hca_vector_state,
+    .vcpu = pib_hca_vcpu,
     .now_ns = pib_hca_now_ns,
     .real_ns = pib_hca_real_ns,
     .set_timer = pib_hca_set_timer,

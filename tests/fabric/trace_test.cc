@@ -185,7 +185,7 @@ TEST_CASE("trace: registers, DMA and interrupts are left out unless they are cho
     Connection c;
     c.rdma(PIB_HCA_WQE_RDMA_WRITE, 64);
     c.subnet.settle();
-    for (const char* kind : {"load", "store", "dma-read", "dma-write", "interrupt"}) {
+    for (const char* kind : {"load", "store", "dma-read", "dma-write", "eqe", "interrupt"}) {
         CHECK(of_kind(c.a, kind).empty());
     }
 }
@@ -213,6 +213,10 @@ TEST_CASE("trace: interrupts have the event that caused them") {
                                           {"eqn", c.a.eq.eqn},
                                           {"event", PIB_HCA_EVENT_COMPLETION},
                                           {"number", c.a.cq.cqn}}));
+    CHECK(has(of_kind(c.a, "eqe"), {{"eqn", c.a.eq.eqn},
+                                    {"counter", 0},
+                                    {"event", PIB_HCA_EVENT_COMPLETION},
+                                    {"number", c.a.cq.cqn}}));
     c.a.guest.driver.write32(PIB_HCA_REG_TEST_IRQ, 2);
     const auto interrupts = of_kind(c.a, "interrupt");
     CHECK(interrupts.back().at("vector") == 2);

@@ -26,7 +26,7 @@ enum class Strictness : uint8_t {
 struct TraceKinds {
     bool registers = false;   // accesses to registers and doorbells
     bool dma = false;         // accesses to guest memory
-    bool interrupts = false;  // MSI-X messages
+    bool interrupts = false;  // EQEs and MSI-X messages
     bool any() const { return registers || dma || interrupts; }
 };
 

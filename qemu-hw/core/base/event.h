@@ -37,6 +37,14 @@ inline constexpr uint32_t kClientReregister = 1u << 5;
 inline constexpr uint32_t kGidChange = 1u << 6;
 }  // namespace port_event
 
+// An event, as its EQE has it.
+struct RaisedEvent {
+    Event type = Event::kCompletion;
+    uint32_t number = 0;  // QP, CQ or SRQ
+    uint32_t data = 0;    // port_event bits, or the cause
+    uint8_t port = 0;
+};
+
 // An interrupt, and the last event of its EQ. eqn 0: the driver has requested it (TEST_IRQ).
 struct RaisedInterrupt {
     unsigned vector = 0;

@@ -33,6 +33,7 @@ class ForwardingHost : public Host {
     void dma_barrier() override { host_.dma_barrier(); }
     void raise_msix(unsigned vector) override { host_.raise_msix(vector); }
     VectorState vector_state(unsigned vector) override { return host_.vector_state(vector); }
+    int vcpu() override { return host_.vcpu(); }
     uint64_t now_ns() override { return host_.now_ns(); }
     uint64_t real_ns() override { return host_.real_ns(); }
     void set_timer(uint64_t deadline_ns) override { host_.set_timer(deadline_ns); }

@@ -12,6 +12,7 @@
 namespace pib::hca {
 
 constexpr uint64_t kNever = UINT64_MAX;
+constexpr int kNoVcpu = -1;
 
 enum class LogLevel : uint8_t {
     kGuestError,  // the guest has programmed the device wrongly; may be disabled, may repeat
@@ -83,6 +84,9 @@ class Host {
     // to an address that the guest chooses, and may call any function of the device.
     virtual void raise_msix(unsigned vector) = 0;
     virtual VectorState vector_state(unsigned /*vector*/) { return VectorState::kOpen; }
+
+    // Index of the virtual processor whose access the device handles now; kNoVcpu: of none.
+    virtual int vcpu() { return kNoVcpu; }
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;

@@ -31,13 +31,6 @@ struct FailedRequest {
     uint8_t rnr_retry = 0;
 };
 
-struct RaisedEvent {
-    Event type = Event::kCompletion;
-    uint32_t number = 0;  // QP, CQ or SRQ
-    uint32_t data = 0;    // port_event bits, or the cause
-    uint8_t port = 0;
-};
-
 // Receives the work requests that break a rule, and explains them in words.
 class RequestReasons {
   public:

@@ -109,7 +109,7 @@ void Trace::command(uint64_t now_ns, const TracedCommand& command) {
                     : std::span(reinterpret_cast<const uint8_t*>(reason.data()), reason.size()));
 }
 
-void Trace::access(uint64_t now_ns, const MmioAccess& access) {
+void Trace::access(uint64_t now_ns, const MmioAccess& access, int vcpu) {
     if (!enabled() || !kinds_.registers) {
         return;
     }
@@ -117,6 +117,7 @@ void Trace::access(uint64_t now_ns, const MmioAccess& access) {
     entry.address = access.offset;
     entry.value = access.value;
     entry.length = access.size;
+    entry.vcpu = vcpu;
 }
 
 void Trace::dma(uint64_t now_ns, const TracedDma& dma) {
@@ -128,6 +129,17 @@ void Trace::dma(uint64_t now_ns, const TracedDma& dma) {
     entry.address = dma.bus_addr;
     entry.length = dma.length;
     entry.status = dma.failed ? 1 : 0;
+}
+
+void Trace::event(uint64_t now_ns, const TracedEvent& event) {
+    if (!enabled() || !kinds_.interrupts) {
+        return;
+    }
+    Entry& entry = next(Kind::kEvent, now_ns, event.event.port, event.event.number);
+    entry.cqn = event.eqn;
+    entry.opcode = static_cast<uint16_t>(event.event.type);
+    entry.value = event.counter;
+    entry.psn = event.event.data;
 }
 
 void Trace::interrupt(uint64_t now_ns, const RaisedInterrupt& interrupt) {
@@ -144,6 +156,9 @@ void Trace::print_access(JsonWriter& out, const Entry& entry) {
     out.member("offset", entry.address);
     out.member("size", entry.length);
     out.hex("value", entry.value);
+    if (entry.vcpu != kNoVcpu) {
+        out.member("vcpu", static_cast<uint32_t>(entry.vcpu));
+    }
 }
 
 void Trace::print_dma(JsonWriter& out, const Entry& entry) {
@@ -158,12 +173,20 @@ void Trace::print_dma(JsonWriter& out, const Entry& entry) {
 }
 
 // An interrupt without an EQ was requested by the driver (TEST_IRQ).
-void Trace::print_interrupt(JsonWriter& out, const Entry& entry) {
-    out.member("vector", entry.object);
-    if (entry.cqn != 0) {
-        out.member("eqn", entry.cqn);
-        out.member("event", entry.opcode);
-        out.member("number", entry.number);
+void Trace::print_event(JsonWriter& out, const Entry& entry) {
+    if (entry.kind == Kind::kInterrupt) {
+        out.member("vector", entry.object);
+    }
+    if (entry.cqn == 0) {
+        return;
+    }
+    out.member("eqn", entry.cqn);
+    out.member("event", entry.opcode);
+    out.member("number", entry.number);
+    if (entry.kind == Kind::kEvent) {
+        out.member("counter", entry.value);
+        out.member("port", entry.object);
+        out.member("data", entry.psn);
     }
 }
 
@@ -223,9 +246,9 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
 }
 
 void Trace::print(JsonWriter& out, const Entry& entry) {
-    static constexpr std::array<const char*, 12> kNames = {
-        "packet-out", "packet-in", "send-wqe", "recv-wqe", "send-done", "recv-done",
-        "command",    "load",      "store",    "dma-read", "dma-write", "interrupt"};
+    static constexpr std::array<const char*, 13> kNames = {
+        "packet-out", "packet-in", "send-wqe", "recv-wqe",  "send-done", "recv-done", "command",
+        "load",       "store",     "dma-read", "dma-write", "eqe",       "interrupt"};
     const std::span<const uint8_t> bytes =
         std::span(entry.bytes).first(std::min<size_t>(entry.length, kKept));
     out.begin_object();
@@ -248,8 +271,9 @@ void Trace::print(JsonWriter& out, const Entry& entry) {
         case Kind::kDmaWrite:
             print_dma(out, entry);
             break;
+        case Kind::kEvent:
         case Kind::kInterrupt:
-            print_interrupt(out, entry);
+            print_event(out, entry);
             break;
         default:
             print_work(out, entry, bytes);

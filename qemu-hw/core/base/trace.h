@@ -49,6 +49,13 @@ struct TracedCompletion {
     bool is_send = true;
 };
 
+// An EQE as the device writes it.
+struct TracedEvent {
+    uint32_t eqn = 0;
+    uint32_t counter = 0;  // number of earlier EQEs of the EQ, modulo 2^32
+    RaisedEvent event{};
+};
+
 struct TracedDma {
     uint64_t bus_addr = 0;
     uint32_t length = 0;
@@ -83,8 +90,9 @@ class Trace {
     void completion(uint64_t now_ns, const TracedCompletion& completion);
     void command(uint64_t now_ns, const TracedCommand& command);
     // These record nothing unless the kind was chosen.
-    void access(uint64_t now_ns, const MmioAccess& access);
+    void access(uint64_t now_ns, const MmioAccess& access, int vcpu);
     void dma(uint64_t now_ns, const TracedDma& dma);
+    void event(uint64_t now_ns, const TracedEvent& event);  // with the interrupts
     void interrupt(uint64_t now_ns, const RaisedInterrupt& interrupt);
 
     // A JSON array, oldest first.
@@ -103,6 +111,7 @@ class Trace {
         kStore,
         kDmaRead,
         kDmaWrite,
+        kEvent,
         kInterrupt,
     };
     static constexpr uint64_t kNone = UINT64_MAX;
@@ -116,17 +125,18 @@ class Trace {
         uint64_t packet = kNone;  // sequence of the packet that the device was handling
         Kind kind = Kind::kPacketOut;
         uint8_t status = 0;    // command, completion; DMA: 1 if it failed
-        uint16_t opcode = 0;   // command
+        uint16_t opcode = 0;   // command; EQE, interrupt: the event's type
         uint16_t id = 0;       // command
-        uint32_t object = 0;   // port, QPN, command's object, BAR, DmaPurpose or vector
-        uint32_t number = 0;   // counter of the WQE, or the command's result
+        uint32_t object = 0;   // port (EQE: or 0), QPN, command's object, BAR, DmaPurpose or vector
+        uint32_t number = 0;   // counter of the WQE, the command's result, the event's number
         uint32_t qpn = 0;      // sender of the packet
-        uint32_t psn = 0;      // send WQE
+        uint32_t psn = 0;      // send WQE; EQE: its data
         uint32_t packets = 0;  // send WQE
         uint8_t qp_type = 0;   // send WQE
-        uint32_t cqn = 0;      // completion; interrupt: its EQN
+        uint32_t cqn = 0;      // completion; EQE, interrupt: the EQN
         uint64_t address = 0;  // on the bus, or offset in the BAR
-        uint64_t value = 0;    // register
+        uint64_t value = 0;    // register; EQE: its counter
+        int vcpu = kNoVcpu;    // register
         uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes{};
     };
@@ -141,7 +151,7 @@ class Trace {
 
     static void print_access(JsonWriter& out, const Entry& entry);
     static void print_dma(JsonWriter& out, const Entry& entry);
-    static void print_interrupt(JsonWriter& out, const Entry& entry);
+    static void print_event(JsonWriter& out, const Entry& entry);
 
     std::vector<Entry> ring_;
     TraceKinds kinds_;

@@ -303,9 +303,11 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
         return false;
     }
     host_.dma_barrier();
-    ++eq.producer;
     eq.last_type = static_cast<Event>(eqe.type);
     eq.last_number = eqe.number;
+    events_.event_written(
+        eq.eqn, eq.producer++,
+        {.type = eq.last_type, .number = eqe.number, .data = eqe.data, .port = eqe.port});
     return true;
 }
 

@@ -76,6 +76,8 @@ class EqTable {
         virtual void eq_fatal(uint32_t cause) = 0;
         // Called for each asynchronous event, even if no queue takes it.
         virtual void event_raised(const RaisedEvent&) {}
+        // Called for each EQE. counter: the EQ's producer before it.
+        virtual void event_written(uint32_t /*eqn*/, uint32_t /*counter*/, const RaisedEvent&) {}
         virtual void interrupt_raised(const RaisedInterrupt& interrupt) = 0;
     };
 

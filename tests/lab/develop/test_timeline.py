@@ -224,18 +224,30 @@ def test_an_arrow_begins_at_the_doorbell_and_ends_at_the_interrupt():
     store = {"time_ns": 500, "kind": "store", "bar": 2, "offset": 0x2000, "size": 4, "value": "0x41"}
     interrupt = {"time_ns": 9500, "kind": "interrupt", "vector": 2, "eqn": 1, "event": 0, "number": 3}
     drawn = Drawn(entries(store, wqe(1000, 8, 1, 1), sent(1100, 1, WRITE_LAST), arrived(9000, 1, ACK), done(9100, 8, 3),
-                          interrupt, {**interrupt, "time_ns": 9900}, {**interrupt, "time_ns": 9950, "event": 10}))
-    assert drawn.paths() == [["SEND = 0x41", "RDMA_WRITE", "psn 1", "in 1", "SUCCESS", "COMPLETION 3 in EQ 1"]]
-    assert {("vm1 registers", "UAR 2"), ("vm1 interrupts", "vector 2")} <= set(drawn.rows())
+                          interrupt, {**interrupt, "time_ns": 9900}, {**interrupt, "time_ns": 9950, "event": 9}))
+    assert drawn.paths() == [["UAR 2 SEND = 0x41", "RDMA_WRITE", "psn 1", "in 1", "SUCCESS", "COMPLETION 3 in EQ 1"]]
+    assert {("vm1 vCPUs", "other accesses"), ("vm1 interrupts", "vector 2")} <= set(drawn.rows())
 
 
-def test_accesses_have_tracks_by_place_and_purpose():
-    drawn = Drawn(entries({"time_ns": 1000, "kind": "load", "bar": 0, "offset": 8, "size": 4, "value": "0x1"},
+def test_an_arrow_passes_the_eqe():
+    eqe = {"time_ns": 9400, "kind": "eqe", "eqn": 1, "counter": 7, "event": 0, "number": 3, "port": 0,
+           "data": 0}
+    interrupt = {"time_ns": 9500, "kind": "interrupt", "vector": 2, "eqn": 1, "event": 0, "number": 3}
+    drawn = Drawn(entries(wqe(1000, 8, 1, 1), sent(1100, 1, WRITE_LAST), arrived(9000, 1, ACK), done(9100, 8, 2), eqe,
+                          interrupt, {**eqe, "time_ns": 9600, "number": 1, "event": 9, "port": 1, "data": 4}))
+    assert drawn.paths() == [["RDMA_WRITE", "psn 1", "in 1", "SUCCESS", "COMPLETION 3", "COMPLETION 3 in EQ 1"]]
+    assert [event["name"] for event in drawn.slices if drawn.row(event) == ("vm1 EQ 1", "EQEs")] == [
+        "COMPLETION 3", "PORT 1 port 1, data 0x4"]
+
+
+def test_accesses_have_tracks_by_processor_and_purpose():
+    drawn = Drawn(entries({"time_ns": 1000, "kind": "load", "bar": 0, "offset": 8, "size": 4, "value": "0x1",
+                           "vcpu": 3},
                           {"time_ns": 1100, "kind": "dma-read", "address": "0x1000", "length": 64, "purpose": "CQ"},
                           {"time_ns": 1200, "kind": "dma-write", "address": "0x2000", "length": 8, "purpose": "payload",
                            "failed": True}))
     assert {drawn.row(event): event["name"] for event in drawn.slices} == {
-        ("vm1 registers", "BAR0"): "STATUS is 0x1", ("vm1 DMA", "CQ"): "read", ("vm1 DMA", "payload"): "failed"}
+        ("vm1 vCPUs", "vCPU 3"): "BAR0 STATUS is 0x1", ("vm1 DMA", "CQ"): "read", ("vm1 DMA", "payload"): "failed"}
 
 
 def test_calls_of_the_driver_lie_within_their_callers():

@@ -26,14 +26,16 @@ END = {"sequence": 7, "time_ns": 7_000_000_000, "kind": "send-done", "qpn": 0x41
 UNSIGNALLED = {"sequence": 8, "time_ns": 7_000_000_000, "kind": "recv-done", "qpn": 0x42, "counter": 1, "status": 0}
 MODIFY = {**COMMAND, "sequence": 9, "opcode": 0x51, "object": 0x41, "result": 0}
 LOAD = {"sequence": 10, "time_ns": 8_000_000_000, "kind": "load", "bar": 0, "offset": 8, "size": 4, "value": "0x1"}
-RUNG = {**LOAD, "sequence": 11, "kind": "store", "bar": 2, "offset": 0x1000, "value": "0x41"}
+RUNG = {**LOAD, "sequence": 11, "kind": "store", "bar": 2, "offset": 0x1000, "value": "0x41", "vcpu": 1}
 DMA = {"sequence": 12, "time_ns": 8_000_000_000, "kind": "dma-read", "address": "0x1000", "length": 64, "purpose": "QP"}
 FAILED = {**DMA, "sequence": 13, "kind": "dma-write", "purpose": "payload", "failed": True}
 INTERRUPT = {"sequence": 14, "time_ns": 8_000_000_000, "kind": "interrupt", "vector": 2, "eqn": 3, "event": 0,
              "number": 5}
 TESTED = {"sequence": 15, "time_ns": 8_000_000_000, "kind": "interrupt", "vector": 1}
+EQE = {"sequence": 16, "time_ns": 8_000_000_000, "kind": "eqe", "eqn": 1, "counter": 9, "event": 9, "number": 0,
+       "port": 2, "data": 3}
 ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, MODIFY, LOAD, RUNG, DMA, FAILED,
-       INTERRUPT, TESTED]
+       INTERRUPT, TESTED, EQE]
 
 
 @pytest.fixture(name="device")
@@ -72,11 +74,12 @@ def test_entries_are_told_in_words(device, capsys):
         "7.000000  QP 0x42 receive WQE 1 -> SUCCESS, no CQE",
         "3.000004  MODIFY_QP of 65 id 7 -> OK, 3 us",
         "8.000000  BAR0 STATUS is 0x1",
-        "8.000000  UAR 1 SEND = 0x41",
+        "8.000000  UAR 1 SEND = 0x41, vCPU 1",
         "8.000000  DMA read of 64 bytes at 0x1000 (QP)",
         "8.000000  DMA write of 64 bytes at 0x1000 (payload), which failed",
         "8.000000  interrupt 2: COMPLETION 5 in EQ 3",
-        "8.000000  interrupt 1: the register TEST_IRQ"]
+        "8.000000  interrupt 1: the register TEST_IRQ",
+        "8.000000  EQ 1 EQE 9: PORT 0 port 2, data 0x3"]
     device["trace"] = [{**COMMAND, "opcode": 0x7f, "object": 65, "result": 0}]
     assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
 
@@ -109,7 +112,7 @@ def test_fields_of_wqes_follow_their_line(capsys):
 @pytest.mark.parametrize("words, sequences", [
     (["--commands"], [0, 1, 9]), (["--wqes"], [2, 3, 4, 7, 8]), (["--packets"], [5, 6]),
     (["--commands", "--packets"], [0, 1, 5, 6, 9]), (["--wqes", "--qp", "0x41"], [2, 4, 7]),
-    (["--registers"], [10, 11]), (["--dma"], [12, 13]), (["--interrupts"], [14, 15]),
+    (["--registers"], [10, 11]), (["--dma"], [12, 13]), (["--interrupts"], [14, 15, 16]),
     (["--qp", "0x41"], [2, 4, 5, 7, 9, 11]), (["--qp", "66"], [3, 6, 8])])
 @pytest.mark.usefixtures("device")
 def test_kinds_and_qps_are_chosen(capsys, words, sequences):

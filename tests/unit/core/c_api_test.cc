@@ -32,6 +32,7 @@ const PibHcaHostOps kOps = {
         [](void* o, unsigned vector) {
             return static_cast<unsigned>(host_of(o).vector_state(vector));
         },
+    .vcpu = [](void*) { return 3; },
     .now_ns = [](void* o) { return host_of(o).now_ns(); },
     .real_ns = [](void* o) { return host_of(o).real_ns(); },
     .set_timer = [](void* o, uint64_t deadline) { host_of(o).set_timer(deadline); },
@@ -61,7 +62,8 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     pib_hca_config_init(&config);
     config.node_guid = 0x5254000000000001;
     config.port_guids[0] = 0x5254000000000002;
-    config.trace_entries = 4;
+    config.trace_entries = 8;
+    config.trace_registers = true;
     char* error = nullptr;
     PibHcaCore* core = pib_hca_core_create(&config, &kOps, &host, &error);
     REQUIRE(core != nullptr);
@@ -93,6 +95,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     };
     CHECK(text(pib_hca_core_objects(core)).find("\"pds\":1") != std::string::npos);
     CHECK(text(pib_hca_core_trace(core)).find("\"opcode\":18") != std::string::npos);
+    CHECK(text(pib_hca_core_trace(core)).find(R"("value":"0x1","vcpu":3)") != std::string::npos);
     CHECK(text(pib_hca_core_journal(core)).starts_with("{"));
     constexpr const char* kAllocPd = "\"commands\":[{\"opcode\":18,\"statuses\":[1,0";
     CHECK(text(pib_hca_core_coverage(core)).find(kAllocPd) != std::string::npos);

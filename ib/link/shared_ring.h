@@ -151,12 +151,14 @@ class RingConsumer {
         produced_ = returned_ = kicked_ = read_;
     }
 
-    // Bytes to read. If the producer's position is impossible, 0: see broken().
+    // Bytes to read. If the producer's position is impossible, 0: see broken(). The first position
+    // of this end is from shared memory as well, so it is checked with the producer's: only between
+    // two aligned positions does a whole number of frames fit.
     [[nodiscard]] std::uint32_t available() {
         if (produced_ == read_) {
             const std::uint32_t produced =
                 ring_.load(ring_.control->produced, std::memory_order_acquire);
-            if (produced - read_ > ring_.size || produced % kRingAlign != 0) {
+            if (produced - read_ > ring_.size || (produced | read_) % kRingAlign != 0) {
                 broken_ = true;
                 return 0;
             }

@@ -117,6 +117,22 @@ TEST_CASE("shared memory: an unsealed memfd, or one of a wrong size, is refused"
     CHECK_FALSE(SharedMemory::map(0));
 }
 
+TEST_CASE("ring: a first position between frames breaks it") {
+    auto memory = SharedMemory::create(kLogRing).value();
+    memory.ring(1).control->consumed = 1;
+    RingConsumer consumer(memory.ring(1));
+    memory.ring(1).control->produced = 64;
+    CHECK(consumer.available() == 0);
+    CHECK(consumer.broken());
+    // A consumer that took 63 bytes for a frame of 64 would be behind the producer's position, and
+    // would believe that 4 GiB are available.
+    memory.ring(1).control->consumed = 64;
+    RingConsumer aligned(memory.ring(1));
+    memory.ring(1).control->produced = 128;
+    CHECK(aligned.available() == 64);
+    CHECK_FALSE(aligned.broken());
+}
+
 TEST_CASE("ring: it fills and empties while its positions wrap") {
     auto memory = SharedMemory::create(kLogRing).value();
     memory.ring(0).control->produced = memory.ring(0).control->consumed = 0u - 4 * kRing;

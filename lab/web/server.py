@@ -27,6 +27,7 @@ HEADERS = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none
            "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
            "Cross-Origin-Resource-Policy": "same-origin"}
 MOST_BODY = 4096                # limit of a request's body in octets
+MOST_FIELDS = 8                 # limit of the fields of a question
 MOST_REQUESTS = 64              # limit of simultaneous requests, including streams
 REQUEST_S = 20                  # timeout of a client that sends nothing
 KEEP_S = 5                      # interval of comments in a quiet stream
@@ -124,7 +125,11 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _allowed(self) -> tuple[str, str] | None:
         """(path after the token, query) of a request; None if it has been refused."""
-        parts = urllib.parse.urlsplit(self.path)
+        try:
+            parts = urllib.parse.urlsplit(self.path)
+        except ValueError:                      # "http://[" begins an address that never ends
+            self._refuse(400, "the request names no path: use the address that ./pib web has printed")
+            return None
         token, rest = access.split_token(parts.path)
         if not access.host_allowed(self.headers.get("Host", "")):
             self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
@@ -143,12 +148,19 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if path == "events":
             self._stream()
         elif path in self.server.answers.get:
-            question = dict(urllib.parse.parse_qsl(query, max_num_fields=8))
-            self._answer(self.server.answers.get[path], question)
+            self._question(path, query)
         elif file := self.server.files.get(path or "index.html"):
             self._send(200, TYPES[file.suffix], file.read_bytes())
         else:
             self._refuse(404, "there is no such page")
+
+    def _question(self, path: str, query: str) -> None:
+        try:
+            question = dict(urllib.parse.parse_qsl(query, max_num_fields=MOST_FIELDS))
+        except ValueError:
+            self._refuse(400, f"a question has at most {MOST_FIELDS} fields")
+            return
+        self._answer(self.server.answers.get[path], question)
 
     def do_POST(self) -> None:
         if not (allowed := self._allowed()):

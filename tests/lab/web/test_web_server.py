@@ -7,6 +7,7 @@ import io
 import json
 import pathlib
 import re
+import socket
 import subprocess
 import sys
 import threading
@@ -224,6 +225,19 @@ def test_unknown_questions_are_refused(web, page):
                  "compare?begin=1", "routes", f"qp?node={node_of(web, 'vm0')}&qpn=inf", "moment?at=nan"):
         assert page.refusal(path) == 400
     assert page.refusal("nothing.js") == 404 and page.refusal("..%2fserver.py") == 404
+
+
+def answer_of(web, target: str) -> bytes:
+    """The first line of the answer to a GET whose target urllib would not send."""
+    with socket.create_connection(web.server_address, timeout=PATIENCE_S) as sock, sock.makefile("rb") as got:
+        sock.sendall(f"GET {target} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        return got.readline()
+
+
+def test_targets_that_are_no_paths_are_refused(web, capsys):
+    for target in ("http://[/", "http://[::1/x", f"/{web.token}/link?" + "a=b&" * 9):
+        assert b" 400 " in answer_of(web, target), target
+    assert not capsys.readouterr().err          # no traceback, which any local user could repeat
 
 
 def test_an_answer_that_fails_is_told(web, page, monkeypatch):

@@ -36,7 +36,8 @@ def host_allowed(header: str) -> bool:
         ipaddress.ip_address(name)
         return True
     except ValueError:
-        return name in ("localhost", socket.gethostname().lower(), socket.getfqdn().lower())
+        # getfqdn() may ask a name server, which may take seconds, so it comes last.
+        return name in ("localhost", socket.gethostname().lower()) or name == socket.getfqdn().lower()
 
 
 def origin_allowed(origin: str | None, host: str) -> bool:

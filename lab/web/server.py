@@ -124,17 +124,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
     # -- checks -----------------------------------------------------------------------
 
     def _allowed(self) -> tuple[str, str] | None:
-        """(path after the token, query) of a request; None if it has been refused."""
+        """(path after the token, query) of a request; None if it has been refused. The token is checked first, because
+        a stranger must not make this server ask a name server."""
         try:
             parts = urllib.parse.urlsplit(self.path)
         except ValueError:                      # "http://[" begins an address that never ends
             self._refuse(400, "the request names no path: use the address that ./pib web has printed")
             return None
         token, rest = access.split_token(parts.path)
-        if not access.host_allowed(self.headers.get("Host", "")):
-            self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
-        elif not access.token_is(token, self.server.token):
+        if not access.token_is(token, self.server.token):
             self._refuse(403, "the token is wrong: use the address that ./pib web has printed")
+        elif not access.host_allowed(self.headers.get("Host", "")):
+            self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
         elif not access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", "")):
             self._refuse(403, "the request comes from another site's page")
         else:

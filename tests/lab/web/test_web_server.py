@@ -187,6 +187,13 @@ def test_foreign_names_of_the_host_are_refused(page):
         assert access.host_allowed(name)
 
 
+def test_name_servers_are_asked_for_foreign_names_with_the_token_alone(page, monkeypatch):
+    asked: list[str] = []
+    monkeypatch.setattr(access.socket, "getfqdn", lambda: asked.append("") or "own.example")
+    assert page.refusal("/", Host="evil.example") == 403 and access.host_allowed("localhost:8470") and not asked
+    assert access.host_allowed("own.example:1") and page.refusal(Host="evil.example") == 403 and len(asked) == 2
+
+
 def test_a_page_of_another_site_can_change_nothing(web, page):
     link = link_of(web, "leaf1[1]")
     for origin in ("http://evil.example", "null", "https://127.0.0.1", "http://127.0.0.1:1"):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from lab import errors, ui
-from lab.web import access
+from lab.web import access, room
 from lab.web.answers import Answers, Refused
 from lab.web.watch import Watcher
 
@@ -28,7 +28,7 @@ HEADERS = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none
            "Cross-Origin-Resource-Policy": "same-origin"}
 MOST_BODY = 4096                # limit of a request's body in octets
 MOST_FIELDS = 8                 # limit of the fields of a question
-MOST_REQUESTS = 64              # limit of simultaneous requests, including streams
+MOST_REQUESTS = 64              # limit of simultaneous requests with the token, including streams, and of others
 REQUEST_S = 20                  # timeout of a client that sends nothing
 KEEP_S = 5                      # interval of comments in a quiet stream
 
@@ -43,7 +43,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.watcher, self.answers = watcher, Answers(watcher)
         self.token = access.new_token()
         self.files = {path.name: path for path in PAGE.iterdir() if path.suffix in TYPES}
-        self._room = threading.BoundedSemaphore(MOST_REQUESTS)
+        self.room = room.Room(MOST_REQUESTS)
         self.ending = threading.Event()
 
     def server_bind(self) -> None:
@@ -57,16 +57,12 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/{self.token}/"
 
     def process_request(self, request, client_address) -> None:
-        if self._room.acquire(blocking=False):
-            super().process_request(request, client_address)
-        else:
-            self.shutdown_request(request)
+        self.room.enter(request)
+        super().process_request(request, client_address)
 
-    def process_request_thread(self, request, client_address) -> None:
-        try:
-            super().process_request_thread(request, client_address)
-        finally:
-            self._room.release()
+    def shutdown_request(self, request) -> None:
+        self.room.leave(request)
+        super().shutdown_request(request)
 
     def handle_error(self, request, client_address) -> None:
         """Ignores connection errors, which a client causes by going away."""
@@ -138,6 +134,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
         elif not access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", "")):
             self._refuse(403, "the request comes from another site's page")
+        elif not self.server.room.know(self.connection):
+            self._refuse(503, "too many requests are under way: close a page")
         else:
             return rest, parts.query
         return None

@@ -6,10 +6,11 @@ so programs with an out-of-band connection run as on real hosts, even while the 
 
     python3 -I -B lab/start.py lab.guests.hub SOCKET
 
-Guests are not trusted: the length of a frame, the backlog of a guest that does not read, and the table of addresses are
-bounded."""
+Guests are not trusted: the length of a frame, the backlog of a guest that does not read, the table of addresses and the
+number of connections are bounded."""
 
 import os
+import resource
 import selectors
 import signal
 import socket
@@ -19,6 +20,8 @@ import sys
 HEADER = struct.Struct(">I")
 LARGEST = 65536 + 256           # limit of a frame in bytes: 64 KiB with segmentation offload, and room for headers
 BACKLOG = 8 << 20               # backlog in bytes of a guest that reads slowly; beyond it frames are lost
+PORTS = 512                     # limit of connections; the hub closes further ones
+OTHER_FILES = 32                # descriptors that are left for other uses
 ADDRESSES = 1024                # limit; beyond it the hub forgets the oldest address and floods frames to it
 
 
@@ -64,6 +67,8 @@ class Hub:
         self.selector = selectors.DefaultSelector()
         self.ports: dict[bytes, Port] = {}      # port at which an address was last seen, oldest first
         self.all: set[Port] = set()
+        # Without a free descriptor accept() would fail, at once and again and again.
+        self.most = min(PORTS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] - OTHER_FILES)
         self.listener = socket.socket(socket.AF_UNIX)
         unready = f"{path}.new"
         self.listener.bind(unready)
@@ -87,6 +92,9 @@ class Hub:
                 sock, _ = self.listener.accept()
             except BlockingIOError:
                 return
+            if len(self.all) >= self.most:
+                sock.close()
+                continue
             port = Port(sock)
             self.all.add(port)
             self.selector.register(sock, selectors.EVENT_READ, port)

@@ -64,3 +64,18 @@ def test_random_addresses_do_not_fill_the_hub(tmp_path, monkeypatch):
     switch.forward(port, frame(everyone, (100).to_bytes(6, "big"), b""))
     assert [int.from_bytes(address, "big") for address in switch.ports] == [98, 99, 96, 100]
     switch.listener.close()
+
+
+def test_more_connections_than_descriptors_do_not_end_the_hub(tmp_path, monkeypatch):
+    monkeypatch.setattr(hub.resource, "getrlimit", lambda _limit: (hub.OTHER_FILES + 2, 1 << 20))
+    switch = hub.Hub(str(tmp_path / "hub"))
+    guests = [connect(tmp_path / "hub") for _ in range(5)]
+    switch.accept()
+    assert len(switch.all) == 2
+    assert [sock.recv(1) for sock in guests[2:]] == [b""] * 3
+    switch.drop(next(iter(switch.all)))
+    guests.append(connect(tmp_path / "hub"))
+    switch.accept()
+    assert len(switch.all) == 2
+    for sock in [*guests, switch.listener, *(port.sock for port in switch.all)]:
+        sock.close()

@@ -7,6 +7,7 @@ It starts the domain of DIRECTORY/NAME.xml, writes the console to DIRECTORY/NAME
 the guest's ssh server at a loopback port, whose number it writes to DIRECTORY/NAME.port. The domain ends with this
 process, and this process with the domain."""
 
+import os
 import pathlib
 import socket
 import subprocess
@@ -15,7 +16,7 @@ import threading
 
 from lab import signals, ui
 from lab.guests import vm
-from lab.hosts import connection, place, pool, program
+from lab.hosts import connection, owner, place, pool, program
 from lab.hosts.domain import DISK
 
 LOOK_S = 2
@@ -55,8 +56,16 @@ def _lives(domain) -> bool:
         return False
 
 
+def _may_connect(taken: socket.socket) -> bool:
+    try:
+        return owner.user(taken) in (os.getuid(), 0)
+    except OSError:                 # the client has gone
+        return False
+
+
 def _relay(listener: socket.socket, domain, uri: str) -> None:
-    """Starts a process for each connection, until the domain ends."""
+    """Starts a process for each connection of this user or root, until the domain ends. Each ends the one before,
+    because the guest has one channel for ssh."""
     listener.settimeout(LOOK_S)
     children: list[subprocess.Popen] = []
     while _lives(domain):
@@ -66,6 +75,8 @@ def _relay(listener: socket.socket, domain, uri: str) -> None:
         except TimeoutError:
             continue
         with taken:
+            if not _may_connect(taken):
+                continue
             taken.settimeout(None)
             children.append(subprocess.Popen(program.words("lab.hosts.channel", uri, domain.name()),
                                              stdin=taken.fileno(), stdout=taken.fileno()))

@@ -44,10 +44,12 @@ std::string bad_path(const std::string& path, std::size_t most = kMostPath) {
     return "socket path has to have 1 to " + std::to_string(most) + " bytes: " + path;
 }
 
+// A listener that accepts nobody refuses with EAGAIN when its backlog is full; a blocking connect()
+// would then wait for it forever.
 bool somebody_listens(const sockaddr_un& address) {
-    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-    return probe && ::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address),
-                              sizeof(address)) == 0;
+    const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    const auto* to = reinterpret_cast<const sockaddr*>(&address);
+    return probe && (::connect(probe.get(), to, sizeof(address)) == 0 || errno == EAGAIN);
 }
 
 bool is_socket(const std::string& path) {

@@ -4,7 +4,9 @@
 
 #include <grp.h>
 #include <sys/inotify.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
@@ -12,6 +14,7 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
+#include <vector>
 
 namespace pib::test {
 namespace {
@@ -125,6 +128,24 @@ TEST_CASE("address: a path is taken over from a dead process alone") {
     CHECK(error_of("unix:" + file) == file + ": File exists");
     CHECK(names_in(folder) == std::set<std::string>{"file", "socket"});
     CHECK(std::filesystem::file_size(file) == 5);
+}
+
+TEST_CASE("address: a listener that accepts nobody is not waited for") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket";
+    const fabric::UniqueFd busy(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+    sockaddr_un at{};
+    at.sun_family = AF_UNIX;
+    path.copy(at.sun_path, sizeof(at.sun_path) - 1);
+    const auto* address = reinterpret_cast<const sockaddr*>(&at);
+    REQUIRE(::bind(busy.get(), address, sizeof(at)) == 0);
+    REQUIRE(::listen(busy.get(), 0) == 0);
+    std::vector<fabric::UniqueFd> waiting;  // fill the backlog
+    do {
+        waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+        REQUIRE(waiting.size() < 10);
+    } while (::connect(waiting.back().get(), address, sizeof(at)) == 0);
+    CHECK(error_of("unix:" + path) == "another process listens on " + path);
 }
 
 TEST_CASE("address: plain TCP beyond this host needs consent") {

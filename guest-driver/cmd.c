@@ -51,7 +51,7 @@ static bool pib_hca_cmdq_reap_one(struct pib_hca_dev *dev)
 		return false;
 	dma_rmb(); /* read the owner bit before the body */
 	cmdq->consumer++;
-	id = le16_to_cpu(cpl->id);
+	id = le16_to_cpu(READ_ONCE(cpl->id)); /* the device may write it again */
 	if (id >= PIB_HCA_CMDQ_DEPTH || !cmdq->slots[id].busy) {
 		dev_err_ratelimited(&dev->pdev->dev, "completion of unknown command %u\n", id);
 		return true;

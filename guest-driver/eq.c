@@ -44,11 +44,12 @@ static struct pib_hca_eqe *pib_hca_next_eqe(struct pib_hca_eq *eq)
 /* Handles a bounded number of events: arming raises the interrupt again for the rest. */
 static bool pib_hca_poll_eq(struct pib_hca_eq *eq)
 {
-	struct pib_hca_eqe *eqe;
+	struct pib_hca_eqe *eqe, event;
 	u32 handled = 0;
 
 	while (handled < PIB_HCA_EQ_BUDGET && (eqe = pib_hca_next_eqe(eq))) {
-		pib_hca_handle_event(eq->dev, eqe);
+		event = *eqe; /* a device may write again between a check and a use */
+		pib_hca_handle_event(eq->dev, &event);
 		eq->consumer++;
 		handled++;
 	}

@@ -17,13 +17,13 @@ static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long
 
 /*
  * False: try again later. A device that does not answer is unplugged, or its configuration is being
- * restored.
+ * restored. A device that works has been started again by a reset or a resume of the kernel.
  */
 static bool pib_hca_recover(struct pib_hca_binding *binding)
 {
 	struct pib_hca_dev *dev = binding->dev;
 
-	if (!dev)
+	if (!dev || !pib_hca_is_dead(dev))
 		return true;
 	if (pib_hca_read(dev, PIB_HCA_REG_STATUS) == PIB_HCA_ALL_ONES)
 		return false;

@@ -53,6 +53,18 @@ def test_a_device_that_was_reset_behind_the_drivers_back_is_started_again(vm0, v
     sh(vm0, f"smpquery nodeinfo {lid(vm1)}")
 
 
+def test_a_failed_device_that_the_kernel_resets_is_started_once(vm1):
+    """The driver starts a device again 10 s after its last start at the earliest: the kernel's reset comes before."""
+    wait_active(vm1)
+    by_kernel = f"echo 1 >/sys/bus/pci/devices/{slot(vm1)}/reset"
+    sh(vm1, by_kernel)
+    reset(vm1)
+    wait_until(lambda: "; it will be started again" in log_after(vm1, "lab: reset"), "the driver to notice the reset")
+    sh(vm1, f"{by_kernel}; sleep 12")
+    assert ": started again" not in log_after(vm1, "lab: reset")
+    wait_active(vm1)
+
+
 def reset(vm1):
     """A function-level reset that the kernel does not know of."""
     sh(vm1, "echo 'lab: reset' >/dev/kmsg")

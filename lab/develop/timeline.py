@@ -2,9 +2,9 @@
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
 Its tracks: the command queue, each QP, each CQ, each EQ, each direction of a link, the accesses of each virtual
-processor, accesses to memory, interrupts. Arrows lead from the doorbell to a WQE, its packets, its CQE, the EQE and the
-interrupt. Calls of the driver have a track for
-each task of the guest. Slices of one row must nest, so a track with overlapping slices has several rows."""
+processor, accesses to memory, interrupts, refusals. Arrows lead from the doorbell to a WQE, its packets, its CQE, the
+EQE and the interrupt. Calls of the driver have a track for each task of the guest. Slices of one row must nest, so a
+track with overlapping slices has several rows."""
 
 import bisect
 import dataclasses
@@ -148,7 +148,7 @@ class Timeline:
         takes = {"command": self._command, "packet-out": self._packet, "packet-in": self._packet,
                  "send-wqe": self._begin, "recv-wqe": self._begin, "send-done": self._done, "recv-done": self._done,
                  "load": self._access, "store": self._access, "dma-read": self._dma, "dma-write": self._dma,
-                 "eqe": self._event, "interrupt": self._interrupt}
+                 "eqe": self._event, "interrupt": self._interrupt, "refusal": self._refusal}
         takes[found["kind"]](found)
 
     def add_calls(self, calls: list[Call]) -> None:
@@ -243,6 +243,10 @@ class Timeline:
         work = self._completed.pop(entry["number"], None) if entry.get("event") == COMPLETION_EVENT else None
         if work is not None:
             work.leads_to(shown)
+
+    def _refusal(self, entry: Entry) -> None:
+        self._moment("refusals", "refusals", entry, entry["text"],
+                     {name: entry[name] for name in ("rule", "accesses") if name in entry})
 
     def _packet(self, entry: Entry) -> None:
         way = entry["kind"].partition("-")[2]

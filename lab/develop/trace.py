@@ -2,8 +2,10 @@
 """./pib trace: commands, WQEs, packets and more of a guest's HCA, live as text, or as a time line in a file.
 
 The device records them (property trace-entries) since its start, or else while this command runs; the lab polls the
-device's property "trace"."""
+device's property "trace". A refused command's entry has the reason; those of other refusals, and of misuse that a
+strict device names, are in the property "objects"."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -22,39 +24,66 @@ from lab.guests.guest import Guest
 
 INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
+REFUSAL = "refusal"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
-         "interrupts": ("eqe", "interrupt")}
+         "interrupts": ("eqe", "interrupt"), "refusals": (REFUSAL,)}
 MOST_ENTRIES = hca_properties.RANGES[ENTRIES][1]
 # Kinds that the device records only if a property is on, with that property. That of DMA is chosen at the boot.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
 AT_BOOT = "dma"
+NO_REFUSALS: dict[str, Any] = {"count": 0, "entries": []}
 
 
 @dataclasses.dataclass
 class Reader:
-    """Finds the new entries of a trace since the last look. wanted: kinds of entries; qpn: only entries of this QP."""
+    """Finds the new entries of a trace since the last look. wanted: kinds of entries; qpn: only entries of this QP;
+    since_ns: refusals before this time of the device's clock are old."""
     wanted: frozenset[str]
     words: Words
     qpn: int | None = None
+    since_ns: int = 0
     _next: int = 0
+    _next_refusal: int = 0
 
-    def new(self, trace: list[Entry]) -> Iterator[Entry | int]:
-        """Yields new entries, and at a gap the number of entries that were overwritten before this look."""
+    def new(self, trace: list[Entry], refusals: dict[str, Any]) -> Iterator[Entry | int]:
+        """Yields new entries and refusals in the order of their times, and at a gap the number of entries that were
+        overwritten before this look. refusals: member of the device's objects, read before the trace."""
+        waiting = collections.deque(self._refused(refusals))
+        for found in self._entries(trace):
+            while not isinstance(found, int) and waiting and waiting[0]["time_ns"] <= found["time_ns"]:
+                yield waiting.popleft()
+            yield found
+        yield from waiting
+
+    def _refused(self, refusals: dict[str, Any]) -> Iterator[Entry]:
+        """New refusals, but not of commands, whose entries have the reason."""
+        first = refusals["count"] - len(refusals["entries"])
+        for number, refusal in enumerate(refusals["entries"], first):
+            entry: Entry = {**refusal, "kind": REFUSAL}
+            if (number >= self._next_refusal and "command" not in entry and entry["time_ns"] >= self.since_ns
+                    and self._wants(entry)):
+                yield entry
+        self._next_refusal = refusals["count"]
+
+    def _wants(self, entry: Entry) -> bool:
+        return entry["kind"] in self.wanted and (self.qpn is None or self.words.concerns(entry, self.qpn))
+
+    def _entries(self, trace: list[Entry]) -> Iterator[Entry | int]:
         for entry in trace:
             if entry["sequence"] < self._next:
                 continue
             if self._next and entry["sequence"] > self._next:
                 yield entry["sequence"] - self._next
             self._next = entry["sequence"] + 1
-            if entry["kind"] in self.wanted and (self.qpn is None or self.words.concerns(entry, self.qpn)):
+            if self._wants(entry):
                 yield entry
 
 
 @contextlib.contextmanager
-def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[Any]:
-    """The guest's monitor, while its device records; afterwards the device is as before. kinds: of entries that the
-    user has named. once: only what is recorded already."""
+def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[tuple[Any, int]]:
+    """The guest's monitor and the time since when its device records, while it does; afterwards the device is as
+    before. kinds: of entries that the user has named. once: only what is recorded already."""
     lab.node(name)
     monitor = lab.monitor(name)
     needed = {**{OPTIONAL[kind]: True for kind in kinds if kind in OPTIONAL}, ENTRIES: MOST_ENTRIES}
@@ -64,10 +93,11 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
         what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
         options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
         raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
+    since_ns = vm.device_property(monitor, "objects")["now_ns"] if ENTRIES in missing else 0
     try:
         for option, value in missing.items():
             vm.set_property(monitor, option, value)
-        yield monitor
+        yield monitor, since_ns
     finally:
         with contextlib.suppress(ui.LabError):      # the guest may have ended meanwhile
             for option in reversed(missing):
@@ -78,7 +108,8 @@ def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry |
     """Polls the trace for so many seconds or until Ctrl-C. tell: called with each new entry, or with a number of
     overwritten entries."""
     def look() -> None:
-        for found in reader.new(vm.device_property(monitor, "trace")):
+        refusals = vm.device_property(monitor, "objects")["refusals"] if REFUSAL in reader.wanted else NO_REFUSALS
+        for found in reader.new(vm.device_property(monitor, "trace"), refusals):
             tell(found)
 
     end = time.monotonic() + seconds
@@ -140,7 +171,7 @@ def _trace(options) -> int:
         raise ui.LabError("calls and events of a guest are recorded to a time line: add --output FILE, without --once")
     lab = cluster.Cluster()
     seconds = 0 if options.once else options.seconds
-    with recording(lab, options.node, named, options.once) as monitor:
+    with recording(lab, options.node, named, options.once) as (monitor, reader.since_ns):
         if options.output:
             record = functools.partial(_record, options.node, monitor, reader, seconds)
             _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)
@@ -157,8 +188,9 @@ def add_commands(add) -> None:
     for kind in KINDS:
         command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all that the device records)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
-                         help="only WQEs and packets of this QP, as 0x41, and commands that name it")
-    command.add_argument("--fields", action="store_true", help="below each WQE a line for each of its fields")
+                         help="only WQEs, packets, events and refusals of this QP, as 0x41, and commands that name it")
+    command.add_argument("--fields", action="store_true", help="below each WQE a line for each of its fields, and "
+                         "below what a strict device has named the accesses before it")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
                          help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
     command.add_argument("--calls", action="store_true",

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Entries of a device's trace in words, with the names of the hardware interface."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab import ui
@@ -13,6 +13,10 @@ UAR_BAR = 2                     # PIB_HCA_BAR_UAR
 UAR_BYTES = 4096                # PIB_HCA_UAR_PAGE_SIZE
 SEND_DOORBELL = "SEND"          # PIB_HCA_UAR_SEND
 INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
+QPN = "QPN"
+# Events whose number is a QPN.
+QP_EVENTS = {"PATH_MIGRATED", "COMM_ESTABLISHED", "SQ_DRAINED", "QP_FATAL", "QP_REQUEST_ERROR", "QP_ACCESS_ERROR",
+             "PATH_MIG_FAILED", "LAST_WQE_REACHED"}
 
 Entry = dict[str, Any]
 
@@ -72,12 +76,29 @@ class Words:
         return " ".join(words.brief(interface, command.input, bytes.fromhex(entry.get("input", ""))))
 
     def concerns(self, entry: Entry, qpn: int) -> bool:
-        """Whether an entry is about this QP: its WQEs, their completions, its packets, commands that name it."""
+        """Whether an entry is about this QP: its WQEs, their completions and refusals, its packets, its doorbell, its
+        events, commands that name it."""
         if entry["kind"] == "command":
-            return "QP" in self.name("CMD", entry["opcode"]) and qpn in (entry["object"], entry["result"])
+            return qpn in self._qpns(entry)
+        if entry["kind"] in ("eqe", "interrupt"):
+            return self.name("EVENT", entry.get("event", -1)) in QP_EVENTS and entry["number"] == qpn
         if entry["kind"] == "store":
             return self.rung(entry) == qpn
         return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
+
+    def _qpns(self, entry: Entry) -> Iterator[int]:
+        """The QPs that a command names: the object, or the result of one that was not refused."""
+        command = self._commands.get(entry["opcode"])
+        if command is None:
+            return
+        if command.object == QPN or QPN in command.object and self._injected(entry) in QP_EVENTS:
+            yield entry["object"]
+        if command.result == QPN and not entry["status"]:
+            yield entry["result"]
+
+    def _injected(self, entry: Entry) -> str:
+        """The event of INJECT_EVENT, which decides of what kind the command's object is."""
+        return self.name("EVENT", next(iter(bytes.fromhex(entry.get("input", ""))), -1))
 
     def register(self, entry: Entry) -> tuple[str, str]:
         """(BAR or UAR of an accessed register, the register's name)."""
@@ -143,8 +164,14 @@ class Words:
         return f"port {entry['port']} {way}, {entry['length']} bytes: {entry['text']}"
 
     @staticmethod
+    def _refusal(entry: Entry) -> str:
+        return entry["text"]
+
+    @staticmethod
     def fields(entry: Entry) -> list[str]:
-        """A line for each field of a WQE; empty for other entries."""
+        """A line for each field of a WQE; the accesses before a refusal by a strict device; empty for other entries."""
+        if "accesses" in entry:
+            return [f"before that: {entry['accesses']}"]
         if entry["kind"] not in ("send-wqe", "recv-wqe"):
             return []
         wqe, interface = bytes.fromhex(entry["bytes"]), description.interface()
@@ -157,6 +184,7 @@ class Words:
         told: dict[str, Callable[[Entry], str]] = {
             "command": self._command, "send-wqe": self._send, "recv-wqe": self._receive,
             "send-done": self._done, "recv-done": self._done, "load": self._access, "store": self._access,
-            "dma-read": self._dma, "dma-write": self._dma, "eqe": self._eqe, "interrupt": self._interrupt}
+            "dma-read": self._dma, "dma-write": self._dma, "eqe": self._eqe, "interrupt": self._interrupt,
+            "refusal": self._refusal}
         seconds, left = divmod(entry["time_ns"], NS)
         return ui.printable(f"{seconds}.{left // NS_PER_US:06}  {told.get(entry['kind'], self._packet)(entry)}")

@@ -250,6 +250,13 @@ def test_accesses_have_tracks_by_processor_and_purpose():
         ("vm1 vCPUs", "vCPU 3"): "BAR0 STATUS is 0x1", ("vm1 DMA", "CQ"): "read", ("vm1 DMA", "payload"): "failed"}
 
 
+def test_refusals_have_a_track():
+    drawn = Drawn(entries({"time_ns": 1000, "kind": "refusal", "rule": "8.2.2", "text": "store to BAR2 at 0x4 refused",
+                           "accesses": "no access"}))
+    assert [(drawn.row(event), event["name"], event["args"]) for event in drawn.slices] == [
+        (("vm1 refusals", "refusals"), "store to BAR2 at 0x4 refused", {"rule": "8.2.2", "accesses": "no access"})]
+
+
 def test_calls_of_the_driver_lie_within_their_callers():
     calls = [Call("task-1", 0, 1000, 5000, "caller"), Call("task-1", 1, 1001, 1500, "callee"),
              Call("task-2", 0, 1200, None, "open"), Call("task-1", 1, 1501, 4999, "callee"),

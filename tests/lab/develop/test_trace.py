@@ -34,14 +34,28 @@ INTERRUPT = {"sequence": 14, "time_ns": 8_000_000_000, "kind": "interrupt", "vec
 TESTED = {"sequence": 15, "time_ns": 8_000_000_000, "kind": "interrupt", "vector": 1}
 EQE = {"sequence": 16, "time_ns": 8_000_000_000, "kind": "eqe", "eqn": 1, "counter": 9, "event": 9, "number": 0,
        "port": 2, "data": 3}
+OF_STORE = {"time_ns": 5_500_000_000, "rule": "8.2.2", "kind": trace.REFUSAL,
+            "text": "store to BAR2 at 0x4 refused: value 0x99 must be the number of a QP (manual 8.2 rule 2)"}
+OF_WQE = {"time_ns": 9_000_000_000, "qpn": 0x41, "counter": 9, "rule": "12.4.10", "accesses": "BAR2+0x4 = 0x41",
+          "text": "send WQE 9 of QP 65 refused: num_sge 5 at byte 2, at most 4 (manual 12.4 rule 10)",
+          "kind": trace.REFUSAL}
+OF_COMMAND = {"time_ns": 4_123_456_789, "command": 0x40, "id": 8, "object": 0, "status": 3, "rule": "6.13.2",
+              "text": "CREATE_CQ id 8 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"}
 ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, MODIFY, LOAD, RUNG, DMA, FAILED,
        INTERRUPT, TESTED, EQE]
+
+
+def refusals(*entries, count=0):
+    """As the device tells them, which has no kinds. count: of all since its start; 0: these."""
+    return {"count": count or len(entries),
+            "entries": [{name: value for name, value in entry.items() if name != "kind"} for entry in entries]}
 
 
 @pytest.fixture(name="device")
 def a_device(monkeypatch):
     """The properties of a simulated device by name."""
-    properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": []}
+    properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": [],
+                  "objects": {"now_ns": 5_600_000_000, "refusals": refusals()}}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
 
@@ -122,10 +136,56 @@ def test_kinds_and_qps_are_chosen(capsys, words, sequences):
 
 def test_each_entry_is_told_once_and_lost_ones_are_counted():
     reader = trace.Reader(frozenset({"command"}), trace_words.Words())
-    assert list(reader.new([COMMAND, REFUSED])) == [COMMAND, REFUSED]
+    assert list(reader.new([COMMAND, REFUSED], refusals())) == [COMMAND, REFUSED]
     later = {**COMMAND, "sequence": 9}
-    assert list(reader.new([REFUSED, {**COMMAND, "sequence": 2}, later])) == [{**COMMAND, "sequence": 2}, 6, later]
-    assert not list(reader.new([later]))
+    assert list(reader.new([REFUSED, {**COMMAND, "sequence": 2}, later], refusals())) == [
+        {**COMMAND, "sequence": 2}, 6, later]
+    assert not list(reader.new([later], refusals()))
+
+
+def test_refusals_of_all_but_commands_are_told_at_their_time(device, capsys):
+    device["objects"]["refusals"] = refusals(OF_COMMAND, OF_STORE, OF_WQE, count=70)
+    told = trace_words.Words()
+    lines = shown(capsys)
+    assert lines[5] == "5.500000  " + OF_STORE["text"] and lines[-1] == "9.000000  " + OF_WQE["text"]
+    assert lines[:5] + lines[6:-1] == [told.line(entry) for entry in ALL]
+    assert shown(capsys, "--refusals", "--fields", "--qp", "0x41") == [
+        "9.000000  " + OF_WQE["text"], "    before that: BAR2+0x4 = 0x41"]
+    assert shown(capsys, "--commands") == [told.line(entry) for entry in (COMMAND, REFUSED, MODIFY)]
+
+
+def test_a_refusal_is_told_once_and_not_if_it_is_older_than_the_recording(device, capsys):
+    reader = trace.Reader(frozenset({trace.REFUSAL}), trace_words.Words())
+    assert list(reader.new([], refusals(OF_STORE))) == [OF_STORE]
+    assert list(reader.new([], refusals(OF_STORE, OF_WQE))) == [OF_WQE]
+    assert not list(reader.new([], refusals(OF_WQE, count=2)))
+    device.update({trace.ENTRIES: 0, "objects": {"now_ns": 5_600_000_000, "refusals": refusals(OF_STORE, OF_WQE)}})
+    options = command_line.parser().parse_args(["trace", "vm1", "--refusals", "--seconds", "0"])
+    assert options.function(options) == 0
+    assert capsys.readouterr().out == f"9.000000  {OF_WQE['text']}\n"
+
+
+@pytest.mark.parametrize("more", [
+    {"opcode": 0x50, "result": 0x41}, {"opcode": 0x58, "object": 0x41}, {"opcode": 0x26, "object": 0x41},
+    {"opcode": 0x53, "object": 0x41}, {"opcode": 0x64, "object": 0x41, "input": "0500000000000000"}])
+def test_commands_that_name_a_qp(more):
+    entry = {**COMMAND, "result": 0, **more}
+    assert trace_words.Words().concerns(entry, 0x41) and not trace_words.Words().concerns(entry, 0x40)
+
+
+@pytest.mark.parametrize("entry", [
+    {**COMMAND, "object": 0x41}, {**COMMAND, "result": 0x41}, {**COMMAND, "opcode": 0x7f, "object": 0x41},
+    {**COMMAND, "opcode": 0x64, "object": 0x41, "input": "0400000000000000"},       # CQ_ERROR
+    {**COMMAND, "opcode": 0x50, "status": 3, "result": 0x41}, {**EQE, "event": 0, "number": 0x41}, TESTED,
+    {**EQE, "event": 4, "number": 0x41}, DMA])
+def test_entries_that_do_not_name_a_qp(entry):
+    assert not trace_words.Words().concerns(entry, 0x41)
+
+
+def test_events_of_a_qp_name_it():
+    fatal = {**EQE, "event": 5, "number": 0x41}
+    assert trace_words.Words().concerns(fatal, 0x41) and not trace_words.Words().concerns(fatal, 0x42)
+    assert trace_words.Words().concerns({**INTERRUPT, "event": 0x0e, "number": 0x41}, 0x41)
 
 
 def test_a_device_without_a_trace_is_named(device, capsys):

@@ -11,9 +11,13 @@ from lab.guests.guest import Guest
 # interfaces, and LOOK prints the saved ones.
 SAVED = "/run/lab/ipoib"
 DEVICES = "$(ls /sys/class/infiniband 2>/dev/null)"
-LOOK = (f'mkdir -p /run/lab; [ -z "{DEVICES}" ] || {{ ip -j -d addr show type ipoib; echo; '
-        f"ip -j route show proto boot; echo; ip -j route show proto static; }} >{SAVED}; cat {SAVED} 2>/dev/null; true")
+# The routes that a command or a network manager has made follow the line of their family.
+ROUTES = ("for family in 4 6; do echo $family; for maker in boot static; do ip -j -$family route show proto $maker; "
+          "done; done")
+LOOK = (f'mkdir -p /run/lab; [ -z "{DEVICES}" ] || {{ ip -j -d addr show type ipoib; {ROUTES}; }} >{SAVED}; '
+        f"cat {SAVED} 2>/dev/null; true")
 IF_ANY = f'[ "{DEVICES}" ] || exit 0; '
+FAMILIES = ("4", "6")
 WAIT_S = 10                     # limit until an interface appears, which may be later than the HCA
 
 
@@ -31,11 +35,16 @@ class Interface:
 
 
 def parse(text: str) -> tuple[list[Interface], list[dict]]:
-    """Interfaces and routes in the output of LOOK."""
-    if not text.strip():
-        return [], []
-    links, *tables = (json.loads(line) if line.strip() else [] for line in text.split("\n\n"))
-    return [_interface(link) for link in links if link], [route for table in tables for route in table]
+    """Interfaces and routes in the output of LOOK. Each route has the member "family", "4" or "6"."""
+    family, interfaces, routes = "", [], []
+    for line in text.splitlines():
+        if line in FAMILIES:
+            family = line
+        elif family:
+            routes += [{**route, "family": family} for route in json.loads(line or "[]")]
+        else:
+            interfaces += [_interface(link) for link in json.loads(line or "[]") if link]
+    return interfaces, routes
 
 
 def _interface(link: dict) -> Interface:
@@ -66,8 +75,11 @@ def _restore(found: Interface) -> list[str]:
 
 
 def _route(route: dict) -> str:
-    via = f" via {route['gateway']}" if "gateway" in route else ""
-    return f"ip route replace {route['dst']}{via} dev {shlex.quote(route['dev'])}"
+    words = ["ip", f"-{route['family']}", "route", "replace", route["dst"]]
+    for word, member in (("via", "gateway"), ("dev", "dev"), ("src", "prefsrc"), ("metric", "metric")):
+        if member in route:
+            words += [word, str(route[member])]
+    return shlex.join(words + [flag for flag in route.get("flags", []) if flag == "onlink"])
 
 
 def look(node: Guest) -> tuple[list[Interface], list[dict]]:

@@ -6,6 +6,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 import threading
 
@@ -144,19 +145,36 @@ def test_addresses_modes_children_and_routes_are_restored():
               "addr_info": [{"local": "10.0.0.1", "prefixlen": 24, "scope": "global"},
                             {"local": "fe80::1", "prefixlen": 64, "scope": "link"},
                             {"local": "2001:db8::9", "prefixlen": 64, "scope": "global", "dynamic": True}]}]
-    routes = [{"dst": "10.1.0.0/16", "gateway": "10.0.0.2", "dev": "ib0"}, {"dst": "default", "dev": "eth0"}]
-    lines = ipoib.commands(*ipoib.parse(f"{json.dumps(links)}\n\n{json.dumps(routes)}\n\n[ ]\n"))
+    routes = [{"dst": "10.1.0.0/16", "gateway": "10.0.0.2", "dev": "ib0", "flags": []},
+              {"dst": "default", "dev": "eth0"},
+              {"dst": "10.1.0.0/16", "gateway": "10.0.0.3", "dev": "ib0", "prefsrc": "10.0.0.1", "metric": 9,
+               "flags": ["onlink", "linkdown"]}]
+    of_6 = [{"dst": "default", "dev": "ib0.8001", "metric": 1024, "flags": [], "pref": "medium"},
+            {"dst": "2001:db8:1::/48", "gateway": "2001:db8::2", "dev": "ib0", "metric": 1024}]
+    lines = ipoib.commands(*ipoib.parse(
+        f"{json.dumps(links)}\n4\n{json.dumps(routes)}\n[ ]\n6\n{json.dumps(of_6[:1])}\n{json.dumps(of_6[1:])}\n"))
     assert "until [ -e /sys/class/net/ib0 ]" in lines[0]
     assert lines[1:] == ["ip link set ib0 type ipoib mode connected", "ip link set ib0 mtu 65520 up",
                          "ip addr replace 10.0.0.1/24 dev ib0",
                          "ip link add link ib0 name ib0.8001 type ipoib pkey 0x8001",
                          "ip link set ib0.8001 type ipoib mode datagram", "ip link set ib0.8001 mtu 2044 up",
-                         "ip route replace 10.1.0.0/16 via 10.0.0.2 dev ib0"]
+                         "ip -4 route replace 10.1.0.0/16 via 10.0.0.2 dev ib0",
+                         "ip -4 route replace 10.1.0.0/16 via 10.0.0.3 dev ib0 src 10.0.0.1 metric 9 onlink",
+                         "ip -6 route replace default dev ib0.8001 metric 1024",
+                         "ip -6 route replace 2001:db8:1::/48 via 2001:db8::2 dev ib0 metric 1024"]
 
 
-@pytest.mark.parametrize("text", ["\n\n\n\n", "[]\n\n[]\n\n[]\n", "[{},{}]\n\n[ ]\n\n[ ]\n"])
+@pytest.mark.parametrize("text", ["", "4\n6\n", "[]\n4\n[]\n[]\n6\n[]\n[]\n", "[{},{}]\n4\n[ ]\n[ ]\n6\n"])
 def test_a_guest_without_interfaces_needs_no_command(text):
     assert ipoib.commands(*ipoib.parse(text)) == []
+
+
+@pytest.mark.skipif(not shutil.which("ip"), reason="no iproute2")
+def test_the_routes_of_this_machine_are_read():
+    """The program ip prints them in the form that the lab expects."""
+    done = subprocess.run(["sh", "-c", ipoib.ROUTES], capture_output=True, text=True, check=True)
+    _, routes = ipoib.parse(done.stdout)
+    assert all(route["family"] in ipoib.FAMILIES and "dst" in route for route in routes)
 
 
 # -- reports --------------------------------------------------------------------

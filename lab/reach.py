@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib exec --all, cp and ssh-config: commands in all guests, copying files, and settings for other ssh programs."""
 
+import contextlib
 import re
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import threading
 from typing import IO
 
 from lab import signals, ui
+from lab.develop import report
 from lab.fabric import cluster
 from lab.guests import relay
 from lab.guests.guest import Guest, Running
@@ -59,10 +61,20 @@ def _end(commands: list[Running]) -> None:
 
 
 def exec_all(lab: cluster.Cluster, command: list[str]) -> int:
-    """Runs a command in all guests in parallel. Returns the status of the first guest in which it failed, else 0."""
+    """Runs a command in all guests in parallel. Returns the status of the first guest in which it failed, else 0.
+    Meanwhile it prints the reports of their kernels."""
+    nodes = _guests(lab)
+    with contextlib.ExitStack() as watched:
+        for node in nodes:
+            watched.enter_context(report.told(lab, node.name))
+        status = _run_in_all(nodes, command)
+    return status
+
+
+def _run_in_all(nodes: list[Guest], command: list[str]) -> int:
     output, commands = _Output(), []
     try:
-        for node in _guests(lab):
+        for node in nodes:
             node.connect()
             commands.append(one := node.start(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                               stderr=subprocess.PIPE))

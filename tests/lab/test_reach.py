@@ -11,7 +11,7 @@ import pytest
 from checkouts import pib
 from lab import paths, reach, ui
 from lab.fabric.wanted import Wanted
-from lab.guests import guest
+from lab.guests import guest, vm
 
 LIMIT_S = 60
 EXEC_ALL = """
@@ -47,6 +47,12 @@ def test_a_line_without_an_end_is_printed_in_parts(two, capfdbinary):
 def test_a_failure_in_one_guest_is_the_status(two, tmp_path):
     assert reach.exec_all(two, [f"mkdir {tmp_path}/only-one 2>/dev/null && exit 7"]) in (1, 7)
     assert reach.exec_all(two, ["true"]) == 0
+
+
+def test_a_fault_of_a_kernel_is_told_during_a_command(two, capfd):
+    console = vm.Files("vm1", two.sockets()).console
+    assert reach.exec_all(two, [f"echo '[ 9.0] BUG: mine' >>{console}"]) == 0
+    assert re.search(r"(?s)the kernel of vm1 reports:.*BUG: mine.*pib reboot vm1", capfd.readouterr().err)
 
 
 def test_commands_end_when_their_output_is_closed(two):

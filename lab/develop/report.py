@@ -37,6 +37,15 @@ def first(text: str) -> str:
     return "\n".join(lines[start:min(end + 1, start + MOST_LINES)])
 
 
+def fatal_line(console: pathlib.Path) -> str:
+    """The line of a console that began its first report of a fatal fault; "" if there is none."""
+    try:
+        with open(console, encoding="utf-8", errors="replace") as file:
+            return next((ui.printable(line.strip()) for line in file if FATAL.search(line)), "")
+    except OSError:
+        return ""
+
+
 def whole(text: str) -> bool:
     return bool(END.search(text))
 

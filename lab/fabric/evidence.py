@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
+from lab.develop import report
 from lab.fabric import cluster, control, switch_process
 from lab.guests import vm
 
@@ -29,6 +30,7 @@ class Evidence:
     switches: dict[str, Json]
     guests: dict[str, Json]
     silent: list[str] = dataclasses.field(default_factory=list)     # guests whose QEMU did not answer
+    faulty: dict[str, str] = dataclasses.field(default_factory=dict)    # by guest: its kernel's fatal fault, one line
     ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
 
 
@@ -114,8 +116,14 @@ def without_guests(controls: list[pathlib.Path]) -> Evidence:
     return Evidence(time.time(), switches(controls), {})
 
 
+def faulty_kernels(lab: cluster.Cluster) -> dict[str, str]:
+    found = {name: report.fatal_line(vm.Files(name, lab.sockets()).console) for name in lab.nodes()}
+    return {name: line for name, line in found.items() if line}
+
+
 def collect(lab: cluster.Cluster) -> Evidence:
     answers = guests(lab)
     return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
                     {name: found for name, found in answers.items() if found is not None},
-                    [name for name, found in answers.items() if found is None], ended_switches(lab))
+                    silent=[name for name, found in answers.items() if found is None],
+                    faulty=faulty_kernels(lab), ended=ended_switches(lab))

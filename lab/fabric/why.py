@@ -12,6 +12,7 @@ from lab.fabric.evidence import Evidence, Json
 from lab.fabric.wiring import Link, Outage
 
 PAGE = "docs/troubleshooting.md"
+FIRST_SECTION = "1-first-looks"
 PORT_SECTION = "4-a-port-is-not-active"
 WAIT_SECTION = "5-work-requests-do-not-complete"
 REFUSAL_SECTION = "7-the-device-refuses-a-command"
@@ -65,7 +66,10 @@ class Findings:
 
     def _guests(self) -> Iterator[Finding]:
         for name in self.evidence.silent:
-            yield Finding(None, f"{name}: QEMU does not answer", "1-first-looks", frozenset({name}))
+            yield Finding(None, f"{name}: QEMU does not answer", FIRST_SECTION, frozenset({name}))
+        for name, line in self.evidence.faulty.items():
+            yield Finding(None, f"{name}: its kernel has reported a fault: {line}. The whole report:  ./pib console "
+                          f"{name}   Start the guest anew:  ./pib reboot {name}", FIRST_SECTION, frozenset({name}))
         for name, guest in self.evidence.guests.items():
             if guest["state"] != "running":
                 yield Finding(None, f"{name} is stopped ({guest['state']}): it answers nothing", WAIT_SECTION,

@@ -11,6 +11,7 @@ from lab.fabric import evidence, switch_process, why
 from lab.fabric.evidence import Evidence
 from lab.fabric.wanted import Wanted
 from lab.fabric.wiring import Wiring
+from lab.guests import vm
 
 PATIENCE_S = 60
 NOW = time.mktime((2026, 11, 23, 12, 3, 30, 0, 0, -1))
@@ -338,9 +339,25 @@ def test_sections_are_in_the_page(seen):
         seen.guests["vm0"]["hcas"][0]["journal"].append(
             {"kind": "event", "at": NOW, "event": name, "number": 0x40, "data": 0, "port": 1})
     sections = {finding.section for finding in why.Findings(seen).all()}
-    sections |= {why.PORT_SECTION, why.WAIT_SECTION, why.LINK_SECTION, "1-first-looks"}
+    sections |= {why.PORT_SECTION, why.WAIT_SECTION, why.LINK_SECTION, why.FIRST_SECTION}
     assert len(sections) > 20
     assert sections - anchors == {"ibv_wc_general_err"} - anchors
+
+
+def test_a_kernel_that_has_crashed_is_named(seen):
+    seen.faulty = {"vm1": "[   12.2] BUG: kernel NULL pointer dereference"}
+    line = only(why.lines(seen), "vm1")
+    assert "BUG: kernel NULL pointer" in line and "pib reboot vm1" in line
+    assert why.answer(seen, "vm0").startswith("vm0: nothing is wrong")
+
+
+def test_crashes_are_read_on_the_consoles(lab):
+    lab.up(Wanted(2), [])
+    assert evidence.faulty_kernels(lab) == {}
+    console = vm.Files("vm1", lab.sockets()).console
+    console.write_text("[ 1.0] WARNING: x\r\n[ 2.0] Oops: \x1b[2Jmine\r\n[ 3.0] Kernel panic - y\r\n")
+    found = evidence.faulty_kernels(lab)
+    assert list(found) == ["vm1"] and found["vm1"].startswith("[ 2.0] Oops: ") and "\x1b" not in found["vm1"]
 
 
 def test_the_switch_processes_of_a_lab_that_have_ended(fabric):

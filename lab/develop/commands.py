@@ -64,16 +64,18 @@ def _each(nodes: list[str], do: Callable[[str], None]) -> None:
         raise ui.LabError("\n".join(str(error) for error in wrong))
 
 
-def _again(directory: pathlib.Path, do: Callable[[], None]) -> int:
-    """Calls do() now and after each change in the directory, until Ctrl-C. Prints errors and continues."""
+def _again(source: pathlib.Path, do: Callable[[], None]) -> int:
+    """Calls do() now and after each change in the directory or in its hardware interface, until Ctrl-C. Prints errors
+    and continues."""
+    directories = (source, kernel_module.common(source))
     while True:
-        before = watch.look(directory)
+        before = watch.look(*directories)
         try:
             do()
         except ui.LabError as error:
             ui.say(str(error))
-        ui.say(f"waiting for changes in {directory}; Ctrl-C ends that")
-        watch.wait(directory, before)
+        ui.say(f"waiting for changes in {' and '.join(map(str, directories))}; Ctrl-C ends that")
+        watch.wait(before, *directories)
 
 
 # -- driver -------------------------------------------------------------------
@@ -196,7 +198,8 @@ def show_console(options: argparse.Namespace) -> int:
 def _add_exchange(add, name: str, function, text: str, what: str) -> argparse.ArgumentParser:
     command = add(name, function, text)
     command.add_argument("words", nargs="*", metavar="DIR|NODE", help=f"{what}, and the guests (default: all)")
-    command.add_argument("--watch", action="store_true", help="again whenever a file in the directory is saved")
+    command.add_argument("--watch", action="store_true", help="again whenever a file in the directory, or in its "
+                         "hw-interface, is saved")
     return command
 
 

@@ -124,7 +124,7 @@ def test_a_saved_source_is_a_change_and_a_product_is_not(tmp_path, monkeypatch):
     source.write_text("1")
     before = watch.look(tmp_path)
     seen = []
-    waiter = threading.Thread(target=lambda: seen.append(watch.wait(tmp_path, before)))
+    waiter = threading.Thread(target=lambda: seen.append(watch.wait(before, tmp_path)))
     waiter.start()
     (tmp_path / "a.o").write_text("product")
     assert watch.look(tmp_path) == before and not seen
@@ -133,6 +133,23 @@ def test_a_saved_source_is_a_change_and_a_product_is_not(tmp_path, monkeypatch):
     new.rename(source)      # as editors save
     waiter.join(60)
     assert seen and seen[0] != before and seen[0] == watch.look(tmp_path)
+
+
+def test_a_saved_header_of_the_interface_compiles_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    source, header = tmp_path / "driver", tmp_path / "hw-interface" / "regs.h"
+    for directory in (source, header.parent):
+        directory.mkdir()
+    done = []
+
+    def compile_and_save():
+        done.append(header.exists())
+        if len(done) == 3:
+            raise KeyboardInterrupt
+        header.write_text("x" * len(done))
+    with pytest.raises(KeyboardInterrupt):
+        commands._again(source, compile_and_save)       # pylint: disable=protected-access
+    assert done == [False, True, True]
 
 
 # -- IPoIB ----------------------------------------------------------------------

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The rules of docs/device-spec.md against those of the device, both ways: number, status and field. That each rule
-has a command that breaks it is held by tests/unit/core/rules."""
+"""The rules of docs/device-spec.md against those of the device, both ways: number, status and field; and the table of
+faults in docs/observability.md. That each rule has a command that breaks it is held by tests/unit/core/rules."""
 
 import pathlib
 import re
@@ -13,6 +13,10 @@ import manual
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 CORE = ROOT / "qemu-hw" / "core"
 MANUAL = ROOT / "docs" / "device-spec.md"
+STRICT = ROOT / "docs" / "observability.md"
+FAULT = re.compile(r"^\| (\w+) \| .* \| ([^|]*) \|$", re.MULTILINE)
+NUMBERS = re.compile(r"(\d+\.\d+)\.(\d+)(?: to \1\.(\d+))?")
+NOTICED = {"named": "strict", "ignored": "ignored", "FATAL": "fatal"}
 VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), (CmdStatus|Effect|VendorError)::k(\w+)\)")
 VENDOR_ERRORS = re.compile(r"^enum class VendorError .*?^};", re.MULTILINE | re.DOTALL)
 ENUMERATOR = re.compile(r"^    (k\w+) = (?!0,)", re.MULTILINE)
@@ -56,6 +60,13 @@ def fields() -> list[tuple[str, str]]:
     return [(name, field) for name, _, field in ROW.findall(tables)]
 
 
+def faults() -> list[tuple[str, str]]:
+    """Number of each rule in the table of faults, and how a device notices that it is broken."""
+    text = STRICT.read_text(encoding="utf-8").partition("\n## 7. Strict\n")[2]
+    return [(f"{section}.{place}", noticed) for noticed, rules in FAULT.findall(text)
+            for section, first, last in NUMBERS.findall(rules) for place in range(int(first), int(last or first) + 1)]
+
+
 class Rules(unittest.TestCase):
     def test_code_and_manual_have_the_same_rules(self):
         of_manual = [(number, status) for _, number, status, _ in rules_of_manual()]
@@ -81,6 +92,16 @@ class Rules(unittest.TestCase):
         for name, field in fields():
             if field:
                 self.assertIn(f"`{field}`", sentences[numbers[name]], f"rule {numbers[name]}")
+
+    def test_the_table_of_faults_has_each_rule_whose_breach_has_no_status(self):
+        statuses = dict(rules_of_code().values())
+        table = faults()
+        for noticed in ("strict", "ignored"):
+            self.assertEqual(sorted(number for number, how in table if how == noticed),
+                             sorted(number for number, status in statuses.items() if NOTICED.get(status) == noticed))
+        for number, how in table:
+            self.assertIn(number, statuses)
+            self.assertEqual(NOTICED.get(statuses[number], "command"), how, f"rule {number}")
 
     def test_each_rule_is_used(self):
         used = {name for path in CORE.rglob("*.cc") if path.name != "rule_table.cc"

@@ -16,7 +16,7 @@ from lab import memory, paths, ui, up
 from lab.bench import bench_host
 from lab.build import deps, host_build, kernels, steps
 from lab.guests import debug_kernel, guest_kernel, image, kvm, nested, vm
-from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style
+from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
@@ -38,7 +38,8 @@ GUESTS: dict[str, dict[str, str]] = {
 # Lanes of guest tests: two labs in parallel, because each waits half of its time. Together at most eight guests.
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 PARALLEL_MIB = 9216             # memory that two parallel labs, or a build beside tests, need
-DEFAULT = ("unit", "guest")
+USUAL = "guest"
+DEFAULT = ("unit", USUAL)
 ALL = "all"
 BROWSER = "web"
 DEBUGGERS = "debug"
@@ -98,8 +99,10 @@ def _one_adversary() -> dict[str, str]:
 
 
 def guests(run: Run, name: str) -> Count:
-    """Runs the guest tests. name: of the part, a key of GUESTS."""
-    with runners.environment(GUESTS[name] | _one_adversary()):
+    """Runs the guest tests. name: of the part, a key of GUESTS. At night also tells what they have used of the device.
+    """
+    with (runners.environment(GUESTS[name] | _one_adversary()),
+          used.told() if run.nightly and name == USUAL else contextlib.nullcontext()):
         up.prepare()
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               lanes=LANES if memory.available_mib() >= PARALLEL_MIB else None)

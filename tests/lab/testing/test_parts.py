@@ -10,8 +10,9 @@ import pytest
 
 from lab import memory, paths, ui, up
 from lab.build import deps, host_build
+from lab.develop import coverage_points, driver_coverage
 from lab.guests import vm
-from lab.testing import parts, runners, simulate
+from lab.testing import parts, runners, simulate, used
 from lab.testing.counts import Count
 
 LIMIT_S = 60
@@ -100,6 +101,24 @@ def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):
         parts.guests(parts.Run(None), "guest")
         assert f"./pib test adversary --seed {seeds[-1]} --seeds 1" in capsys.readouterr().err
     assert seeds[0] != seeds[1] and "PIB_ADVERSARY_SEED" not in os.environ
+
+
+@pytest.mark.parametrize("name, nightly, file", [("guest", True, ""), ("guest", False, ""), ("lockdep", True, ""),
+                                                 ("guest", True, "mine.json")])
+def test_the_night_tells_what_the_guests_have_used(monkeypatch, tmp_path, capsys, name, nightly, file):
+    (tmp_path / used.FILE).write_text("of another night")
+
+    def tests(*_, **__):
+        if place := os.environ.get(used.VARIABLE):
+            driver_coverage.merge(tmp_path / place, {**coverage_points.empty(), "recv_wqes": 7})
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(up, "prepare", lambda: None)
+    monkeypatch.setattr(runners, "pytest", tests)
+    monkeypatch.setenv(used.VARIABLE, file)
+    parts.guests(parts.Run(None, nightly=nightly), name)
+    told = re.search(r"in the guest tests:\n1 of \d+ used, .*\nnot used:\n", capsys.readouterr().out)
+    assert bool(told) == (nightly and name == "guest" and not file)
+    assert (tmp_path / "mine.json").exists() == bool(file)
 
 
 @pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.PACKAGING_LIST]),

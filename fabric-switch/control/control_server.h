@@ -24,6 +24,9 @@ class ControlServer {
 
     // Frees disconnected clients and listens again; called after each turn of the loop.
     void reap_closed();
+    // No descriptor was left for a client, which waits in the backlog: the loop must not sleep
+    // long.
+    [[nodiscard]] bool is_deaf() const { return deaf_turns_ != 0; }
 
   private:
     class Client;

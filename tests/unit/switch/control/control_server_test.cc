@@ -2,6 +2,7 @@
 // Clients of the control socket: captures, many clients, lines that do not end.
 #include "control/control_server.h"
 
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -105,6 +106,24 @@ TEST_CASE("control server: a client beyond the limit replaces the oldest one") {
     for (Client& client : clients) {
         CHECK(client.ask(R"({"command":"status"})").at("ok") == true);
     }
+}
+
+TEST_CASE("control server: a client that waits for a descriptor is served when one is free") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    const Program program;
+    Client first(program);
+    REQUIRE(first.ask(R"({"command":"status"})").at("ok") == true);
+    rlimit before{};
+    REQUIRE(::prlimit(program.pid(), RLIMIT_NOFILE, nullptr, &before) == 0);
+    const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
+    REQUIRE(::prlimit(program.pid(), RLIMIT_NOFILE, &none, nullptr) == 0);
+    Client late(program);
+    REQUIRE(first.ask(R"({"command":"status"})").at("ok") == true);  // it has been refused once
+    // The host has descriptors again, and nothing else wakes the switch.
+    REQUIRE(::prlimit(program.pid(), RLIMIT_NOFILE, &before, nullptr) == 0);
+    CHECK(late.ask(R"({"command":"status"})").at("ok") == true);
 }
 
 TEST_CASE("control server: requests in one piece are answered in order") {

@@ -177,6 +177,7 @@ void Connection::continue_handshake() {
         lost({link::LinkError::kRefused, peer.error()});
         return;
     }
+    peer->network = peer_.network;
     peer_ = std::move(*peer);
     secured_ = true;
     write();

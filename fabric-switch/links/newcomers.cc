@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <utility>
 
 #include "links/connection.h"
 
@@ -21,7 +22,8 @@ void Newcomers::remove(Connection& connection) {
     std::erase(waiting_, &connection);
 }
 
-// Chooses the oldest connection of the origin that has the most.
+// Chooses the oldest connection of the network that has the most, and in it of the origin that has
+// the most: one host may have many addresses, and one network many hosts.
 Connection* Newcomers::one_too_many() {
     if (waiting_.size() < kMost) {
         return nullptr;
@@ -30,13 +32,14 @@ Connection* Newcomers::one_too_many() {
     if (waiting_.size() < kMost) {
         return nullptr;
     }
-    std::map<std::string, std::size_t> count;
+    std::map<std::string, std::size_t> of_network, of_origin;
     for (const Connection* connection : waiting_) {
-        ++count[connection->peer().origin];
+        ++of_network[connection->peer().network];
+        ++of_origin[connection->peer().origin];
     }
-    const auto most = std::ranges::max_element(count, {}, [](const auto& of) { return of.second; });
-    return *std::ranges::find_if(
-        waiting_, [&](const Connection* c) { return c->peer().origin == most->first; });
+    return *std::ranges::max_element(waiting_, {}, [&](const Connection* c) {
+        return std::pair(of_network.at(c->peer().network), of_origin.at(c->peer().origin));
+    });
 }
 
 Connection* Newcomers::overdue(std::uint64_t now_ns) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Connections whose peers have not identified themselves yet. Their number and their time are
-// limited. If there are too many, the origin with the most of them loses its oldest one.
+// limited. If there are too many, the network with the most of them loses one: the oldest of its
+// origin with the most.
 #pragma once
 
 #include <cstddef>

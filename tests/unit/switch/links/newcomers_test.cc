@@ -4,15 +4,22 @@
 #include "links/newcomers.h"
 
 #include <grp.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <catch2/catch_test_macros.hpp>
+#include <cstring>
 #include <memory>
+#include <string>
 #include <vector>
 
+#include "base/address.h"
 #include "free_port.h"
 #include "links/connection.h"
+#include "links/connection_peer.h"
 #include "socket_hca.h"
 #include "test_fabric.h"
 
@@ -48,14 +55,38 @@ struct Host final : fabric::ConnectionHost {
     void note(const std::string&, bool) override {}
 };
 
+std::unique_ptr<fabric::Connection> connection(Host& host, fabric::Switch& sw, UniqueFd fd,
+                                               std::uint64_t at_ns) {
+    return std::make_unique<fabric::Connection>(
+        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw.admission()),
+        fabric::Connection::Socket{.fd = std::move(fd), .tls = nullptr}, at_ns);
+}
+
 // A connection that has come at this time and says nothing.
 std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::uint64_t at_ns) {
     int ends[2] = {-1, -1};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     const UniqueFd peer(ends[1]);
-    return std::make_unique<fabric::Connection>(
-        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw.admission()),
-        fabric::Connection::Socket{.fd = UniqueFd(ends[0]), .tls = nullptr}, at_ns);
+    return connection(host, sw, UniqueFd(ends[0]), at_ns);
+}
+
+// A silent connection from this loopback address.
+std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw,
+                                                std::uint32_t source) {
+    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
+    const UniqueFd peer(::socket(AF_INET, SOCK_STREAM, 0));
+    sockaddr_in to{}, from{};
+    to.sin_family = from.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    from.sin_addr.s_addr = htonl(source);
+    socklen_t size = sizeof(to);
+    auto* const at = reinterpret_cast<sockaddr*>(&to);
+    REQUIRE(::bind(listener.get(), at, size) == 0);
+    REQUIRE(::listen(listener.get(), 1) == 0);
+    REQUIRE(::getsockname(listener.get(), at, &size) == 0);
+    REQUIRE(::bind(peer.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from)) == 0);
+    REQUIRE(::connect(peer.get(), at, size) == 0);
+    return connection(host, sw, UniqueFd(::accept(listener.get(), nullptr, nullptr)), 0);
 }
 
 }  // namespace
@@ -75,6 +106,41 @@ TEST_CASE("newcomers: a connection without HELLO is overdue after 10 s") {
     newcomers.remove(*first);
     CHECK(newcomers.overdue(15 * kSecond) == nullptr);
     CHECK(newcomers.overdue(16 * kSecond) == second.get());
+}
+
+TEST_CASE("newcomers: of equal origins the oldest connection is one too many") {
+    Host host;
+    fabric::Switch sw(TestFabric::default_config());
+    fabric::Newcomers newcomers;
+    std::vector<std::unique_ptr<fabric::Connection>> all;
+    for (std::size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
+        CHECK(newcomers.one_too_many() == nullptr);
+        // Addresses fall, so that by its name the newest is the first one.
+        all.push_back(silent_from(host, sw, 0x7f00'01ff - static_cast<std::uint32_t>(i)));
+        newcomers.add(*all.back());
+    }
+    CHECK(newcomers.one_too_many() == all.front().get());
+}
+
+TEST_CASE("newcomers: the addresses of an IPv6 network have a network in common") {
+    const auto peer = [](const char* text) {
+        addrinfo numeric{};
+        numeric.ai_flags = AI_NUMERICHOST;
+        numeric.ai_socktype = SOCK_STREAM;
+        addrinfo* at = nullptr;
+        REQUIRE(::getaddrinfo(text, nullptr, &numeric, &at) == 0);
+        sockaddr_storage address{};
+        std::memcpy(&address, at->ai_addr, at->ai_addrlen);
+        const fabric::Peer found = fabric::peer_of_tcp(address, at->ai_addrlen);
+        ::freeaddrinfo(at);
+        CHECK(found.origin == text);
+        return found;
+    };
+    CHECK(peer("2001:db8:0:7::1").network == "2001:db8:0:7::");
+    CHECK(peer("2001:db8:0:7:ffff::2").network == "2001:db8:0:7::");
+    CHECK(peer("2001:db8:0:8::1").network == "2001:db8:0:8::");
+    CHECK(peer("192.0.2.1").network == "192.0.2.1");
+    CHECK(peer("::ffff:192.0.2.1").network == "::ffff:192.0.2.1");
 }
 
 TEST_CASE("newcomers: silent connections of one origin take no place of another origin") {

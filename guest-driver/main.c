@@ -184,6 +184,8 @@ static int pib_hca_start(struct pci_dev *pdev)
 	struct pib_hca_dev *dev;
 	int ret;
 
+	if (binding->shut_down)
+		return -ESHUTDOWN;
 	dev = ib_alloc_device(pib_hca_dev, ibdev);
 	if (!dev)
 		return -ENOMEM;
@@ -293,11 +295,15 @@ static void pib_hca_shutdown(struct pci_dev *pdev)
 	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
 	struct pib_hca_dev *dev = binding->dev;
 
+	/* Recovery and resets, which need the lock that the caller holds, start nothing now. */
+	WRITE_ONCE(binding->shut_down, true);
+	if (dev) {
+		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+		/* Another processor may have begun to cut the device off: wait for that reset. */
+		if (!pib_hca_cut_off(dev))
+			pib_hca_reset_now(dev);
+	}
 	pib_hca_recovery_stop(binding);
-	if (!dev)
-		return;
-	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	pib_hca_cut_off(dev);
 	pci_clear_master(pdev);
 }
 

@@ -271,6 +271,7 @@ struct pib_hca_binding {
 	struct pci_dev *pdev;
 	struct pib_hca_dev *dev; /* NULL: not started, or stopped */
 	unsigned long started;   /* jiffies */
+	bool shut_down;          /* the device is not started any more */
 	struct delayed_work recovery;
 };
 
@@ -294,6 +295,8 @@ void pib_hca_health_start(struct pib_hca_dev *dev);
 void pib_hca_health_stop(struct pib_hca_dev *dev);
 /* Gives the device up and returns true if it has stopped, was reset or is gone. Any context. */
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
+/* Resets the device and waits until that has ended. Any context. */
+void pib_hca_reset_now(struct pib_hca_dev *dev);
 /* Ends the device's DMA and wakes all waiters; false if that has been done before. Any context. */
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
 /* As pib_hca_cut_off(); also informs the log (`why`) and the consumers. */

@@ -23,7 +23,7 @@ static bool pib_hca_recover(struct pib_hca_binding *binding)
 {
 	struct pib_hca_dev *dev = binding->dev;
 
-	if (!dev || !pib_hca_is_dead(dev))
+	if (!dev || binding->shut_down || !pib_hca_is_dead(dev))
 		return true;
 	if (pib_hca_read(dev, PIB_HCA_REG_STATUS) == PIB_HCA_ALL_ONES)
 		return false;
@@ -63,7 +63,7 @@ bool pib_hca_recovery_begin(struct pib_hca_dev *dev)
 	unsigned long next = READ_ONCE(binding->started) + PIB_HCA_RECOVERY_INTERVAL;
 	unsigned long delay = PIB_HCA_RECOVERY_DELAY;
 
-	if (READ_ONCE(binding->dev) != dev)
+	if (READ_ONCE(binding->dev) != dev || READ_ONCE(binding->shut_down))
 		return false; /* it is starting or stopping */
 	if (time_before(jiffies + delay, next))
 		delay = next - jiffies;

@@ -100,18 +100,31 @@ static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 	return wr_id;
 }
 
-/* Retires the work request of a CQE; false when the QP has no such queue, or the SRQ no such id. */
-static bool pib_hca_retire_cqe(struct pib_hca_qp *qp, const struct pib_hca_cqe *cqe, u64 *wr_id)
+/* A device may name a work request that has completed already, or one that nobody has posted. */
+static bool pib_hca_is_posted(struct pib_hca_wq *wq, u32 counter)
 {
+	u32 head = smp_load_acquire(&wq->head); /* acquire: reads the wr_ids stored before head */
+
+	return counter - wq->tail < head - wq->tail;
+}
+
+/* Retires the work request of a CQE; false if no such work request is posted. */
+static bool pib_hca_retire_cqe(struct pib_hca_cq *cq, struct pib_hca_qp *qp,
+			       const struct pib_hca_cqe *cqe, u64 *wr_id)
+{
+	bool recv = READ_ONCE(cqe->opcode) & PIB_HCA_CQE_IS_RECV;
 	u32 counter = le32_to_cpu(cqe->wqe_counter);
 	struct pib_hca_wq *wq;
 
+	/* The lock of this CQ guards the tails of queues that complete here, and no others. */
+	if ((recv ? qp->ibqp.recv_cq : qp->ibqp.send_cq) != &cq->ibcq)
+		return false;
 	if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) {
-		return qp->ibqp.srq &&
+		return recv && qp->ibqp.srq &&
 		       pib_hca_srq_retire(to_psrq(qp->ibqp.srq), counter, wr_id);
 	}
-	wq = cqe->opcode & PIB_HCA_CQE_IS_RECV ? &qp->rq : &qp->sq;
-	if (!wq->depth || !wq->wr_ids)
+	wq = recv ? &qp->rq : &qp->sq;
+	if (!wq->depth || !wq->wr_ids || !pib_hca_is_posted(wq, counter))
 		return false;
 	*wr_id = pib_hca_retire(wq, counter);
 	return true;
@@ -122,14 +135,14 @@ static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe
 	struct pib_hca_qp *qp = pib_hca_cqe_qp(cq, le32_to_cpu(cqe->qpn));
 	u64 wr_id;
 
-	if (!qp || !pib_hca_retire_cqe(qp, cqe, &wr_id))
+	if (!qp || !pib_hca_retire_cqe(cq, qp, cqe, &wr_id))
 		return false;
 
 	memset(wc, 0, sizeof(*wc));
 	wc->wr_id = wr_id;
 	wc->qp = &qp->ibqp;
 	wc->status = cqe->status;
-	wc->opcode = pib_hca_wc_opcode(cqe->opcode);
+	wc->opcode = pib_hca_wc_opcode(READ_ONCE(cqe->opcode));
 	wc->vendor_err = cqe->vendor_error;
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
 	wc->src_qp = le32_to_cpu(cqe->src_qp);
@@ -227,7 +240,9 @@ int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	first = cq->consumer;
-	while (polled < num_entries && (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
+	/* One pass: a device may write CQEs that complete nothing as fast as they are read. */
+	while (polled < num_entries && cq->consumer - first < 1U << cq->log_depth &&
+	       (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
 		polled += pib_hca_fill_wc(cq, cqe, &wc[polled]);
 		cq->consumer++;
 	}
@@ -313,7 +328,7 @@ static void pib_hca_clean_cq(struct pib_hca_cq *cq, struct pib_hca_qp *qp)
 		cqe = pib_hca_cqe_at(cq, --counter);
 		if (le32_to_cpu(cqe->qpn) == qp->qpn) {
 			if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ)
-				pib_hca_retire_cqe(qp, cqe, &wr_id);
+				pib_hca_retire_cqe(cq, qp, cqe, &wr_id);
 			dropped++;
 		} else if (dropped) { /* the owner bits stay where they are */
 			memcpy(pib_hca_cqe_at(cq, counter + dropped), cqe,

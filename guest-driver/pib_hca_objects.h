@@ -138,6 +138,7 @@ struct pib_hca_srq {
 	u64 *wr_ids;    /* by id */
 	u32 *free_ids;  /* unused ids: the first free_count entries */
 	u32 free_count;
+	unsigned long *posted; /* bits: ids of posted work requests */
 };
 
 struct pib_hca_wq {

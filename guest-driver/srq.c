@@ -5,6 +5,8 @@
  * are ids, so the device has always taken the ring's next entry; see docs/device-spec.md, "Shared
  * receive queues".
  */
+#include <linux/bitmap.h>
+
 #include "pib_hca.h"
 
 /* ---------------------------------------------------------------- posting -------------------- */
@@ -22,6 +24,7 @@ static int pib_hca_build_srq_recv(struct pib_hca_srq *srq, const struct ib_recv_
 		return -ENOMEM;
 	id = srq->free_ids[--srq->free_count];
 	srq->wr_ids[id] = wr->wr_id;
+	__set_bit(id, srq->posted);
 	pib_hca_put_recv(wqe, wr, id);
 	srq->head++;
 	return 0;
@@ -49,20 +52,20 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-/* The id comes from the device, which may name one that is not in use. */
+/* The id comes from the device, which may name one that is not posted. */
 bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id)
 {
 	unsigned long flags;
-	bool is_one;
+	bool posted;
 
 	spin_lock_irqsave(&srq->lock, flags);
-	is_one = id < srq->depth && srq->free_count < srq->depth;
-	if (is_one) {
+	posted = id < srq->depth && __test_and_clear_bit(id, srq->posted);
+	if (posted) {
 		*wr_id = srq->wr_ids[id];
 		srq->free_ids[srq->free_count++] = id;
 	}
 	spin_unlock_irqrestore(&srq->lock, flags);
-	return is_one;
+	return posted;
 }
 
 /* ---------------------------------------------------------------- create --------------------- */
@@ -77,7 +80,8 @@ static int pib_hca_srq_layout_kernel(struct pib_hca_dev *dev, struct pib_hca_srq
 	srq->log_stride = max_t(u8, order_base_2(size), PIB_HCA_MIN_LOG_RQ_STRIDE);
 	srq->wr_ids = kvcalloc(srq->depth, sizeof(*srq->wr_ids), GFP_KERNEL);
 	srq->free_ids = kvcalloc(srq->depth, sizeof(*srq->free_ids), GFP_KERNEL);
-	if (!srq->wr_ids || !srq->free_ids)
+	srq->posted = bitmap_zalloc(srq->depth, GFP_KERNEL);
+	if (!srq->wr_ids || !srq->free_ids || !srq->posted)
 		return -ENOMEM;
 	for (i = 0; i < srq->depth; i++)
 		srq->free_ids[i] = i;
@@ -114,6 +118,7 @@ static void pib_hca_srq_free(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 	pib_hca_queue_mem_free(dev, &srq->mem);
 	kvfree(srq->wr_ids);
 	kvfree(srq->free_ids);
+	bitmap_free(srq->posted);
 }
 
 /* The layout must have room for the sizes that the verb requests. */

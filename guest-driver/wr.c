@@ -301,13 +301,16 @@ static int pib_hca_build_send(struct pib_hca_qp *qp, void *wqe, const struct ib_
 	return pib_hca_put_data(qp, control, next, wr);
 }
 
-/* Stores the WQEs before the counter that gives them to the device. */
+/*
+ * Stores the WQEs, and head, before the counter that gives them to the device: pib_hca_is_posted()
+ * must know a work request when its completion comes.
+ */
 static void pib_hca_set_producer(struct pib_hca_wq *wq, __le32 *producer, u32 head)
 {
+	/* Release: pairs with the acquires in cq.c, before wr_ids are read. */
+	smp_store_release(&wq->head, head);
 	dma_wmb();
 	WRITE_ONCE(*producer, cpu_to_le32(head));
-	/* Release: pairs with the acquire in pib_hca_flush_wq(), which reads wr_ids. */
-	smp_store_release(&wq->head, head);
 }
 
 /* Flushes work requests posted to a dead device; pib_hca_cut_off() flushes earlier ones. */

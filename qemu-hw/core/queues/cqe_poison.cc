@@ -57,8 +57,10 @@ void poison_unspecified(pib_hca_cqe& cqe) {
         cqe.imm_data = kWord;
     }
     if (failed) {
-        // INVALIDATED is not set, because a kernel driver may act on it.
-        cqe.flags = PIB_HCA_CQE_FLAG_GRH | PIB_HCA_CQE_FLAG_IMM;
+        // SRQ stays, because it tells the queue. INVALIDATED is not set, because a kernel driver
+        // may act on it.
+        cqe.flags =
+            (cqe.flags & PIB_HCA_CQE_FLAG_SRQ) | PIB_HCA_CQE_FLAG_GRH | PIB_HCA_CQE_FLAG_IMM;
     } else {
         cqe.vendor_error = kByte;
     }

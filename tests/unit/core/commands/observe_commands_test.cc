@@ -385,6 +385,15 @@ TEST_CASE("poison-wc changes undefined fields only") {
     CHECK(failed.byte_count == 0xa5a5a5a5);
     CHECK(failed.vendor_error == 5);
     CHECK(failed.opcode == PIB_HCA_CQE_RDMA_READ);
+    CHECK((failed.flags & PIB_HCA_CQE_FLAG_SRQ) == 0);
+    pib_hca_cqe flushed{};
+    flushed.opcode = PIB_HCA_CQE_RECV;
+    flushed.status = PIB_HCA_WC_WR_FLUSH_ERR;
+    flushed.flags = PIB_HCA_CQE_FLAG_SRQ;
+    flushed.srqn = 2;
+    poison_unspecified(flushed);
+    CHECK((flushed.flags & PIB_HCA_CQE_FLAG_SRQ) != 0);  // the WQE's queue
+    CHECK(flushed.srqn == 2);
 }
 
 TEST_CASE("warnings=on logs suspicious use") {

@@ -45,7 +45,8 @@ def add_commands(add) -> None:
     command.usage = "pib gdb [-h] NODE [--device] [-- ARGUMENT ...]"
     command.add_argument("node", metavar="NODE")
     command.add_argument("--device", action="store_true", help="debug the guest's QEMU, with commands that print the "
-                         "device's objects: pib-qps, pib-qp N, pib-cqs, pib-eqs, pib-srqs, pib-mrs, pib-timers")
+                         "device's objects: pib-qps, pib-qp N, pib-cqs, pib-eqs, pib-srqs, pib-mrs, pib-timers, "
+                         "pib-ring")
     command.add_argument("arguments", nargs=argparse.REMAINDER, metavar="-- ARGUMENT",
                          help="more arguments of gdb, such as  -batch -ex 'bt'")
     command = add("crash", _crash, "dump a running guest's memory, and open it in drgn")

@@ -4,10 +4,15 @@ the objects of its HCAs. The environment variable PIB_GDB has its parameters."""
 
 import json
 import os
+import pathlib
 import sys
 import traceback
 
 import gdb
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))    # gdb knows no folder of this project
+from lab.develop import in_gdb_rings
+from lab.develop.in_gdb_rings import vector
 
 NEVER = (1 << 64) - 1
 # Constants with which memory/key_table.cc scrambles keys.
@@ -22,14 +27,6 @@ def type_of(name):
 
 
 # -- the standard library's types ------------------------------------------------
-
-def vector(value):
-    """Pointers to the entries of a std::vector."""
-    entry, end = value["_M_impl"]["_M_start"], value["_M_impl"]["_M_finish"]
-    while entry != end:
-        yield entry
-        entry += 1
-
 
 def owned(value):
     """The pointer in a std::unique_ptr: the first pointer among its members and their members."""
@@ -169,11 +166,24 @@ def timer_lines(what, timers):
     return [f"{what} {number:#x} at {at} ns" for at, number in entries]
 
 
+def moments(what, *values):
+    """Lines for moments that are set: neither 0 nor NEVER."""
+    return [f"{what} at {at} ns" for at in map(int, values) if at not in (0, NEVER)]
+
+
+def port_timers(ports):
+    """Moments at which ports send their traps again."""
+    for number, attrs in enumerate(vector(ports["sma_"]["node_"]["ports"]), 1):
+        yield from moments(f"port {number} trap", *(trap["due_ns"] for trap in vector(attrs["traps"]["pending"])))
+
+
 def timers_of(engine):
     waiting = {f"{int(qp['qpn']):#x}": enumerator(qp["req"]["timer"]) for qp in qps(engine)}
     lines = [f"{line} ({waiting.get(line.split()[1], '?')})" for line in timer_lines("qp", services(engine)["timers_"])]
     at = int(engine["deadline_ns_"])
-    return [*lines, *timer_lines("cq", engine["cqs_"]["timers_"]),
+    return [*lines, *timer_lines("cq", engine["cqs_"]["timers_"]), *port_timers(engine["ports_"]),
+            *moments("command", engine["commands_"]["pace_"]["until_ns_"]),
+            *moments("events", engine["eqs_"]["delay_"]["until_ns_"]),
             "the host's timer is " + ("off" if at == NEVER else f"set to {at} ns")]
 
 
@@ -201,7 +211,7 @@ LISTINGS = (
     ("pib-srqs", "the SRQs", lambda engine: [srq_line(*one) for one in table(engine["srqs_"]["srqs_"])]),
     ("pib-mrs", "the memory protection table: regions and windows by key",
      lambda engine: [mr_line(*one) for one in table(engine["mpt_"]["keys_"]["keys_"])]),
-    ("pib-timers", "deadlines of QPs and CQs, on the guest's clock", timers_of),
+    ("pib-timers", "deadlines of QPs, CQs, traps, the command queue and EQs, on the guest's clock", timers_of),
 )
 
 
@@ -242,6 +252,55 @@ class Qp(gdb.Command):
                    f"started {int(request['started'])} status {enumerator(request['error']['status'])}")
 
 
+def number_of(word):
+    return int(gdb.parse_and_eval(word))
+
+
+def in_tables(kind, of_engine, ring):
+    """Finds rings by the number of an object: in each HCA that has it. kind: as in the name of the list of all."""
+    def find(number):
+        found = [(path, ring(one)) for path, engine in devices()
+                 for at, one in table(of_engine(engine)) if at == number]
+        if not found:
+            raise gdb.GdbError(f"no {kind} has the number {number}. Those that there are:  pib-{kind}s")
+        return found
+    return find
+
+
+def of_qp(ring):
+    def find(number):
+        path, _, qp = qp_with(number)
+        return [(path, ring(qp))]
+    return find
+
+
+# Functions from a number to pairs of an HCA's path and a Ring, or None without such a queue.
+RINGS = {
+    "sq": of_qp(lambda qp: in_gdb_rings.send_ring(qp, enumerator(qp["type"]))),
+    "rq": of_qp(in_gdb_rings.receive_ring),
+    "srq": in_tables("srq", lambda engine: engine["srqs_"]["srqs_"], in_gdb_rings.srq_ring),
+    "cq": in_tables("cq", lambda engine: engine["cqs_"]["cqs_"], in_gdb_rings.cq_ring),
+    "eq": in_tables("eq", lambda engine: engine["eqs_"]["eqs_"], in_gdb_rings.eq_ring),
+}
+
+
+class RingCommand(gdb.Command):
+    """pib-ring sq|rq|srq|cq|eq NUMBER [COUNT]: the last entries of a ring in the guest's memory, by default 16. Entries
+    that the other side has not taken have a star. sq and rq take a QP's number."""
+
+    def __init__(self):
+        super().__init__("pib-ring", gdb.COMMAND_DATA)
+
+    def invoke(self, argument, _from_tty):
+        words = argument.split()
+        if len(words) not in (2, 3) or words[0] not in RINGS:
+            raise gdb.GdbError("Usage: pib-ring sq|rq|srq|cq|eq NUMBER [COUNT], for example: pib-ring sq 0x40")
+        most = number_of(words[2]) if words[2:] else in_gdb_rings.MOST
+        for path, ring in RINGS[words[0]](number_of(words[1])):
+            entries = [f"{1 << ring.log_depth} entries", *ring.lines(most)] if ring else ["none"]
+            print("\n".join([f"{path}: {words[0]} {words[1]}: {entries[0]}", *entries[1:]]), flush=True)
+
+
 # -- start -----------------------------------------------------------------------
 
 def attach(parameters):
@@ -270,6 +329,7 @@ def start(parameters):
     for listing in LISTINGS:
         Listing(*listing)
     Qp()
+    RingCommand()
 
 
 try:

@@ -127,6 +127,23 @@ def test_gdb_prints_one_qp_of_the_device(lab, capfd):
     assert f"= {one['pd']}\n" in said and f"of {one['sq']['depth']} " in said
 
 
+def test_gdb_prints_the_entries_of_rings(lab, capfd):
+    one = next(qp for qp in objects(lab)["qps"]["entries"] if qp["type"] == "UD")
+    status, said = device(lab, capfd, "-ex", f"pib-ring sq {one['qpn']} 1", "-ex", f"pib-ring rq {one['qpn']}", "-ex",
+                          f"pib-ring cq {one['send_cq']} 1", "-ex", "pib-ring eq 2 1")
+    assert status == 0
+    assert re.search(rf": sq {one['qpn']}: {one['sq']['depth']} entries\n  [ *] \d+: opcode = SEND .* lkey = ", said,
+                     re.MULTILINE)
+    assert len(re.findall(r"^  \* \d+: num_sge = 0x1 ", said, re.MULTILINE)) == 16, "receive WQEs that wait"
+    assert re.search(rf"^  [ *] \d+: qpn {one['qpn']} wqe_counter .* timestamp ", said, re.MULTILINE)
+    assert re.search(r": eq 2: \d+ entries\n    \d+: number \d+", said, re.MULTILINE)
+
+
+def test_a_ring_that_is_not_there_is_told(lab, capfd):
+    assert device(lab, capfd, "-ex", "pib-ring cq 0xfffff")[0] == 1
+    assert device(lab, capfd, "-ex", "pib-ring wq 1")[0] == 1
+
+
 def test_gdb_stops_in_the_device_at_a_doorbell(lab, capfd):
     with traffic(lab):
         status, said = device(lab, capfd, "-ex", "break pib_hca_core_mmio_write", "-ex", "continue", "-ex", "bt 2",

@@ -48,7 +48,7 @@ class Reader:
 
     def new(self, trace: list[Entry], refusals: dict[str, Any]) -> Iterator[Entry | int]:
         """Yields new entries and refusals in the order of their times, and at a gap the number of entries that were
-        overwritten before this look. refusals: member of the device's objects, read before the trace."""
+        overwritten before this look. refusals: the member of that property, read before the trace."""
         waiting = collections.deque(self._refused(refusals))
         for found in self._entries(trace):
             while not isinstance(found, int) and waiting and waiting[0]["time_ns"] <= found["time_ns"]:
@@ -93,7 +93,7 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
         what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
         options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
         raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
-    since_ns = vm.device_property(monitor, "objects")["now_ns"] if ENTRIES in missing else 0
+    since_ns = vm.device_property(monitor, "refusals")["now_ns"] if ENTRIES in missing else 0
     try:
         for option, value in missing.items():
             vm.set_property(monitor, option, value)
@@ -108,7 +108,7 @@ def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry |
     """Polls the trace for so many seconds or until Ctrl-C. tell: called with each new entry, or with a number of
     overwritten entries."""
     def look() -> None:
-        refusals = vm.device_property(monitor, "objects")["refusals"] if REFUSAL in reader.wanted else NO_REFUSALS
+        refusals = vm.device_property(monitor, "refusals")["refusals"] if REFUSAL in reader.wanted else NO_REFUSALS
         for found in reader.new(vm.device_property(monitor, "trace"), refusals):
             tell(found)
 

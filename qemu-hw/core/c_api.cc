@@ -245,6 +245,10 @@ char* pib_hca_core_objects(PibHcaCore* core) {
     return text_for_c([&] { return core->device->objects(); });
 }
 
+char* pib_hca_core_refusals(PibHcaCore* core) {
+    return text_for_c([&] { return core->device->refusals(); });
+}
+
 char* pib_hca_core_journal(PibHcaCore* core) {
     return text_for_c([&] { return core->device->journal(); });
 }

@@ -183,6 +183,10 @@ std::string Device::objects() {
     return recording_.unrecorded([&] { return dump_objects(engine_.objects()); });
 }
 
+std::string Device::refusals() {
+    return recording_.unrecorded([&] { return dump_refusals(engine_.objects()); });
+}
+
 std::string Device::journal() {
     return recording_.unrecorded(
         [&] { return engine_.journal().json(engine_.objects().host.now_ns()); });

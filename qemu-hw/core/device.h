@@ -62,9 +62,10 @@ class Device {
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }
 
-    // JSON for humans (docs/observability.md): all objects, the last failures, and the trace of
-    // Config::trace_entries.
+    // JSON for humans (docs/observability.md): all objects, the last refusals, the last failures,
+    // and the trace of Config::trace_entries.
     std::string objects();
+    std::string refusals();
     std::string journal();
     std::string trace() { return engine_.trace().json(); }
     // Begins the trace anew with at most Trace::kMaxEntries entries; 0 ends it. Throws

@@ -122,6 +122,7 @@ void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 
 /* JSON text, which the caller frees; NULL: out of memory. */
 char* pib_hca_core_objects(PibHcaCore* core);
+char* pib_hca_core_refusals(PibHcaCore* core);
 char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
 /* Begins the trace anew; 0 entries end it. False: more than 65536 entries, or out of memory. */

@@ -32,6 +32,14 @@ static char *pib_hca_get_objects(Object *obj, Error **errp)
                      : g_strdup("{}");
 }
 
+static char *pib_hca_get_refusals(Object *obj, Error **errp)
+{
+    PibHca *hca = PIB_HCA(obj);
+
+    return hca->core ? pib_hca_ask_core(hca, pib_hca_core_refusals, errp)
+                     : g_strdup("{}");
+}
+
 static char *pib_hca_get_journal(Object *obj, Error **errp)
 {
     PibHca *hca = PIB_HCA(obj);
@@ -94,6 +102,8 @@ static const struct {
 } pib_hca_shown[] = {
     {"objects", pib_hca_get_objects,
      "every object of the device, as JSON (read only)"},
+    {"refusals", pib_hca_get_refusals,
+     "the last refused commands and work requests, as JSON (read only)"},
     {"journal", pib_hca_get_journal,
      "the last failed work requests and asynchronous events, as JSON "
      "(read only)"},

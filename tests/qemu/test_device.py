@@ -49,7 +49,7 @@ def test_help_documents_every_property():
                  "node-description", "link-width", "link-speed", "mtu", "vls", "trace-entries", "trace-registers",
                  "trace-dma", "trace-interrupts", "objects", "trace", "inject", "poison-wc", "shuffle-srq", "warnings",
                  "qpn-reuse", "strict", "adversary", "doorbells", "peer-copy", "record", "record-payload",
-                 "record-limit", "coverage", "coverage-taken"):
+                 "record-limit", "coverage", "coverage-taken", "refusals"):
         assert re.search(rf"^  {name}=<\w+> +- \w", text, re.M), f"{name} is not described"
 
 

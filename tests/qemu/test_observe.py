@@ -97,6 +97,14 @@ def test_a_trace_begins_and_ends_while_the_device_runs(tmp_path):
         assert get(qtest, "trace") == []
 
 
+def test_refusals_are_shown_without_the_objects():
+    with Qtest("-device", DEVICE) as qtest:
+        qtest.pci(SLOT).map_bars().write(0, driver.REG_TEST_IRQ, 9999)
+        found = get(qtest, "refusals")
+        assert found.keys() == {"now_ns", "refusals"} and found["refusals"]["count"] == 1
+        assert found["refusals"] == get(qtest, "objects")["refusals"]
+
+
 def test_nobody_waits_where_nobody_else_works():
     with Qtest("-device", DEVICE) as qtest:
         Loopback(qtest.pci(SLOT).map_bars()).enable()
@@ -115,7 +123,7 @@ def test_without_kvm_qemu_sends_the_interrupts():
 
 def test_properties_are_read_only():
     with Qtest("-device", DEVICE) as qtest:
-        for name in ("objects", "trace", "waits", "interrupts"):
+        for name in ("objects", "refusals", "trace", "waits", "interrupts"):
             answer = qtest.qmp("qom-set", path="/machine/peripheral/hca", property=name, value="")
             assert "error" in answer
 

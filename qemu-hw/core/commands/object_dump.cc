@@ -393,4 +393,13 @@ std::string dump_objects(DeviceObjects& objects) {
     return out.text();
 }
 
+std::string dump_refusals(DeviceObjects& objects) {
+    JsonWriter out;
+    out.begin_object();
+    out.member("now_ns", objects.host.now_ns());
+    objects.refusals.write(out);
+    out.end_object();
+    return out.text();
+}
+
 }  // namespace pib::hca

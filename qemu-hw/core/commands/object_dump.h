@@ -14,6 +14,8 @@ namespace pib::hca {
 constexpr uint32_t kDumpedObjects = 4096;
 
 std::string dump_objects(DeviceObjects& objects);
+// "now_ns" and "refusals" of the same: a few kilobytes, however many objects there are.
+std::string dump_refusals(DeviceObjects& objects);
 // One object: "qp", "cq", "srq", "eq", "mr" (by its key) or "port". Empty: there is none.
 std::string dump_object(DeviceObjects& objects, std::string_view kind, uint64_t number);
 

@@ -55,7 +55,7 @@ def refusals(*entries, count=0):
 def a_device(monkeypatch):
     """The properties of a simulated device by name."""
     properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": [],
-                  "objects": {"now_ns": 5_600_000_000, "refusals": refusals()}}
+                  "refusals": {"now_ns": 5_600_000_000, "refusals": refusals()}}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
 
@@ -144,7 +144,7 @@ def test_each_entry_is_told_once_and_lost_ones_are_counted():
 
 
 def test_refusals_of_all_but_commands_are_told_at_their_time(device, capsys):
-    device["objects"]["refusals"] = refusals(OF_COMMAND, OF_STORE, OF_WQE, count=70)
+    device["refusals"]["refusals"] = refusals(OF_COMMAND, OF_STORE, OF_WQE, count=70)
     told = trace_words.Words()
     lines = shown(capsys)
     assert lines[5] == "5.500000  " + OF_STORE["text"] and lines[-1] == "9.000000  " + OF_WQE["text"]
@@ -159,7 +159,7 @@ def test_a_refusal_is_told_once_and_not_if_it_is_older_than_the_recording(device
     assert list(reader.new([], refusals(OF_STORE))) == [OF_STORE]
     assert list(reader.new([], refusals(OF_STORE, OF_WQE))) == [OF_WQE]
     assert not list(reader.new([], refusals(OF_WQE, count=2)))
-    device.update({trace.ENTRIES: 0, "objects": {"now_ns": 5_600_000_000, "refusals": refusals(OF_STORE, OF_WQE)}})
+    device.update({trace.ENTRIES: 0, "refusals": {"now_ns": 5_600_000_000, "refusals": refusals(OF_STORE, OF_WQE)}})
     options = command_line.parser().parse_args(["trace", "vm1", "--refusals", "--seconds", "0"])
     assert options.function(options) == 0
     assert capsys.readouterr().out == f"9.000000  {OF_WQE['text']}\n"

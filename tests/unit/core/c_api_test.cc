@@ -96,6 +96,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     CHECK(text(pib_hca_core_objects(core)).find("\"pds\":1") != std::string::npos);
     CHECK(text(pib_hca_core_trace(core)).find("\"opcode\":18") != std::string::npos);
     CHECK(text(pib_hca_core_trace(core)).find(R"("value":"0x1","vcpu":3)") != std::string::npos);
+    CHECK(text(pib_hca_core_refusals(core)).starts_with("{\"now_ns\":"));
     CHECK(text(pib_hca_core_journal(core)).starts_with("{"));
     constexpr const char* kAllocPd = "\"commands\":[{\"opcode\":18,\"statuses\":[1,0";
     CHECK(text(pib_hca_core_coverage(core)).find(kAllocPd) != std::string::npos);

@@ -11,7 +11,7 @@ from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, debug_commands, replay, report, trace
 from lab.fabric import capture, cluster, ctl, metrics, source, top, topology_kinds, wanted, why
-from lab.guests import guest_kernel, image
+from lab.guests import guest_kernel, image, relay
 from lab.fabric import map as fabric_map
 from lab.soak import soak
 from lab.testing import fuzz, parts, simulate
@@ -47,7 +47,7 @@ def _exec(options) -> int:
     if options.all:
         return reach.exec_all(cluster.Cluster(), command)
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr))
-    return _attach(node[0], command, terminal)
+    return _attach(node[0], command, terminal and not relay.in_background())
 
 
 def _attach(name: str, command: list[str], terminal: bool) -> int:

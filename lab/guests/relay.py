@@ -2,6 +2,7 @@
 """Runs a program with this process's standard streams, and ends it when the reader of its output has gone."""
 
 import os
+import pathlib
 import select
 import signal
 import subprocess
@@ -10,9 +11,20 @@ import sys
 NOT_READ = 128 + signal.SIGPIPE     # exit status of shells for SIGPIPE
 
 
+def in_background() -> bool:
+    """Whether standard input is a terminal whose keys are for another job of the shell. sudo puts a command whose
+    output is a pipe behind its monitor until the command reads."""
+    try:
+        behind = sys.stdin is not None and os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp()
+        return behind and pathlib.Path(f"/proc/{os.getsid(0)}/comm").read_text(errors="replace") != "sudo\n"
+    except (OSError, ValueError):       # no terminal of this session
+        return False
+
+
 def run(argv: list[str]) -> int:
-    """Runs the program; returns its exit status, or NOT_READ. An exception ends the program."""
-    with subprocess.Popen(argv) as child:
+    """Runs the program; returns its exit status, or NOT_READ. An exception ends the program. In the background it reads
+    nothing: ssh would take keys from the job in front."""
+    with subprocess.Popen(argv, stdin=subprocess.DEVNULL if in_background() else None) as child:
         try:
             if _output_is_read(child):
                 return status(child.wait())

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib exec ends its command in the guest when it ends or when its output is closed."""
 
+import contextlib
 import os
 import pathlib
+import pty
 import signal
 import subprocess
 import sys
@@ -20,6 +22,16 @@ signals.raise_on_end()
 directory = pathlib.Path(sys.argv[1])
 one = guest.Guest("vm0", 1, directory / "key", directory / "vm0.ssh", directory / "log")
 sys.exit(one.attach(sys.argv[2:], terminal=False))
+"""
+
+
+BACKGROUND = """
+import pathlib, subprocess, sys
+from lab.guests import relay
+pathlib.Path("/proc/self/comm").write_text(sys.argv[1])     # this process leads the session
+print("in front", relay.in_background(), flush=True)
+subprocess.run([sys.executable, "-c", "from lab.guests import relay; behind = relay.in_background(); "
+                "print('behind', behind, relay.run(['cat']) if behind else '')"], process_group=0)
 """
 
 
@@ -44,6 +56,22 @@ def runs(marker):
 def test_streams_and_status_are_passed_through(attach):
     one = attach("echo out; echo err >&2; exit 7", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert one.communicate(timeout=60) == (b"out\n", b"err\n") and one.returncode == 7
+
+
+@pytest.mark.parametrize("leader, wanted", [("bash", "behind True 0"), ("sudo", "behind False ")])
+def test_a_job_in_the_background_takes_no_keys_from_the_one_in_front(leader, wanted):
+    child, terminal = pty.fork()
+    if child == 0:
+        os.chdir(paths.ROOT)
+        os.execv(sys.executable, [sys.executable, "-c", BACKGROUND, leader])
+    said = b""
+    with contextlib.suppress(OSError):      # EIO: the last program has ended
+        while part := os.read(terminal, 4096):
+            said += part
+    os.close(terminal)
+    assert os.waitpid(child, 0)[1] == 0
+    lines = said.decode().split("\r\n")
+    assert lines[0] == "in front False" and lines[1].startswith(wanted), said
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])

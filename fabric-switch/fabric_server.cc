@@ -64,7 +64,7 @@ void dial_one(Dialer& dialer, ConnectionHost& host,
 void shed(int listening_fd, UniqueFd& spare) {
     spare.reset();
     const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
-    spdlog::warn("out of file descriptors: a connection was turned away");
+    spdlog::warn("out of file descriptors: closed a new connection. Raise the limit: ulimit -n");
     spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 

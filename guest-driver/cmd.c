@@ -141,7 +141,8 @@ static bool pib_hca_wait_event(struct pib_hca_dev *dev, struct pib_hca_cmd_slot 
 	if (!try_wait_for_completion(&slot->done))
 		return false;
 	if (!pib_hca_is_dead(dev))
-		dev_warn_once(&dev->pdev->dev, "a command ended without an interrupt\n");
+		dev_warn_once(&dev->pdev->dev,
+			      "no interrupt for a command: check MSI-X in /proc/interrupts\n");
 	return true;
 }
 

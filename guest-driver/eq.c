@@ -193,7 +193,7 @@ static int pib_hca_alloc_vectors(struct pib_hca_dev *dev)
 
 	ret = pci_alloc_irq_vectors(dev->pdev, 1, max(wanted, 1U), PCI_IRQ_MSIX);
 	if (ret < 0) {
-		dev_err(&dev->pdev->dev, "no MSI-X vectors: %d\n", ret);
+		dev_err(&dev->pdev->dev, "no MSI-X vectors (%d): boot without pci=nomsi\n", ret);
 		return ret;
 	}
 	dev->vector_count = ret;

@@ -185,5 +185,6 @@ void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe
 	if (eqe->type < ARRAY_SIZE(pib_hca_event_handlers))
 		pib_hca_event_handlers[eqe->type](dev, eqe);
 	else
-		dev_warn_ratelimited(&dev->pdev->dev, "unknown event %#x\n", eqe->type);
+		dev_warn_ratelimited(&dev->pdev->dev, "unknown event %#x: update the driver\n",
+				     eqe->type);
 }

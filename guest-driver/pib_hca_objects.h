@@ -158,7 +158,7 @@ struct pib_hca_qp {
 	struct mutex mutex; /* one transition at a time; guards state */
 	u32 qpn; /* the device's number; on special QPs it differs from ibqp.qp_num */
 	u32 xrcdn; /* XRC target */
-	u8 port; /* SMI and GSI */
+	u8 port; /* SMI and GSI: number of their port; other QPs: 0 */
 	bool user; /* a process has its queues; also true for XRC targets, which have none */
 	enum ib_qp_state state; /* as last set; the device may have moved it to an error state */
 	bool signal_all;
@@ -168,7 +168,7 @@ struct pib_hca_qp {
 	struct pib_hca_wq rq;
 	struct list_head send_entry; /* in the CQs' lists */
 	struct list_head recv_entry;
-	bool completes; /* it is in these lists; written with the CQs' locks held */
+	bool completes; /* the QP is in the CQs' lists; written with the CQs' locks held */
 };
 
 static inline struct pib_hca_ucontext *to_pucontext(struct ib_ucontext *ibucontext)

@@ -91,7 +91,7 @@ def _run(job: Job, env: dict[str, str]) -> int:
         try:
             return relay.status(process.wait(job.limit_s))
         except subprocess.TimeoutExpired:
-            ui.say(f"the command has not ended within {job.limit_s:.0f} s")
+            ui.say(f"the command was ended after {job.limit_s:.0f} s. Give it more time:  --timeout SECONDS")
             return TIMED_OUT
         finally:
             with signals.held_off():
@@ -192,7 +192,7 @@ def from_options(options: argparse.Namespace, command: list[str]) -> int:
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)
     folder = options.output.absolute()
-    if options.capture and not asked.hosts:     # captures of switches on other hosts stay there
+    if options.capture and not asked.hosts:     # switches on other hosts make no capture
         asked = dataclasses.replace(asked, capture=folder / CAPTURE)
     return ci(asked, Job(command, folder, options.timeout))
 

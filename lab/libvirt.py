@@ -76,7 +76,7 @@ def show(options: argparse.Namespace) -> int:
 def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("disk", type=pathlib.Path, metavar="DISK",
                          help="disk image of the virtual machine, which writes to it")
-    command.add_argument("--format", choices=own_image.FORMATS, help="the disk image's format")
+    command.add_argument("--format", choices=own_image.FORMATS, help="the disk image's format; has to be given")
     command.add_argument("--name", metavar="NAME", help="the domain's name (default: pib- and the number)")
     command.add_argument("--type", choices=sorted(libvirt_xml.CPUS),
                          help="the domain's type (default: as the lab's guests run)")

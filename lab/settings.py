@@ -163,7 +163,8 @@ def _lines(text: str) -> Where:
 
 
 def _failing_line(text: str, failure: type[Exception]) -> int:
-    """For a failure of the parser that has no place: the first line without which the parser does not fail so."""
+    """The number of the line at which the parser fails, for a failure that names no line. It is the smallest number of
+    lines, from the start of the file, with which the parser fails in the same way."""
     lines = text.split("\n")
 
     def fails(count: int) -> bool:

@@ -20,7 +20,7 @@ struct CtlOptions {
     std::string script;              // file of verbs; - is standard input
     std::string direction = "both";
     bool clear = false;
-    std::map<std::string, std::string> faults;  // members of fault_spec_from() as text
+    std::map<std::string, std::string> faults;  // value of each fault, by name
 };
 
 // Sends one request and prints the answer, as JSON or for humans. Returns the exit status of the

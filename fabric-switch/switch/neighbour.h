@@ -103,7 +103,8 @@ class LinkUser {
   public:
     virtual ~LinkUser() = default;
     virtual void attach(Neighbour& neighbour) = 0;
-    virtual void detach() = 0;  // the link has ended, without an earlier link_down()
+    // The link has ended. The port may still be up: then detach() does what link_down() does.
+    virtual void detach() = 0;
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
     // Received packets; returns how many were taken, as LinkEvents::link_burst() does. `offer`: the

@@ -47,12 +47,12 @@ bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
 }
 
-// Drops a single packet. Several are refused, and delivered one by one.
+// Drops a single packet. Refuses several, which the caller then delivers one by one.
 Outcome taken_if_single(const Transit& packets) {
     return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
 }
 
-// An offer is dropped as a whole, so that nobody copies a payload that goes nowhere.
+// Drops an offer as a whole: single packets need their payload, which would be copied for nothing.
 Outcome taken_if_unread(const Transit& packets) {
     return packets.offer() != nullptr ? Outcome::kTaken : taken_if_single(packets);
 }

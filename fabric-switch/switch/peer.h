@@ -35,8 +35,8 @@ struct Grant {
 
 struct Peer {
     std::string name;            // "user 1000", "certificate host1", "plain TCP"
-    std::string origin;          // name, or the address from which a host connects
-    std::string network{};       // origin, or the IPv6 network of that address
+    std::string origin;          // TCP: address of the host; else the same as `name`
+    std::string network{};       // IPv6: /64 network of `origin`; else the same as `origin`
     std::optional<Grant> grant;  // none: no certificate limits the peer
 
     // The reason against this HELLO; none: the certificate permits it.

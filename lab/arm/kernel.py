@@ -24,8 +24,8 @@ def _make(tools: builder.Builder, made: pathlib.Path) -> None:
     tools.sh("configuring a kernel with pages of 64 KiB", f"{MAKE} KCONFIG_ALLCONFIG=lab.config allnoconfig", tree.LOG)
     lost = debug_kernel.missing(FRAGMENT.read_text(), (source / ".config").read_text())
     if lost:
-        raise ui.LabError(f"{FRAGMENT.name}: the kernel does not take {', '.join(lost)}: an option that each of these "
-                          "depends on has to be added")
+        raise ui.LabError(f"the kernel's configuration ignores {', '.join(lost)}. Add the options that they depend on "
+                          f"to {FRAGMENT.name}")
     tools.sh("compiling a kernel with pages of 64 KiB (some minutes)", f"{MAKE} -j$(nproc) Image", tree.LOG)
     shutil.copy(source / IMAGE, made / "Image")
     shutil.rmtree(source)

@@ -81,7 +81,7 @@ def parse(console: str, names: list[str], kib: int) -> Count:
     console = console.replace("\r", "")
     pages = PAGES.search(console)
     if not pages or int(pages[1]) != kib:
-        ui.say(f"no machine with pages of {kib} KiB has run; its console said last:\n{console[-2000:]}")
+        ui.say(f"the machine with pages of {kib} KiB ran no test. The end of its console:\n{console[-2000:]}")
         return FAILURE
     ended = {name: (output, int(status)) for name, output, status in OUTPUT.findall(console)}
     return sum((_result(name, *ended.get(name, ("the machine ended before", -1))) for name in names), Count())

@@ -87,7 +87,7 @@ def load(path: pathlib.Path) -> Results:
     try:
         return from_json(path.read_text())
     except OSError as error:
-        raise ui.LabError(f"{path}: {error.strerror}") from error
+        raise ui.LabError(f"{path}: {error.strerror}. Name a file with results of ./pib bench") from error
 
 
 def number(value: float | None) -> str:

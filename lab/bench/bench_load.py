@@ -96,14 +96,15 @@ class Load:
         with self._came:
             before = self._lines
             if not self._came.wait_for(lambda: self._lines > before, WAIT_S):
-                raise ui.LabError("the sender of the load says nothing")
+                raise ui.LabError(f"fabric_load has printed nothing for {WAIT_S} s. Start again:  ./pib bench")
             last = self._last
             return Sample(last["seconds"], bench_host.usage([self.process])[1], int(last["writes"]), int(last["smps"]))
 
     def end(self) -> int:
         """Waits until begin()'s duration has passed; returns the number of WRITEs."""
         if self._sender.wait(WAIT_S + 60):
-            raise ui.LabError(f"the sender of the load ended with status {self._sender.returncode}")
+            raise ui.LabError(f"fabric_load ended with status {self._sender.returncode}. The switch's log: "
+                              f"{self.directory}/switch.log")
         time.sleep(0.1)                 # _read() takes the sender's last line meanwhile
         return int(self._last["writes"])
 

@@ -91,7 +91,7 @@ class Window:
     def between(cls, one: Sample, other: Sample) -> "Window":
         writes = other.writes - one.writes
         if other.smps == one.smps or not writes:
-            raise ui.LabError("the load stands still")
+            raise ui.LabError("fabric_load has sent nothing between two samples. Start again:  ./pib bench")
         return cls(writes / (other.seconds - one.seconds), (other.work - one.work) / writes * 1e6)
 
 

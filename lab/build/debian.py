@@ -106,7 +106,7 @@ def release_suites(release: str) -> list[Suite]:
     """The suites of another release on this machine's mirrors; with "-backports" also that suite."""
     main, security = _mirrors()
     base = base_release(release)
-    if base == "testing":           # has its own security updates
+    if base == "testing":           # needs no other suite: its security updates come by the suite itself
         return [Suite(main, base, "Debian")]
     wanted = [Suite(main, base, "Debian"), Suite(main, f"{base}-updates", "Debian")]
     if release != base:

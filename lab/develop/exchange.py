@@ -52,7 +52,8 @@ def exchange(lab: Cluster, name: str, compiled: kernel_module.Compiled) -> Excha
     if manager:
         _restart_manager(node, manager)
     if complaint := ipoib.restore(node, *interfaces):
-        ui.say(f"{name}: IPoIB is not all as it was: {complaint}")
+        ui.say(f"{name}: IPoIB could not be configured as before: {complaint}. Configure the rest in the guest:  "
+               f"./pib shell {name}")
     return Exchanged(name, kernel, time.monotonic() - begun)
 
 
@@ -84,7 +85,8 @@ def _restart_manager(node: Guest, words: list[str]) -> None:
     line = ("pkill -KILL -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; udevadm settle; "
             f"exec {shlex.join(words)}")
     if (done := node.run([line], timeout_s=LIMIT_S)).returncode:
-        ui.say(f"{node.name}: {' '.join(words)} does not start again: {done.stderr.decode(errors='replace').strip()}")
+        ui.say(f"{node.name}: the subnet manager did not start again: {done.stderr.decode(errors='replace').strip()}. "
+               f"Start it in the guest:  {shlex.join(words)}")
 
 
 # -- a guest that may not come back ---------------------------------------------

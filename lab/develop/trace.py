@@ -28,6 +28,9 @@ REFUSAL = "refusal"
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
          "interrupts": ("eqe", "interrupt"), "refusals": (REFUSAL,)}
+ABOUT = {"commands": "commands", "wqes": "work requests and completions", "packets": "packets",
+         "registers": "accesses to registers and doorbells", "dma": "accesses to guest memory",
+         "interrupts": "EQEs and interrupts", "refusals": "refusals"}
 MOST_ENTRIES = hca_properties.RANGES[ENTRIES][1]
 # Kinds that the device records only if a property is on, with that property. That of DMA is chosen at the boot.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
@@ -57,7 +60,7 @@ class Reader:
         yield from waiting
 
     def _refused(self, refusals: dict[str, Any]) -> Iterator[Entry]:
-        """New refusals, but not of commands, whose entries have the reason."""
+        """New refusals, except those of commands: the entry of a command has its reason."""
         first = refusals["count"] - len(refusals["entries"])
         for number, refusal in enumerate(refusals["entries"], first):
             entry: Entry = {**refusal, "kind": REFUSAL}
@@ -186,7 +189,8 @@ def add_commands(add) -> None:
                   "of refusals, WQEs and their completions, packets; Ctrl-C ends that")
     command.add_argument("node", metavar="NODE")
     for kind in KINDS:
-        command.add_argument(f"--{kind}", action="store_true", help=f"{kind} (default: all that the device records)")
+        command.add_argument(f"--{kind}", action="store_true",
+                             help=f"show {ABOUT[kind]} (default: all that the device records)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
                          help="only WQEs, packets, events and refusals of this QP, as 0x41, and commands that name it")
     command.add_argument("--fields", action="store_true", help="below each WQE a line for each of its fields, and "

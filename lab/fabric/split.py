@@ -27,8 +27,8 @@ def parts(net: topology.Net, count: int) -> list[list[str]]:
                   if any(net.nodes[peer].kind == "Ca" for switch in unit
                          for peer, _port in switch.peers.values())]
     if len(with_hosts) < count:
-        raise ui.LabError(f"this topology cannot be split into {count} processes that have hosts: "
-                          f"at most {len(with_hosts)}")
+        raise ui.LabError(f"this topology has hosts for at most {len(with_hosts)} processes, not {count}. Choose a "
+                          "smaller number")
     others = [unit for unit in units if unit not in with_hosts]
     return [[switch.name for kind in (with_hosts, others)
              for unit in kind[number * len(kind) // count:(number + 1) * len(kind) // count]

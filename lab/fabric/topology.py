@@ -154,7 +154,7 @@ def _join(made: Net) -> None:
         for port, (peer, peer_port) in list(node.peers.items()):
             if peer not in made.nodes:
                 raise ui.LabError(f'the topology has no node "{peer}", to which {node.name}[{port}] '
-                                  "is joined")
+                                  "is joined. Define the node in the file, or take this link out")
             made.nodes[peer].peers.setdefault(peer_port, (node.name, port))
 
 
@@ -174,5 +174,6 @@ def places(fabric: Net, count: int) -> list[Node]:
         return [fabric.nodes[name] for name in names]
     hosts = [host for host in fabric.hosts() if host.peers]
     if len(hosts) < count:
-        raise ui.LabError(f"the topology has {len(hosts)} hosts, too few for {count} guests")
+        raise ui.LabError(f"the topology has {len(hosts)} hosts with a cable, too few for {count} guests. Take fewer "
+                          "guests (./pib up -n N), or a file with more hosts (./pib topology)")
     return [hosts[number * len(hosts) // count] for number in range(count)]

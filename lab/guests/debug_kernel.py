@@ -48,8 +48,8 @@ def _configure(tools: builder.Builder, kind: str) -> None:
              f"make -C {SOURCE} KCONFIG_ALLCONFIG=lab.config allnoconfig", LOG)
     lost = missing(wanted_config(kind), (tree / ".config").read_text())
     if lost:
-        raise ui.LabError(f"the {kind} kernel does not take {', '.join(lost)}: an option "
-                          "that each of these depends on has to be added")
+        raise ui.LabError(f"the configuration of the {kind} kernel ignores {', '.join(lost)}. Add the options that "
+                          "they depend on")
 
 
 def _compile(tools: builder.Builder) -> str:

@@ -18,7 +18,7 @@ GUESTS = pathlib.Path("/var/lib/libvirt/images")
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """uri: of the host's libvirtd. address: the host's name or address for other hosts; "" if none is known."""
+    """uri: URI of the host's libvirtd. address: the host's name or address for other hosts; "" if none is known."""
     uri: str
     address: str
     port: int = PORT

@@ -37,7 +37,8 @@ def options(hosts: tuple[place.Host, ...], net: topology.Net | None, parts: list
     """Options of pib-switch on a host. parts: names of switches, by host."""
     words = ["--tls", ".", *(_of_topology(hosts, net, parts, number) if net else _single(hosts, number))]
     if bad := [word for word in words if any(map(str.isspace, word))]:
-        raise ui.LabError(f"{bad[0]}: systemd takes no names of switches with spaces. Give them others")
+        raise ui.LabError(f"{bad[0]}: names of switches must not have spaces here, because systemd splits options at "
+                          "them. Rename the switch in the topology file")
     return words
 
 

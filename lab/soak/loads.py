@@ -131,7 +131,8 @@ def hot_plug(lab: cluster.Cluster) -> None:
     vm.monitor_command(monitor, "device_del", id="hca0")
     waiting.poll("the HCA to be gone", lambda: "hca0" not in vm.monitor_line(monitor, "info qtree"), WAIT_S)
     if said := vm.monitor_line(monitor, f"device_add {_device(lab, name)}").strip():
-        raise ui.LabError(f"{name}: device_add: {said}")
+        raise ui.LabError(f"{name}: QEMU did not plug the HCA in again: {said}. Start the guest anew:  "
+                          f"./pib reboot {name}")
     waiting.poll("the HCA to be back", lambda: subnet.ports_of(node), WAIT_S)
     _settled(lab)
 

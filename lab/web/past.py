@@ -28,13 +28,13 @@ class Change:
 
 
 def _structure(fabric: Fabric) -> Any:
-    """All that makes another fabric when it differs."""
+    """The values that are equal in two readings of the same fabric."""
     return (fabric.sm_lid, [(node.id, node.lids) for node in fabric.nodes.values()],
             [(link.id, link.b, link.b_port, link.lids) for link in fabric.links.values()])
 
 
 def _names(fabric: Fabric) -> Any:
-    """The rest of what the page shows, but for states."""
+    """The other values that the page shows, except states of links."""
     return [(node.name, node.kind, node.description, node.guest, node.slot, node.pod, node.leaf, node.x, node.y)
             for node in fabric.nodes.values()]
 
@@ -55,7 +55,7 @@ class FabricLog:
         self._unpacked: tuple[float, Fabric] | None = None      # the one that was asked for last
 
     def note(self, at: float, fabric: Fabric) -> None:
-        """Call when anything but figures of traffic may differ. The newest one gets names that come later."""
+        """Adds the fabric if it differs from the newest one. If only names differ, it replaces the newest one."""
         last = _structure(fabric), _names(fabric)
         if last == self._last:
             return

@@ -14,9 +14,9 @@ from lab.fabric import capture
 from lab.web import sequence
 
 MOST_KEPT = 400                 # packets of a recording
-IDLE_S = 10.0                   # a recording for which no page asks for so long ends
-WAIT_S = 0.5                    # between two looks whether anybody asks
-REST = 4                        # a recording rests so many times as long as it works: the switch counts what it loses
+IDLE_S = 10.0                   # a recording ends when no page has asked for it for this time
+WAIT_S = 0.5                    # interval of checks whether a page asks
+REST = 4                        # pause of a recording, in multiples of its work; the switch counts lost packets
 
 Key = tuple[str, int]           # node, QPN
 

@@ -21,7 +21,7 @@ class Room:
                 oldest = next(iter(self._strangers))
                 del self._strangers[oldest]
                 with contextlib.suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)           # its thread reads the end, and leaves
+                    oldest.shutdown(socket.SHUT_RDWR)           # its thread reads end-of-file, and calls leave()
             self._strangers[one] = None
 
     def know(self, one: socket.socket) -> bool:

@@ -30,7 +30,8 @@ def places(folders: str) -> Places:
     found = {name: pathlib.Path(path.strip()) for line in folders.splitlines()
              for name, colon, path in [line.partition(":")] if colon and path.strip()}
     if CONFIGURATION not in found or LUA not in found:
-        raise ui.LabError("Wireshark has not told its folders. Do it yourself: docs/user-guide.md, section 12")
+        raise ui.LabError("tshark -G folders names no plugin folder. Without our plugins:  "
+                          "./pib capture | tshark -r -")
     configuration = found[CONFIGURATION]
     return Places(found.get(EXTCAP, configuration / "extcap") / PROGRAM, found[LUA] / PLUGIN,
                   configuration / names.FILE)

@@ -272,7 +272,8 @@ static bool pib_hca_init_core(PibHca *hca, const PibHcaConfig *config,
     pib_hca_dma_start(hca);
     hca->core = pib_hca_core_create(config, &pib_hca_host_ops, hca, &why);
     if (!hca->core) {
-        error_setg(errp, "%s", why ? why : "out of memory");
+        error_setg(errp, "%s",
+                   why ? why : "out of memory: free some, and try again");
         free(why);
         return false;
     }

@@ -20,7 +20,7 @@ namespace pib::hca::replay {
 // An answer of the host.
 struct Answer {
     record::Tag tag{};
-    uint64_t value = 0;   // the tag's number; kClock: nanoseconds; tags with bytes: their number
+    uint64_t value = 0;   // see record::Tag; kClock: time in ns; tags with bytes: number of bytes
     uint64_t offset = 0;  // where its bytes begin in Step::data
 };
 

@@ -45,7 +45,7 @@ void show_header() {
     std::vector<std::uint8_t> out;
     append(out, Hello{});
     out.resize(kHeaderSize);
-    out[7] = 0;  // the length of this one
+    out[7] = 0;  // clears HELLO's length, so that only the type is left
     show("HEADER", "type", out);
 }
 

@@ -38,14 +38,14 @@ def vendor_errors() -> dict[str, str]:
 
 
 def rules_of_code() -> dict[str, tuple[str, str]]:
-    """number and status, of work requests vendor_error, by enumerator"""
+    """By enumerator: number and status of each rule; for rules of work requests the vendor_error as status."""
     text, errors = (CORE / "base" / "rule.h").read_text(encoding="utf-8"), vendor_errors()
     return {name: (".".join(parts), errors[status] if kind == "VendorError" else status_name(status))
             for name, *parts, kind, status in VALUE.findall(text)}
 
 
 def rules_of_manual() -> list[tuple[str, str, str, str]]:
-    """section, number, status, sentence"""
+    """Section, number, status and sentence of each rule."""
     found, section = [], ""
     for before, header, rows in manual.tables(MANUAL.read_text(encoding="utf-8")):
         section = ([section] + HEADING.findall(before))[-1]
@@ -55,7 +55,7 @@ def rules_of_manual() -> list[tuple[str, str, str, str]]:
 
 
 def fields() -> list[tuple[str, str]]:
-    """enumerator and field, "" for none"""
+    """Enumerator and field of each rule; "": the rule has no field."""
     tables = "".join(path.read_text("utf-8") for path in (CORE / "rules").glob("*rule_table.*"))
     return [(name, field) for name, _, field in ROW.findall(tables)]
 

@@ -54,7 +54,7 @@ void sets(Trial& t, uint16_t which, uint32_t modifier) {
              .data = {now.begin() + kSmpData, now.begin() + 2 * kSmpData}});
 }
 
-// An M_Key and its protection bits.
+// Sets an M_Key and its protection bits.
 void protect(Trial& t, uint8_t bits) {
     t.set_port_info([&](Bytes& info) {
         info[6] = kKey >> 8;

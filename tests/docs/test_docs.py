@@ -170,7 +170,7 @@ class Readmes(unittest.TestCase):
 
 
 class Documents(unittest.TestCase):
-    def test_links_lead_somewhere(self):
+    def test_each_link_has_a_target(self):
         for document in documents():
             for link in LINK.findall(FENCE.sub("", document.read_text())):
                 self.assertFalse(broken_link(document, link), f"{document.name}: {link}")
@@ -213,7 +213,7 @@ class FaultCases(unittest.TestCase):
         self.assertLessEqual({f"T{number:02}" for number in range(1, 61)}, cases)
         self.assertEqual(fault_case_faults(text), [])
 
-    def test_faults_are_noticed(self):
+    def test_a_case_without_a_valid_test_is_reported(self):
         case = "### T99: Something\n\n* Case: it fails\n* Result: nothing\n* Tests:\n  * {}\n"
         existing = "`unit/core/device_registers_test.cc`"
         for tests in ("", "`core/nothing.cc` \"x\"", f"{existing} \"x\"", existing):
@@ -227,7 +227,7 @@ class ThreatModel(unittest.TestCase):
         self.assertGreater(len(promises(text)), 50)
         self.assertEqual(promise_faults(text), [])
 
-    def test_faults_are_noticed(self):
+    def test_a_promise_without_a_valid_test_is_reported(self):
         text = "".join(f"\n## {title}\n{{}}" for title in PROMISED) + "\n## Limits\n"
         test = "`unit/core/device_registers_test.cc` \"registers identify the device\""
         good = f"* It holds,\n  so far.\n  * {test}\n  * `fuzz/cmd_fuzz.cc`, `fuzz/wqe_fuzz.cc`\n"
@@ -241,12 +241,12 @@ class ThreatModel(unittest.TestCase):
 
 
 class Coverage(unittest.TestCase):
-    def test_every_row_is_a_promise_that_can_be_kept(self):
+    def test_each_row_has_a_known_state_and_tests_that_exist(self):
         text = (ROOT / "docs" / "ib-coverage.md").read_text()
         self.assertGreater(len(coverage_rows(text)), 100)
         self.assertEqual(coverage_faults(text), [])
 
-    def test_faults_are_noticed(self):
+    def test_an_invalid_row_is_reported(self):
         for row in ("| RC | yes | `pair/no_such_test.cc` |", "| RC | yes | somewhere |",
                     "| RC | maybe | `pair/datagram_test.cc` |", "| RC | no | |"):
             self.assertEqual(len(coverage_faults(row)), 1, row)

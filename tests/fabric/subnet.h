@@ -81,7 +81,7 @@ class Guest {
     std::unique_ptr<Cable> cable_;
     bool sharing_ = false;
     bool asleep_ = false;           // in shared memory: waits for a kick
-    std::vector<uint8_t> carried_;  // bytes on their way, this or that
+    std::vector<uint8_t> carried_;  // buffer for bytes in transit, of either direction
 };
 
 // Runs all guests, whatever their links are.

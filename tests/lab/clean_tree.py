@@ -101,7 +101,7 @@ class Tree:
         self._exchange(TAKE)
 
     def keep_archives(self) -> None:
-        """Brings the cache to the state of the tree's packages."""
+        """Copies the tree's new packages to the cache, and removes those that apt has removed from the tree."""
         self._exchange(KEEP)
 
     def run(self, user: str, script: str, shared: pathlib.Path | str = "") -> subprocess.CompletedProcess:

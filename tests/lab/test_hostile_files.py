@@ -27,7 +27,7 @@ ports = 2
 link-speed = "hdr"
 shared-memory = false
 """
-# Values of other kinds and sizes, and marks of the languages, which change more than a byte.
+# Texts that changed() inserts: values of other types and sizes, and syntax of TOML and of topology files.
 WORDS = [b"-1", b"0", b"9" * 30, b"1e400", b"nan", b"true", b'"x"', b"[]", b"[1]", b"{a=1}", b"[hca]", b"[[hca]]",
          b"=", b"\n", b'"""', b"\xff", b"\xe2\x80\xa8", b"\x00", b"\r", b"..", b"Switch 3 \"a\"\n", b"Ca 1 \"b\"\n",
          b"[1] \"a\"[2]\n", b"[999999999999]", b"switchguid=0x", b"caguid=", b"(zz)", b"1979-05-27", b"inf", b"0x10",

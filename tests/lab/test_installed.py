@@ -15,7 +15,7 @@ from lab.build import deps, kernel_module, preflight
 
 NOTE = {"version": "1.2.3", "qemu": "10.0.2", "switch": "/usr/bin/pib-switch",
         "device": "/usr/lib/pib-hca/libpib-hca.so"}
-DEVELOPMENT = ("test", "bench", "deps", "qemu-headers", "checkpatch")
+DEVELOPMENT = ("test", "fuzz", "soak", "bench", "deps", "qemu-headers", "checkpatch")
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from lab.fabric.wanted import Wanted
 from lab.guests import image, libvirt_xml, own_image, vm
 
 DIRECTORIES = "/run/libvirt /var/lib/libvirt /etc/libvirt /var/cache/libvirt /var/log/libvirt"
-# QEMU runs as the user of this test, with his files.
+# libvirtd starts QEMU as root, which runs this test and owns its files.
 SETTINGS = """user = "root"
 group = "root"
 dynamic_ownership = 0

@@ -132,7 +132,7 @@ TEST_CASE("the high-priority table precedes the other up to VLHighLimit") {
     all.add_uc(0, 65536);
     all.add_uc(3, 65536);
     const auto high = all.send(500'000);
-    CHECK(high[0] <= 65536 + 4096);  // packets of its doorbell before the other QP's
+    CHECK(high[0] <= 65536 + 4096);  // sent by VL0's doorbell, before VL3 had work
 
     Sender some;  // 4096 bytes: four packets of this path's MTU, then one of low priority
     some.set_tables({{3, 1}}, {{0, 255}}, 1);

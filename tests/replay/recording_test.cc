@@ -227,7 +227,7 @@ TEST_CASE("recording: impossible events are refused") {
     CHECK(refused(run + static_cast<char>(Tag::kMark) + number(1) + '\x7f', "unknown kind"));
 }
 
-TEST_CASE("recording: an answer without a question is a difference") {
+TEST_CASE("recording: an answer that the replayed device does not ask for is a difference") {
     std::istringstream file(plain() + entry(Tag::kRun, {}) + static_cast<char>(Tag::kWritten) +
                             entry(Tag::kRun, {}));
     Replayer replayer(file, {});
@@ -238,7 +238,7 @@ TEST_CASE("recording: an answer without a question is a difference") {
           std::string::npos);
 }
 
-TEST_CASE("recording: it may end at any byte") {
+TEST_CASE("recording: a file may end at any byte") {
     const std::string whole = recording_of_traffic();
     for (size_t length = 0; length < whole.size(); length += 1 + length / 40) {
         INFO("length " << length);

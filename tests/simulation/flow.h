@@ -34,13 +34,13 @@ struct Request {
     uint32_t rkey = 0;
     std::optional<uint64_t> local_write = {};   // id in Flow::local's shadow
     Target* target = nullptr;                   // memory of a remote request
-    std::optional<uint64_t> remote_write = {};  // id in the target's
-    std::optional<uint64_t> message = {};       // number of those that take a receive
-    std::optional<unsigned> slot = {};          // in the remote memory
-    Window* binds = nullptr;                    // on its success
-    Window* closes = nullptr;
-    bool must_fail = false;   // the key was already invalid at posting
-    bool is_refused = false;  // the key does not give the right to do it
+    std::optional<uint64_t> remote_write = {};  // id in the target's shadow
+    std::optional<uint64_t> message = {};       // index among messages that take a receive WQE
+    std::optional<unsigned> slot = {};          // slot of the remote memory
+    Window* binds = nullptr;                    // window that its success binds
+    Window* closes = nullptr;                   // window that its success closes
+    bool must_fail = false;                     // the key was already invalid at posting
+    bool is_refused = false;                    // the key does not give the right to do it
 };
 
 // A message that takes a receive work request.

@@ -24,14 +24,14 @@ def test_each_applies_to_the_tree():
     patches.apply(paths.ROOT, mutant.load(), "--check")
 
 
-def test_each_is_one_small_defect():
+def test_each_patch_changes_few_lines_of_one_file():
     found = mutant.load()
     assert [one.name for one in found if not one.title[0].isupper() or not one.title.endswith(".")] == []
     assert {one.name: one.files() for one in found if len(one.files()) != 1} == {}
     assert {one.name: one.changed_lines() for one in found if not 1 <= one.changed_lines() <= MOST_LINES} == {}
 
 
-def test_no_two_are_the_same():
+def test_no_two_patches_make_the_same_change():
     changes: dict[str, list[str]] = {}
     for one in mutant.load():
         lines = one.path.read_text().splitlines()

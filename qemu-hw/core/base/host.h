@@ -49,8 +49,8 @@ class Host {
     virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
     virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 
-    // The same as dma_read(), for a person who looks at the device: no trace and no recording has
-    // the access. False also if there is no guest memory (a replay).
+    // The same as dma_read(), for dumps of objects: traces and recordings leave the access out.
+    // False also if there is no guest memory (a replay).
     virtual bool look(uint64_t bus_addr, std::span<uint8_t> to) { return dma_read(bus_addr, to); }
 
     // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic with respect
@@ -90,7 +90,7 @@ class Host {
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;
-    // A clock that also runs while the VM is stopped, for limits of another process's time.
+    // A clock that also runs while the VM is stopped, for time limits of other processes.
     virtual uint64_t real_ns() = 0;
     // Requests Device::timer() at `deadline_ns`, which replaces the former deadline.
     virtual void set_timer(uint64_t deadline_ns) = 0;

@@ -94,11 +94,11 @@ class GuestBuffer {
 
     std::vector<uint64_t> list_;  // empty: contiguous from root_
     uint64_t root_ = 0;
-    uint64_t low_ = 0;     // on the bus; all pages lie within extent_ bytes from here
+    uint64_t low_ = 0;     // lowest bus address; all pages lie within extent_ bytes from it
     uint64_t extent_ = 0;  // capped at UINT64_MAX
     // Host pointer of low_, valid while generation_ is the host's.
     mutable uint8_t* ram_ = nullptr;
-    mutable uint64_t generation_ = 0;  // when ram_ was asked for; 0: never
+    mutable uint64_t generation_ = 0;  // the host's when ram_ was set; 0: never set
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = kMinLogPageSize;
     DmaPurpose purpose_ = DmaPurpose::kPayload;

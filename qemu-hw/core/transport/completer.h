@@ -23,9 +23,10 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    // For a single response that cannot be taken: fail its request, or wait for an absent page.
-    // Both return 1, the number of packets taken.
+    // Both handle a single response and return 1, the number of packets taken.
+    // Its target is inaccessible: waits for an absent page, or fails the request.
     uint32_t cannot_scatter(QueuePair& qp);
+    // It does not match the request: fails the request.
     uint32_t bad_response(QueuePair& qp);
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);

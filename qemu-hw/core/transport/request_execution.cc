@@ -17,8 +17,8 @@ Refusal invalidate_error(uint32_t rkey) {
             .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
 
-// Some packets of a burst may have a place, so the caller delivers them one by one. If the payload
-// was pulled, the link endpoint delivers the packets again with their payload.
+// The target of some packets of a burst may be accessible, so the caller delivers them one by one.
+// If the payload was pulled, the link endpoint delivers the packets again with their payload.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
                    const Refusal& error) {
     return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();

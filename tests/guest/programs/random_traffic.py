@@ -97,7 +97,7 @@ def draw(dice):
 
 
 def run_round(end, work, length):
-    """The client reads, the server is read. The data is placed where it will be read from."""
+    """Only the client posts send requests. Random bytes are written at the server for READs, else at the client."""
     mine = [item for item in work if (item[0] == e.IBV_WR_RDMA_READ) == end.is_server]
     for _, offset, size in mine:
         end.mr.write(os.urandom(size), size, offset)
@@ -110,7 +110,7 @@ def run_round(end, work, length):
         for item in work:
             end.post(*item)
     end.wait(len(receives) if end.is_server else len(work))
-    # The server's READs have ended when the client reports so, by the exchange of the sums.
+    # The server cannot see the end of READs from its memory, so the client reports it.
     end.swap(b"ended")
     digest = hashlib.sha256(end.mr.read(length, 0)).digest()
     if end.swap(digest) != digest:

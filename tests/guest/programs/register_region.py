@@ -23,7 +23,7 @@ TRACING = pathlib.Path("/sys/kernel/tracing")
 
 
 def region():
-    """Address of SIZE bytes of the process that take CHUNK of memory."""
+    """The address of SIZE bytes of address space, all of which map the same CHUNK bytes of memory."""
     libc = ctypes.CDLL(None, use_errno=True)
     libc.mmap.restype = ctypes.c_void_p
     libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int, ctypes.c_int, ctypes.c_int, ctypes.c_long]

@@ -283,5 +283,5 @@ def test_the_cost_of_a_page_is_the_difference_of_two_windows(results):
     assert results.figure(bench_web.COST).median("pib") == pytest.approx(2)
     assert results.figure(bench_web.WRITES).median(bench_web.NO_PAGE) == 100000
     for still in (bench_load.Sample(12.0, 2.0, 1000, 9), bench_load.Sample(12.0, 2.0, 2000, 5)):
-        with pytest.raises(ui.LabError, match="stands still"):
+        with pytest.raises(ui.LabError, match="has sent nothing"):
             bench_web.Window.between(begin, still)

@@ -11,7 +11,7 @@ from lab import paths, ui
 from lab.build import qemu_tree
 
 PATCHES = paths.ROOT / "packaging" / "qemu"
-# The ends of QEMU's files, as far as the third patch looks at them.
+# The ends of two files of QEMU: the lines that the third patch needs as context.
 KCONFIG = """config ROCKER
     bool
     default y if PCI_DEVICES

@@ -146,7 +146,7 @@ def test_runs_are_merged_by_a_file(devices, capsys, tmp_path):
 
 
 @pytest.mark.usefixtures("devices")
-def test_files_that_are_no_counts_or_cannot_be_written(tmp_path):
+def test_files_without_counts_and_unwritable_files_are_errors(tmp_path):
     file = tmp_path / "counts.json"
     for text in ("no JSON", "{}", "[]", '{"commands": 1}'):
         file.write_text(text)

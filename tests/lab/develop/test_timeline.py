@@ -96,7 +96,7 @@ class Drawn:
                 self.check_nesting(row)
                 continue
             for one, other in itertools.pairwise(sorted(row, key=lambda event: event["ts"])):
-                assert one["ts"] + one["dur"] < other["ts"]     # so that an arrow's point is in one of them
+                assert one["ts"] + one["dur"] < other["ts"]     # an arrow's point lies in one slice only
 
     @staticmethod
     def check_nesting(row):

@@ -188,7 +188,7 @@ def test_events_of_a_qp_name_it():
     assert trace_words.Words().concerns({**INTERRUPT, "event": 0x0e, "number": 0x41}, 0x41)
 
 
-def test_a_device_without_a_trace_is_named(device, capsys):
+def test_the_error_for_a_device_without_a_trace_names_the_option(device, capsys):
     device[trace.ENTRIES] = 0
     with pytest.raises(ui.LabError, match="vm1 has recorded nothing.*--hca-options trace-entries="):
         shown(capsys)

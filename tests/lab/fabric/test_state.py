@@ -32,7 +32,7 @@ def test_a_saved_state_is_loaded(file):
     assert state.load(file) == one
 
 
-def test_a_state_of_an_earlier_boot_is_empty(file):
+def test_a_state_of_an_earlier_boot_is_ignored(file):
     saved(file, boot="earlier")
     assert state.load(file) is None
     saved(file, boot="earlier", namespace="pid:[1]")

@@ -138,7 +138,7 @@ def test_intervals_that_no_one_waits_for_are_refused(lab, interval_s):
         top.top(lab, interval_s, True)
 
 
-def test_the_terminal_shows_it_until_q_is_typed(lab):
+def test_the_terminal_shows_the_load_until_q_is_typed(lab):
     program = ("import sys; sys.path.insert(0, sys.argv[1])\n"
                "from lab.fabric import switch_process, top\n"
                "import pathlib\n"

@@ -124,7 +124,7 @@ def test_one_of_two_switch_processes_has_ended(seen):
     assert "because the path is not known: switch1 (leaf2) does not run;" in only(why.lines(seen), "RETRY_EXC")
 
 
-def test_refused_commands(seen):
+def test_a_repeated_refused_command_has_one_line(seen):
     """A driver that repeats a refused command has one line of it."""
     reason = "refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
     entry = {"command": "CREATE_CQ", "object": 0, "status": 3, "rule": "6.13.2"}

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The channel to a guest's ssh server copies both ways in one thread. Beside it a libvirt whose streams take and give
-little at a time."""
+"""The channel to a guest's ssh server copies both ways in one thread. The class Libvirt replaces libvirt; its streams
+transfer few bytes at a time."""
 
 import os
 import select

@@ -44,6 +44,6 @@ def test_other_domains_are_left_alone(call):
         assert call("other", "release", text) == (0, "")
 
 
-def test_a_switch_that_does_not_start_keeps_the_domain_from_it(call, tmp_path):
+def test_a_domain_whose_switch_does_not_start_is_refused(call, tmp_path):
     (tmp_path / "fail").touch()
     assert call("pib-0a1b-vm0", "prepare")[0] != 0

@@ -83,7 +83,7 @@ def test_hosts_share_the_switches_of_a_topology():
     assert one == [f"{net.nodes['leaf1'].guid:#x}-{net.nodes['leaf2'].guid:#x}",
                    f"{net.nodes['spine1'].guid:#x}-{net.nodes['spine1'].guid:#x}"]
     net.switch("a b", 4)
-    with pytest.raises(ui.LabError, match="no names of switches with spaces"):
+    with pytest.raises(ui.LabError, match="must not have spaces"):
         switches.options(hosts, net, [["a b"], parts[1]], 0)
 
 

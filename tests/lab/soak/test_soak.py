@@ -207,7 +207,7 @@ def test_a_lab_that_is_gone_ends_it(lab, soaked):
         soaked(lab, 8, Load("bad", fail))
 
 
-def test_the_curve_is_an_image():
+def test_the_image_has_a_line_for_each_curve():
     taken = [Sample(60.0 * number, QUIET if number % 2 else "ip", {"memory vm0": 100.0 + number, "objects vm0": 4.0})
              for number in range(6)]
     image = xml.etree.ElementTree.fromstring(curve.svg(taken, "title <1>"))
@@ -222,7 +222,7 @@ def test_a_round_has_all_that_the_fabric_meets():
 
 
 @pytest.mark.parametrize("words", [["--hours", "0"], ["--hours", "1", "--guests", "1"]])
-def test_a_job_that_is_none(monkeypatch, capsys, words):
+def test_invalid_options_are_refused(monkeypatch, capsys, words):
     monkeypatch.setattr("sys.argv", ["pib", "soak", *words])
     assert command.main() != 0
     assert "--hours" in capsys.readouterr().err

@@ -37,7 +37,7 @@ def test_each_target_has_meson_s_and_says_what_it_covers():
     assert {name: words for name, words in found.items() if not words.endswith(".")} == {}
 
 
-def test_a_list_of_targets(capsys, monkeypatch):
+def test_without_arguments_the_targets_are_listed(capsys, monkeypatch):
     monkeypatch.setattr(fuzz_report, "load", lambda: {"burst": Row(1_000_000, 60, 400, 5000)})
     monkeypatch.setattr("sys.argv", ["pib", "fuzz"])
     assert command.main() == 0
@@ -55,7 +55,7 @@ def test_options(monkeypatch, words, seconds):
     assert seen == [Wanted("burst", seconds)]
 
 
-def test_a_target_that_is_none():
+def test_an_unknown_target_is_an_error():
     with pytest.raises(ui.LabError, match="no target nothing.*burst.*or all"):
         fuzz.fuzz(Wanted("nothing"))
 

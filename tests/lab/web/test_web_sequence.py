@@ -38,7 +38,7 @@ def test_packets_that_are_too_short_or_raw_are_left_out():
         assert sequence.message(0, whole[:1] + bytes([next_header]) + whole[2:]) is None
 
 
-def test_blocks_of_a_capture():
+def test_each_block_of_a_capture_gives_time_and_psn():
     packets = [(float(number), packet(1, 2, 3, 4, number, bytes(number))) for number in range(9)]
     found = [sequence.message_of(block) for block in sequence.packets(pcapng(packets))]
     assert [(one.at, one.psn) for one in found] == [(number, number) for number in range(9)]

@@ -166,7 +166,7 @@ def test_a_folder_that_cannot_be_written_does_not_stop_a_capture(tmp_path):
 def test_wiresharks_folders_are_those_of_its_version():
     assert str(install.places(FOLDERS_4_0).program) == "/h/.config/wireshark/extcap/pib-hca"
     assert str(install.places(FOLDERS_4_4).program) == "/h/.local/lib/wireshark/extcap/pib-hca"
-    with pytest.raises(ui.LabError, match="has not told its folders"):
+    with pytest.raises(ui.LabError, match="names no plugin folder"):
         install.places("")
 
 

@@ -102,7 +102,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     CHECK(text(pib_hca_core_coverage(core)).find(kAllocPd) != std::string::npos);
     CHECK(text(pib_hca_core_take_coverage(core)).find(kAllocPd) != std::string::npos);
     CHECK(text(pib_hca_core_coverage(core)).find("\"commands\":[]") != std::string::npos);
-    // Without a link, and without peer copy, nothing is asked for and nothing has to stop.
+    // Without a link and peer copy, the core wants no poll and no memory, and no copying runs.
     CHECK_FALSE(pib_hca_core_link_poll(core, 1));
     CHECK_FALSE(pib_hca_core_link_wants_memory(core, 1));
     CHECK_FALSE(pib_hca_core_link_wants_memory(core, 9));

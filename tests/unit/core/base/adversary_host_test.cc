@@ -58,7 +58,7 @@ TEST_CASE("an entry is written byte by byte in any order") {
     CHECK_FALSE(room.write(DmaPurpose::kCq, 64, 63));  // no RAM there
 }
 
-TEST_CASE("the pieces of a payload are stored in any order, and before a barrier") {
+TEST_CASE("pieces of a payload are stored in any order, at the latest at a barrier") {
     Room room("5:writes");
     room.fake.record_writes = false;  // there are no pointers with it
     const uint64_t at = room.fake.alloc(8192);
@@ -72,7 +72,7 @@ TEST_CASE("the pieces of a payload are stored in any order, and before a barrier
     CHECK(room.fake.dma_writes > 16);
 }
 
-TEST_CASE("payload is there before any other access of the device") {
+TEST_CASE("payload is in memory before any other access of the device") {
     Room room("5:writes");
     room.fake.record_writes = false;
     const uint64_t at = room.fake.alloc(64);

@@ -41,7 +41,7 @@ TEST_CASE("coverage: entries of queues are counted by kind") {
     coverage.recv_wqe();
     coverage.cqe(0x81, 5, 3);
     coverage.event(9, 1, 0x41);
-    coverage.event(4, 0, 2);  // its data is no kind of a port's event
+    coverage.event(4, 0, 2);  // no port event, so port_events leaves out its data
     coverage.stopped(5);
     const std::string text = coverage.json();
     CHECK_THAT(text, ContainsSubstring(R"([0,0,0,0,0,0,0,0,1,0,0,0,0,0,0,0])"));

@@ -176,7 +176,7 @@ TEST_CASE("accesses reach the region's pages") {
     std::vector<uint8_t> part(5000);
     REQUIRE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));
     CHECK(std::equal(part.begin(), part.end(), pattern.begin() + 1000));
-    // A span of another length than the range is the caller's mistake and goes nowhere.
+    // read() refuses a span whose length differs from the range's, which is a bug of the caller.
     CHECK_FALSE(keys.mpt.read(kUser, {key, kIova, 16, 0}, part));
     keys.host.make_hole(keys.memory.page(1), 1);
     CHECK_FALSE(keys.mpt.read(kUser, {key, kIova + 1000, part.size(), 0}, part));

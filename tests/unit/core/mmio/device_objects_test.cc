@@ -205,7 +205,7 @@ TEST_CASE("a creation that fails half-way leaves no object") {
     d.destroy(PIB_HCA_CMD_FREE_PD, bench.pd);
 }
 
-TEST_CASE("numbers are used again without end") {
+TEST_CASE("numbers of destroyed CQs are reused any number of times") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
     const GuestMemory memory(bench.host, 9 * 4096);

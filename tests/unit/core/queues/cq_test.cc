@@ -278,12 +278,12 @@ TEST_CASE("the CQ is armed for solicited completions") {
     REQUIRE(q.post(true));
     CHECK(q.events() == 1);
     REQUIRE(q.post());
-    // One solicited completion is beyond the counter, then none.
+    // Completion 2 is solicited, 3 is not: only a consumer counter of 2 leaves a solicited one.
     REQUIRE(q.arm(2, true));
     CHECK(q.events() == 2);
     REQUIRE(q.arm(3, true));
     CHECK(q.events() == 2);
-    // Asking for solicited ones does not weaken what was asked for before.
+    // A request for a solicited completion does not replace the earlier one for any completion.
     REQUIRE(q.arm(4));
     REQUIRE(q.arm(4, true));
     REQUIRE(q.post());

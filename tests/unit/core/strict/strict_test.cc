@@ -169,7 +169,7 @@ TEST_CASE("a doorbell of a queue pair without WQEs before RTS is legal") {
     room.d.ring_send(room.qp);
 }
 
-TEST_CASE("the entries of a WQE and of a CQE are free after the completion") {
+TEST_CASE("software may reuse the entries of a WQE and a CQE after the completion") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_ERR);

@@ -230,7 +230,8 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link stays up")
     }
     CHECK(pair.switch_events.packets.size() == 2);
     CHECK(pair.switch_events.faults == std::vector(48, PacketFault::kOverrun));
-    // The peer has counted them as sent: they take nothing from its credits.
+    // A sender counts all 50 packets, so the switch grants credits for all but the two that it
+    // holds. The HCA has not sent them here, so its credits exceed the buffer.
     pair.pump();
     CHECK(pair.hca.sender().credits(0) == 50 * 65 + 160 - 2 * 65);
     pair.switch_events.release_all();

@@ -192,7 +192,7 @@ TEST_CASE("control: the journal has links, cables and faults in order") {
     CHECK(newest(1) == json::parse(R"([[1,"link error"]])"));
 }
 
-TEST_CASE("control: the journals of a process's switches have its instance") {
+TEST_CASE("control: all switches of a process report the same journal instance") {
     TestFabric one(1);
     TestFabric other(1);
     const auto instance = [](fabric::Switch& sw) {

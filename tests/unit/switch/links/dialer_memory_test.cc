@@ -46,7 +46,7 @@ std::atomic<std::size_t> g_missing = 0;  // the next allocation of this size fai
 namespace pib::test {
 namespace {
 
-// Whether a connection comes that has sent its HELLO; one without is closed by the switch.
+// Waits for a connection that sends its HELLO. The switch closes connections that cannot.
 bool hears_hello(int listening) {
     fabric::UniqueFd fd;
     return eventually([&] {

@@ -30,7 +30,7 @@ using fabric::UniqueFd;
 
 constexpr uid_t kStranger = 65534;
 
-// A connection of another user, in tests of root.
+// Connects as another user; the caller must be root.
 UniqueFd connect_as(uid_t user, const std::string& path) {
     std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
     REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);

@@ -233,7 +233,7 @@ TEST_CASE("tls: a peer that stalls in the handshake stops no other") {
         SKIP("PIB_SWITCH is not set");
     }
     SecureSwitch one;
-    // The beginning of a record that is longer than what follows, byte by byte.
+    // Each connection sends the first 0 to 10 bytes of a ClientHello, and then nothing.
     const std::string record("\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb\x03\x03", 11);
     std::vector<UniqueFd> stalled;
     for (std::size_t i = 0; i < 60; ++i) {

@@ -33,8 +33,9 @@ def once(guest, options="", config=""):
     sh(guest, f"cat >/tmp/opensm.conf <<'END'\n{config}\nEND\n"
               f"opensm -o -F /tmp/opensm.conf -f {LOG} {options}")
     log = take_log(guest)
-    assert "SUBNET UP" in log, log[-3000:]
-    assert not errors(log), log[-3000:]
+    life, up, end = log.partition("SUBNET UP")
+    assert up, log[-3000:]
+    assert not errors(life) + errors(end, [LEAVES]), log[-3000:]
     return log
 
 
@@ -60,6 +61,9 @@ KNOWN = re.compile(r".*log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Att
                    r"(?:\n.*(?:vl15_send_mad: ERR 3E03: MAD |osm_sa_send: ERR 4C04: osm_vendor_)send failed.*)?")
 
 
+# A manager that ends after one sweep takes requests until it ends, and sends no MADs for them any more: on a slow host
+# guests join multicast groups then (0A1B, 0A02).
+LEAVES = "failed (IB_INSUFFICIENT_RESOURCES)"
 # A manager that is ended during a sweep logs an error for each MAD without a response.
 ENDS, EVICTED = "OpenSM: Got signal", "clear_madw: ERR 5401: evicting entry"
 

@@ -2,6 +2,7 @@
 """The examples for GitHub Actions and GitLab CI: ./pib accepts their commands, their caches are keyed by the source and
 hold packed disks, and the container shares a cache on a volume."""
 
+import contextlib
 import os
 import shlex
 import subprocess
@@ -20,6 +21,7 @@ PIB = f"""#!/bin/sh
 disk=.cache/pib-hca/packages-trixie-0/root.ext4
 case $* in
 *" ci "* | "ci "*)
+    trap 'exit ${{STATUS:-0}}' EXIT
     mkdir -p .cache/pib-hca/locks "${{disk%/*}}"
     [ -e $disk ] || {{ echo made >>made; echo data >$disk; truncate -s {HOLE} $disk; }}
 esac
@@ -37,7 +39,7 @@ def github():
 
 def gitlab():
     job = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
-    return [*job["before_script"], *job["script"]]
+    return [*job["before_script"], *job["script"], *job["after_script"]]
 
 
 def pib_words(scripts):
@@ -76,6 +78,18 @@ def _programs(tmp_path):
     return folder
 
 
+def test_what_a_job_has_made_is_kept_if_its_test_fails():
+    """Each cache that is restored is saved by a step of its own, with the same key; GitLab saves always."""
+    def keys(kind):
+        return {step["with"]["key"] for step in steps() if step.get("uses", "").startswith(f"actions/cache/{kind}@")}
+    assert keys("restore") == keys("save") and len(keys("save")) == 2
+    assert not any(step.get("uses", "").startswith("actions/cache@") for step in steps())
+    disks = next(step for step in steps() if step.get("with", {}).get("path") == "pib-disks.tar.zst" and
+                 "/save@" in step["uses"])
+    assert "always()" in disks["if"] and "steps.run.outputs.packed == 'yes'" in disks["if"]
+    assert yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]["cache"]["when"] == "always"
+
+
 def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):
     """The key of the image's cache."""
     def git(*words):
@@ -102,18 +116,26 @@ def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):
     assert keys[0] == keys[1] != keys[2] == keys[3] and all(one.endswith("-2026-11\n") for one in keys)
 
 
-def of_github(_programs):
-    return github()[-1]
+def run_github(_programs, job, **env):
+    run(github()[-1], job, GITHUB_OUTPUT=str(job / "output"), **env)
 
 
-def of_gitlab(programs):
-    return "\n".join(gitlab()[2:]).replace("/pib-hca/pib", shlex.quote(str(programs / "pib")))
+def run_gitlab(programs, job, **env):
+    """after_script runs in a shell of its own, also if the test has failed."""
+    of = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
+    parts = ["\n".join(lines).replace("/pib-hca/pib", shlex.quote(str(programs / "pib")))
+             for lines in ([*of["before_script"][2:], *of["script"]], of["after_script"])]
+    try:
+        run(parts[0], job, **env)
+    finally:
+        run(parts[1], job, **env)
 
 
-@pytest.mark.parametrize("script, packed", [(of_github, "pib-disks.tar.zst"), (of_gitlab, "pib-cache.tar.zst")])
-def test_the_cache_keeps_disks_without_their_holes(tmp_path, programs, script, packed):
-    """Two jobs on two machines: the second has nothing but the file of the cache."""
-    cached = [*(step["with"].get("path") for step in steps() if "cache@" in step.get("uses", "")),
+@pytest.mark.parametrize("run_job, packed", [(run_github, "pib-disks.tar.zst"), (run_gitlab, "pib-cache.tar.zst")])
+def test_the_cache_keeps_disks_without_their_holes(tmp_path, programs, run_job, packed):
+    """Two jobs on two machines, the first one with a test that fails: the second has nothing but the file of the
+    cache."""
+    cached = [*(step["with"].get("path") for step in steps() if "cache/save@" in step.get("uses", "")),
               *yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]["cache"]["paths"]]
     assert packed in cached
     first, second = tmp_path / "first job", tmp_path / "second job"
@@ -121,7 +143,9 @@ def test_the_cache_keeps_disks_without_their_holes(tmp_path, programs, script, p
         job.mkdir()
         if job is second:
             (first / packed).rename(second / packed)
-        run(script(programs), job, PATH=f"{programs}:{os.environ['PATH']}")
+        fails = pytest.raises(subprocess.CalledProcessError) if job is first else contextlib.nullcontext()
+        with fails:
+            run_job(programs, job, PATH=f"{programs}:{os.environ['PATH']}", STATUS="1" if job is first else "0")
         assert (job / packed).stat().st_size < 1 << 20
     disk = (second / ".cache" / "pib-hca" / "packages-trixie-0" / "root.ext4").stat()
     assert disk.st_size == HOLE and disk.st_blocks * 512 < 1 << 20

@@ -298,14 +298,16 @@ int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	};
 	int ret = pib_hca_cmd(dev, &args);
 
-	if (!ret || pib_hca_is_dead(dev))
+	if (!ret)
 		return 0;
-	if (ret != -EBUSY) {
+	if (!pib_hca_is_dead(dev)) {
+		if (ret == -EBUSY)
+			return ret;
 		dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
 		pib_hca_die(dev, "an object cannot be destroyed");
-		return 0;
 	}
-	return ret;
+	pib_hca_wait_quiet(dev); /* the caller frees the object's memory */
+	return 0;
 }
 
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)

@@ -112,7 +112,7 @@ static bool pib_hca_is_posted(struct pib_hca_wq *wq, u32 counter)
 static bool pib_hca_retire_cqe(struct pib_hca_cq *cq, struct pib_hca_qp *qp,
 			       const struct pib_hca_cqe *cqe, u64 *wr_id)
 {
-	bool recv = READ_ONCE(cqe->opcode) & PIB_HCA_CQE_IS_RECV;
+	bool recv = cqe->opcode & PIB_HCA_CQE_IS_RECV;
 	u32 counter = le32_to_cpu(cqe->wqe_counter);
 	struct pib_hca_wq *wq;
 
@@ -142,7 +142,7 @@ static bool pib_hca_fill_wc(struct pib_hca_cq *cq, const struct pib_hca_cqe *cqe
 	wc->wr_id = wr_id;
 	wc->qp = &qp->ibqp;
 	wc->status = cqe->status;
-	wc->opcode = pib_hca_wc_opcode(READ_ONCE(cqe->opcode));
+	wc->opcode = pib_hca_wc_opcode(cqe->opcode);
 	wc->vendor_err = cqe->vendor_error;
 	wc->byte_len = le32_to_cpu(cqe->byte_count);
 	wc->src_qp = le32_to_cpu(cqe->src_qp);
@@ -233,7 +233,7 @@ void pib_hca_flush_work(struct work_struct *work)
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 {
 	struct pib_hca_cq *cq = to_pcq(ibcq);
-	struct pib_hca_cqe *cqe;
+	struct pib_hca_cqe *cqe, copy;
 	unsigned long flags;
 	int polled = 0;
 	u32 first;
@@ -243,12 +243,13 @@ int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 	/* One pass: a device may write CQEs that complete nothing as fast as they are read. */
 	while (polled < num_entries && cq->consumer - first < 1U << cq->log_depth &&
 	       (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
-		polled += pib_hca_fill_wc(cq, cqe, &wc[polled]);
+		copy = *cqe; /* a device may write it again while it is checked */
+		polled += pib_hca_fill_wc(cq, &copy, &wc[polled]);
 		cq->consumer++;
 	}
 	if (cq->consumer != first)
 		pib_hca_publish_consumer(cq);
-	if (unlikely(pib_hca_is_dead(to_pdev(ibcq->device))))
+	if (unlikely(pib_hca_is_quiet(to_pdev(ibcq->device))))
 		polled += pib_hca_flush_cq(cq, num_entries - polled, wc + polled);
 	spin_unlock_irqrestore(&cq->lock, flags);
 	return polled;

@@ -5,6 +5,7 @@
  * commands fail, its objects can be destroyed, and work requests are flushed in software.
  */
 #include <linux/iopoll.h>
+#include <linux/wait_bit.h>
 
 #include "pib_hca.h"
 
@@ -34,11 +35,22 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev)
 	if (test_and_set_bit(PIB_HCA_DEV_DEAD, &dev->flags))
 		return false;
 	pib_hca_reset_now(dev);
-	/* Wake waiters only after the reset, because they free memory that the device used. */
+	/*
+	 * Only now wake waiters and flush work requests: their owners free memory that the device
+	 * used.
+	 */
+	set_bit(PIB_HCA_DEV_QUIET, &dev->flags);
+	smp_mb__after_atomic(); /* store the flag before waiters are looked for */
+	wake_up_var(&dev->flags);
 	pib_hca_cmdq_stop(dev);
 	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))
 		schedule_work(&dev->flush_work);
 	return true;
+}
+
+void pib_hca_wait_quiet(struct pib_hca_dev *dev)
+{
+	wait_var_event(&dev->flags, pib_hca_is_quiet(dev));
 }
 
 void pib_hca_die(struct pib_hca_dev *dev, const char *why)

@@ -211,7 +211,8 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 /* ---------------------------------------------------------------- the device ----------------- */
 
 enum pib_hca_dev_flag {
-	PIB_HCA_DEV_DEAD,       /* reset and given up until its recovery; see health.c */
+	PIB_HCA_DEV_DEAD,       /* given up until its recovery; see health.c */
+	PIB_HCA_DEV_QUIET,      /* dead, and its reset has ended: it uses no memory any more */
 	PIB_HCA_DEV_REGISTERED, /* consumers may wait for completions */
 	PIB_HCA_DEV_EVENTS,     /* the core takes asynchronous events */
 };
@@ -266,6 +267,11 @@ static inline bool pib_hca_is_dead(const struct pib_hca_dev *dev)
 	return test_bit(PIB_HCA_DEV_DEAD, &dev->flags);
 }
 
+static inline bool pib_hca_is_quiet(const struct pib_hca_dev *dev)
+{
+	return test_bit(PIB_HCA_DEV_QUIET, &dev->flags);
+}
+
 /* Driver data of a PCI function, from probe() to remove(). */
 struct pib_hca_binding {
 	struct pci_dev *pdev;
@@ -299,6 +305,8 @@ bool pib_hca_has_failed(struct pib_hca_dev *dev);
 void pib_hca_reset_now(struct pib_hca_dev *dev);
 /* Ends the device's DMA and wakes all waiters; false if that has been done before. Any context. */
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
+/* Waits until a dead device uses no memory any more. May sleep, at most as long as its reset. */
+void pib_hca_wait_quiet(struct pib_hca_dev *dev);
 /* As pib_hca_cut_off(); also informs the log (`why`) and the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 

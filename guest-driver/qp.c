@@ -358,6 +358,8 @@ static void pib_hca_silence_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 
 	if (ret && !pib_hca_is_dead(dev))
 		pib_hca_die(dev, "a QP cannot be reset");
+	if (ret)
+		pib_hca_wait_quiet(dev);
 	pib_hca_cq_remove_qp(qp);
 }
 

@@ -5,6 +5,7 @@ import re
 import subprocess
 
 from lab import paths
+from rdma import wait_until
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
 LIMIT_S = 900
@@ -49,6 +50,22 @@ def run(directory, script):
     said = done.communicate(timeout=LIMIT_S)[0].decode(errors="replace")
     assert done.returncode == 0, said
     return said
+
+
+def in_two_terminals(directory, text):
+    """Runs the two commands of a block, the second one until the first one's program listens; returns its output."""
+    first, second = text.splitlines()
+    server, said = start(directory, first), []
+
+    def connected():
+        assert server.poll() is None, server.stdout.read()
+        client = start(directory, second)
+        said.append(client.communicate(timeout=LIMIT_S)[0].decode())
+        return client.returncode == 0
+    wait_until(connected, second)
+    heard = server.communicate(timeout=LIMIT_S)[0].decode()
+    assert server.returncode == 0, heard
+    return said[-1]
 
 
 def pattern(wanted):

@@ -9,13 +9,14 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
+import as_written
 import labs
 from lab import paths
 from lab.fabric import cluster
 from rdma import sh
 
 EXAMPLE = paths.ROOT / "examples" / "ci"
-PACKAGES = ("openmpi-bin", "python3-mpi4py")
+PACKAGES = ("openmpi-bin", "python3-mpi4py", "ucx-utils")
 # Each process sends its rank around a ring, and tells its host.
 RING = """
 from mpi4py import MPI
@@ -50,6 +51,13 @@ def test_a_directory_of_the_host_is_in_all_guests(guests, shared):
     assert (shared / "from-vm0").read_text() == sh(guests[1], "cat /share/from-vm0") == "vm0\n"
     assert (shared / "from-vm0").stat().st_uid == os.getuid()
     sh(guests[1], "/share/sub/true")
+
+
+def test_ucx_in_two_terminals(guests, tmp_path):
+    as_written.make_program(tmp_path, "own-work")
+    said = as_written.in_two_terminals(tmp_path, as_written.block("docs/user-guide.md", "./pib exec vm0 -- 'UCX"))
+    assert re.search(r"^Final: +\d+", said, re.MULTILINE), said
+    assert len(guests) == 2
 
 
 def test_mpi_runs_over_the_fabric(guests, shared):

@@ -7,7 +7,6 @@ import pytest
 
 import as_written
 from lab.fabric import cluster
-from rdma import wait_until
 
 README = "README.md"
 LAB = "test-readme"
@@ -24,21 +23,9 @@ def _home(tmp_path):
 
 @pytest.mark.parametrize("begin", TERMINALS)
 def test_programs_in_two_terminals(lab, tmp_path, begin):
-    """The second terminal waits until the first one's program listens."""
     as_written.make_program(tmp_path, lab.directory.name)
-    first, second = as_written.block(README, begin).splitlines()
-    server = as_written.start(tmp_path, first)
-
-    def connected():
-        assert server.poll() is None, server.stdout.read()
-        client = as_written.start(tmp_path, second)
-        said.append(client.communicate(timeout=as_written.LIMIT_S)[0].decode())
-        return client.returncode == 0
-    said = []
-    wait_until(connected, second)
-    heard = server.communicate(timeout=as_written.LIMIT_S)[0].decode()
-    assert server.returncode == 0, heard
-    assert "BW average" in said[-1] or "ping data: rdma-ping-9: " in said[-1], said
+    said = as_written.in_two_terminals(tmp_path, as_written.block(README, begin))
+    assert "BW average" in said or "ping data: rdma-ping-9: " in said, said
 
 
 def form(table):

@@ -16,7 +16,7 @@
  * Also called by interrupt handlers. The fabric may write to registered memory until the reset has
  * ended, at most 1 s.
  */
-void pib_hca_reset_now(struct pib_hca_dev *dev)
+static void pib_hca_reset_now(struct pib_hca_dev *dev)
 {
 	u32 status;
 

@@ -299,9 +299,8 @@ static void pib_hca_shutdown(struct pci_dev *pdev)
 	WRITE_ONCE(binding->shut_down, true);
 	if (dev) {
 		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-		/* Another processor may have begun to cut the device off: wait for that reset. */
-		if (!pib_hca_cut_off(dev))
-			pib_hca_reset_now(dev);
+		pib_hca_cut_off(dev);
+		pib_hca_wait_quiet(dev); /* another processor may have begun the reset */
 	}
 	pib_hca_recovery_stop(binding);
 	pci_clear_master(pdev);

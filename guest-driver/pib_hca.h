@@ -301,8 +301,6 @@ void pib_hca_health_start(struct pib_hca_dev *dev);
 void pib_hca_health_stop(struct pib_hca_dev *dev);
 /* Gives the device up and returns true if it has stopped, was reset or is gone. Any context. */
 bool pib_hca_has_failed(struct pib_hca_dev *dev);
-/* Resets the device and waits until that has ended. Any context. */
-void pib_hca_reset_now(struct pib_hca_dev *dev);
 /* Ends the device's DMA and wakes all waiters; false if that has been done before. Any context. */
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
 /* Waits until a dead device uses no memory any more. May sleep, at most as long as its reset. */

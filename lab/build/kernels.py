@@ -55,13 +55,19 @@ def _archive(directory: pathlib.Path, release: str) -> debian.Archive:
     return archive
 
 
-def _offered(release: str) -> list[str]:
+def _wanted(release: str) -> dict[str, str]:
+    """The packages of a release's tree, with the versions that the archive has now."""
     with tempfile.TemporaryDirectory(prefix="pib-kernels.") as name:
         archive = _archive(pathlib.Path(name), release)
         names = debian.output("apt-cache", "pkgnames", "linux-headers-", env=archive.env)
         metas = debian.output("apt-cache", "show", *(f"linux-headers-{flavour}" for flavour in FLAVOURS),
                               env=archive.env)
-    return header_packages(names.split(), re.findall(rf"^Depends: .*({KERNEL})", metas, re.MULTILINE))
+        headers = header_packages(names.split(), re.findall(rf"^Depends: .*({KERNEL})", metas, re.MULTILINE))
+        if not headers:
+            raise ui.LabError(f"the mirror offers no linux-headers for {release}. Choose another in the machine's apt "
+                              "sources, and read its lists:  sudo apt-get update")
+        tools = [name for name in image.packages("builder-packages.txt") if name != "linux-headers-amd64"]
+        return {name: archive.newest(name) for name in (*tools, *TOOLS, *headers)}
 
 
 def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
@@ -75,16 +81,21 @@ def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
 
 def tree(release: str) -> pathlib.Path:
     """The release's tree in the cache; it is made if it is missing."""
-    wanted = [name for name in image.packages("builder-packages.txt") if name != "linux-headers-amd64"]
-    wanted += [*TOOLS, *_offered(release)]
-    return cache.entry(f"kernels-{release}-{paths.recipe_hash(REVISION, *wanted)}",
-                       lambda out: _make(out, release, wanted))
+    wanted = _wanted(release)
+    versions = (f"{name} {version}" for name, version in wanted.items())
+    return cache.entry(f"kernels-{release}-{paths.recipe_hash(REVISION, *versions)}",
+                       lambda out: _make(out, release, list(wanted)))
 
 
 def kernels(base: pathlib.Path) -> list[str]:
     """Versions of the kernels whose headers a tree has."""
     found = (base / "builder" / "usr" / "src").glob("linux-headers-*-amd64")
     return sorted(path.name.removeprefix("linux-headers-") for path in found)
+
+
+def newest(versions: list[str]) -> str:
+    """The newest of these kernels of the flavour that guests boot."""
+    return max((one for one in versions if GENERIC.fullmatch(f"linux-headers-{one}")), key=_numbers)
 
 
 # -- driver -------------------------------------------------------------------

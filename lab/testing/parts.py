@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from lab import memory, paths, ui, up
 from lab.bench import bench_host
-from lab.build import deps, host_build, kernels, steps
+from lab.build import cache, deps, host_build, kernels, steps
 from lab.guests import debug_kernel, guest_kernel, image, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.counts import FAILURE, Count
@@ -146,10 +146,18 @@ def on_kvm(run: Run) -> Count:
     return Count(*map(int, verdicts[-1]))
 
 
+def _renew_image(kernel: str) -> None:
+    """Removes the image if it has another kernel, as after an update in the archive."""
+    made = image.directory()
+    if made.is_dir() and image.kernel_version(made) != kernel:
+        cache.remove(made)
+
+
 def on_kernels(run: Run) -> Count:
     """Compiles the driver for every kernel, and runs guest tests on the newest one."""
     count = kernels.check(run.progress)
     with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
+        _renew_image(kernels.newest(kernels.kernels(kernels.tree(NEWEST_KERNEL))))
         up.prepare()
         return count + runners.pytest(run.progress, "tests/guest", "-k", KERNEL_TESTS, name=_stage(NEWEST_KERNEL))
 

@@ -2,6 +2,7 @@
 """./pib test kernels selects kernels and judges compilations of the driver."""
 
 import pathlib
+import types
 
 import pytest
 
@@ -104,6 +105,27 @@ def test_a_release_without_a_tree_does_not_stop_the_others(monkeypatch):
         return kernels.Count(passed=2)
     monkeypatch.setattr(kernels, "_check", check)
     assert kernels.check(Silent()) == kernels.Count(passed=4, failed=1)
+
+
+def test_a_mirror_without_kernels_is_no_pass(monkeypatch):
+    monkeypatch.setattr(kernels, "_archive", lambda *_: types.SimpleNamespace(env={}))
+    monkeypatch.setattr(debian, "output", lambda *_, **__: "")
+    with pytest.raises(ui.LabError, match="no linux-headers for testing"):
+        kernels.tree("testing")
+
+
+def test_a_new_version_of_a_package_makes_a_new_tree(monkeypatch):
+    entries = []
+    monkeypatch.setattr(kernels.cache, "entry", lambda name, _make: entries.append(name))
+    for version in ("56.1-1", "57.0-1"):
+        monkeypatch.setattr(kernels, "_wanted", lambda _release, version=version: {"libibverbs-dev": version})
+        kernels.tree("testing")
+    assert len(set(entries)) == 2
+
+
+def test_the_newest_kernel_is_one_that_guests_boot():
+    assert kernels.newest(["6.12.9+deb13-amd64", "6.12.57+deb13-amd64", "7.0.1+deb14-cloud-amd64"]) == (
+        "6.12.57+deb13-amd64")
 
 
 class Silent:

@@ -11,7 +11,7 @@ import pytest
 from lab import memory, paths, ui, up
 from lab.build import deps, host_build
 from lab.develop import coverage_points, driver_coverage
-from lab.guests import vm
+from lab.guests import image, vm
 from lab.testing import parts, runners, simulate, used
 from lab.testing.counts import Count
 
@@ -147,3 +147,13 @@ def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, nam
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     with pytest.raises(ui.LabError, match="cannot do it yet"):
         parts.test(name, pattern=pattern)
+
+
+@pytest.mark.parametrize("kernel, kept", [("7.0.2-amd64", True), ("7.0.10-amd64", False)])
+def test_an_image_of_an_older_kernel_is_made_anew(monkeypatch, tmp_path, kernel, kept):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = image.directory()
+    made.mkdir(parents=True)
+    (made / "kernel-version").write_text("7.0.2-amd64\n")
+    parts._renew_image(kernel)
+    assert made.is_dir() is kept

@@ -28,11 +28,13 @@ FIRST_ID, IDS = 100000, 65536
 # Kernel settings that deny user namespaces to users: the denying value, and a value that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# Free space in GiB: for making an image, or for the driver's build; for logs; for sockets. host_build.SIZES_GIB has
-# build directories.
+# Free space in GiB: for making an image, or for the driver's build; for logs; for sockets; for what guests write to
+# their disks. host_build.SIZES_GIB has build directories.
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 CHECKOUT_GIB = 0.1
 TEMPORARY_GIB = 0.1
+OVERLAYS_GIB = 0.5
+OVERLAYS = "/var/tmp"           # where QEMU keeps them, unless TMPDIR names another place
 GUESTS_PROCESSOR = "x86_64"
 REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
 BUILD_MIB = 1500                # memory of the largest compilation
@@ -69,7 +71,8 @@ def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float
     elsewhere = "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"
     return [(paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
             (paths.RUN, build_gib or CHECKOUT_GIB, elsewhere),
-            (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place")]
+            (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"),
+            (pathlib.Path(os.environ.get("TMPDIR", OVERLAYS)), OVERLAYS_GIB, "TMPDIR names another place")]
 
 
 def _file_system(path: pathlib.Path) -> int:

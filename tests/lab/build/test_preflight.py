@@ -45,10 +45,10 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
 def test_directories_on_one_file_system_share_its_space(monkeypatch):
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(preflight, "_file_system", lambda _path: 1)
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.05 * 2**30)))
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.4 * 2**30)))
     problem, = preflight.space(new_image=True, build_gib=1)
-    assert "6.0 GiB are free, 6.1 are needed" in problem
-    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.15 * 2**30)))
+    assert "6.4 GiB are free, 6.6 are needed" in problem
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.7 * 2**30)))
     assert preflight.space(new_image=True, build_gib=1) == []
 
 

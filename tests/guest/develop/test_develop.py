@@ -1,17 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Drivers exchanged in running guests, and guests whose kernel a driver has ended."""
+import contextlib
 import pathlib
 import re
 import shutil
+import socket
 
 import pytest
 
 from lab import paths, ui, up
 from lab.build import kernel_module
 from lab.develop import commands, exchange, guest_trace, report, trace_words
+from lab.fabric import capture
 from lab.guests import vm
 from labs import booted
-from rdma import DEVICE, sh, wait_until
+from rdma import DEVICE, PATIENCE_S, sh, wait_until
 
 DRIVERS = pathlib.Path(__file__).parent / "drivers"
 ADDRESSES = {"vm0": "10.78.0.1", "vm1": "10.78.0.2"}
@@ -115,18 +118,30 @@ def test_a_driver_that_does_not_compile_changes_nothing(ours, tmp_path):
     assert sh(ours.node("vm1"), BOUND) == "1\n"
 
 
+def drained(sock):
+    """Takes what has been captured until now; the switch has not ended the capture."""
+    with contextlib.suppress(BlockingIOError):
+        while True:
+            assert sock.recv(capture.CHUNK, socket.MSG_DONTWAIT)
+
+
 def dies(lab, source, said):
-    """A driver crashes or hangs vm1, and reboot brings it back; vm0, hub and switch keep running."""
+    """A driver crashes or hangs vm1, and reboot brings it back; vm0, hub and switch keep running, and a capture at the
+    switch goes on."""
     others = {name: one for name, one in lab.state.processes.items() if name != "vm1"}
-    try:
-        with pytest.raises(ui.LabError, match=said) as raised:
-            commands.exchange_driver(lab, source, ["vm1"])
-    finally:
-        up.reboot(lab, "vm1")
-    assert "./pib reboot vm1" in str(raised.value)
-    assert {name: one for name, one in lab.state.processes.items() if name != "vm1"} == others
-    commands.exchange_driver(lab, kernel_module.OURS, ["vm1"])
-    wait_until(lambda: DEVICE in sh(lab.node("vm1"), "ls /sys/class/infiniband"), "the device")
+    with capture.opened(lab.switch().control, []) as (sock, _):
+        try:
+            with pytest.raises(ui.LabError, match=said) as raised:
+                commands.exchange_driver(lab, source, ["vm1"])
+        finally:
+            up.reboot(lab, "vm1")
+        assert "./pib reboot vm1" in str(raised.value)
+        assert {name: one for name, one in lab.state.processes.items() if name != "vm1"} == others
+        drained(sock)
+        commands.exchange_driver(lab, kernel_module.OURS, ["vm1"])
+        wait_until(lambda: DEVICE in sh(lab.node("vm1"), "ls /sys/class/infiniband"), "the device")
+        sock.settimeout(PATIENCE_S)
+        assert sock.recv(capture.CHUNK), "the capture has ended"
     return str(raised.value)
 
 

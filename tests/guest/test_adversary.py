@@ -6,11 +6,16 @@ import contextlib
 import os
 import random
 import re
+import time
 
 import pytest
 
 import labs
-from rdma import DEVICE, reload_the_driver, sh, wait_active
+from lab import ui
+from lab.build import kernel_module
+from lab.develop import commands
+from lab.fabric import subnet
+from rdma import DEVICE, reload_the_driver, sh, wait_active, wait_until
 from test_rdma_core import SUITE, TESTS
 from test_rdmacm import pair
 
@@ -20,6 +25,9 @@ ADDRESS = "10.78.0.{}"
 SHORT = ("cq", "qpex")  # modules of rdma-core's tests
 # Its tests give a completion 10 s, and a device has 10 s for each of the commands that on-demand pages need.
 ODP = "odp"
+ENDS_S = 120            # in which such a device ends four times on average
+MOST_ENDS = 10          # seeds of that test
+STATE = f"cat /sys/class/infiniband/{DEVICE}/ports/1/state 2>/dev/null; true"
 ALL_BUT_COMMANDS = "interrupts+events+writes+fetches+numbers+ports+retries+clock"
 
 
@@ -84,3 +92,40 @@ def test_guests_bear_an_adversary(seed):
 def test_on_demand_pages_bear_an_adversary(seed):
     with adversaries(f"{seed}:{ALL_BUT_COMMANDS}") as (vm0, _):
         run_rdma_core(vm0, ODP)
+
+
+def exchanged(running):
+    """Whether the driver has been loaded; its device may end at any time."""
+    try:
+        commands.exchange_driver(running, kernel_module.OURS, running.nodes())
+    except ui.LabError as error:
+        print(error)
+        return False
+    return True
+
+
+def active(vm0, vm1):
+    """Whether both ports are ACTIVE. A device's end takes opensm its port, so opensm starts again."""
+    states = [sh(node, STATE) for node in (vm0, vm1)]
+    if states[0] and "ACTIVE" not in states[0]:
+        sh(vm0, "pkill -x -9 opensm; true")
+        subnet.start_manager(vm0)
+    return all("ACTIVE" in state for state in states)
+
+
+@pytest.mark.skipif(not WHOLE, reason="./pib test adversary")
+@pytest.mark.parametrize("seed", SEEDS[:MOST_ENDS], ids=str if WHOLE else ["drawn"])
+def test_a_driver_starts_its_device_again_after_each_end(seed):
+    """Guests boot without a driver, because a boot waits for ports that stay ACTIVE."""
+    with labs.booted("test-ends", 2, hca=f"adversary={seed}:end", driver=None) as running:
+        vm0, vm1 = map(running.node, running.nodes())
+        wait_until(lambda: exchanged(running), "the driver")
+        end = time.monotonic() + ENDS_S
+        while time.monotonic() < end:
+            wait_until(lambda: active(vm0, vm1), "ACTIVE ports")
+            # Programs do not survive an end.
+            sh(vm0, f"timeout 20 ib_write_bw -d {DEVICE} -D 8 >/dev/null 2>&1 & sleep 2; true")
+            sh(vm1, f"timeout 20 ib_write_bw -d {DEVICE} -D 8 vm0 >/dev/null 2>&1; true")
+        wait_until(lambda: active(vm0, vm1), "ACTIVE ports")
+        for node in (vm0, vm1):
+            assert "it will be started again" in sh(node, "dmesg"), node.name

@@ -102,10 +102,10 @@ bool drop_capabilities() {
 
 std::expected<void, std::string> confine() {
     if (!drop_capabilities()) {
-        return std::unexpected(std::string("capabilities: ") + std::strerror(errno));
+        return std::unexpected(std::string("cannot drop capabilities: ") + std::strerror(errno));
     }
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
-        return std::unexpected(std::string("no new privileges: ") + std::strerror(errno));
+        return std::unexpected(std::string("cannot set no_new_privs: ") + std::strerror(errno));
     }
     const Filter filter(seccomp_init(kOtherCalls), &seccomp_release);
     if (!filter) {

@@ -379,7 +379,9 @@ std::expected<void, std::string> FabricServer::run() {
             flushed_ns = fabric_->now_ns();
             tap_->flush();
             if (tap_->failed()) {
-                spdlog::error("capture ended: cannot write");
+                spdlog::error(
+                    "capture ended: its file cannot be written. Free some room, and start the "
+                    "switch again");
                 fabric_->remove_tap(*tap_);
                 tap_.reset();
             }

@@ -171,7 +171,9 @@ std::expected<void, std::string> serve(ServeOptions& options) {
     }
     // If this fails, the filter of the systemd unit still applies.
     if (const auto confined = confine(); !confined) {
-        spdlog::warn("{}: the switch runs with all of its user's rights", confined.error());
+        spdlog::warn(
+            "{}: the switch keeps all of its user's rights: start it as a user that has few",
+            confined.error());
     }
     return server.run();
 }

@@ -117,7 +117,8 @@ std::expected<void, std::string> start_page(const std::string& http, const std::
         become(words, parent);
     }
     if (child < 0) {
-        return Failure(std::string("--http: ") + std::strerror(errno));
+        return Failure(std::string("--http: cannot start a process: ") + std::strerror(errno) +
+                       ". Raise the limit: ulimit -u");
     }
     return {};
 }

@@ -49,7 +49,8 @@ std::expected<std::unique_ptr<PcapTap>, std::string> PcapTap::open(const std::st
                                                                    PcapFormat format) {
     std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wbe");
     if (file == nullptr) {
-        return std::unexpected(path + ": " + std::strerror(errno));
+        return std::unexpected("--pcap " + path + ": " + std::strerror(errno) +
+                               ": name a file that can be written");
     }
     return std::unique_ptr<PcapTap>(new PcapTap(file, wall_offset_ns, format));
 }

@@ -30,6 +30,11 @@ std::string system_error(const std::string& what) {
     return what + ": " + std::strerror(errno);
 }
 
+// The error of a Unix socket that cannot be created.
+std::string no_socket(const std::string& path) {
+    return system_error(path) + ": give a path where this user can create a socket";
+}
+
 std::optional<sockaddr_un> unix_address(const std::string& path) {
     sockaddr_un address{};
     address.sun_family = AF_UNIX;
@@ -84,7 +89,7 @@ std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& 
     }
     if (::chmod(early.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0 ||
         ::renameat2(AT_FDCWD, early.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
-        return std::unexpected(system_error(path));
+        return std::unexpected(no_socket(path));
     }
     return {};
 }
@@ -99,7 +104,8 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
     }
     if (is_socket(path)) {
         if (somebody_listens(*address)) {
-            return std::unexpected("another process listens on " + path);
+            return std::unexpected("another process listens on " + path +
+                                   ": end it, or give another path");
         }
         ::unlink(path.c_str());
     }
@@ -109,7 +115,7 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     if (!fd || ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&*early_address),
                       sizeof(*early_address)) != 0) {
-        return std::unexpected(system_error(path));
+        return std::unexpected(no_socket(path));
     }
     if (const auto published = publish(fd, early, path, rules); !published) {
         ::unlink(early.c_str());
@@ -131,7 +137,8 @@ std::expected<AddressInfo, std::string> look_up(const Address& address) {
     const char* host = address.host.empty() ? nullptr : address.host.c_str();
     const int failed = ::getaddrinfo(host, address.port.c_str(), &hints, &found);
     if (failed != 0) {
-        return std::unexpected(address.to_string() + ": " + ::gai_strerror(failed));
+        return std::unexpected(address.to_string() + ": " + ::gai_strerror(failed) +
+                               ": give an address, or a name that this host can resolve");
     }
     return AddressInfo(found, &::freeaddrinfo);
 }
@@ -172,6 +179,10 @@ UniqueFd listen_at(const addrinfo& at) {
     return {};
 }
 
+std::string no_listener(const Address& address) {
+    return system_error(address.to_string()) + ": give an address of this host and a free port";
+}
+
 // An unsupported address family is no error if another address works.
 std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
                                                         const SocketRules& rules) {
@@ -185,11 +196,11 @@ std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
         if (fd) {
             sockets.push_back(std::move(fd));
         } else if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT) {
-            return std::unexpected(system_error(address.to_string()));
+            return std::unexpected(no_listener(address));
         }
     }
     if (sockets.empty()) {
-        return std::unexpected(system_error(address.to_string()));
+        return std::unexpected(no_listener(address));
     }
     return sockets;
 }
@@ -260,7 +271,8 @@ std::expected<UniqueFd, std::string> connect_unix(const std::string& path) {
     UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
     if (!fd ||
         ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&*address), sizeof(*address)) != 0) {
-        return std::unexpected(system_error(path));
+        return std::unexpected(system_error(path) +
+                               ": give the path that a running pib-switch has as --control");
     }
     return fd;
 }

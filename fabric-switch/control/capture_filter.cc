@@ -19,7 +19,7 @@ std::expected<void, std::string> set_member(CaptureRule& rule, const std::string
     const bool lid = name == "slid" || name == "dlid";
     const bool qp = name == "qp" || name == "source_qp";
     if (!lid && !qp) {
-        return std::unexpected("no such member of a rule: " + name);
+        return std::unexpected("a rule has slid, dlid, qp or source_qp, not " + name);
     }
     const unsigned number = control_number(value);
     if (number > (lid ? UINT16_MAX : kMostQp)) {

@@ -94,11 +94,19 @@ constexpr Member kMembers[] = {
     {"opcode", set_number<&FaultSpec::opcode, std::uint8_t>, "0 to 255"},
 };
 
+std::unexpected<std::string> no_such_fault(const std::string& name) {
+    std::string known;
+    for (const Member& member : kMembers) {
+        known += (known.empty() ? "" : ", ") + std::string(member.name);
+    }
+    return std::unexpected("no such fault: " + name + "; there are " + known);
+}
+
 std::expected<void, std::string> set_member(FaultSpec& spec, const std::string& name,
                                             const json& value) {
     const auto* member = std::ranges::find(kMembers, name, &Member::name);
     if (member == std::end(kMembers)) {
-        return std::unexpected("no such fault: " + name);
+        return no_such_fault(name);
     }
     if (!member->set(spec, value)) {
         return std::unexpected(name + " is " + member->expected);

@@ -288,13 +288,18 @@ json port_counters(Switch& sw, unsigned number, bool clear) {
     return out;
 }
 
+json no_such_port(const Switch& sw) {
+    return control_failure("no such port: the switch has ports 1 to " +
+                           std::to_string(sw.num_ports()));
+}
+
 json counters(Switch& sw, const json& request) {
     const bool clear = request.value("clear", false);
     json ports = json::array();
     if (request.contains("port")) {
         const auto number = control_number(request.at("port"));
         if (number > sw.num_ports()) {
-            return control_failure("no such port");
+            return no_such_port(sw);
         }
         ports.push_back(port_counters(sw, number, clear));
     } else {
@@ -382,7 +387,7 @@ json sl_to_vl(const ib::SlToVlTable& table) {
 json vls(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
-        return control_failure("no such port");
+        return no_such_port(sw);
     }
     const ib::PortAttrs& attrs = port->attrs();
     return {{"ok", true},
@@ -410,7 +415,7 @@ constexpr const char* kLinkStates = "up, down or retrain";
 json link_command(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
-        return control_failure("no such port");
+        return no_such_port(sw);
     }
     const auto state = request.at("state").get<std::string>();
     if (state == "up" || state == "down") {
@@ -427,7 +432,7 @@ json link_command(Switch& sw, const json& request) {
 json fault(Switch& sw, const json& request) {
     SwitchPort* port = external_port(sw, request);
     if (port == nullptr) {
-        return control_failure("no such port");
+        return no_such_port(sw);
     }
     if (request.contains("set")) {
         const auto spec = fault_spec_from(request.at("set"));
@@ -522,7 +527,7 @@ json run_switch_command(Switch& sw, const json& request) {
     const auto name = request.at("command").get<std::string>();
     const auto* command = std::ranges::find(kSwitchCommands, name, &Command::name);
     if (command == std::end(kSwitchCommands)) {
-        return control_failure("no such command: " + name);
+        return control_failure("no such command: " + name + ": pib-switch ctl --help lists them");
     }
     const auto checked = check_fields(request, command->fields);
     return checked ? command->run(sw, request) : control_failure(checked.error());

@@ -250,7 +250,7 @@ Outcome error_verb(Fabric& fabric, const Words& words) {
             (place.outgoing ? at.egress_faults() : at.ingress_faults()).set(spec);
             place.note(spec);
         } else if (!found->whole) {
-            return Failure(std::string(words[1]) + " is joined to nothing");
+            return Failure(std::string(words[1]) + " has no link: Link makes one");
         }
     }
     return {};
@@ -316,7 +316,8 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
     }
     const auto node = fabric.find_node(reference->node);
     if (!node) {
-        return Failure("no node \"" + reference->node + "\", or several");
+        return Failure("no node \"" + reference->node +
+                       "\", or several: pib-switch ctl nodes lists them");
     }
     // A switch has its LID at port 0.
     Switch* sw = fabric.nodes()[*node].sw.get();

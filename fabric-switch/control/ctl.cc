@@ -31,20 +31,21 @@ std::expected<json, std::string> ask(const std::string& path, const json& reques
     const std::string line = request.dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
     if (::send(fd->get(), line.data(), line.size(), MSG_NOSIGNAL) !=
         static_cast<ssize_t>(line.size())) {
-        return std::unexpected(path + ": the switch does not listen");
+        return std::unexpected(path + ": the switch has ended: start it again");
     }
     std::string answer;
     std::array<char, 65536> buffer;
     while (answer.find('\n') == std::string::npos) {
         const ssize_t n = ::recv(fd->get(), buffer.data(), buffer.size(), 0);
         if (n <= 0) {
-            return std::unexpected(path + ": the switch closed the connection");
+            return std::unexpected(path + ": the switch closed the connection: look at its log");
         }
         answer.append(buffer.data(), static_cast<std::size_t>(n));
     }
     auto parsed = json::parse(answer, nullptr, false);
     if (!parsed.is_object()) {
-        return std::unexpected(path + ": not the answer of a switch");
+        return std::unexpected(
+            path + ": not the answer of a switch: give the path that pib-switch has as --control");
     }
     return parsed;
 }

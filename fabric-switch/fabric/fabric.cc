@@ -161,7 +161,7 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     const std::string what = "port " + std::to_string(found->port) + " of \"" + node.id + "\"";
     const TopologyPort& port = node.port(found->port);
     if (!port.joined()) {
-        return not_here(what + " is joined to nothing in the topology file");
+        return not_here(what + " has no link in the topology file: add it there");
     }
     if (nodes_[found->node].remote) {
         return not_here(what + " is in another process: connect to that one");
@@ -173,8 +173,8 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     Switch& sw = *nodes_[port.peer_node].sw;
     if (adapter.phantom == nullptr && sw.port(port.peer_port).cable().attached()) {
         return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
-                                      what + " is connected already: another device has its name "
-                                             "or GUID"});
+                                      what + " is connected already: give each device its own "
+                                             "name and GUIDs"});
     }
     if (adapter.phantom != nullptr) {
         cables_.cut_node(found->node);

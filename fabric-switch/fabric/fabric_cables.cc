@@ -147,15 +147,15 @@ std::expected<void, std::string> FabricCables::link(const PortId& a, const PortI
         }
         if (nodes_[port.node].sw == nullptr && nodes_[port.node].phantom == nullptr) {
             return std::unexpected(nodes_.name_of(port) +
-                                   " is a virtual machine's or another process's: it cannot be "
-                                   "joined to another port than the file says");
+                                   " is a virtual machine's or another process's: change its "
+                                   "link in the topology file");
         }
     }
     if (a == b) {
-        return std::unexpected("a port cannot be joined to itself");
+        return std::unexpected("a port cannot be joined to itself: name two ports");
     }
     if (nodes_[a.node].sw == nullptr && nodes_[b.node].sw == nullptr) {
-        return std::unexpected("one end has to be a switch");
+        return std::unexpected("no end is a switch: name a port of one");
     }
     join(a, b);
     return {};
@@ -169,7 +169,7 @@ std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
     }
     const std::uint32_t index = nodes_.link_of(port);
     if (index == FabricNodes::kNoLink) {
-        return std::unexpected(nodes_.name_of(port) + " is joined to nothing");
+        return std::unexpected(nodes_.name_of(port) + " has no link: Link makes one");
     }
     Link& link = links_[index];
     cut(link);
@@ -186,7 +186,7 @@ std::expected<void, std::string> FabricCables::relink(const PortId& port) {
     }
     const PortId other = nodes_[port.node].unlinked[port.port - 1U];
     if (other.port == 0) {
-        return std::unexpected(nodes_.name_of(port) + " was not unlinked");
+        return std::unexpected(nodes_.name_of(port) + " has not been unlinked: Link makes a link");
     }
     const auto linked = link(port, other);
     if (linked) {

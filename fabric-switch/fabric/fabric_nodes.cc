@@ -76,7 +76,7 @@ std::expected<PortId, std::string> FabricNodes::switch_port(std::string_view nam
     }
     const auto other = peer(*port);
     if (!other) {
-        return std::unexpected("this port is joined to nothing");
+        return std::unexpected("this port has no link: \"ctl run Link\" makes one");
     }
     return *other;
 }

@@ -43,7 +43,8 @@ std::expected<void, std::string> choose_nodes(FabricNodes& nodes,
     for (const std::string& name : own) {
         const auto node = nodes.find(name);
         if (!node || !nodes.topology().nodes[*node].is_switch) {
-            return std::unexpected("the topology file has no switch \"" + name + "\", or several");
+            return std::unexpected("--only: the topology file has no switch \"" + name +
+                                   "\", or several: give its id");
         }
         nodes[*node].remote = false;
     }

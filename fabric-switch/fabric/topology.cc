@@ -147,10 +147,10 @@ Result Builder::take(const AssignmentLine& assignment) {
 
 Result Builder::take(const NodeLine& line) {
     if (topology_.nodes.size() >= kMaxTopologyNodes) {
-        return Failure("more nodes than a subnet has LIDs (49151)");
+        return Failure("more nodes than a subnet has LIDs (49151): leave some out");
     }
     if (line.id.size() > kMaxNodeId) {
-        return Failure("the node's id is longer than 127 bytes");
+        return Failure("the node's id is longer than 127 bytes: shorten it");
     }
     TopologyNode node;
     node.is_switch = line.is_switch;
@@ -199,12 +199,13 @@ Result Builder::take(const PortLine& line) {
     TopologyNode& node = topology_.nodes[index];
     if (line.port > node.ports.size()) {
         return Failure("port " + std::to_string(line.port) + " of a node that has " +
-                       std::to_string(node.ports.size()) + " ports");
+                       std::to_string(node.ports.size()) + " ports: correct line " +
+                       std::to_string(node.line) + " or this one");
     }
     TopologyPort& port = node.port(line.port);
     if (port.line != 0) {
         return Failure("port " + std::to_string(line.port) + " is joined in line " +
-                       std::to_string(port.line) + " already");
+                       std::to_string(port.line) + " already: leave one of the two out");
     }
     port.line = line_;
     port.guid = node.is_switch ? ib::Guid{} : line.guid.value_or(port.guid);
@@ -244,7 +245,7 @@ Result Builder::join(const Join& join) {
         return Failure(at(line, "joins two channel adapters: put a switch between them"));
     }
     if (peer->second == join.node && join.peer_port == join.port) {
-        return Failure(at(line, "joins a port to itself"));
+        return Failure(at(line, "joins a port to itself: name another port"));
     }
     const auto mine = join_end(join.node, join.port, peer->second, join.peer_port, line);
     const auto theirs = join_end(peer->second, join.peer_port, join.node, join.port, line);

@@ -67,7 +67,8 @@ std::expected<PortId, Refuse> find_place(const Topology& topology, const Hello& 
     }
     if (hello.port_number > topology.nodes[*named].ports.size()) {
         return not_here("\"" + topology.nodes[*named].id + "\" has no port " +
-                        std::to_string(hello.port_number) + " in the topology file");
+                        std::to_string(hello.port_number) +
+                        " in the topology file: add it there, or give the device fewer ports");
     }
     return PortId{*named, hello.port_number};
 }

@@ -22,7 +22,8 @@ void Trunks::add(const PortId& a, const PortId& b) {
 std::expected<Trunk*, std::string> Trunks::add_to_single() {
     const std::size_t taken = trunks_.size();
     if (taken >= nodes_[0].sw->num_ports()) {
-        return std::unexpected("more addresses to connect to than the switch has ports");
+        return std::unexpected(
+            "more --connect than the switch has ports: start it with more --ports");
     }
     const auto port = static_cast<std::uint8_t>(nodes_[0].sw->num_ports() - taken);
     nodes_[0].sw->admission().reserve(port);
@@ -46,8 +47,10 @@ std::expected<std::vector<Trunk*>, std::string> Trunks::to(const std::vector<std
     }
     for (const std::string& name : nodes) {
         if (std::ranges::find(found, name, [](Trunk* c) { return c->far().id; }) == found.end()) {
-            return std::unexpected("no cable leads from here to \"" + name +
-                                   "\" in another process, or all of them are connected already");
+            return std::unexpected(
+                "no cable leads from here to \"" + name +
+                "\" in another process, or an earlier --connect has all of them: "
+                "correct --connect");
         }
     }
     if (found.empty()) {

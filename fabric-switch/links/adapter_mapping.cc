@@ -21,6 +21,9 @@ namespace {
 constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{1} << 43;
 constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
 
+constexpr const char* kWrongSize =
+    "its memory does not have the announced size: use device and switch of one release";
+
 // Bytes mapped for all adapters. The switch has one thread.
 std::uint64_t mapped_bytes = 0;
 
@@ -39,12 +42,14 @@ class Mappings {
     [[nodiscard]] std::expected<std::span<std::uint8_t>, std::string> add(int fd,
                                                                           std::uint64_t bytes) {
         if (bytes > kMaxMappedBytes - mapped_bytes) {
-            return std::unexpected("all adapters together would map more than 32 TiB");
+            return std::unexpected(
+                "all guests together have more than 32 TiB of memory: give them less");
         }
         void* base =
             ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) {
-            return std::unexpected(std::string("mmap: ") + std::strerror(errno));
+            return std::unexpected(std::string("its memory cannot be mapped: ") +
+                                   std::strerror(errno) + ": raise the switch's ulimit -v");
         }
         mapped_bytes += bytes;
         all_.emplace_back(static_cast<std::uint8_t*>(base), bytes);
@@ -72,7 +77,7 @@ std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly
     }
     const auto size = static_cast<std::uint64_t>(info.st_size);
     if (size < bytes || (exactly && size != bytes)) {
-        return std::unexpected("its memory does not have the announced size");
+        return std::unexpected(kWrongSize);
     }
     return {};
 }
@@ -109,10 +114,10 @@ bool too_large(std::span<const std::uint64_t> blocks) {
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks) {
     if (descriptors.size() != blocks.size() + 1) {
-        return std::unexpected("its memory does not have the announced size");
+        return std::unexpected(kWrongSize);
     }
     if (too_large(blocks)) {
-        return std::unexpected("its memory is more than 8 TiB");
+        return std::unexpected("its memory is more than 8 TiB: give the guest less");
     }
     const std::uint64_t control_bytes = link::peer_copy_bytes(blocks);
     if (const auto checked = check(descriptors[0].get(), control_bytes, true); !checked) {

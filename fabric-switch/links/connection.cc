@@ -312,7 +312,9 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::lin
     const link::Memory& memory) {
     const auto descriptors = std::exchange(received_, {});
     if (descriptors.size() != 1 + memory.blocks.size()) {
-        return std::unexpected("another number of descriptors than it announces");
+        return std::unexpected(
+            "another number of descriptors than it announces: use device and switch of one "
+            "release");
     }
     auto mapped = map_adapter_memory(descriptors, memory.blocks);
     if (!mapped) {

@@ -62,8 +62,8 @@ std::expected<Admission::Place, Refuse> Trunk::admit(const link::Hello& hello, c
                                              "processes may have --connect for it"});
     }
     if (port().cable().attached()) {
-        return std::unexpected(
-            Refuse{RefuseReason::kDuplicatePortGuid, what + "is connected already"});
+        return std::unexpected(Refuse{RefuseReason::kDuplicatePortGuid,
+                                      what + "is connected already: connect each cable once"});
     }
     const std::string& owner = near_.admission().owner(port_);
     if (!owner.empty() && owner != peer.name) {

@@ -50,7 +50,8 @@ Done in_order(Step... step) {
 
 Done make_directory(const std::string& path) {
     if (::mkdir(path.c_str(), kDirectoryMode) != 0 && errno != EEXIST) {
-        return std::unexpected(path + ": " + std::strerror(errno));
+        return std::unexpected(path + ": " + std::strerror(errno) +
+                               ": give a directory that can be made");
     }
     return {};
 }
@@ -58,12 +59,13 @@ Done make_directory(const std::string& path) {
 Done write_file(const std::string& path, const std::string& text, mode_t mode) {
     const UniqueFd fd(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode));
     if (!fd) {
-        return std::unexpected(
-            path + ": " + std::strerror(errno) +
-            (errno == EEXIST ? ": remove it first, or choose another name" : ""));
+        return std::unexpected(path + ": " + std::strerror(errno) +
+                               (errno == EEXIST ? ": remove it first, or choose another name"
+                                                : ": give a directory in which files can be made"));
     }
     if (::write(fd.get(), text.data(), text.size()) != static_cast<ssize_t>(text.size())) {
-        return std::unexpected(path + ": " + std::strerror(errno));
+        return std::unexpected(path + ": " + std::strerror(errno) +
+                               ": remove it, free some room, and try again");
     }
     return {};
 }

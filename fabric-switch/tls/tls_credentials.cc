@@ -39,7 +39,7 @@ std::expected<std::unique_ptr<TlsCredentials>, std::string> TlsCredentials::load
     gnutls_certificate_credentials_t certificates = nullptr;
     gnutls_priority_t priority = nullptr;
     if (gnutls_certificate_allocate_credentials(&certificates) != GNUTLS_E_SUCCESS) {
-        return std::unexpected("no memory for certificates");
+        return std::unexpected("no memory for certificates: free some, and start the switch again");
     }
     made->certificates_.reset(certificates);
     if (const int code = gnutls_priority_init(&priority, kPriority, nullptr);
@@ -56,7 +56,7 @@ std::expected<std::unique_ptr<TlsCredentials>, std::string> TlsCredentials::load
         const int code =
             gnutls_certificate_set_x509_crl_file(certificates, crl.c_str(), GNUTLS_X509_FMT_PEM);
         if (code < 0) {
-            return std::unexpected(gnutls_error(crl, code));
+            return std::unexpected(gnutls_error(crl, code) + ": replace the file, or remove it");
         }
     }
     if (const auto safe = check_key(key); !safe) {

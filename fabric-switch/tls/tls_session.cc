@@ -79,7 +79,7 @@ std::expected<Peer, std::string> TlsSession::peer(const std::string& origin) con
     if (chain == nullptr || count == 0 || !certificate ||
         gnutls_x509_crt_import(certificate.get(), &chain[0], GNUTLS_X509_FMT_DER) !=
             GNUTLS_E_SUCCESS) {
-        return std::unexpected("TLS: the peer's certificate cannot be read");
+        return std::unexpected(std::string("TLS: the peer's certificate cannot be read") + kAdvice);
     }
     return peer_of_certificate(certificate.get(), origin);
 }

@@ -121,11 +121,13 @@ TEST_CASE("address: a path is taken over from a dead process alone") {
     CHECK(error_of(text).empty());
     const auto sockets = fabric::listen_on(*Address::parse(text));
     REQUIRE(sockets);
-    CHECK(error_of(text) == "another process listens on " + path);
+    CHECK(error_of(text) ==
+          "another process listens on " + path + ": end it, or give another path");
     CHECK(fabric::connect_unix(path));
     const std::string file = folder.path + "/file";
     std::ofstream(file) << "words";
-    CHECK(error_of("unix:" + file) == file + ": File exists");
+    CHECK(error_of("unix:" + file) ==
+          file + ": File exists: give a path where this user can create a socket");
     CHECK(names_in(folder) == std::set<std::string>{"file", "socket"});
     CHECK(std::filesystem::file_size(file) == 5);
 }
@@ -145,7 +147,8 @@ TEST_CASE("address: a listener that accepts nobody is not waited for") {
         waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         REQUIRE(waiting.size() < 10);
     } while (::connect(waiting.back().get(), address, sizeof(at)) == 0);
-    CHECK(error_of("unix:" + path) == "another process listens on " + path);
+    CHECK(error_of("unix:" + path) ==
+          "another process listens on " + path + ": end it, or give another path");
 }
 
 TEST_CASE("address: plain TCP beyond this host needs consent") {

@@ -85,7 +85,7 @@ TEST_CASE("capture filter: malformed rules are refused") {
         {"null", kList},
         {"[7]", kRule},
         {"[{}]", kRule},
-        {R"([{"lid":1}])", "no such member of a rule: lid"},
+        {R"([{"lid":1}])", "a rule has slid, dlid, qp or source_qp, not lid"},
         {R"([{"slid":65536}])", "slid is 0 to 65535"},
         {R"([{"slid":null}])", "slid is 0 to 65535"},
         {R"([{"dlid":-1}])", "dlid is 0 to 65535"},

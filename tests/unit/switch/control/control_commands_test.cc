@@ -253,13 +253,13 @@ TEST_CASE("control: faults of the command line are set at one port or at all por
         return applied ? "" : applied.error();
     };
     CHECK(error("drop=1") == "not PORT:NAME=VALUE,...: drop=1");
-    CHECK(error("9:drop=1") == "9:drop=1: no such port");
+    CHECK(error("9:drop=1").starts_with("9:drop=1: no such port: the switch has ports 1 to "));
     CHECK(error("all:drop=2") == "drop is a probability, 0 to 1");
     CHECK(error("1:drop") == "1:drop: drop is a probability, 0 to 1");
     CHECK(error("1:jitter_us") == "1:jitter_us: jitter_us is 0 to 60,000,000 microseconds");
     CHECK(error("1:drop=much") == "1:drop=much: drop is a probability, 0 to 1");
     CHECK(error("1:direction=up") == "1:direction=up: direction is in, out or both");
-    CHECK(error("1:nothing=1") == "1:nothing=1: no such fault: nothing");
+    CHECK(error("1:nothing=1").starts_with("1:nothing=1: no such fault: nothing; there are drop"));
     CHECK(error("leaf:drop=1").starts_with("leaf:drop=1: a port is a number or ID[NUMBER]"));
     CHECK(error("leaf[1]:drop=1").starts_with("leaf[1]:drop=1: no node \"leaf\""));
 }
@@ -416,7 +416,8 @@ TEST_CASE("control: a command names its switch by id, description, GUID or port"
     CHECK(error({{"command", "status"}, {"switch", "nothing"}}).starts_with("no switch"));
     CHECK(error({{"command", "vls"}, {"port", "left"}}).starts_with("a port is a number or ID"));
     CHECK(error({{"command", "vls"}, {"port", "left[5]"}}) == "\"left\" has ports 1 to 4");
-    CHECK(error({{"command", "vls"}, {"port", "a[2]"}}) == "this port is joined to nothing");
+    CHECK(error({{"command", "vls"}, {"port", "a[2]"}}) ==
+          "this port has no link: \"ctl run Link\" makes one");
     CHECK(error({{"command", "vls"}, {"port", "nothing[1]"}}).starts_with("no node \"nothing\""));
 
     TopologyNet parts(kTopology, {{"left"}, {"right"}});
@@ -514,7 +515,7 @@ TEST_CASE("control: the answer to a request that lacks a field names the field")
     CHECK(fabric::run_switch_command(*one.switches().at(0), json::object()).at("error") ==
           "command is missing: the name of a command as text");
     CHECK(fabric::run_switch_command(*one.switches().at(0), {{"command", "nodes"}}).at("error") ==
-          "no such command: nodes");
+          "no such command: nodes: pib-switch ctl --help lists them");
 }
 
 TEST_CASE("control: a malformed request gets an error") {

@@ -16,7 +16,7 @@ static char *pib_hca_ask_core(PibHca *hca, char *(*ask)(PibHcaCore *),
     text = ask(hca->core);
     pib_hca_unlock(hca);
     if (!text) {
-        error_setg(errp, "QEMU has not enough memory for the answer");
+        error_setg(errp, "no memory for the answer: free some, and ask again");
         return NULL;
     }
     copy = g_strdup(text);

@@ -218,7 +218,7 @@ static void pib_hca_choose_trace(PibHca *hca, Error **errp)
                                        hca->prop.trace_interrupts);
     pib_hca_unlock(hca);
     if (!chosen) {
-        error_setg(errp, "QEMU has not enough memory for the trace");
+        error_setg(errp, "no memory for the trace: free some, and ask again");
     }
 }
 
@@ -328,7 +328,7 @@ static bool pib_hca_check_sizes(const PibHcaProps *prop, Error **errp)
         return false;
     }
     if (prop->node_description && strlen(prop->node_description) > 63) {
-        error_setg(errp, "node-description: longer than 63 bytes");
+        error_setg(errp, "node-description: expected at most 63 bytes");
         return false;
     }
     return true;

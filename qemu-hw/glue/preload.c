@@ -83,7 +83,9 @@ static void load_device(const char *self)
 
     snprintf(path, sizeof(path), "%.*s%s", folder_length, self, DEVICE_MODULE);
     if (!dlopen(path, RTLD_NOW | RTLD_LOCAL)) {
-        fprintf(stderr, "pib-hca: cannot load the device into this QEMU: %s\n",
+        fprintf(stderr,
+                "pib-hca: cannot load the device into this QEMU: %s: install "
+                "qemu-pib-hca again, or build pib-hca again\n",
                 dlerror());
         exit(1);
     }

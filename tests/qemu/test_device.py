@@ -77,7 +77,7 @@ def test_help_documents_every_property():
     ("fabric=tcp:127.evil.example:9", "give tls-creds=ID"),
     ("fabric=tcp:127.0.0.1:9,tls-creds=none", "add -object tls-creds-x509,id=none"),
     ("fabric=unix:/nonexistent,tls-creds=none", "only with fabric=tcp:HOST:PORT"),
-    ("node-description=" + "x" * 64, "longer than 63 bytes"),
+    ("node-description=" + "x" * 64, "expected at most 63 bytes"),
 ])
 def test_bad_property_is_refused_in_one_line(bad, expected):
     result = run_qemu("-device", f"pib-hca,{bad}")

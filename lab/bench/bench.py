@@ -87,7 +87,8 @@ def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
     found = [group for group in GROUPS if (group.name in only if only else not group.on_request)
              and (with_guests or not group.guests)]
     if not found:
-        raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}")
+        raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}. Name a group without guests, "
+                          "or leave it out")
     return found
 
 
@@ -148,7 +149,7 @@ def _take(results: bench_figures.Results, groups: list[Group]) -> None:
 def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
     """Measures; returns 1 if a measurement failed. only: names of groups, or SWEEP alone; None: all groups."""
     if only and SWEEP in only and len(only) > 1:
-        raise ui.LabError(f"--only {SWEEP} goes with no other")
+        raise ui.LabError(f"--only {SWEEP} goes with no other. Run it alone:  ./pib bench --only {SWEEP}")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)
     up.machine(guests=with_guests)
     host_build.build(more=bench_host.TARGETS)

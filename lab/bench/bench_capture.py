@@ -56,7 +56,8 @@ class Reader:
                 seen.pass_on(data, None)
         self.file.unlink()
         if seen.taken + seen.lost != packets:
-            raise ui.LabError(f"{packets} packets were sent, {seen.taken} captured and {seen.lost} reported as lost")
+            raise ui.LabError(f"{packets} packets were sent, {seen.taken} captured and {seen.lost} reported as lost. "
+                              "Start again:  ./pib bench")
         return seen
 
     def _stands_still(self, before: list[int]) -> bool:

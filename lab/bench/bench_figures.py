@@ -74,13 +74,14 @@ def from_json(text: str) -> Results:
     try:
         data = json.loads(text)
         if data["version"] != VERSION:
-            raise ui.LabError(f"results of version {data['version']}, expected {VERSION}")
+            raise ui.LabError(f"results of version {data['version']}, expected {VERSION}. Measure again:  ./pib bench")
         fields = [field.name for field in dataclasses.fields(Kind)]
         return Results(data["machine"], data["rounds"],
                        [Figure(Kind(**{name: figure[name] for name in fields}), figure["samples"])
                         for figure in data["figures"]], data["notes"])
     except (ValueError, KeyError, TypeError) as error:
-        raise ui.LabError(f"these are not the results of ./pib bench: {error!r}") from error
+        raise ui.LabError(f"these are not the results of ./pib bench: {error!r}. Name a file of  ./pib bench --output"
+                          ) from error
 
 
 def load(path: pathlib.Path) -> Results:

@@ -30,7 +30,8 @@ class End:
 def sh(node: Guest, line: str, timeout_s: float = 300) -> str:
     done = node.run([line], timeout_s=timeout_s)
     if done.returncode:
-        raise ui.LabError(f"{node.name}: a command failed with status {done.returncode}: {line}\n"
+        raise ui.LabError(f"{node.name}: status {done.returncode}: {line}\n"
+                          "Start again:  ./pib bench   The command said:\n"
                           f"{done.stdout.decode()}{done.stderr.decode()}")
     return done.stdout.decode()
 

@@ -39,7 +39,8 @@ def lines(target: str, **environment: str) -> dict[str, dict]:
     done = subprocess.run([paths.BUILD / target, SECONDS], capture_output=True, text=True,
                           env={**os.environ, **environment}, check=False)
     if done.returncode:
-        raise ui.LabError(f"{target}: status {done.returncode}\n{done.stderr}")
+        raise ui.LabError(f"{target} ended with status {done.returncode}. Build it again:  ./pib build   It said:\n"
+                          f"{done.stderr}")
     parsed = [json.loads(line) for line in done.stdout.splitlines()]
     return {line["figure"]: line for line in parsed}
 

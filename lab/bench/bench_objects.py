@@ -30,7 +30,8 @@ def objects(guests: Guests, what: str) -> None:
     gid = "-1" if end.gid is None else str(end.gid)
     done = end.node.run(["python3", "-", end.device, gid], stdin=PROGRAM.read_bytes())
     if done.returncode:
-        raise ui.LabError(f"{end.node.name}: {PROGRAM.name}: {done.stderr.decode()}")
+        raise ui.LabError(f"{end.node.name}: {PROGRAM.name} failed. Start again:  ./pib bench   It said:\n"
+                          f"{done.stderr.decode()}")
     add_objects(guests.results, what, done.stdout.decode())
 
 
@@ -55,7 +56,7 @@ def full_connect_us(text: str) -> float:
     """Microseconds of all steps of one connection, from cmtime's first table, which is about connections with QPs."""
     found = re.search(r"^full connect +(\d+) ", text, re.MULTILINE)
     if not found:
-        raise ui.LabError(f"cmtime printed no times:\n{text}")
+        raise ui.LabError(f"cmtime printed no times. Start again:  ./pib bench   It printed:\n{text}")
     return float(found[1])
 
 

@@ -77,7 +77,7 @@ def heavy(guest: Guest, before: str = "") -> float:
     log = _log(guest)
     found = spans(log, "Entering DISCOVERING state", "SUBNET UP")
     if done.returncode or not found or " ERR " in log:
-        raise ui.LabError(f"opensm did not bring the subnet up:\n{log[-3000:]}")
+        raise ui.LabError(f"opensm did not bring the subnet up. Start again:  ./pib bench   Its log:\n{log[-3000:]}")
     return found[0]
 
 
@@ -93,7 +93,8 @@ def light(guest: Guest, before: str = "") -> float:
             if len(found) >= LIGHT_SWEEPS:
                 return min(found)
             if time.monotonic() > end or running.poll() is not None:
-                raise ui.LabError(f"opensm made no light sweeps:\n{_log(guest)[-3000:]}")
+                raise ui.LabError("opensm made no light sweeps. Start again:  ./pib bench   Its log:\n"
+                                  f"{_log(guest)[-3000:]}")
             time.sleep(1)
     finally:
         guest.run(["pkill -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; true"])
@@ -128,7 +129,8 @@ def _on_ibsim(lab: cluster.Cluster, results: bench_figures.Results, hosts: int) 
         ready = guest.run([f"for i in $(seq 600); do {ON_ORACLE} ibstat >/dev/null 2>&1 && exit 0; "
                            "sleep 0.2; done; cat /tmp/ibsim.out; exit 1"], timeout_s=WAIT_S)
         if ready.returncode:
-            raise ui.LabError(f"ibsim did not start:\n{ready.stdout.decode()[-2000:]}")
+            raise ui.LabError("ibsim did not start. Start again:  ./pib bench   It said:\n"
+                              f"{ready.stdout.decode()[-2000:]}")
         _measure(results, guest, hosts, ORACLE, ON_ORACLE)
     finally:
         guest.run(["pkill -x ibsim; pkill -x sleep; true"])

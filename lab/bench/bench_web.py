@@ -71,7 +71,7 @@ def shown(load: Load) -> Iterator[Page]:
         assert web.stderr
         url = next((found[0] for line in web.stderr if (found := URL.search(line))), None)
         if not url:
-            raise ui.LabError("./pib web has ended")
+            raise ui.LabError("./pib web has ended. Start again:  ./pib bench")
         page = Page(url)
         waiting.poll("the page", lambda: page.readings > 2, WAIT_S)
         yield page
@@ -156,7 +156,7 @@ def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], obje
     made and thrown away. ask: is called between two readings."""
     stream = watcher.join()
     if not stream:
-        raise ui.LabError("the reader takes no page")
+        raise ui.LabError("the reader has as many pages as it takes. Start again:  ./pib bench")
     before, own = bench_host.usage([load.process])[1], time.process_time()
     for _ in range(READINGS):
         watcher.read_fabric()
@@ -169,8 +169,8 @@ def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], obje
 
 
 def readings(load: Load, results: Results) -> None:
-    """Measures the processor time of the readings that `./pib web` takes, without and with the pane of a QP that asks
-    once for each. It hardly depends on other load of the machine."""
+    """Measures the processor time of the readings that `./pib web` takes, without and with the pane of a QP, which
+    asks once for each reading. That time hardly depends on other load of the machine."""
     watcher = _reader(load)
     links = len(watcher.fabric.links)
     question = {"node": next(node.id for node in watcher.fabric.nodes.values() if node.guest), "qpn": str(QPN)}

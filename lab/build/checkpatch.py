@@ -60,7 +60,8 @@ def _make(style: Style, out: pathlib.Path) -> None:
         archive.update(LOG)
         versions = archive.versions(style.source)
         if not versions:
-            raise ui.LabError(f"the mirror has no source of {style.source}, which has checkpatch")
+            raise ui.LabError(f"the mirror has no source of {style.source}, which has checkpatch. Take another "
+                              "mirror in /etc/apt/sources.list.d")
         archive.download(style.source, versions[0], LOG, tarball_only=True)
         ui.run("unpacking checkpatch",
                ["tar", "-xf", next(work.glob(f"{style.source}_*.orig.tar.*")), "-C", out, "--strip-components=1",
@@ -78,5 +79,6 @@ def complaints(files: list[pathlib.Path], style: Style = KERNEL) -> list[str]:
                                   capture_output=True, text=True, check=False)
             said += done.stdout.splitlines()
             if done.returncode and not done.stdout:
-                raise ui.LabError(f"checkpatch: {done.stderr.strip()}")
+                raise ui.LabError(f"checkpatch: {done.stderr.strip()}\nFetch it again:  ./pib clean "
+                                  f"{ensure(style).parent.name}   and run the same command again")
     return said

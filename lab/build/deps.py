@@ -41,7 +41,7 @@ def needs(text: str) -> list[Need]:
         if not words:
             continue
         if len(words) not in (1, 3) or len(words) == 3 and words[1] != ">=":
-            raise ui.LabError(f"{LIST.name}: not understood: {line}")
+            raise ui.LabError(f"{LIST.name}: not understood: {line}. Write:  PACKAGE [>= VERSION]  # COMMENT")
         found.append(Need(words[0], words[2] if len(words) == 3 else ""))
     return found
 
@@ -213,9 +213,9 @@ def install(*more: pathlib.Path) -> None:
     if unknown:
         raise ui.LabError(f"no suite of {debian.codename()} that apt knows has: " + ", ".join(
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
-            for need in unknown))
+            for need in unknown) + ". Add a suite that has it to /etc/apt/sources.list.d")
     as_root(install_script(chosen), f"installing {len(chosen)} packages")
     still = missing(*more)
     if still:
-        raise ui.LabError("still missing after the installation: "
+        raise ui.LabError("still missing after the installation. Run as root:  apt-get install "
                           + " ".join(need.package for need in still))

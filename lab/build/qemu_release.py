@@ -58,7 +58,8 @@ def newest(release: str) -> str:
 def ensure(release: str) -> Release:
     version = newest(release)
     if not version:
-        raise ui.LabError(f"the mirror has no {qemu_headers.PACKAGE} of {release}")
+        raise ui.LabError(f"the mirror has no {qemu_headers.PACKAGE} of {release}. Take another mirror in "
+                          "/etc/apt/sources.list.d")
     recipe = paths.recipe_hash(REVISION, version, WRAPPER, *PACKAGES)
     headers = qemu_headers.ensure(version, debian.release_suites(release))
     made = cache.entry(f"qemu-{release}-{recipe}", lambda out: _make(out, release))

@@ -110,7 +110,8 @@ def wqe_at(qp, counter):
     """Address of a send WQE, as the driver's pib_hca_wqe_at() finds it."""
     queue, buffer = qp["sq"], qp["mem"]["buf"]
     if not queue["depth"] or not buffer["chunks"]:
-        raise gdb.GdbError("this QP has no send queue in the kernel's memory: it is a process's")
+        raise gdb.GdbError("this QP has no send queue in the kernel's memory: it is a process's. Look at it in the "
+                           "device:  ./pib gdb NODE --device")
     place = int(queue["offset"]) + ((counter & (int(queue["depth"]) - 1)) << int(queue["log_stride"]))
     shift = int(buffer["chunk_shift"])
     return int(buffer["chunks"][place >> shift]["addr"]) + (place & ((1 << shift) - 1))

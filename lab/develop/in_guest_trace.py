@@ -30,7 +30,7 @@ def hca():
     for device in sorted(DEVICES.iterdir()):
         if tuple((device / name).read_text().strip() for name in ("vendor", "device")) == HCA:
             return device
-    sys.exit("the guest has no HCA")
+    sys.exit("the guest has no HCA. What runs:  ./pib status")
 
 
 def clock(device):
@@ -51,7 +51,8 @@ def put(name, value):
     try:
         (TRACING / name).write_text(f"{value}\n")
     except OSError as error:
-        sys.exit(f"the guest's kernel refuses {value} for {TRACING / name}: {error.strerror}")
+        sys.exit(f"the guest's kernel refuses {value} for {TRACING / name}: {error.strerror}. "
+                 "Boot Debian's:  ./pib up --kernel debian")
 
 
 def clear():

@@ -130,7 +130,8 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
         line, _, rest = data.partition(b"\n")
         answer: dict[str, Any] = json.loads(line or b"{}")
         if not answer.get("ok"):
-            raise ui.LabError(f"{path}: capture: {answer.get('error', 'the switch closed the connection')}")
+            raise ui.LabError(f"{path}: capture: "
+                              f"{answer.get('error', 'the switch has ended. What runs:  ./pib status')}")
         sock.settimeout(None)               # packets may be rare
         yield sock, rest
 

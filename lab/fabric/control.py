@@ -41,7 +41,7 @@ class Control:
             self.stream.flush()
             answer = json.loads(self.stream.readline())
         except (OSError, ValueError) as error:
-            raise ui.LabError(f"{self.path}: the switch went away: {error}") from error
+            raise ui.LabError(f"{self.path}: the switch has ended ({error}). What runs:  ./pib status") from error
         if not answer.get("ok"):
             raise ui.LabError(f"{self.path}: {command}: {answer.get('error', 'refused')}")
         return answer

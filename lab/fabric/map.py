@@ -113,5 +113,5 @@ def draw(picture: control.Picture, rates: Traffic, path: pathlib.Path) -> None:
     except FileNotFoundError as error:
         raise ui.LabError("dot is not installed. Run as root:  apt-get install graphviz") from error
     if done.returncode:
-        raise ui.LabError(f"dot: {done.stderr.strip()}")
+        raise ui.LabError(f"dot: {done.stderr.strip()}. The map as text:  ./pib map")
     path.write_text(done.stdout)

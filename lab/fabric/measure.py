@@ -25,7 +25,8 @@ class Result:
 def wait_listen(server: Guest, program: str) -> None:
     """Waits until a perftest server accepts connections."""
     if server.run(["/usr/local/lib/lab/wait-listen", str(CONTROL_PORT)], timeout_s=LISTEN_S).returncode:
-        raise ui.LabError(f"{program} does not listen in {server.name}")
+        raise ui.LabError(f"{program} does not listen in {server.name}. Look at its console:  ./pib console "
+                          f"{server.name}")
 
 
 def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
@@ -66,7 +67,7 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
     finally:
         serving.end()
     if done.returncode or serving.returncode:
-        raise ui.LabError(f"{program} {client.name} -> {server.name} failed:\n"
+        raise ui.LabError(f"{program} {client.name} -> {server.name} failed. Look for the cause:  ./pib why\n"
                           f"{_text(done.stdout)}{_text(done.stderr)}\nserver:\n{_text(text)}")
     return _text(done.stdout), _text(done.stderr)
 
@@ -82,7 +83,7 @@ def columns(text: str, size: int) -> list[float]:
         words = line.split()
         if words and words[0] == str(size):
             return [float(word) for word in words]
-    raise ui.LabError(f"no result for {size} bytes in:\n{text}")
+    raise ui.LabError(f"no result for {size} bytes. Measure again. The program printed:\n{text}")
 
 
 def _active_port(node: Guest) -> subnet.Port:

@@ -52,7 +52,8 @@ def serve(path: pathlib.Path, port: int) -> None:
     try:
         import prometheus_client  # pylint: disable=import-outside-toplevel
     except ImportError as error:
-        raise ui.LabError("Run as root:  apt-get install python3-prometheus-client") from error
+        raise ui.LabError("python3-prometheus-client is not installed. Run as root:  apt-get install "
+                          "python3-prometheus-client") from error
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
     registry.register(Collector(path))     # type: ignore[arg-type]  # it has collect(), which the registry calls
     try:

@@ -85,7 +85,7 @@ def start_manager(node: Guest) -> None:
     done = node.run(["sh", "-c", f"udevadm settle; exec opensm -B {sm_log.FLUSH} -f {sm_log.FILE} "
                                  ">/var/log/opensm.out 2>&1"])
     if done.returncode:
-        raise ui.LabError(f"opensm did not start in {node.name}:\n"
+        raise ui.LabError(f"opensm did not start in {node.name}. Start it again:  ./pib up   It said:\n"
                           + _said(node, "tail", "-n", "20", "/var/log/opensm.out"))
 
 
@@ -138,7 +138,7 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
     except ui.LabError as error:
         lab.check()
         log = _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
-        raise ui.LabError(f"{error}\nopensm in {manager} says:\n{log}") from error
+        raise ui.LabError(f"{error}\nLook for the cause:  ./pib why   opensm in {manager} says:\n{log}") from error
     _wait_swept(lab, opensm, watch)
     return found
 
@@ -164,5 +164,5 @@ def wait_devices(lab: cluster.Cluster) -> None:
                      doing=lambda: f"not yet in {', '.join(bare)}", every_s=POLL_S)
     except ui.LabError as error:
         lab.check()
-        raise ui.LabError(f"{error}\nThe kernel of {bare[0]} says:\n"
+        raise ui.LabError(f"{error}\nStart it anew:  ./pib reboot {bare[0]}   The kernel of {bare[0]} says:\n"
                           + _said(lab.node(bare[0]), "sh", "-c", "dmesg | tail -n 20")) from error

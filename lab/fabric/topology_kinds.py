@@ -134,7 +134,8 @@ def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):  # pylint: disable=
     """groups of switches, all joined within a group; one link between any two groups"""
     if groups > routers * globals + 1:
         raise ui.LabError(f"{routers} routers with {globals} links each reach "
-                          f"{routers * globals} other groups, not {groups - 1}")
+                          f"{routers * globals} other groups, not {groups - 1}: take fewer groups, or more links or "
+                          "routers")
     ports = routers - 1 + globals + hosts
     at = [[net.switch(f"group{g + 1}-router{r + 1}", ports) for r in range(routers)]
           for g in range(groups)]

@@ -93,6 +93,7 @@ def _make(base: pathlib.Path, kind: str, made: pathlib.Path) -> None:
 def ensure(kind: str) -> pathlib.Path:
     """The image's directory in the cache; it is made if it is missing. kind: one of KINDS."""
     if image.release() != image.RELEASES[0]:
-        raise ui.LabError(f"the {kind} kernel is made for guests of {image.RELEASES[0]} only")
+        raise ui.LabError(f"the {kind} kernel is made for guests of {image.RELEASES[0]} only. Set {image.VARIABLE}="
+                          f"{image.RELEASES[0]}")
     base = image.ensure()
     return cache.entry(directory(base, kind).name, lambda made: _make(base, kind, made))

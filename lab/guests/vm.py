@@ -245,7 +245,8 @@ def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
     def check() -> None:
         for machine, running in booting:
             if not running.alive():
-                raise ui.LabError(f"{machine.name} has ended:\n{ui.tail(machine.log)}\n"
+                raise ui.LabError(f"{machine.name} has ended. Start it again:  ./pib up   QEMU said:\n"
+                                  f"{ui.tail(machine.log)}\n"
                                   f"Its console said last:\n{ui.said(machine.console)}")
 
     def doing() -> str:

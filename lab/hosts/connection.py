@@ -32,7 +32,7 @@ def opened(uri: str) -> Iterator:
     try:
         yield connection
     except libvirt.libvirtError as error:
-        raise ui.LabError(f"{uri}: {error}") from error
+        raise ui.LabError(f"{uri}: {error}. What runs there:  virsh -c '{uri}' list --all") from error
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()

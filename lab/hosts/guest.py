@@ -96,7 +96,8 @@ def _serve(uri: str, names: place.Names, name: str, directory: pathlib.Path) -> 
             with signals.held_off():
                 if _lives(domain):
                     domain.destroy()
-    raise ui.LabError(f"{uri}: the domain {names.domain(name)} has ended, or the connection to its host")
+    raise ui.LabError(f"{uri}: the domain {names.domain(name)} has ended, or the connection to its host. What runs "
+                      f"there:  virsh -c '{uri}' list --all")
 
 
 def main() -> int:

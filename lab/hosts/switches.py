@@ -64,7 +64,7 @@ def guids(net: topology.Net | None, parts: list[list[str]], number: int) -> list
 def _cert(*words: str | pathlib.Path) -> None:
     done = subprocess.run([switch_process.PROGRAM, "cert", *words], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise ui.LabError(f"pib-switch cert: {done.stderr.strip()}")
+        raise ui.LabError(done.stderr.strip() or f"pib-switch cert ended with status {done.returncode}. Try again")
 
 
 def make_ca(directory: pathlib.Path) -> None:

@@ -33,9 +33,11 @@ def _sh(node: Guest, line: str, timeout_s: float = WAIT_S) -> str:
     try:
         done = node.run(["sh", "-c", line], timeout_s=timeout_s)
     except subprocess.TimeoutExpired as error:
-        raise ui.LabError(f"{node.name}: does not end within {timeout_s:.0f} s: {line}") from error
+        raise ui.LabError(f"{node.name}: does not end within {timeout_s:.0f} s: {line}. Look at its "
+                          f"console:  ./pib console {node.name}") from error
     if done.returncode:
-        raise ui.LabError(f"{node.name}: status {done.returncode}: {line}\n{done.stdout.decode(errors='replace')}"
+        raise ui.LabError(f"{node.name}: status {done.returncode}: {line}. Look at its console:  ./pib console "
+                          f"{node.name}\n{done.stdout.decode(errors='replace')}"
                           f"{done.stderr.decode(errors='replace')}")
     return done.stdout.decode(errors="replace")
 

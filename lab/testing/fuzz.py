@@ -83,7 +83,8 @@ class _Target:
         done = subprocess.run([str(word) for word in argv], env=_environment(), capture_output=True, text=True,
                               check=False)
         if done.returncode:
-            raise ui.LabError(f"{self.name}: {argv[0].name} has failed:\n{done.stderr[-2000:]}")
+            raise ui.LabError(f"{self.name}: {argv[0].name} has failed. Mend the target. It said:\n"
+                              f"{done.stderr[-2000:]}")
 
     def run(self, seconds: int) -> tuple[int, str]:
         """Runs libFuzzer; returns its exit status and output."""

@@ -28,7 +28,7 @@ class Row:
 def _number(pattern: str, output: str) -> int:
     found = re.findall(pattern, output)
     if not found:
-        raise ui.LabError(f"libFuzzer's output has no {pattern}:\n{output[-2000:]}")
+        raise ui.LabError(f"libFuzzer's output has no {pattern}. Correct the pattern. The output:\n{output[-2000:]}")
     return int(found[-1])
 
 
@@ -60,5 +60,5 @@ def add(name: str, row: Row, path: pathlib.Path = FILE) -> None:
     text = SUM.sub("", LINE.sub("", path.read_text()))
     before, found, after = text.partition(HEAD)
     if not found:
-        raise ui.LabError(f"{path}: the head of its table is missing:\n{HEAD}")
+        raise ui.LabError(f"{path}: the head of its table is missing. Add it:\n{HEAD}")
     path.write_text(before + _table(rows) + "\n" + after.lstrip("\n"))

@@ -228,7 +228,8 @@ def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
             new.write(f"{url}\n".encode())         # the file has mode 0600
         pathlib.Path(new.name).replace(file)
     except OSError as error:
-        raise ui.LabError(f"--address-file {file}: {error.strerror or error}") from error
+        raise ui.LabError(f"--address-file {file}: {error.strerror or error}. Name a file that can be written"
+                          ) from error
     ui.say(f"the page's address is in {file}")
     if sys.stderr and sys.stderr.isatty():
         ui.say(f"{url} until Ctrl-C")

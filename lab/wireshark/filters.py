@@ -37,7 +37,8 @@ def both(one: Rules, other: Rules) -> Rules:
         return one or other
     found = [{**a, **b} for a, b in itertools.product(one, other) if all(a.get(name, b[name]) == b[name] for name in b)]
     if not found:
-        raise ui.LabError("capture filter: no packet can match it together with the chosen port and QP")
+        raise ui.LabError("capture filter: no packet can match it together with the chosen port and QP. Leave one of "
+                          "them out")
     return found
 
 

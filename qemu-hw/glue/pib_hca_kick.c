@@ -26,8 +26,10 @@ typedef struct PibHcaKickGroup {
 
 struct PibHcaKicks {
     QEMUBH *bh; /* runs after a change of `wanted` */
-    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS); /* set by the core; its lock */
-    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS); /* UARs with an eventfd; BQL */
+    /* UARs that shall have an eventfd. The core's lock protects it. */
+    DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS);
+    /* UARs that have an eventfd. The BQL protects it. */
+    DECLARE_BITMAP(served, PIB_HCA_MAX_UARS);
     PibHcaKickGroup groups[GROUPS];
 };
 
@@ -138,7 +140,10 @@ void pib_hca_kicks_resume(PibHca *hca)
     }
 }
 
-/* Host::kicks(), on any thread with the lock. Eventfds need the BQL. */
+/*
+ * Host::kicks(), on any thread that holds the core's lock. The bottom half
+ * makes and closes eventfds, because they need the BQL.
+ */
 void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted)
 {
     PibHca *hca = opaque;

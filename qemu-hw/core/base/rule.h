@@ -17,7 +17,7 @@ consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Cmd
 
 // The device's answer to a store or load that breaks a rule, or to misuse of a queue.
 enum class Effect : uint8_t {
-    kIgnored = 0x80,  // above all statuses
+    kIgnored = 0x80,  // greater than every CmdStatus
     kBadEnable,
     kFatal,
     kNamed,  // the device goes on; a strict device reports the rule
@@ -26,7 +26,7 @@ consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Eff
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
 }
 
-inline constexpr uint32_t kOfWorkRequest = 0x40;  // above all statuses, below all effects
+inline constexpr uint32_t kOfWorkRequest = 0x40;  // between every CmdStatus and every Effect
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, VendorError error) {
     return rule_value(section, sub, rule,
                       static_cast<CmdStatus>(kOfWorkRequest | static_cast<uint32_t>(error)));

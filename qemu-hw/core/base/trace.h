@@ -156,7 +156,7 @@ class Trace {
     std::vector<Entry> ring_;
     TraceKinds kinds_;
     uint64_t count_ = 0;
-    uint64_t first_ = 0;        // sequence of the first entry since the last choice
+    uint64_t first_ = 0;        // sequence of the first entry since kinds_ was chosen
     uint64_t handled_ = kNone;  // sequence of the packet that the device is handling
 };
 

@@ -8,12 +8,12 @@
 
 namespace pib::hca {
 
-// Whether a packet that arrived at `port` (1..) belongs to the connection.
+// Whether a packet belongs to the connection.
 enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 
-// The packet may also change the migration state: a packet without MigReq arms a QP in Rearm, and a
-// packet with MigReq on the alternate path makes an Armed QP migrate. A packet with MigReq on
-// another path raises Event::kPathMigFailed.
+// `port`: 1.., where the packet arrived. The packet may also change the migration state: without
+// MigReq it arms a QP in Rearm, with MigReq on the alternate path it makes an Armed QP migrate, and
+// with MigReq on another path it raises Event::kPathMigFailed.
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 

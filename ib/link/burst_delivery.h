@@ -23,8 +23,9 @@ class BurstDelivery {
     // A BURST with payload.
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
 
-    // For peer copy: packets whose credits have been taken. fits(): no packet exceeds MTUCap.
-    // deliver_parts(): the payload is in memory; delivers the packets. drop(): drops them.
+    // Peer copy calls these after it has taken the packets' credits. fits(): whether no packet
+    // exceeds MTUCap. deliver_parts(): delivers the packets; their payload is in memory by then.
+    // drop(): returns the credits of packets that are not delivered.
     [[nodiscard]] bool fits(const ib::Burst& burst) const;
     void deliver_parts(const ib::Burst& burst);
     void drop(const ib::Burst& burst);

@@ -16,7 +16,7 @@ namespace pib::link {
 inline constexpr std::size_t kOfferSlots = 256;
 inline constexpr std::size_t kPageBytes = 4096;  // memory per bit of a bitmap
 
-// The result of a pull.
+// The switch's answer to a PULL.
 enum class PullResult : std::uint8_t {
     kNone = 0,       // the pull has not ended
     kDone = 1,       // all bytes are in place

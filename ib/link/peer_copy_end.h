@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy at one end of a link: agreement, then MEMORY, which makes this end an adapter that
-// shares its memory or the switch that uses it.
+// Peer copy at one end of a link. After the agreement, MEMORY makes this end the adapter, which
+// shares its memory, or the switch, which uses that memory.
 #pragma once
 
 #include <cstddef>

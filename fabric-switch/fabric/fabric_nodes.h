@@ -40,7 +40,7 @@ class FabricNodes {
 
     // Creates no switch and no phantom yet.
     explicit FabricNodes(Topology topology);
-    // One switch.
+    // The only node is this switch, without a topology.
     explicit FabricNodes(std::unique_ptr<Switch> only);
 
     [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }

@@ -64,8 +64,8 @@ class MulticastForwardingTable {
     // nullopt: the LID is not in the table.
     [[nodiscard]] std::optional<PortMask> ports(ib::Lid dlid) const;
 
-    // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: past the
-    // table, or ports that a mask cannot hold.
+    // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: the
+    // block lies past the table, or names ports that a mask cannot hold.
     using Block = std::span<std::uint8_t, ib::kSmpDataSize>;
     using ConstBlock = std::span<const std::uint8_t, ib::kSmpDataSize>;
     [[nodiscard]] bool read_block(std::uint32_t block, unsigned position, Block out) const;

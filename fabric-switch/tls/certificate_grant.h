@@ -20,7 +20,7 @@ namespace pib::fabric {
 [[nodiscard]] std::expected<GuidRange, std::string> parse_guids(std::string_view text);
 
 [[nodiscard]] std::vector<std::string> to_uris(const Grant& grant);
-// Ignores other URIs. The error is one line: a malformed URI, or no role.
+// Ignores other URIs. The error is one line, about a malformed URI or a missing role.
 [[nodiscard]] std::expected<Grant, std::string> grant_of(const std::vector<std::string>& uris);
 
 // The peer with this certificate, which has been verified. The error is one line.

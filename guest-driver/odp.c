@@ -285,8 +285,8 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	if (ret)
 		return ret;
 	/*
-	 * The entry may be that of a region whose key the device has reused: pib_hca_dereg_odp_mr()
-	 * of that region then keeps the new entry.
+	 * The device may have reused the key of a region whose deregistration goes on: this
+	 * replaces that region's entry, and pib_hca_dereg_odp_mr() then keeps the new one.
 	 */
 	ret = xa_err(xa_store(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr,
 			      GFP_KERNEL));

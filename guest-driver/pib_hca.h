@@ -387,7 +387,7 @@ void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, 
 
 /* mr.c */
 
-/* Access flags that are hints, which may be ignored: about ordering, and about huge pages. */
+/* Access flags that the driver may ignore: hints about ordering and huge pages. */
 #define PIB_HCA_ACCESS_HINTS (IB_ACCESS_OPTIONAL | IB_ACCESS_HUGETLB)
 
 /* cq.c */

@@ -85,8 +85,9 @@ class Reader:
 
 @contextlib.contextmanager
 def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[tuple[Any, int]]:
-    """The guest's monitor and the time since when its device records, while it does; afterwards the device is as
-    before. kinds: of entries that the user has named. once: only what is recorded already."""
+    """Makes the guest's device record during the block, and then restores its properties. Yields the guest's monitor
+    and the time at which the recording began, 0 if it began earlier. kinds: of entries that the user has named. once:
+    the device must record already."""
     lab.node(name)
     monitor = lab.monitor(name)
     needed = {**{OPTIONAL[kind]: True for kind in kinds if kind in OPTIONAL}, ENTRIES: MOST_ENTRIES}

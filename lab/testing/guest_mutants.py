@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Mutants of driver and provider: runs their tests in guests, which are booted from the copy of the tree."""
+"""Tests mutants of driver and provider in guests that are booted from the copy of the tree."""
 
 import os
 import subprocess

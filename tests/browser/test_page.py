@@ -376,7 +376,7 @@ def test_failures_of_a_guest_lead_to_explanations(tab):
 
 # -- time -----------------------------------------------------------------------------------
 
-def test_the_words_of_why(tab, tree):
+def test_why_tells_that_a_cable_was_pulled(tab, tree):
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.click("#why")
     tab.heading("What went wrong")

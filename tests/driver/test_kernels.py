@@ -52,7 +52,7 @@ def _features(headers: dict[str, str], tree, *settings: str) -> set[str]:
 
 
 @pytest.mark.parametrize("headers, expected", [(OLD, set()), (NEW, FOUND_IN_NEW)], ids=["old", "new"])
-def test_features_are_those_of_the_headers(tmp_path, headers, expected):
+def test_the_driver_takes_its_features_from_the_kernels_headers(tmp_path, headers, expected):
     assert _features(headers, tmp_path) == expected
 
 

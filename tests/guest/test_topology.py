@@ -87,7 +87,7 @@ def test_ibtracert_between_all_hosts(guests, lids, wanted):
         assert way.count("[") // 2 in (2, 4), way
 
 
-def test_forwarding_tables(guests, lids, wanted):
+def test_each_forwarding_table_has_the_lid_of_every_node(guests, lids, wanted):
     for node in wanted.switches():
         text = sh(guests[0], f"ibroute {lids[node.name]}")
         for name, number in lids.items():

@@ -75,7 +75,7 @@ def test_status_answers(huge, capsys):
     assert f"of {NODES - GUESTS:,} nodes have a LID" in said, said
 
 
-def test_map_answers(huge):
+def test_map_shows_every_switch_of_a_huge_fabric(huge):
     before = processor_s(huge)
     text = fabric_map.text(*fabric_map.look(huge.switch().control))
     assert processor_s(huge) - before < MOST_S

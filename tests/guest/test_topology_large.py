@@ -75,7 +75,7 @@ def test_ibtracert(manager, guest, lids):
     assert not [way for way in ways if "FAILED" in way or "\nTo " not in way]
 
 
-def test_forwarding_tables(guest, lids, wanted, some):
+def test_each_forwarding_table_has_the_lid_of_every_node(guest, lids, wanted, some):
     for node in some[:2]:
         table = sh(guest, f"ibroute {lids[node.name]}")
         missing = [name for name, number in lids.items() if f"{number:#06x}" not in table]

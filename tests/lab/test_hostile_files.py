@@ -59,14 +59,14 @@ def check(read, file: pathlib.Path, seed: bytes) -> None:
             pytest.fail(f"{error!r} by {data!r}")
 
 
-def test_project_files(tmp_path, monkeypatch):
+def test_an_altered_project_file_is_read_or_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "fabric.topo").write_text("")
     check(settings.read, tmp_path / "pib.toml", PROJECT)
 
 
 @pytest.mark.parametrize("example", ["fat-tree-16", ""])
-def test_topology_files(tmp_path, example):
+def test_an_altered_topology_file_is_read_or_refused(tmp_path, example):
     found = sorted((paths.ROOT / "examples" / "topologies").glob(f"{example}*"))
     text = found[0].read_bytes() if found else b""
     small = b'switchguid=0x1\nSwitch 8 "a"\n[1] "b"[1]\n[2] "c"[2]\n\nSwitch 8 "c"\n\ncaguid=0x2\nCa 2 "b"\n'

@@ -60,7 +60,7 @@ def test_emulated_processors_are_no_more_than_one(lab, capsys, disk):
         shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a", "--type", "qemu", "--cpus", "2")
 
 
-def test_the_format_of_a_disk_is_not_what_its_guest_wrote(lab, capsys, disk, tmp_path):
+def test_a_guest_cannot_choose_the_format_of_its_disk(lab, capsys, disk, tmp_path):
     """A raw disk that begins as a qcow2 image of which a file of the host is a part."""
     del lab
     secret = tmp_path / "secret"

@@ -57,7 +57,7 @@ def test_an_image_older_than_its_recipe_is_reported(lab, capsys, monkeypatch, tm
 
 
 @pytest.mark.parametrize("kind", debug_kernel.KINDS)
-def test_the_age_of_guests_with_a_kernel_with_checks_is_shown(monkeypatch, tmp_path, kind):
+def test_a_debug_kernel_is_outdated_when_its_base_image_changes(monkeypatch, tmp_path, kind):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     base = image.directory(image.RELEASES[0])
     base.mkdir(parents=True)

@@ -10,7 +10,7 @@ from lab.fabric import subnet, topology_kinds
 from lab.guests import vm
 
 
-def test_the_first_true_value_is_returned():
+def test_poll_returns_the_first_true_value():
     values = iter([0, None, "", "here"])
     assert waiting.poll("it", lambda: next(values), 60, every_s=0) == "here"
 

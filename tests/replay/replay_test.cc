@@ -53,7 +53,7 @@ void check_equal(RecordedSubnet& world) {
 
 }  // namespace
 
-TEST_CASE("replay: a reliable connection, all operations") {
+TEST_CASE("replay: all operations of a reliable connection replay as they were recorded") {
     RecordedSubnet world;
     run_reliable(world, 40'000);
     run_reliable(world, 100);
@@ -69,7 +69,7 @@ TEST_CASE("replay: a recording with all payload") {
     CHECK(world.recording(0).size() > 4 * 40'000);
 }
 
-TEST_CASE("replay: a wire that loses, doubles and reorders") {
+TEST_CASE("replay: traffic over a faulty wire replays as it was recorded") {
     RecordedSubnet world;
     world.subnet.set_faults({.drop = 0.05, .duplicate = 0.02, .reorder = 0.02, .seed = 7});
     run_reliable(world, 60'000);
@@ -77,31 +77,31 @@ TEST_CASE("replay: a wire that loses, doubles and reorders") {
     check_equal(world);
 }
 
-TEST_CASE("replay: unreliable connections") {
+TEST_CASE("replay: unreliable connections replay as they were recorded") {
     RecordedSubnet world;
     run_unreliable(world, 30'000);
     check_equal(world);
 }
 
-TEST_CASE("replay: datagrams") {
+TEST_CASE("replay: datagrams replay as they were recorded") {
     RecordedSubnet world;
     run_datagrams(world);
     check_equal(world);
 }
 
-TEST_CASE("replay: XRC and its shared receive queue") {
+TEST_CASE("replay: XRC replays as it was recorded") {
     RecordedSubnet world;
     run_xrc(world, 20'000);
     check_equal(world);
 }
 
-TEST_CASE("replay: a reset under traffic") {
+TEST_CASE("replay: a reset under traffic replays as it was recorded") {
     RecordedSubnet world;
     run_reset(world);
     check_equal(world);
 }
 
-TEST_CASE("replay: a link that ends and comes back") {
+TEST_CASE("replay: a link that ends and comes back replays as it was recorded") {
     RecordedSubnet world;
     run_reliable(world, 5'000);
     world.subnet.guest(0).disconnect();

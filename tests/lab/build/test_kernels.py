@@ -10,7 +10,7 @@ from lab import ui
 from lab.build import builder, debian, guest_build, kernel_module, kernels, rdma_core
 
 
-def test_every_kernel_is_selected_and_the_newest_in_each_flavour():
+def test_each_kernel_and_the_newest_of_each_flavour_are_selected():
     names = [f"linux-headers-{name}" for name in (
         "6.1.0-9-amd64", "6.1.0-47-amd64", "6.1.0-56-amd64", "6.1.0-56-cloud-amd64", "6.12-amd64",
         "6.12.94+deb13-amd64", "6.12.107+deb13-amd64", "6.12.117+deb13-amd64", "6.12.117+deb13-common",

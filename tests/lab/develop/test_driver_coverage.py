@@ -76,7 +76,7 @@ def test_values_flags_and_numbers_of_several_bytes():
                 "MODIFY_QP.rq_psn: between"} & found.keys()
 
 
-def test_entries_of_queues_and_rules():
+def test_counts_of_queues_and_rules_become_points_of_the_table():
     given = counts(recv_wqes=4, cqe_flags=2, port_events=1, rules={"6.13.2": 5})
     given["send_wqes"] = [[0] * 16 for _ in range(16)]
     given["send_wqes"][2][9] = 7                        # RDMA_WRITE with SIGNALED and INLINE

@@ -44,13 +44,13 @@ def test_a_debugger(played):
     assert played[0][0] == "gdb" and played[0][-3:] == ["--args", "pib-replay", "run.rec"]
 
 
-def test_a_recording_that_is_missing(played):
+def test_a_missing_recording_is_an_error(played):
     with pytest.raises(ui.LabError, match="none.rec: there is no such recording.*--record"):
         pib("replay", "none.rec")
     assert not played
 
 
-def test_an_installed_program_that_is_missing(tmp_path, monkeypatch):
+def test_a_missing_installed_program_is_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr(paths, "INSTALLED", {"x": "y"})
     monkeypatch.setattr(paths, "REPLAY", tmp_path / "pib-replay")
     with pytest.raises(ui.LabError, match="Install the package qemu-pib-hca"):

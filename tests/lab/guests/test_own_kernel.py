@@ -104,7 +104,7 @@ def test_a_kernel_with_which_no_guest_works_is_refused(tree, config, message):
         kernel_tree.check(tree)
 
 
-def test_a_lost_module_is_named(tree):
+def test_an_error_names_a_missing_module(tree):
     (tree / f"{MODULES[1]}.ko").unlink()
     with pytest.raises(ui.LabError, match=f"no {MODULES[1]}.ko"):
         kernel_tree.fingerprint(tree)

@@ -107,7 +107,7 @@ def test_the_moment_of_an_event_has_its_effects(quiet):
     assert answers.moment({"at": str(at)})["links"][link]["state"] == "Active"
 
 
-def test_a_link_that_goes_down_between_a_reading_and_its_journal_cuts_for_good(quiet):
+def test_a_link_that_goes_down_before_its_journal_is_read_is_cut_once(quiet):
     watcher, fabric = quiet, quiet.source.process.fabric
     watcher.read_guests()
     watcher.read_fabric()

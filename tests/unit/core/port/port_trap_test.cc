@@ -198,7 +198,7 @@ TEST_CASE("no trap leaves a port that is not Active, and no timer runs for it") 
     CHECK(traps_within(bench, 10 * kSecond).empty());
 }
 
-TEST_CASE("a reset of the device forgets the traps of before") {
+TEST_CASE("a reset of the device discards the traps that wait") {
     PortBench bench;
     bench.bring_up();
     rename(bench, "before");

@@ -359,7 +359,7 @@ json node_of(TopologyNet& net, const char* id) {
 
 }  // namespace
 
-TEST_CASE("control: nodes have their kinds, and the ports that are up") {
+TEST_CASE("control: nodes lists the type of each node, and its ports that are up") {
     TopologyNet net(kTopology, {{"left"}, {"right"}});
     net.connect("b", 0x9000);
     net.settle();

@@ -28,7 +28,7 @@ struct Frame {
     Bytes body = {};
 };
 
-// LINK's values.
+// Values of a LINK frame.
 struct LinkOffer {
     uint8_t up = 1;
     uint8_t width = 3;

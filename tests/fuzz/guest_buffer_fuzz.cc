@@ -252,7 +252,7 @@ class Life {
         const uint8_t length = in_.byte();
         return {offset, length < 0xf0 ? length : (length - 0xefu) * 1024u};
     }
-    // The byte of a buffer in the map; nullptr: none.
+    // The byte at an offset of a buffer; nullptr: the memory map has none there.
     uint8_t* byte_of(const Loaded& of, uint64_t offset, bool write) {
         const uint64_t addr = of.pages[offset / kPage] + offset % kPage;
         ChangingHost::Piece* piece = host_.piece(addr, 1);

@@ -254,7 +254,8 @@ class Program {
 
 }  // namespace
 
-// The first value whose top bits name the QP and whose remainder is the step.
+// The input byte of a step of a QP: its top two bits select the QP, its remainder by kStepKinds the
+// step.
 uint8_t step_of(unsigned qp, unsigned what) {
     unsigned value = qp * 64u;
     while (value % kStepKinds != what) {

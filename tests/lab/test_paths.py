@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Names of cached things."""
+"""The hashes in the names of the cache's entries."""
 
 from lab import paths
 

@@ -106,7 +106,7 @@ def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
 
 
-def set_shadow_pagees(device, count):
+def set_shadow_pages(device, count):
     """Allocates UARs, each with a shadow doorbell page."""
     uars = []
     for _ in range(count):
@@ -121,7 +121,7 @@ def test_uars_share_eventfds_and_a_reset_closes_all(device):
     qtest = device.hca.qtest
     before = eventfds(qtest)
     assert device.set_shadow_page() == driver.STATUS_OK
-    uars = set_shadow_pagees(device, EVENTFDS + 8)
+    uars = set_shadow_pages(device, EVENTFDS + 8)
     assert eventually(lambda: eventfds(qtest) == before + EVENTFDS)
     device.write()
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
@@ -147,7 +147,7 @@ def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
             assert device.all_ports_up(1)
             limit = len(os.listdir(f"/proc/{pid}/fd")) + 2 * EVENTFDS
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
-            set_shadow_pagees(device, 8 * EVENTFDS)
+            set_shadow_pages(device, 8 * EVENTFDS)
             for _ in range(20):
                 qtest.qmp("query-status")  # turns of the main loop
         assert eventually(lambda: device.port_state() == driver.PORT_DOWN)

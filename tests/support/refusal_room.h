@@ -70,7 +70,7 @@ struct RefusalBench : ReadyBench {
     uint32_t pass(const In& in) {
         return MiniDriver::must(send(in), "a command that prepares the case");
     }
-    // An entry of this command with one field changed.
+    // Submits a command whose entry `change` has altered.
     template <typename F>
     CommandOutcome entry(uint16_t opcode, size_t in, size_t out, F&& change) {
         pib_hca_cmd cmd = d.make_entry(opcode, 0, in, out);

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A lab over several hosts, whose processes are stand-ins that no libvirtd is needed for."""
+"""A lab over several hosts. Stand-ins replace its processes, so no libvirtd is needed."""
 
 import sys
 

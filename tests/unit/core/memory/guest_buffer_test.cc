@@ -95,7 +95,7 @@ TEST_CASE("pages on both sides of a hole take one check for each side") {
     const GuestMemory memory(host, 2048 * 4096);
     host.make_hole(memory.page(1000) + 4096, 4096);  // between two pages of the list
     REQUIRE(GuestBuffer::load(host, page_list(memory.list()), 1, 2048));
-    CHECK(host.dma_reads <= 8);  // the tables
+    CHECK(host.dma_reads <= 8);  // the page tables alone
     CHECK(host.ram_asked <= 200);
     host.make_hole(memory.page(1500), 4096);
     CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kBadMemory);

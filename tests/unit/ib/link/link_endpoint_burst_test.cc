@@ -111,7 +111,7 @@ TEST_CASE("bursts: packets that the port takes as a burst are not delivered agai
     pair.bring_up();
     pair.switch_events.takes_from = 1;
     pair.switch_events.takes = 6;
-    for (unsigned i = 0; i < 1000; ++i) {  // many times the buffer: it is given back in full
+    for (unsigned i = 0; i < 1000; ++i) {  // many receive buffers full
         REQUIRE(send_burst(pair.hca, 9));
         (void)pair.hca.channel().publish();
         BurstPair::turn(pair.sw);

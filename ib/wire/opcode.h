@@ -114,7 +114,7 @@ struct OpcodeInfo {
                kind == OpKind::kMaskedCmpSwap || kind == OpKind::kMaskedFetchAdd;
     }
     // The responder remembers such requests, because the requester may repeat them (IBA 9.7.4.1.4).
-    [[nodiscard]] constexpr bool takes_rd_resource() const {
+    [[nodiscard]] constexpr bool takes_responder_resource() const {
         return kind == OpKind::kRdmaReadRequest || is_atomic() || kind == OpKind::kFlush ||
                kind == OpKind::kAtomicWrite;
     }

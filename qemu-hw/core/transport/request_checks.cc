@@ -94,7 +94,7 @@ Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& re
     const ib::PacketView& packet = request.packet;
     const ib::OpKind kind = packet.opcode().kind;
     const bool known =
-        message_of(kind) != InboundMessage::kNone || packet.opcode().takes_rd_resource();
+        message_of(kind) != InboundMessage::kNone || packet.opcode().takes_responder_resource();
     if (!known) {
         return invalid_request();
     }
@@ -126,7 +126,7 @@ Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request)
 // The request must get the receive WQE or the READ resource that it needs (IBA 9.7.4.1.4).
 Check check_resources(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
-    if (packet.opcode().takes_rd_resource()) {
+    if (packet.opcode().takes_responder_resource()) {
         const auto& rd = qp.resp.rd;
         const bool room =
             !rd.empty() && !(rd[qp.resp.rd_head].pending && !rd[qp.resp.rd_head].replay);

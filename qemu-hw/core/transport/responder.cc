@@ -43,7 +43,7 @@ void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
 
 void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     ResponderState& resp = qp.resp;
-    if (burst.first().opcode().takes_rd_resource()) {
+    if (burst.first().opcode().takes_responder_resource()) {
         const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
         resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
         // The response to this request acknowledges everything before it (IBA 9.7.5.1.1).
@@ -62,7 +62,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
 // A request that was executed before (IBA 9.7.5.1.4, C9-105).
 void duplicate_in(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     services.count(qp, HcaCounter::kDuplicateRequest);
-    if (packet.opcode().takes_rd_resource()) {
+    if (packet.opcode().takes_responder_resource()) {
         duplicate_rd(services, qp, packet);
     } else {
         owe(services, qp, {.kind = AckKind::kAck});

@@ -209,7 +209,7 @@ TEST_CASE("malformed ATOMIC WRITE WQEs fail") {
         wr.rkey = readable.key;
         CHECK(p.status(wr) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("QP without READ resources") {
+    SECTION("QP without resources for READs") {
         auto none = p.rc_pair({.max_rd_atomic = 0, .access_flags = kFlushable});
         p.qa = none.a;
         CHECK(p.status(p.atomic_write(1)) == PIB_HCA_WC_LOC_QP_OP_ERR);

@@ -240,7 +240,7 @@ TEST_CASE("a receive that fails raises the event of solicited completions") {
     CHECK(t.pair.b.eqs.find(kCompletionEqn)->producer == (fits ? 0 : 1));
 }
 
-TEST_CASE("READs and atomics without READ resources fail") {
+TEST_CASE("READs and atomics without resources for them fail") {
     const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_READ, PIB_HCA_WQE_FETCH_ADD);
     SECTION("by the requester") {
         Connected t({.max_rd_atomic = 0});

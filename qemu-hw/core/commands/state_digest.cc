@@ -62,10 +62,11 @@ class Fields {
                     entry.status);
         });
     }
-    void describe(const RdResource& rd) {
-        (*this)(rd.psn_first, rd.packets, rd.next_packet, rd.first_packet, rd.end_packet,
-                rd.end_bytes, rd.rkey, rd.length, rd.msn, rd.va, rd.original_data, rd.user, rd.kind,
-                rd.valid, rd.pending, rd.replay);
+    void describe(const ResponderResource& resource) {
+        (*this)(resource.psn_first, resource.packets, resource.next_packet, resource.first_packet,
+                resource.end_packet, resource.end_bytes, resource.rkey, resource.length,
+                resource.msn, resource.va, resource.original_data, resource.user, resource.kind,
+                resource.valid, resource.pending, resource.replay);
     }
 
     record::Hash hash_;
@@ -143,10 +144,10 @@ Fields responder_fields(const QueuePair& qp) {
     fields(resp.expected_psn, resp.msn, resp.message, resp.received, resp.write_va, resp.write_rkey,
            resp.write_length, resp.recv.valid, resp.recv.srqn, resp.recv.counter, resp.recv.cqn,
            resp.recv.user, resp.recv.bytes, resp.ack.kind, resp.ack.code, resp.ack.psn,
-           resp.nak_sent, resp.rd_head, resp.rd_pending, resp.communication_established,
+           resp.nak_sent, resp.resource_head, resp.response_pending, resp.communication_established,
            resp.xrc_srqn, resp.xrc_pd);
-    for (const RdResource& rd : resp.rd) {
-        fields(rd);
+    for (const ResponderResource& resource : resp.resources) {
+        fields(resource);
     }
     return fields;
 }

@@ -70,7 +70,7 @@ void enter_error(QpServices& services, QueuePair& qp) {
         return;
     }
     qp.resp.ack = {};
-    for (RdResource& resource : qp.resp.rd) {
+    for (ResponderResource& resource : qp.resp.resources) {
         resource.pending = false;
     }
     start_error(services, qp);

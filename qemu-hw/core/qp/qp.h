@@ -72,14 +72,14 @@ struct PendingAck {
     ib::Psn psn = {};  // a NAK's; send_ack() sets that of an ACK
 };
 
-// How an RdResource is answered: a READ's data, an atomic's old value, or an empty READ response
-// (FLUSH, ATOMIC WRITE).
-enum class RdKind : uint8_t { kRead, kAtomic, kEmpty };
+// How a ResponderResource is answered: a READ's data, an atomic's old value, or an empty READ
+// response (FLUSH, ATOMIC WRITE).
+enum class ResponseKind : uint8_t { kRead, kAtomic, kEmpty };
 
 // A READ, atomic, FLUSH or ATOMIC WRITE that the responder has accepted. The last
 // max_dest_rd_atomic of them are kept, because the requester may ask for their responses again
 // (IBA 9.4.5, 9.7.5.1.4).
-struct RdResource {
+struct ResponderResource {
     ib::Psn psn_first = {};
     uint32_t packets = 0;
     // The response being sent, as indexes of packets from psn_first on. It starts after packet 0
@@ -94,7 +94,7 @@ struct RdResource {
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
     KeyUser user{};              // user of the R_Key
-    RdKind kind = RdKind::kRead;
+    ResponseKind kind = ResponseKind::kRead;
     bool valid = false;
     bool pending = false;  // its response has not been sent completely
     bool replay = false;   // pending because of a duplicate request
@@ -114,9 +114,10 @@ struct ResponderState {
     ReceiveRequest recv;
     PendingAck ack;
     bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
-    std::vector<RdResource> rd;  // a ring of max_dest_rd_atomic entries, oldest at rd_head
-    uint32_t rd_head = 0;
-    bool rd_pending = false;  // a response of `rd` may be pending
+    // A ring of max_dest_rd_atomic entries, oldest at resource_head.
+    std::vector<ResponderResource> resources;
+    uint32_t resource_head = 0;
+    bool response_pending = false;  // a response of `resources` may be pending
     bool communication_established = false;
     // XRC: SRQ of the current packet (IBA annex A14).
     uint32_t xrc_srqn = 0;

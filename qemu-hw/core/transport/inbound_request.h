@@ -60,10 +60,10 @@ Check check_rkey(QpServices& services, QueuePair& qp, const Request& request);
 // ---- request_execution.cc
 Check execute(QpServices& services, QueuePair& qp, const Request& request);
 
-// ---- responder_rd.cc: READ, atomics, FLUSH, ATOMIC WRITE
-Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
+// ---- responder_resources.cc: READ, atomics, FLUSH, ATOMIC WRITE
+Check execute_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
 // Answers such a request again, if it was executed before.
-void duplicate_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
+void duplicate_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
 
 // ---- responder_out.cc
 // Notes the acknowledgement that the responder sends in its next turn. An ACK does not replace a

@@ -181,7 +181,7 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         qp.state = to;
     }
     if ((attr_mask & qp_attr::kMaxDestRdAtomic) != 0 && to != QpState::kRtr) {
-        responder::resize_rd(qp);
+        responder::resize_resources(qp);
     }
     report_drained(services_, qp);
     if (qp.can_send()) {

@@ -61,7 +61,7 @@ uint32_t write_remaining(const ResponderState& resp) {
 constexpr uint32_t kWordBytes = sizeof(uint64_t);
 
 // The operands in the headers must be valid.
-Check check_rd_operation(const ib::PacketView& packet) {
+Check check_operands(const ib::PacketView& packet) {
     if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
         return invalid_request();  // C9-158
     }
@@ -101,7 +101,7 @@ Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& re
     if ((access_of(packet) & ~qp.attr.access_flags) != 0) {
         return invalid_request();
     }
-    return check_rd_operation(packet);
+    return check_operands(packet);
 }
 
 // The SRQ that an XRCETH names must be of the QP's XRC domain and stay the same in a message. The
@@ -123,13 +123,14 @@ Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request)
     return std::nullopt;
 }
 
-// The request must get the receive WQE or the READ resource that it needs (IBA 9.7.4.1.4).
+// The request must get the receive WQE or the responder resource that it needs (IBA 9.7.4.1.4).
 Check check_resources(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     if (packet.opcode().takes_responder_resource()) {
-        const auto& rd = qp.resp.rd;
+        const auto& resources = qp.resp.resources;
+        const uint32_t head = qp.resp.resource_head;
         const bool room =
-            !rd.empty() && !(rd[qp.resp.rd_head].pending && !rd[qp.resp.rd_head].replay);
+            !resources.empty() && !(resources[head].pending && !resources[head].replay);
         return room ? Check() : invalid_request();
     }
     const bool is_send = packet.opcode().kind == ib::OpKind::kSend;

@@ -116,7 +116,7 @@ Check execute(QpServices& services, QueuePair& qp, const Request& request) {
         case ib::OpKind::kRdmaWrite:
             return execute_write(services, qp, request);
         default:
-            return execute_rd(services, qp, request.packet);
+            return execute_with_resource(services, qp, request.packet);
     }
 }
 

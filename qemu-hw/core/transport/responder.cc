@@ -44,8 +44,9 @@ void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
 void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     ResponderState& resp = qp.resp;
     if (burst.first().opcode().takes_responder_resource()) {
-        const auto newest = (resp.rd_head + resp.rd.size() - 1) % resp.rd.size();
-        resp.expected_psn = resp.expected_psn + resp.rd[newest].packets;
+        const auto newest =
+            (resp.resource_head + resp.resources.size() - 1) % resp.resources.size();
+        resp.expected_psn = resp.expected_psn + resp.resources[newest].packets;
         // The response to this request acknowledges everything before it (IBA 9.7.5.1.1).
         resp.ack = {};
         services.schedule(qp);
@@ -63,7 +64,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
 void duplicate_in(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     services.count(qp, HcaCounter::kDuplicateRequest);
     if (packet.opcode().takes_responder_resource()) {
-        duplicate_rd(services, qp, packet);
+        duplicate_with_resource(services, qp, packet);
     } else {
         owe(services, qp, {.kind = AckKind::kAck});
     }
@@ -92,21 +93,22 @@ void start(QueuePair& qp) {
     resp.ack = {};
     resp.nak_sent = false;
     resp.communication_established = false;
-    resp.rd.clear();
-    resize_rd(qp);
+    resp.resources.clear();
+    resize_resources(qp);
 }
 
-void resize_rd(QueuePair& qp) {
+void resize_resources(QueuePair& qp) {
     ResponderState& resp = qp.resp;
-    std::vector<RdResource> ring(qp.attr.max_dest_rd_atomic);
+    std::vector<ResponderResource> ring(qp.attr.max_dest_rd_atomic);
     // The peer may still ask for the responses of the newest ones.
-    const auto old_size = static_cast<uint32_t>(resp.rd.size());
+    const auto old_size = static_cast<uint32_t>(resp.resources.size());
     const auto kept = std::min(old_size, static_cast<uint32_t>(ring.size()));
     for (uint32_t i = 0; i < kept; ++i) {
-        ring[i] = resp.rd[(resp.rd_head + old_size - kept + i) % old_size];
+        ring[i] = resp.resources[(resp.resource_head + old_size - kept + i) % old_size];
     }
-    resp.rd = std::move(ring);
-    resp.rd_head = resp.rd.empty() ? 0 : kept % static_cast<uint32_t>(resp.rd.size());
+    resp.resources = std::move(ring);
+    resp.resource_head =
+        resp.resources.empty() ? 0 : kept % static_cast<uint32_t>(resp.resources.size());
 }
 
 // Takes a burst as one request: the checks of the first packet hold for all packets, and lengths

@@ -13,7 +13,7 @@ namespace pib::hca::responder {
 // INIT to RTR.
 void start(QueuePair& qp);
 // max_dest_rd_atomic has changed.
-void resize_rd(QueuePair& qp);
+void resize_resources(QueuePair& qp);
 
 // Request packets for a QP that can receive; address and P_Key are checked. Returns how many were
 // taken: see PortClient::burst_in().

@@ -15,7 +15,7 @@ namespace {
 
 namespace op = ib::opcode;
 
-uint8_t read_response_opcode(const RdResource& resource, uint32_t packet) {
+uint8_t read_response_opcode(const ResponderResource& resource, uint32_t packet) {
     const bool first = packet == resource.first_packet;
     const bool last = packet + 1 == resource.end_packet;
     if (first) {
@@ -34,7 +34,7 @@ ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
 }
 
 // The range of memory for the next `packets` packets of a READ response.
-KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t packets) {
+KeyedRange response_range(const ResponderResource& resource, uint32_t mtu, uint32_t packets) {
     const uint64_t offset = uint64_t{resource.next_packet} * mtu;
     return {.key = resource.rkey,
             .addr = resource.va + offset,
@@ -43,7 +43,7 @@ KeyedRange response_range(const RdResource& resource, uint32_t mtu, uint32_t pac
 }
 
 ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
-                                        const RdResource& resource, uint32_t packet) {
+                                        const ResponderResource& resource, uint32_t packet) {
     ib::PacketHeaders headers =
         connected_headers(qp, services.port_of(qp), read_response_opcode(resource, packet),
                           resource.psn_first + packet);
@@ -53,10 +53,10 @@ ib::PacketHeaders read_response_headers(QpServices& services, QueuePair& qp,
 
 // Whether the response has enough MIDDLE packets left to offer. A repeated response is sent with
 // its payload.
-bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& resource,
+bool can_offer(QpServices& services, const QueuePair& qp, const ResponderResource& resource,
                const Budget& budget) {
     if (services.peer_copy() == nullptr || budget.is_arbitrated() ||
-        resource.kind != RdKind::kRead || resource.replay ||
+        resource.kind != ResponseKind::kRead || resource.replay ||
         !services.peer_copy()->attached(qp.port())) {
         return false;
     }
@@ -65,7 +65,7 @@ bool can_offer(QpServices& services, const QueuePair& qp, const RdResource& reso
     return middles * qp.path_mtu_bytes() >= services.peer_copy()->min_bytes();
 }
 
-uint32_t offer_response(QpServices& services, QueuePair& qp, const RdResource& resource) {
+uint32_t offer_response(QpServices& services, QueuePair& qp, const ResponderResource& resource) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
     if (next == resource.first_packet) {
@@ -86,7 +86,7 @@ uint32_t offer_response(QpServices& services, QueuePair& qp, const RdResource& r
         {.response = true});
 }
 
-Sent read_response_sent(RdResource& resource, uint32_t packets) {
+Sent read_response_sent(ResponderResource& resource, uint32_t packets) {
     resource.next_packet += packets;
     resource.pending = resource.next_packet != resource.end_packet;
     resource.replay = resource.replay && resource.pending;
@@ -94,7 +94,8 @@ Sent read_response_sent(RdResource& resource, uint32_t packets) {
 }
 
 // Sends as many packets of the response as may go now.
-Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resource, Budget& budget) {
+Sent send_read_response(QpServices& services, QueuePair& qp, ResponderResource& resource,
+                        Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
     const bool offers = can_offer(services, qp, resource, budget);  // rarely
@@ -125,7 +126,7 @@ Sent send_read_response(QpServices& services, QueuePair& qp, RdResource& resourc
     return result;
 }
 
-Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) {
+Sent send_atomic_ack(QpServices& services, QueuePair& qp, ResponderResource& resource) {
     ib::PacketHeaders headers =
         connected_headers(qp, services.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
     headers.aeth = ack_of(services, qp, resource.msn);
@@ -139,12 +140,12 @@ Sent send_atomic_ack(QpServices& services, QueuePair& qp, RdResource& resource) 
 
 // The region of a READ has become invalid before its whole response was sent (T27 in
 // docs/fault-cases.md): sends a NAK in place of the packet.
-void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource) {
+void read_failed(QpServices& services, QueuePair& qp, const ResponderResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
     services.count(qp, HcaCounter::kRespRemoteAccessErrors);
     services.event(Event::kQpAccessError, qp);
     enter_error(services, qp);
-    for (RdResource& other : qp.resp.rd) {
+    for (ResponderResource& other : qp.resp.resources) {
         other.pending = false;
     }
     owe(services, qp,
@@ -153,16 +154,16 @@ void read_failed(QpServices& services, QueuePair& qp, const RdResource& resource
          .psn = psn});
 }
 
-Turn send_rd_responses(QpServices& services, QueuePair& qp, Budget& budget) {
+Turn send_responses(QpServices& services, QueuePair& qp, Budget& budget) {
     ResponderState& resp = qp.resp;
-    const uint32_t size = resp.rd_pending ? static_cast<uint32_t>(resp.rd.size()) : 0;
+    const uint32_t size = resp.response_pending ? static_cast<uint32_t>(resp.resources.size()) : 0;
     for (uint32_t i = 0; i < size; ++i) {
-        RdResource& resource = resp.rd[(resp.rd_head + i) % size];
+        ResponderResource& resource = resp.resources[(resp.resource_head + i) % size];
         while (resource.pending) {
             if (budget.spent()) {
                 return Turn::kMore;
             }
-            const Sent result = resource.kind == RdKind::kAtomic
+            const Sent result = resource.kind == ResponseKind::kAtomic
                                     ? send_atomic_ack(services, qp, resource)
                                     : send_read_response(services, qp, resource, budget);
             if (result == Sent::kBlocked) {
@@ -178,7 +179,7 @@ Turn send_rd_responses(QpServices& services, QueuePair& qp, Budget& budget) {
             }
         }
     }
-    resp.rd_pending = false;
+    resp.response_pending = false;
     return Turn::kIdle;
 }
 
@@ -213,7 +214,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     if (qp.paging.read_waits) {
         return Turn::kIdle;
     }
-    if (const Turn turn = send_rd_responses(services, qp, budget); turn != Turn::kIdle) {
+    if (const Turn turn = send_responses(services, qp, budget); turn != Turn::kIdle) {
         return turn;
     }
     if (qp.paging.read_waits || qp.resp.ack.kind == AckKind::kNone) {
@@ -233,7 +234,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
 // Sends no ACK while a READ response is incomplete: the ACK would imply that the whole response was
 // sent.
 void send_pending_ack(QpServices& services, QueuePair& qp) {
-    const bool responding = std::ranges::any_of(qp.resp.rd, &RdResource::pending);
+    const bool responding = std::ranges::any_of(qp.resp.resources, &ResponderResource::pending);
     if (qp.is_reliable() && qp.resp.ack.kind != AckKind::kNone && !responding) {
         (void)send_ack(services, qp);
         qp.resp.ack = {};

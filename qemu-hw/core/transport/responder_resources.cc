@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Requests with a response besides the ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
-// 9.4.5, annex A19). Each takes a READ resource, in which a duplicate finds its answer.
+// 9.4.5, annex A19). Each takes a responder resource, in which a duplicate finds its answer.
 #include <cstring>
 
 #include "transport/inbound_request.h"
@@ -14,14 +14,14 @@ namespace {
 constexpr unsigned kAttempts = 1u << 16;
 
 // The resource for the next request: the oldest one.
-RdResource& next_resource(ResponderState& resp) {
-    RdResource& resource = resp.rd[resp.rd_head];
-    resp.rd_head = (resp.rd_head + 1) % static_cast<uint32_t>(resp.rd.size());
-    resp.rd_pending = true;
+ResponderResource& next_resource(ResponderState& resp) {
+    ResponderResource& resource = resp.resources[resp.resource_head];
+    resp.resource_head = (resp.resource_head + 1) % static_cast<uint32_t>(resp.resources.size());
+    resp.response_pending = true;
     return resource;
 }
 
-RdResource read_resource(const ib::PacketView& packet, uint32_t mtu, const KeyUser& user) {
+ResponderResource read_resource(const ib::PacketView& packet, uint32_t mtu, const KeyUser& user) {
     const ib::Reth reth = *packet.reth();
     const uint32_t packets = packet_count(reth.dma_len, mtu);
     return {.psn_first = packet.bth().psn,
@@ -37,7 +37,7 @@ RdResource read_resource(const ib::PacketView& packet, uint32_t mtu, const KeyUs
 }
 
 // The resource of a request that one packet answers.
-RdResource single_resource(const ib::PacketView& packet, RdKind kind) {
+ResponderResource single_resource(const ib::PacketView& packet, ResponseKind kind) {
     return {.psn_first = packet.bth().psn,
             .packets = 1,
             .end_packet = 1,
@@ -65,7 +65,7 @@ std::optional<uint64_t> exchange(Mpt& mpt, const KeyUser& user, const KeyedRange
 }
 
 Check execute_atomic(QpServices& services, QueuePair& qp, const ib::PacketView& packet,
-                     RdResource& resource) {
+                     ResponderResource& resource) {
     const AtomicRequest request = atomic_request(packet);
     const auto original = exchange(services.mpt(), qp.remote_user(), *named_range(packet),
                                    [&](uint64_t word) { return request.apply(word); });
@@ -90,9 +90,9 @@ Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::Packet
 void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();
-    for (RdResource& resource : qp.resp.rd) {
+    for (ResponderResource& resource : qp.resp.resources) {
         const uint32_t first = psn_distance(packet.bth().psn, resource.psn_first);
-        if (!resource.valid || resource.kind != RdKind::kRead || first >= resource.packets) {
+        if (!resource.valid || resource.kind != ResponseKind::kRead || first >= resource.packets) {
             continue;
         }
         const uint64_t offset = uint64_t{first} * mtu;
@@ -102,7 +102,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
         }
         // A response in progress ends here and starts again at `first`.
         resource.replay = resource.replay || !resource.pending;
-        resource.pending = qp.resp.rd_pending = true;
+        resource.pending = qp.resp.response_pending = true;
         resource.first_packet = resource.next_packet = first;
         resource.end_packet = first + packet_count(reth.dma_len, mtu);
         resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
@@ -113,11 +113,12 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
 
 // Repeats the first answer, and does not execute the request again (IBA 9.4.5).
 void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
-    const RdKind kind = packet.opcode().is_atomic() ? RdKind::kAtomic : RdKind::kEmpty;
-    for (RdResource& resource : qp.resp.rd) {
+    const ResponseKind kind =
+        packet.opcode().is_atomic() ? ResponseKind::kAtomic : ResponseKind::kEmpty;
+    for (ResponderResource& resource : qp.resp.resources) {
         if (resource.valid && resource.kind == kind && resource.psn_first == packet.bth().psn) {
             resource.replay = resource.replay || !resource.pending;
-            resource.pending = qp.resp.rd_pending = true;
+            resource.pending = qp.resp.response_pending = true;
             resource.next_packet = 0;
             services.schedule(qp);
             return;
@@ -127,20 +128,20 @@ void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& 
 
 }  // namespace
 
-Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
+Check execute_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::OpKind kind = packet.opcode().kind;
-    RdResource resource;
+    ResponderResource resource;
     if (kind == ib::OpKind::kRdmaReadRequest) {
         resource = read_resource(packet, qp.path_mtu_bytes(), qp.remote_user());
         services.count(qp, HcaCounter::kRxReadRequests);
     } else if (packet.opcode().is_atomic()) {
         services.count(qp, HcaCounter::kRxAtomicRequests);
-        resource = single_resource(packet, RdKind::kAtomic);
+        resource = single_resource(packet, ResponseKind::kAtomic);
         if (const Check refusal = execute_atomic(services, qp, packet, resource)) {
             return refusal;
         }
     } else {
-        resource = single_resource(packet, RdKind::kEmpty);
+        resource = single_resource(packet, ResponseKind::kEmpty);
         if (kind == ib::OpKind::kFlush) {
             services.mpt().flush();
         } else if (const Check refusal = execute_atomic_write(services, qp, packet)) {
@@ -153,7 +154,7 @@ Check execute_rd(QpServices& services, QueuePair& qp, const ib::PacketView& pack
     return std::nullopt;
 }
 
-void duplicate_rd(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
+void duplicate_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     if (packet.opcode().kind == ib::OpKind::kRdmaReadRequest) {
         duplicate_read(services, qp, packet);
     } else {

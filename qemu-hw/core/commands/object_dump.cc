@@ -153,7 +153,7 @@ void dump_requester(JsonWriter& out, const QueuePair& qp) {
     out.member("in_window", qp.window.size());
     out.member("retries_left", qp.req.retries_left);
     out.member("rnr_retries_left", qp.req.rnr_retries_left);
-    out.member("rd_outstanding", qp.req.rd_outstanding);
+    out.member("rd_outstanding", qp.req.rd_atomic_outstanding);
     dump_window(out, qp.window);
     out.end_object();
 }

@@ -171,7 +171,7 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
     out.in_window = qp->window.size();
     out.retries_left = qp->req.retries_left;
     out.rnr_retries_left = qp->req.rnr_retries_left;
-    out.rd_outstanding = qp->req.rd_outstanding;
+    out.rd_outstanding = qp->req.rd_atomic_outstanding;
     static_assert(static_cast<int>(QpTimer::kRnr) == PIB_HCA_QP_TIMER_RNR);
     out.timer = static_cast<uint8_t>(qp->req.timer);
     return CommandReply::data(out);

@@ -127,8 +127,8 @@ Fields requester_fields(const QueuePair& qp) {
     const RequesterState& req = qp.req;
     Fields fields;
     fields(req.una, req.cursor, req.sent_end, req.next, req.cursor_wqe, req.retries_left,
-           req.rnr_retries_left, req.rd_outstanding, req.packets_since_ack_req, req.ssn, req.lsn,
-           req.no_credits, req.offers, req.retry_started, req.timer);
+           req.rnr_retries_left, req.rd_atomic_outstanding, req.packets_since_ack_req, req.ssn,
+           req.lsn, req.no_credits, req.offers, req.retry_started, req.timer);
     for (uint32_t n = 0; n < qp.window.size(); ++n) {
         const SendRequest& request = qp.window.at(n);
         fields(request.wqe.opcode, request.wqe.flags, request.wqe.data.length, request.counter,

@@ -105,7 +105,7 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
         check_unchanged(services.host(), *strict, qp, qp.sq, counter, qp.window.bytes_at(0));
     }
     if (wqe.needs_response() && request.started) {
-        --qp.req.rd_outstanding;
+        --qp.req.rd_atomic_outstanding;
     }
     qp.window.pop();
     if (signalled || failed) {

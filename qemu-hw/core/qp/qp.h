@@ -35,7 +35,7 @@ struct RequesterState {
     uint32_t cursor_wqe = 0;  // counter of the WQE that `cursor` belongs to
     uint8_t retries_left = 0;
     uint8_t rnr_retries_left = 0;
-    uint8_t rd_outstanding = 0;  // READs and atomics sent and not completed
+    uint8_t rd_atomic_outstanding = 0;  // READs and atomics sent and not completed
     uint8_t packets_since_ack_req = 0;
     // End-to-end credits (receive_credits.h), modulo 2^24.
     uint32_t ssn = 0;         // number of the newest message

@@ -150,7 +150,7 @@ SendRequest* current(QpServices& services, QueuePair& qp) {
 
 bool may_start(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;
-    if ((request.wqe.flags & send_flag::kFence) != 0 && req.rd_outstanding != 0) {
+    if ((request.wqe.flags & send_flag::kFence) != 0 && req.rd_atomic_outstanding != 0) {
         return false;
     }
     // Earlier requests may be sent again, with their keys, so the invalidation waits for them. IBA
@@ -161,7 +161,7 @@ bool may_start(const QueuePair& qp, const SendRequest& request) {
     if (!request.wqe.needs_response()) {
         return has_credit(qp, request);
     }
-    return req.rd_outstanding < qp.attr.max_rd_atomic &&
+    return req.rd_atomic_outstanding < qp.attr.max_rd_atomic &&
            psn_distance(request.psn_first, req.una) + request.packets <= kWindowPsns;
 }
 
@@ -388,7 +388,7 @@ void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cur
     }
     if (!request.started) {
         request.started = true;
-        req.rd_outstanding += request.wqe.needs_response() ? 1 : 0;
+        req.rd_atomic_outstanding += request.wqe.needs_response() ? 1 : 0;
         message_started(req, request);
     }
     if (psn_distance(cursor, req.una) > psn_distance(req.sent_end, req.una)) {

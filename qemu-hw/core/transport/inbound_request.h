@@ -12,7 +12,7 @@
 namespace pib::hca::responder {
 
 // Reason why a request is not executed, and its consequences (IBA 9.9.3.1, table 58).
-struct Refusal {
+struct RequestError {
     AckKind kind = AckKind::kNak;  // kNone: the peer gets no NAK
     uint8_t code = 0;
     Event event = Event::kCompletion;  // kCompletion: no event
@@ -21,16 +21,16 @@ struct Refusal {
     // and the caller delivers the packets one by one.
     bool of_some = false;
 };
-using Check = std::optional<Refusal>;
+using Check = std::optional<RequestError>;
 
-Refusal invalid_request();
-Refusal access_error();
-Refusal operational_error(const WqeError& receive);
-Refusal of_some();
-Refusal not_ready(const QueuePair& qp);
+RequestError invalid_request();
+RequestError access_error();
+RequestError operational_error(const WqeError& receive);
+RequestError of_some();
+RequestError not_ready(const QueuePair& qp);
 // The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try
 // again later. UC has no RNR NAK, so the result is `error`.
-Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error);
+RequestError cannot_access(QpServices& services, QueuePair& qp, const RequestError& error);
 
 // Packets of a request that arrived in one burst.
 struct Request {

@@ -7,29 +7,29 @@
 
 namespace pib::hca::responder {
 
-Refusal invalid_request() {
+RequestError invalid_request() {
     return {.code = static_cast<uint8_t>(ib::NakCode::kInvalidRequest),
             .event = Event::kQpRequestError};
 }
 
-Refusal access_error() {
+RequestError access_error() {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteAccessError),
             .event = Event::kQpAccessError};
 }
 
-Refusal operational_error(const WqeError& receive) {
+RequestError operational_error(const WqeError& receive) {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
 }
 
-Refusal of_some() {
+RequestError of_some() {
     return {.of_some = true};
 }
 
-Refusal not_ready(const QueuePair& qp) {
+RequestError not_ready(const QueuePair& qp) {
     return {.kind = AckKind::kRnrNak, .code = qp.attr.min_rnr_timer};
 }
 
-Refusal cannot_access(QpServices& services, QueuePair& qp, const Refusal& error) {
+RequestError cannot_access(QpServices& services, QueuePair& qp, const RequestError& error) {
     return qp.is_reliable() && await_page(services, qp, QpHalf::kResponder) ? not_ready(qp) : error;
 }
 
@@ -181,10 +181,10 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
                 return of_some();
             }
             services.count(qp, HcaCounter::kRespLocalLengthError);
-            Refusal refusal = invalid_request();
-            refusal.receive = {WcStatus::kLocLenErr, refuse(Rule::kRecvShort, resp.recv.data.length,
-                                                            uint64_t{before} + bytes)};
-            return refusal;
+            RequestError error = invalid_request();
+            error.receive = {WcStatus::kLocLenErr, refuse(Rule::kRecvShort, resp.recv.data.length,
+                                                          uint64_t{before} + bytes)};
+            return error;
         }
         return std::nullopt;
     }

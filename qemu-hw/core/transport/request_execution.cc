@@ -12,7 +12,7 @@ namespace {
 
 // The R_Key of a SEND with Invalidate could not be invalidated (class J). The completion of the
 // SEND and the end of the connection tell the receiver; the sender gets no answer.
-Refusal invalidate_error(uint32_t rkey) {
+RequestError invalidate_error(uint32_t rkey) {
     return {.kind = AckKind::kNone,
             .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
@@ -20,7 +20,7 @@ Refusal invalidate_error(uint32_t rkey) {
 // The target of some packets of a burst may be accessible, so the caller delivers them one by one.
 // If the payload was pulled, the link endpoint delivers the packets again with their payload.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
-                   const Refusal& error) {
+                   const RequestError& error) {
     return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();
 }
 

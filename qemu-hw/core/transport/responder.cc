@@ -12,32 +12,32 @@ namespace pib::hca::responder {
 
 namespace {
 
-void refuse(QpServices& services, QueuePair& qp, const Refusal& refusal) {
+void refuse(QpServices& services, QueuePair& qp, const RequestError& error) {
     ResponderState& resp = qp.resp;
     resp.nak_sent = true;
-    const bool sequence = refusal.kind == AckKind::kNak &&
-                          refusal.code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
-    if (sequence || refusal.kind == AckKind::kRnrNak) {
+    const bool sequence = error.kind == AckKind::kNak &&
+                          error.code == static_cast<uint8_t>(ib::NakCode::kPsnSequenceError);
+    if (sequence || error.kind == AckKind::kRnrNak) {
         if (!sequence) {
             services.count(qp, HcaCounter::kRnrNakSent);
         }
-        owe(services, qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+        owe(services, qp, {.kind = error.kind, .code = error.code, .psn = resp.expected_psn});
         return;
     }
-    if (refusal.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
+    if (error.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
         services.count(qp, HcaCounter::kRespRemoteAccessErrors);
     }
-    // Other refusals end the connection (IBA 9.9.3.1: classes A and C). If the message's receive
+    // Other errors end the connection (IBA 9.9.3.1: classes A and C). If the message's receive
     // WQE is the reason, it completes with the error; else it is flushed with the others.
-    if (resp.recv.valid && refusal.receive.status != WcStatus::kWrFlushErr) {
-        fail_recv(services, qp, refusal.receive);
+    if (resp.recv.valid && error.receive.status != WcStatus::kWrFlushErr) {
+        fail_recv(services, qp, error.receive);
     }
-    if (refusal.event != Event::kCompletion) {
-        services.event(refusal.event, qp);
+    if (error.event != Event::kCompletion) {
+        services.event(error.event, qp);
     }
     enter_error_after_nak(services, qp);
-    if (refusal.kind != AckKind::kNone) {
-        owe(services, qp, {.kind = refusal.kind, .code = refusal.code, .psn = resp.expected_psn});
+    if (error.kind != AckKind::kNone) {
+        owe(services, qp, {.kind = error.kind, .code = error.code, .psn = resp.expected_psn});
     }
 }
 
@@ -132,11 +132,11 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
     };
     resp.nak_sent = false;
     for (const CheckStep& step : kSteps) {
-        if (const Check refusal = step(services, qp, request)) [[unlikely]] {
-            if (refusal->of_some) {
+        if (const Check error = step(services, qp, request)) [[unlikely]] {
+            if (error->of_some) {
                 return 0;
             }
-            refuse(services, qp, *refusal);
+            refuse(services, qp, *error);
             // The last step has executed all packets; the others refuse the first one.
             return &step == std::end(kSteps) - 1 ? burst.count() : 1;
         }

@@ -137,15 +137,15 @@ Check execute_with_resource(QpServices& services, QueuePair& qp, const ib::Packe
     } else if (packet.opcode().is_atomic()) {
         services.count(qp, HcaCounter::kRxAtomicRequests);
         resource = single_resource(packet, ResponseKind::kAtomic);
-        if (const Check refusal = execute_atomic(services, qp, packet, resource)) {
-            return refusal;
+        if (const Check error = execute_atomic(services, qp, packet, resource)) {
+            return error;
         }
     } else {
         resource = single_resource(packet, ResponseKind::kEmpty);
         if (kind == ib::OpKind::kFlush) {
             services.mpt().flush();
-        } else if (const Check refusal = execute_atomic_write(services, qp, packet)) {
-            return refusal;
+        } else if (const Check error = execute_atomic_write(services, qp, packet)) {
+            return error;
         }
     }
     qp.resp.msn = (qp.resp.msn + 1) & 0xffffff;

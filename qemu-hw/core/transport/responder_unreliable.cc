@@ -51,14 +51,14 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
     };
     for (const CheckStep& step : kSteps) {
         const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
-        const Check refusal = step(services, qp, request);
-        if (refusal && refusal->of_some) {
+        const Check error = step(services, qp, request);
+        if (error && error->of_some) {
             return 0;
         }
-        if (refusal || !qp.can_receive()) {  // cannot receive: its CQ or queue has failed
+        if (error || !qp.can_receive()) {  // cannot receive: its CQ or queue has failed
             resp.expected_psn = burst.psn(refused);
-            if (refusal) {
-                drop_message(services, qp, refusal->receive);
+            if (error) {
+                drop_message(services, qp, error->receive);
             }
             return refused;
         }

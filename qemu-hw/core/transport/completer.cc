@@ -307,7 +307,7 @@ uint32_t Completer::bad_response(QueuePair& qp) {
 }
 
 // Takes several responses as one if they are the next ones of the oldest READ. Otherwise the caller
-// delivers them one by one.
+// delivers them singly.
 uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
                                      ib::Placement& payload) {
     const ib::Psn psn = burst.psn(0);

@@ -18,15 +18,15 @@ struct RequestError {
     Event event = Event::kCompletion;  // kCompletion: no event
     WqeError receive{WcStatus::kWrFlushErr};
     // The request is a burst, and not all of its packets may pass the check. Nothing has happened,
-    // and the caller delivers the packets one by one.
-    bool of_some = false;
+    // and the caller delivers the packets singly.
+    bool singly = false;
 };
 using Check = std::optional<RequestError>;
 
 RequestError invalid_request();
 RequestError access_error();
 RequestError operational_error(const WqeError& receive);
-RequestError of_some();
+RequestError singly();
 RequestError not_ready(const QueuePair& qp);
 // The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try
 // again later. UC has no RNR NAK, so the result is `error`.

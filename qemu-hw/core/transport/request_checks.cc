@@ -21,8 +21,8 @@ RequestError operational_error(const WqeError& receive) {
     return {.code = static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError), .receive = receive};
 }
 
-RequestError of_some() {
-    return {.of_some = true};
+RequestError singly() {
+    return {.singly = true};
 }
 
 RequestError not_ready(const QueuePair& qp) {
@@ -151,7 +151,7 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
     // The last packet of a WRITE takes the receive WQE. If there is none, the packets before the
     // last one are executed.
     if (!request.burst.is_single() && !is_send && peek_recv(services, qp) != Fetch::kOk) {
-        return of_some();
+        return singly();
     }
     switch (fetch_recv(services, qp)) {
         case Fetch::kOk:
@@ -172,13 +172,13 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
     const bool single = request.burst.is_single();
     const uint32_t mtu = qp.path_mtu_bytes();
     if (single ? !packet.opcode().admits_payload(bytes, mtu) : request.burst.size().mtu != mtu) {
-        return single ? invalid_request() : of_some();
+        return single ? invalid_request() : singly();
     }
     if (packet.opcode().kind == ib::OpKind::kSend) {
         const uint32_t before = request.starts() ? 0 : resp.received;
         if (bytes > resp.recv.data.length - before || before + bytes > Limits::kMaxMessage) {
             if (!single) {
-                return of_some();
+                return singly();
             }
             services.count(qp, HcaCounter::kRespLocalLengthError);
             RequestError error = invalid_request();
@@ -201,7 +201,7 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
     // A WRITE must bring exactly the bytes that its RETH has announced.
     const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
     const bool fits = request.ends() ? bytes == remaining : bytes < remaining;
-    return fits ? Check() : single ? invalid_request() : of_some();
+    return fits ? Check() : single ? invalid_request() : singly();
 }
 
 // The R_Key must allow the whole range that a RETH or AtomicETH names (IBA 9.7.4.1.5).

@@ -17,11 +17,11 @@ RequestError invalidate_error(uint32_t rkey) {
             .receive = {WcStatus::kRemInvReqErr, refuse(Rule::kRecvInvalidate, rkey)}};
 }
 
-// The target of some packets of a burst may be accessible, so the caller delivers them one by one.
+// The target of some packets of a burst may be accessible, so the caller delivers them singly.
 // If the payload was pulled, the link endpoint delivers the packets again with their payload.
 Check cannot_place(QpServices& services, QueuePair& qp, const Request& request,
                    const RequestError& error) {
-    return request.burst.is_single() ? cannot_access(services, qp, error) : of_some();
+    return request.burst.is_single() ? cannot_access(services, qp, error) : singly();
 }
 
 // Ends a SEND or WRITE at its last packet: counts the MSN and completes the receive WQE if the

@@ -112,7 +112,7 @@ void resize_resources(QueuePair& qp) {
 }
 
 // Takes a burst as one request: the checks of the first packet hold for all packets, and lengths
-// are those of the burst. If a check needs single packets, the caller delivers them one by one.
+// are those of the burst. If a check needs single packets, the caller delivers them singly.
 uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
                     ib::Placement& payload) {
     ResponderState& resp = qp.resp;
@@ -133,7 +133,7 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
     resp.nak_sent = false;
     for (const CheckStep& step : kSteps) {
         if (const Check error = step(services, qp, request)) [[unlikely]] {
-            if (error->of_some) {
+            if (error->singly) {
                 return 0;
             }
             refuse(services, qp, *error);

@@ -52,7 +52,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
     for (const CheckStep& step : kSteps) {
         const uint32_t refused = &step == std::end(kSteps) - 1 ? burst.count() : 1;
         const Check error = step(services, qp, request);
-        if (error && error->of_some) {
+        if (error && error->singly) {
             return 0;
         }
         if (error || !qp.can_receive()) {  // cannot receive: its CQ or queue has failed

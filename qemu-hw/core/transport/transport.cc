@@ -201,7 +201,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
     return known ? connected_in(*qp, port, burst, payload) : drop(port, burst);
 }
 
-// Drops a single packet; the caller delivers several packets one by one.
+// Drops a single packet; the caller delivers several packets singly.
 uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
     if (!burst.is_single()) {
         return 0;

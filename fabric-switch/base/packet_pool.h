@@ -101,7 +101,7 @@ struct OfferRecord;
 
 // The packets of one burst on their way through the switch. A single packet is a view until a queue
 // has to keep it; then it is held in a buffer. Several packets are never held: they are forwarded
-// at once, or refused and delivered one by one. A transit that ends without a held packet frees its
+// at once, or refused and delivered singly. A transit that ends without a held packet frees its
 // receive buffer at once.
 class Transit {
   public:
@@ -154,7 +154,7 @@ class Transit {
         }
         return held_;
     }
-    // The packets will be delivered one by one: their own transits own the receive buffer.
+    // The packets will be delivered singly: their own transits own the receive buffer.
     void split() { origin_.blocks = 0; }
 
   private:

@@ -96,7 +96,7 @@ class PhantomHca::Port final : public LinkUser {
     RingQueue<PacketRef> waiting_;
 };
 
-// A phantom has no QPs for messages of several packets, so it takes packets one by one.
+// A phantom has no QPs for messages of several packets, so it takes packets singly.
 std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecord*) {
     if (!burst.is_single()) {
         return 0;

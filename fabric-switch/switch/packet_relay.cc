@@ -47,7 +47,7 @@ bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
 }
 
-// Drops a single packet. Refuses several, which the caller then delivers one by one.
+// Drops a single packet. Refuses several, which the caller then delivers singly.
 Outcome taken_if_single(const Transit& packets) {
     return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
 }

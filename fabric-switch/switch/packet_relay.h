@@ -24,7 +24,7 @@ class PacketRelay {
     // The result for the packets.
     enum class Outcome : std::uint8_t {
         kTaken,   // they are sent, queued, or dropped and counted
-        kSingly,  // not handled: deliver them one by one
+        kSingly,  // not handled: deliver them singly
         kLocal,   // not handled: a single packet for port 0
     };
     // Data packets that arrived at a port.

@@ -20,8 +20,8 @@ class PortHost : public OriginSink {
     // are not visited.
     virtual void port_touched(SwitchPort& port) = 0;
     // Packets that have passed the ingress faults. A single packet has been counted, and is always
-    // taken. False, only for several packets: nothing was done, and the caller delivers them one by
-    // one.
+    // taken. False, only for several packets: nothing was done, and the caller delivers them
+    // singly.
     [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
     // The link itself has moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).
     virtual void link_state_changed(SwitchPort& port) = 0;

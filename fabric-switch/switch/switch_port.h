@@ -47,7 +47,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     // --- for the switch
     // Sends packets to this port's neighbour, or queues a single one. VL15 is sent in every state
     // except Down, data only in Active. MTU and partition have been checked. False, only for
-    // several packets: nothing was sent, and the caller sends them one by one.
+    // several packets: nothing was sent, and the caller sends them singly.
     [[nodiscard]] bool send(Transit& packets, unsigned vl);
     // Subnet management has changed this port.
     void attributes_changed(ib::PortEvents events);

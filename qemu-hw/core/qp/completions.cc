@@ -49,8 +49,8 @@ void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
                          .cqn = next.cqn,
                          .status = static_cast<uint8_t>(next.completion.error.status),
                          .is_send = !is_receive(next.completion.opcode)});
-    if (!cqs.post(next.cqn, next.completion, next.solicited, next.patient) && qp != nullptr &&
-        !qp->reported.fatal) {
+    if (!cqs.post(next.cqn, next.completion, next.solicited, next.event_may_wait) &&
+        qp != nullptr && !qp->reported.fatal) {
         cq_failed(services, next.cqn);
         fatal(services, *qp);  // cq_failed() misses XRC targets: they use the CQs of SRQs
     }
@@ -62,12 +62,12 @@ bool must_hold(QpServices& services) {
 }
 
 void post(QpServices& services, QueuePair& qp, uint32_t cqn, const Completion& completion,
-          bool solicited, bool patient = false) {
+          bool solicited, bool event_may_wait = false) {
     const HeldCompletion next{.qpn = qp.qpn,
                               .cqn = cqn,
                               .completion = completion,
                               .solicited = solicited,
-                              .patient = patient};
+                              .event_may_wait = event_may_wait};
     if (must_hold(services)) [[unlikely]] {
         services.held_completions().push_back(next);
     } else {

@@ -15,7 +15,7 @@ struct HeldCompletion {
     uint32_t cqn = 0;
     Completion completion;
     bool solicited = false;
-    bool patient = false;
+    bool event_may_wait = false;
 };
 
 }  // namespace pib::hca

@@ -19,7 +19,7 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
-// Longest delay of a patient completion's event: far longer than the round trip of an SMP, and far
+// Longest delay of an event that may wait: far longer than the round trip of an SMP, and far
 // shorter than the timeout of its sender.
 constexpr uint64_t kModerationFloorNs = 1'000'000;
 
@@ -252,7 +252,8 @@ bool CqTable::inject_error(uint32_t cqn) {
     return true;
 }
 
-bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, bool patient) {
+bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited,
+                   bool event_may_wait) {
     CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr || cq->error) {
         return false;
@@ -281,7 +282,7 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited, b
     }
     if (cq->arm != CqArm::kNone && solicited) {
         fire(cqn, *cq);  // a solicited or failed completion: raise the event now
-    } else if (cq->arm == CqArm::kNext && patient && !cq->moderated()) {
+    } else if (cq->arm == CqArm::kNext && event_may_wait && !cq->moderated()) {
         hold(cqn, *cq, 1, kModerationFloorNs);
     } else if (cq->arm == CqArm::kNext) {
         tell(cqn, *cq, 1);

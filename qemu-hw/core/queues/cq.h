@@ -71,10 +71,11 @@ class CqTable {
 
     // Writes the body of the CQE, then the owner bit, and raises an event if the CQ is armed. The
     // table sets timestamp and owner. `solicited` is also true for every unsuccessful completion
-    // (IBA 11.4.2.2). `patient`: the event may wait briefly for that of another completion. False:
-    // the CQ is in error; the caller moves its QP to Error with Event::kQpFatal. This
+    // (IBA 11.4.2.2). `event_may_wait`: the event may wait briefly for that of another completion.
+    // False: the CQ is in error; the caller moves its QP to Error with Event::kQpFatal. This
     // function raises CQ_ERROR, once.
-    bool post(uint32_t cqn, const Completion& completion, bool solicited, bool patient = false);
+    bool post(uint32_t cqn, const Completion& completion, bool solicited,
+              bool event_may_wait = false);
 
     // Sets the moderation and raises a delayed event at once.
     Verdict moderate(uint32_t cqn, const pib_hca_moderate_cq& in);

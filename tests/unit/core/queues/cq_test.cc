@@ -59,7 +59,7 @@ struct Queue : EqTable::Events {
     bool post(bool solicited = false, uint32_t wqe_counter = 0) {
         return cqs.post(cq.cqn, {.wqe_counter = wqe_counter}, solicited);
     }
-    bool post_patiently() { return cqs.post(cq.cqn, {}, false, true); }
+    bool post_without_hurry() { return cqs.post(cq.cqn, {}, false, true); }
     pib_hca_cqe entry(uint32_t index) const {
         return cq.memory.peek<pib_hca_cqe>(PIB_HCA_QUEUE_HEADER_SIZE + index * sizeof(pib_hca_cqe));
     }
@@ -204,10 +204,10 @@ TEST_CASE("moderation: a solicited completion and the end of moderation raise th
     CHECK(q.cqs.moderate(999, moderation(1, 1)) == CmdStatus::kBadResource);
 }
 
-TEST_CASE("patient completions share one event with the following ones") {
+TEST_CASE("a completion whose event may wait shares it with the following ones") {
     Queue q(5);
     REQUIRE(q.arm(0));
-    REQUIRE(q.post_patiently());
+    REQUIRE(q.post_without_hurry());
     CHECK(q.entry(0).owner == PIB_HCA_OWNER_BIT);
     CHECK(q.events() == 0);
     const uint64_t due = q.host.clock_ns + 1'000'000;
@@ -220,7 +220,7 @@ TEST_CASE("patient completions share one event with the following ones") {
     }
     SECTION("the time since the first one raises it") {
         q.host.clock_ns += 500'000;
-        REQUIRE(q.post_patiently());
+        REQUIRE(q.post_without_hurry());
         q.cqs.timer(due - 1);
         CHECK(q.events() == 0);
         q.cqs.timer(due);
@@ -239,13 +239,13 @@ TEST_CASE("patient completions share one event with the following ones") {
     }
 }
 
-TEST_CASE("patient completions: moderation and errors take precedence") {
+TEST_CASE("an event that may wait: moderation and errors take precedence") {
     Queue q(5);
     moderate(q, 2, 0);
     REQUIRE(q.arm(0));
-    REQUIRE(q.post_patiently());
+    REQUIRE(q.post_without_hurry());
     CHECK(q.cqs.next_deadline() == kNever);
-    REQUIRE(q.post_patiently());
+    REQUIRE(q.post_without_hurry());
     CHECK(q.events() == 1);
     REQUIRE(q.arm(2));
     REQUIRE(q.cqs.post(q.cq.cqn, {}, true, true));

@@ -54,7 +54,7 @@ CommandOutcome MiniCommands::submit(pib_hca_cmd entry) {
     ring_commands();
     pump();
     CommandOutcome outcome = reap();
-    while (is_patient && outcome.status == CommandOutcome().status && step_clock()) {
+    while (submit_steps_clock && outcome.status == CommandOutcome().status && step_clock()) {
         outcome = reap();
     }
     return outcome;

@@ -53,7 +53,7 @@ class MiniCommands : public MiniRegisters {
     using MiniRegisters::MiniRegisters;
 
     // The clock moves until a command completes, for devices whose commands take time.
-    bool is_patient = false;
+    bool submit_steps_clock = false;
     // Moves the clock to the device's next deadline; false without one.
     bool step_clock();
     // Fresh rings, then ENABLE; false when the device refuses.

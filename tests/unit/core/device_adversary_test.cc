@@ -22,7 +22,7 @@ Config adversary(const std::string& text) {
 
 struct AdversaryBench : Bench {
     explicit AdversaryBench(const std::string& text) : Bench(adversary(text)) {
-        driver.is_patient = true;
+        driver.submit_steps_clock = true;
         REQUIRE(driver.enable());
         async_eq = driver.create_eq(0, true);
         eq = driver.create_eq(1);

@@ -28,7 +28,7 @@ constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
 // Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
-constexpr int kMaxWaitMs = 1000;  // between flushes of captures; until a deaf listener listens
+constexpr int kMaxWaitMs = 1000;  // between flushes of captures; until a paused listener accepts
 
 std::uint64_t clock_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -341,8 +341,8 @@ int FabricServer::timeout_ms() {
         return 0;
     }
     const std::uint64_t wait = (next - now) / kNsPerMs + 1;
-    const bool deaf = control_ != nullptr && control_->is_deaf();
-    const bool idle = next == UINT64_MAX && tap_ == nullptr && !deaf;
+    const bool accept_paused = control_ != nullptr && control_->accept_paused();
+    const bool idle = next == UINT64_MAX && tap_ == nullptr && !accept_paused;
     return idle ? -1 : static_cast<int>(std::min<std::uint64_t>(wait, kMaxWaitMs));
 }
 

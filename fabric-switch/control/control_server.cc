@@ -168,7 +168,7 @@ void ControlServer::accept_one(int listening_fd) {
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
             poller_.modify(listening_fd, 0, *listener_);
-            deaf_turns_ = 2;  // this turn and the next one
+            paused_turns_ = 2;  // this turn and the next one
         }
         return;
     }
@@ -203,11 +203,11 @@ std::optional<std::string> ControlServer::start_capture(Client& client, std::str
 void ControlServer::reap_closed() {
     gone_.clear();
     std::erase_if(captures_, [](const CaptureClient& capture) { return capture.is_over(); });
-    if (deaf_turns_ == 0) {
+    if (paused_turns_ == 0) {
         return;
     }
-    --deaf_turns_;
-    if (deaf_turns_ == 0) {
+    --paused_turns_;
+    if (paused_turns_ == 0) {
         poller_.modify(listener_->fd(), EPOLLIN, *listener_);
     }
 }

@@ -26,7 +26,7 @@ class ControlServer {
     void reap_closed();
     // No descriptor was left for a client, which waits in the backlog: the loop must not sleep
     // long.
-    [[nodiscard]] bool is_deaf() const { return deaf_turns_ != 0; }
+    [[nodiscard]] bool accept_paused() const { return paused_turns_ != 0; }
 
   private:
     class Client;
@@ -46,7 +46,7 @@ class ControlServer {
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;
     std::list<CaptureClient> captures_;
-    unsigned deaf_turns_ = 0;  // turns without listening: no descriptor was left
+    unsigned paused_turns_ = 0;  // turns without accept4(): no descriptor was left
 };
 
 }  // namespace pib::fabric

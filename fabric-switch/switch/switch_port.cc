@@ -99,8 +99,8 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* off
                      .blocks = link::burst_blocks(burst),
                      .link_serial = link_serial_});
     if (!burst.is_single()) {
-        const bool deaf = limits_.state < ib::PortState::kArmed && offer != nullptr;
-        if (ingress_faults_.in_use() || (limits_.state != ib::PortState::kActive && !deaf) ||
+        const bool drops_offer = limits_.state < ib::PortState::kArmed && offer != nullptr;
+        if (ingress_faults_.in_use() || (limits_.state != ib::PortState::kActive && !drops_offer) ||
             !host_.packets_arrived(*this, transit)) {
             transit.split();
             return 0;

@@ -125,14 +125,14 @@ TEST_CASE("program: memory for control clients that flood or do not read is boun
     CHECK(eventually([&] {  // a line without end is cut off
         return ::send(endless->get(), part.data(), part.size(), MSG_NOSIGNAL) < 0;
     }));
-    auto deaf = fabric::connect_unix(program.control_path());
-    REQUIRE(deaf);
+    auto unread = fabric::connect_unix(program.control_path());
+    REQUIRE(unread);
     std::string requests;
     for (unsigned i = 0; i < 200; ++i) {
         requests += "{\"command\":\"status\"}\n";
     }
     for (unsigned i = 0; i < 20; ++i) {
-        (void)::send(deaf->get(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+        (void)::send(unread->get(), requests.data(), requests.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     CHECK(program.ask({{"command", "status"}}).at("ok") == true);
 }

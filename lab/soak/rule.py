@@ -18,23 +18,22 @@ class Limit:
     """How much the last part's median may exceed the first part's: by a share of that, plus a number."""
     share: float = 0.0
     more: float = 0.0
-    least: bool = False         # compares minima, not medians: higher values may come from work that is still ending
+    minima: bool = False        # compares minima, not medians: higher values may come from work that is still ending
 
 
 # Limits by kind of curve. The name of a curve is its kind and its process or guest: "memory vm0".
 LIMITS = {
     "memory": Limit(share=0.02, more=4 * MIB),
-    "descriptors": Limit(least=True),
+    "descriptors": Limit(minima=True),
     "threads": Limit(more=2),
-    "objects": Limit(least=True),
+    "objects": Limit(minima=True),
     "errors": Limit(),
 }
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Verdict on a curve. medians: of the three parts (minima if Limit.least). flat: None if there are too few samples.
-    """
+    """Verdict on a curve. medians: of the three parts (or minima). flat: None if there are too few samples."""
     name: str
     medians: tuple[float, ...]
     limit: float
@@ -60,6 +59,6 @@ def judge(name: str, values: Sequence[float]) -> Verdict:
         return Verdict(name, (), 0.0, None)
     size = len(rest) / 3
     parts = [rest[round(number * size):round((number + 1) * size)] for number in range(3)]
-    medians = tuple(float(min(part) if limit.least else statistics.median(part)) for part in parts)
+    medians = tuple(float(min(part) if limit.minima else statistics.median(part)) for part in parts)
     most = medians[0] * (1 + limit.share) + limit.more
     return Verdict(name, medians, most, medians[2] <= most)

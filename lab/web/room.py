@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Limits the connections of the page's server. A connection that has not shown the token yet is a stranger's. Strangers
-take no place of known connections, and a new one takes the place of the oldest, so clients that send nothing keep no
-page out."""
+"""Limits the connections of the page's server. A connection that has not shown the token yet is a newcomer.
+Newcomers take no place of known connections, and a new one takes the place of the oldest, so clients that send nothing
+keep no page out."""
 
 import contextlib
 import socket
@@ -10,31 +10,31 @@ import threading
 
 class Room:
     def __init__(self, most: int):
-        """most: limit of known connections, and of strangers."""
+        """most: limit of known connections, and of newcomers."""
         self._most, self._lock = most, threading.Lock()
-        self._strangers: dict[socket.socket, None] = {}         # oldest first
+        self._newcomers: dict[socket.socket, None] = {}         # oldest first
         self._known: set[socket.socket] = set()
 
     def enter(self, one: socket.socket) -> None:
         with self._lock:
-            if len(self._strangers) >= self._most:
-                oldest = next(iter(self._strangers))
-                del self._strangers[oldest]
+            if len(self._newcomers) >= self._most:
+                oldest = next(iter(self._newcomers))
+                del self._newcomers[oldest]
                 with contextlib.suppress(OSError):
                     oldest.shutdown(socket.SHUT_RDWR)           # its thread reads end-of-file, and calls leave()
-            self._strangers[one] = None
+            self._newcomers[one] = None
 
     def know(self, one: socket.socket) -> bool:
         """The connection has shown the token. False: there are too many known connections."""
         with self._lock:
             if one not in self._known and len(self._known) >= self._most:
                 return False
-            self._strangers.pop(one, None)
+            self._newcomers.pop(one, None)
             self._known.add(one)
             return True
 
     def leave(self, one: socket.socket) -> None:
         """Call this before the socket is closed: enter() must not end another connection with its descriptor."""
         with self._lock:
-            self._strangers.pop(one, None)
+            self._newcomers.pop(one, None)
             self._known.discard(one)

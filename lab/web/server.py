@@ -121,7 +121,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def _allowed(self) -> tuple[str, str] | None:
         """(path after the token, query) of a request; None if it has been refused. The token is checked first, because
-        a stranger must not make this server ask a name server."""
+        a newcomer must not make this server ask a name server."""
         try:
             parts = urllib.parse.urlsplit(self.path)
         except ValueError:                      # "http://[" begins an address that never ends

@@ -1,24 +1,22 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The include rules: the table of docs/architecture.md and the rooms of each folder's README, held
-against every #include of the tree."""
+"""The include rules: the table of docs/architecture.md, read from the document, and the rooms of each folder's README,
+held against every #include of the tree."""
 import pathlib
 import re
 import sys
 
-# folder: (folders of ours that it may include, patterns of foreign headers that it must not)
-RULES = {
-    "hw-interface": ((), (r"^(?!linux/types\.h$)",)),
-    "ib": (("ib",), (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/")),
-    "link-memory": (("link-memory", "ib"), (r"^qemu/",)),
-    "qemu-hw/core": (("qemu-hw/core", "ib", "hw-interface"),
-                     (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/", r"^hw/")),
-    "qemu-hw/replay": (("qemu-hw/replay", "qemu-hw/core", "ib", "hw-interface"),
-                       (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^qemu/", r"^hw/")),
-    "qemu-hw/glue": (("qemu-hw/glue", "hw-interface"), ()),
-    "guest-driver": (("guest-driver", "hw-interface"), ()),
-    "guest-provider": (("guest-provider", "hw-interface"), ()),
-    "fabric-switch": (("fabric-switch", "link-memory", "ib"), (r"^qemu/",)),
+# Folders with sources in C or C++ -> patterns of foreign headers that they must not include.
+FOREIGN = {
+    "hw-interface": (r"^(?!linux/types\.h$)",),
+    "ib": (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/"),
+    "link-memory": (r"^qemu/",),
+    "qemu-hw/core": (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^chrono$", r"^qemu/", r"^hw/"),
+    "qemu-hw/replay": (r"^sys/", r"^unistd\.h", r"^pthread", r"^thread$", r"^qemu/", r"^hw/"),
+    "qemu-hw/glue": (),
+    "guest-driver": (),
+    "guest-provider": (),
+    "fabric-switch": (r"^qemu/",),
 }
 # The headers that C code may see of what is C++.
 SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"),
@@ -71,6 +69,20 @@ INTERFACE_NAME = re.compile(r"\b(pib_hca_\w+|PIB_HCA_\w+)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+([<"])([^>"]+)[>"]', re.M)
 
 
+ROW = re.compile(r"^\| (`[^|]+) \|[^|]*\| ([^|]*) \|$", re.M)
+NAME = re.compile(r"`([^`]+?)/?`")
+
+
+def table(text):
+    """The table under "Include rules" of docs/architecture.md: folder -> folders that it may use."""
+    section = text.partition("## Include rules\n")[2].partition("\n## ")[0]
+    return {folder: set(NAME.findall(used)) for names, used in ROW.findall(section) for folder in NAME.findall(names)}
+
+
+def is_in(folder, others):
+    return any(folder == other or folder.startswith(other + "/") for other in others)
+
+
 def sources(root, folder):
     for path in sorted((root / folder).rglob("*")):
         if path.suffix in (".h", ".c", ".cc"):
@@ -78,27 +90,35 @@ def sources(root, folder):
 
 
 def our_headers(root):
-    """Every name under which a header of ours may be included -> the folder it belongs to."""
+    """Every name under which a header of ours may be included -> the folder that it is in."""
     names = {}
-    for folder in RULES:
+    for folder in FOREIGN:
         for path in sources(root, folder):
             if path.suffix == ".h":
-                names[str(path.relative_to(root))] = folder
-                names.setdefault(str(path.relative_to(root / folder)), folder)
-                names.setdefault(path.name, folder)
+                place = str(path.parent.relative_to(root))
+                names[str(path.relative_to(root))] = place
+                names.setdefault(str(path.relative_to(root / folder)), place)
+                names.setdefault(path.name, place)
     return names
 
 
 def faults(root):
     names = our_headers(root)
-    for folder, (allowed, forbidden) in RULES.items():
+    may_use = table((root / "docs" / "architecture.md").read_text(encoding="utf-8"))
+    for folder in sorted(may_use):
+        if not (root / folder).is_dir():
+            yield f"docs/architecture.md: {folder} is no folder"
+    for folder, forbidden in FOREIGN.items():
         for path in sources(root, folder):
+            place = str(path.parent.relative_to(root))
+            row = next((row for row in may_use if is_in(place, (row,))), None)
             for bracket, name in INCLUDE.findall(path.read_text(encoding="utf-8")):
                 where = f"{path.relative_to(root)}: #include {name}"
                 local = (path.parent / name).exists()
-                owner = folder if bracket == '"' and local else names.get(name) if bracket == '"' else None
-                if owner and owner not in (folder, *allowed) and (folder, name) not in SEAM:
-                    yield f"{where}: {folder} may not include {owner}"
+                owner = place if bracket == '"' and local else names.get(name) if bracket == '"' else None
+                allowed = (row, *may_use[row]) if row else (folder,)
+                if owner and not is_in(owner, allowed) and (folder, name) not in SEAM:
+                    yield f"{where}: {row or folder} may not include {owner}"
                 if not owner and any(re.search(pattern, name) for pattern in forbidden):
                     yield f"{where}: not allowed in {folder}"
 

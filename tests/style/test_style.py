@@ -179,6 +179,22 @@ class IncludeRules(unittest.TestCase):
     def test_the_table_has_no_arrow_up(self):
         self.assertEqual(list(include_rules.table_faults()), [])
 
+    def test_the_table_of_the_document_is_what_is_checked(self):
+        text = (ROOT / "docs" / "architecture.md").read_text()
+        self.assertLessEqual(set(include_rules.FOREIGN) - {"ib"}, set(include_rules.table(text)))
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, source in (("ib/wire/a.h", ""), ("ib/link/b.h", '#include "ib/wire/a.h"\n'),
+                                 ("ib/mgmt/c.cc", '#include "ib/link/b.h"\n'), ("docs/architecture.md", text)):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).write_text(source)
+            said = list(include_rules.faults(root))
+            self.assertIn("ib/mgmt/c.cc: #include ib/link/b.h: ib/mgmt may not include ib/link", said)
+            self.assertFalse([line for line in said if line.startswith("ib/link")])
+            wider = text.replace("| `ib/wire` |\n", "| `ib/wire`, `ib/link` |\n")
+            (root / "docs" / "architecture.md").write_text(wider)
+            self.assertFalse([line for line in include_rules.faults(root) if line.startswith("ib/")])
+
     def test_rooms_may_include_what_lies_below(self):
         for path, included in (("memory/x.cc", "base/a.h"), ("memory/x.cc", "memory/b.h"), ("x.cc", "commands/e.h"),
                                ("transport/x.cc", "memory/b.h"), ("x.cc", "device.h")):

@@ -54,8 +54,8 @@ def source(tree: pathlib.Path) -> pathlib.Path:
 
 
 def note_use(tree: pathlib.Path) -> None:
-    """Marks the source that belongs to a tree as used now. A container's tree is empty and has no source."""
-    if (tree / debian.STATUS).exists() and present(tree):
+    """Marks the source that belongs to a tree as used now."""
+    if present(tree):
         cache.note_use(_directory(version(tree)))
 
 

@@ -154,14 +154,17 @@ def test_the_cache_keeps_disks_without_their_holes(tmp_path, programs, run_job, 
 
 def test_the_container_shares_a_cache_on_a_volume(tmp_path, programs):
     """Two containers one after the other, of two images; each has a guest image of its own."""
+    (programs / "id").write_text("#!/bin/sh\necho 0\n")
+    (programs / "id").chmod(0o755)
     kept = tmp_path / "volume" / "pib-hca"
     for name in ("guest-old", "guest-new"):
         own = tmp_path / name / ".cache" / "pib-hca"
-        for entry in (name, "locks"):
+        source = name.replace("guest", "rdma-core")
+        for entry in (name, source, "locks"):
             (own / entry).mkdir(parents=True)
         subprocess.run([ENTRY, "clean"], cwd=tmp_path, check=True,
                        env={"HOME": str(tmp_path / name), "XDG_CACHE_HOME": str(kept.parent),
                             "PATH": f"{programs}:{os.environ['PATH']}"})
-        assert (kept / name).resolve() == own / name
+        assert (kept / name).resolve() == own / name and (kept / source).resolve() == own / source
         (kept / "packages-trixie-0").mkdir(exist_ok=True)
-    assert sorted(entry.name for entry in kept.iterdir()) == ["guest-new", "packages-trixie-0"]
+    assert sorted(entry.name for entry in kept.iterdir()) == ["guest-new", "packages-trixie-0", "rdma-core-new"]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The container's first program, with stand-ins for pib and the shell."""
+"""The container's first program, with stand-ins for pib, the shell and root's rights."""
 
 import os
 import pty
@@ -14,14 +14,16 @@ ENTRY = paths.ROOT / "packaging" / "container-entry"
 
 @pytest.fixture(name="start")
 def _start(tmp_path):
-    """Starts the program with words; returns its process. programs: scripts that come first in PATH."""
-    def run(*words, stdin=subprocess.DEVNULL, programs=()):
+    """Starts the program with words; returns its process. programs: scripts that come first in PATH. before: words that
+    start the program."""
+    def run(*words, stdin=subprocess.DEVNULL, programs=(), before=()):
         folder = tmp_path / "programs"
         folder.mkdir(exist_ok=True)
-        for name, script in {"pib": 'echo pib $$ "$@"', "bash": "echo bash $$", **dict(programs)}.items():
+        for name, script in {"pib": 'echo pib $$ "$@"', "bash": "echo bash $$", "id": "echo 0",
+                             **dict(programs)}.items():
             (folder / name).write_text(f"#!/bin/sh\n{script}\n")
             (folder / name).chmod(0o755)
-        return subprocess.Popen([ENTRY, *words], cwd=tmp_path, stdin=stdin, stdout=subprocess.PIPE, text=True,
+        return subprocess.Popen([*before, ENTRY, *words], cwd=tmp_path, stdin=stdin, stdout=subprocess.PIPE, text=True,
                                 env={"HOME": str(tmp_path), "PATH": f"{folder}:{os.environ['PATH']}"})
     return run
 
@@ -52,11 +54,28 @@ def test_pib_itself_gets_the_signal_that_ends_the_container(start, words):
     assert ended(process)[0] == " ".join(["pib", str(process.pid), *(words or ("up",))]) + "\n"
 
 
-def test_a_shell_follows_up_on_a_terminal(start):
+def test_another_user_than_root_is_told_to_be_root(start):
+    assert ended(start(programs={"id": "echo 1000"})) == ("", 1)
+
+
+def test_a_new_start_of_a_container_forgets_what_ran(start, tmp_path):
+    """The first process of a container has the number 1."""
+    state = tmp_path / ".local" / "state" / "pib-hca" / "state.json"
+    state.parent.mkdir(parents=True)
+    state.touch()
+    ended(start("status"))
+    assert state.exists()
+    process = start("status", before=("unshare", "--user", "--pid", "--fork"))
+    assert ended(process) == ("pib 1 status\n", 0) and not state.exists()
+
+
+@pytest.mark.parametrize("status, shell", [(0, True), (1, True), (130, False)])
+def test_a_shell_follows_up_on_a_terminal_unless_a_signal_ended_it(start, status, shell):
     """The guests end with the container."""
     outer, inner = pty.openpty()
-    process = start(stdin=inner)
+    process = start(stdin=inner, programs={"pib": f'echo pib $$ "$@"; exit {status}'})
     said = ended(process)[0].splitlines()
     os.close(outer)
     os.close(inner)
-    assert said[0].startswith("pib ") and said[0].endswith(" up") and said[1] == f"bash {process.pid}"
+    assert said[0].startswith("pib ") and said[0].endswith(" up")
+    assert said[1:] == ([f"bash {process.pid}"] if shell else [])

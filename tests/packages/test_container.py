@@ -21,6 +21,10 @@ MOST_GIB = 1.5
 ISOLATION = ("--isolation", "chroot")
 # A network of the loopback device alone.
 ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
+# The capabilities that podman leaves to a container; docker leaves more.
+KEPT = ("chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "setfcap", "setgid", "setpcap",
+        "setuid", "sys_chroot")
+LIMITED = ("setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in KEPT)]), "--")
 LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah"),
@@ -81,10 +85,10 @@ def _container(buildah, built_for_trixie, tmp_path_factory):
 
 
 def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE) -> str:
-    """Output of a command in the container. volume: /work there. before: as of Buildah."""
+    """Output of a command in the container, with podman's capabilities. volume: /work there. before: as of Buildah."""
     buildah, name = container
     mounted = ("--volume", f"{volume}:/work") if volume else ()
-    return buildah("run", *ISOLATION, *mounted, name, "--", *words, before=before)
+    return buildah("run", *ISOLATION, *mounted, name, "--", *LIMITED, *words, before=before)
 
 
 def test_the_image_is_small(container):
@@ -116,6 +120,27 @@ def test_without_arguments_it_shows_the_table_without_a_network(container):
 def test_after_that_guests_can_be_used(container):
     said = _run(container, "sh", "-c", "container-entry up >/dev/null 2>&1; pib exec vm1 -- ibnetdiscover; pib down")
     assert "vm0" in said and "ended: " in said, said
+
+
+def _after(file: pathlib.Path, line: str, new: str) -> None:
+    text = file.read_text()
+    assert text.count(line) == 1
+    file.write_text(text.replace(line, line + new))
+
+
+def test_drivers_and_providers_are_compiled_in_it_without_a_network(container, tmp_path):
+    """With its cache on the volume, where other caches than the container's may be."""
+    for name in ("hw-interface", "guest-driver", "guest-provider"):
+        shutil.copytree(paths.ROOT / name, tmp_path / name)
+    _after(tmp_path / "guest-driver" / "main.c", "pib_hca_module_init(void)\n{\n\tint ret;\n",
+           '\tpr_info("my driver\\n");\n')
+    _after(tmp_path / "guest-provider" / "pib.c", "\tdev->page_size = sysconf(_SC_PAGESIZE);\n",
+           '\t(void)!write(2, "my provider\\n", 12);\n')
+    said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "sh", "-ec",
+                "container-entry up --driver guest-driver; pib exec vm0 -- dmesg; "
+                "pib driver guest-driver vm1; pib provider guest-provider vm1; pib exec vm1 -- ibv_devinfo; pib down",
+                volume=tmp_path)
+    assert said.count("my driver") >= 2 and "my provider" in said, said
 
 
 def test_guests_get_more_packages_over_the_network(container, tmp_path):

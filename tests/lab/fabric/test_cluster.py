@@ -77,6 +77,7 @@ def test_a_full_disk_leaves_no_new_guest_behind(lab, monkeypatch):
 def test_up_ends_its_guests_at_a_signal(lab, monkeypatch, capfd, number):
     monkeypatch.setenv("FAKE_QEMU", "no-boot")
     handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
+    signal.signal(number, signal.default_int_handler)       # a shell's background job ignores SIGINT
     signals.raise_on_end()
 
     def interrupt():

@@ -137,7 +137,7 @@ std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, st
     }
     const Data data = reply.gmp_data();
     std::ranges::copy(sampling.control, data.begin());
-    if (get(sampling.control, psc::kPortSelect) == 0) {
+    if (sampling.end_ns == 0) {
         set(data, psc::kPortSelect, port_select);  // no measurement yet
     }
     set(data, psc::kTick, kTickCode);

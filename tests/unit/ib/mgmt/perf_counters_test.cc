@@ -399,6 +399,19 @@ TEST_CASE("optional counters that OptionMask has can be sampled, too") {
     CHECK(load_be<std::uint32_t>(&data[16]) == 0);
 }
 
+TEST_CASE("the samples control of a switch names the port of the measurement, port 0 as well") {
+    namespace psc = port_samples_control;
+    Switch sw;
+    const auto port_of_answer = [&] {
+        const Mad answer = ask(sw.node(), perf(Method::kGet, attr::kPortSamplesControl, 3), 1);
+        return get(answer.gmp_data(), psc::kPortSelect);
+    };
+    CHECK(port_of_answer() == 3);  // no measurement yet
+    CHECK(ask(sw.node(), perf(Method::kSet, attr::kPortSamplesControl, 0), 1).status() ==
+          mad_status::kOk);
+    CHECK(port_of_answer() == 0);
+}
+
 TEST_CASE("a sampling of an unsupported counter is refused") {
     Hca hca;
     Mad control = perf(Method::kSet, attr::kPortSamplesControl, 1);

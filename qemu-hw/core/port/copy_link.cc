@@ -44,8 +44,8 @@ void CopyLink::cancel_pull() {
     }
 }
 
-// May close the connection here: the endpoint calls no handler while it waits for an answer, so
-// none is on the stack.
+// Closing the connection is safe here: the endpoint calls no handler while it waits for the answer
+// to a pull, so no handler is on the stack.
 void CopyLink::give_up() {
     link_.abandon("the switch copies for the guest and does not answer");
 }

@@ -10,7 +10,7 @@ namespace pib::hca {
 
 namespace {
 
-// Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
+// Largest number of bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr uint32_t kPacketOverhead = 124;
 
 }  // namespace
@@ -82,7 +82,7 @@ link::BurstRoom Egress::begin(const TxRequest& request) {
     Outgoing out = route(request);
     if (request.is_offer &&
         (out.route != Route::kLink || view().is_slower_than_link(request.static_rate))) {
-        return {};  // an offer would be a long burst on a slow path
+        return {};  // only the link takes offers; on a slow path an offer would be a long burst
     }
     if (!may_leave(request, out)) [[unlikely]] {
         return {};
@@ -194,7 +194,7 @@ bool Egress::may_go_on(unsigned lane) const {
     return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
 }
 
-// Counts PortXmitWait: ticks in which data was waiting for credits (IBA 16.1.3.5).
+// Ends the wait of a lane, and counts its ticks in PortXmitWait (IBA 16.1.3.5).
 void Egress::stop_waiting(unsigned lane) {
     Waiting& state = waiting_[lane];
     if (lane != kLoopbackLane && view().active) {

@@ -29,12 +29,13 @@ class Egress {
     void end_grant() { granted_vl_ = kNoVl; }
 
     // Sends a packet of the port itself; false if there is no room. `loopback`: to this port,
-    // whatever its DLID is.
+    // whatever DLID the packet has.
     bool send_own(const TxRequest& request, std::span<const uint8_t> packet, bool loopback);
 
     // Packets from the port to itself.
     PortLoopback& loopback() { return loopback_; }
-    // Whether a refused packet may be sent now.
+    // Checks the lanes that wait for credits or room. True: a refused packet may be sent now, and
+    // its lane waits no longer.
     bool resume();
     // timer(): whether a packet that was refused because of its static rate may be sent now.
     // next_deadline(): when to call timer().
@@ -50,8 +51,8 @@ class Egress {
     struct Outgoing {
         Route route = Route::kNone;
         uint8_t vl = 0;
-        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // counter, if discarded
-        uint8_t paced_rate = 0;  // not 0: the path is slower than the link
+        ib::Counter reason = ib::Counter::kPortXmitDiscards;  // PMA counter, if discarded
+        uint8_t paced_rate = 0;  // rate code of a path slower than the link, else 0
         uint8_t sl = 0;
         uint16_t dlid = 0;
         uint32_t qpn = 0;            // the QP that sends the packets
@@ -87,7 +88,7 @@ class Egress {
     ib::VlMask wants_room_ = 0;  // data VLs that have credits and wait for room, one bit per VL
     unsigned granted_vl_ = kNoVl;
     Pacer pacer_;
-    uint64_t paced_until_ns_ = kNever;                 // when a paced packet may be sent
+    uint64_t paced_until_ns_ = kNever;                 // time of the next paced packet
     std::array<uint8_t, ib::kMaxPacket> discarded_{};  // discarded packets are written here
 };
 

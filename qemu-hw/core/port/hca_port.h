@@ -35,7 +35,8 @@ class HcaPort final : public TransportPort {
 
     void set_client(PortClient& client) { context_.client = &client; }
 
-    // The entry points of Device with the same names.
+    // The functions of DeviceLinks for this port: link_rx() is received(), link_memory() is
+    // share_memory(), the others are named alike.
     void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
     void link_writable();
@@ -48,7 +49,7 @@ class HcaPort final : public TransportPort {
     // nullptr: there is no connection.
     const link::LinkEndpoint* endpoint() { return link_.endpoint(); }
 
-    bool run();  // delivers a bounded number of looped packets; true: some are left
+    bool run();  // delivers some packets from the port to itself; true: there are more
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const {
         return std::min({context_.sma.next_trap_ns(context_.number), egress_.next_deadline(),
@@ -57,7 +58,8 @@ class HcaPort final : public TransportPort {
     void flush() { link_.flush(); }
     void reset(bool cold);  // call after the reset of HcaSma and HcaPma
 
-    // Carries out the effects of a change by the SM or by a command: events, link, caches.
+    // After a change by the SM or by a command: raises events, retrains the link if the SM asks for
+    // it, and updates cached attributes.
     void apply(ib::PortEvents events) { attributes_.apply(events); }
 
   private:

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ports of one HCA with the SMA and PMA that they share, as the device and its commands see
-// them.
+// The ports of one HCA with the SMA and PMA that they share, for the device and its commands.
 #pragma once
 
 #include <cstdint>

@@ -13,7 +13,7 @@
 
 namespace pib::hca {
 
-// For NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU's devices.
+// Identity in NodeInfo and QUERY_DEVICE. 52-54-00 is the locally administered prefix of QEMU.
 inline constexpr uint32_t kVendorOui = 0x525400;
 inline constexpr uint16_t kDeviceId = 0x1b0c;
 inline constexpr uint32_t kHardwareRevision = 1;
@@ -30,8 +30,8 @@ class HcaSma {
   public:
     explicit HcaSma(const Config& config);
 
-    // Takes back the values that software has set; `cold` also those that the subnet manager has
-    // set.
+    // Takes back the values that software has set; `cold`: also the values that the subnet manager
+    // has set.
     void reset(bool cold);
 
     const Config& config() const { return config_; }

@@ -37,7 +37,7 @@ bool Ingress::accepts_address(const ib::PacketView& packet) const {
     return !packet.grh() || attributes_.view().owns_gid(packet.grh()->dgid);
 }
 
-// Decides by link state, VL and DLID (IBA 7.2.7, 7.6, 7.11).
+// Decides whether the port takes a packet, by link state, VL and DLID (IBA 7.2.7, 7.6, 7.11).
 Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
     const PortView& view = attributes_.view();
     const bool vl15 = lrh.vl == ib::kVl15;

@@ -51,7 +51,8 @@ class PortAttributes {
     void refresh();
     ib::VlArbiter& arbiter() { return arbiter_; }
 
-    // Carries out the effects of a change by the SM or by a command: events, link, caches.
+    // After a change by the SM or by a command: raises events, retrains the link if the SM asks for
+    // it, and updates cached attributes.
     void apply(ib::PortEvents events);
     // Sends the link parameters of the attributes to the peer, unless the link is up and the port
     // wants it to stay up.
@@ -61,7 +62,7 @@ class PortAttributes {
     uint16_t pkey(unsigned index) const;
     unsigned pkey_count() const;
     const uint8_t* gid(unsigned index) const;
-    // Both count the violation and send a trap.
+    // Count a violation and send a trap (257, 258).
     void pkey_violation(const ib::PacketView& packet);
     void qkey_violation(const ib::PacketView& packet);
 

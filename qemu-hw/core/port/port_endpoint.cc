@@ -10,13 +10,13 @@ namespace pib::hca {
 namespace {
 
 // Receive buffer granted to the peer for each VL, in blocks of 64 bytes: 256 KiB. Packets are
-// handled as they arrive, so this only bounds the packets under way.
+// handled as they arrive, so this only bounds the packets in transit.
 constexpr uint32_t kReceiveBlocks = 4096;
 // A batch of this many bytes is sent at once, before the end of the device's entry point.
 constexpr size_t kLargeBatch = 64 * 1024;
 // Shared memory: bytes of the ring that one poll() handles before it returns.
 constexpr size_t kPollBytes = 128 * 1024;
-// poll() adds the copies of multicasts to its work after each step of this many bytes.
+// poll() handles the ring in steps of this many bytes, and counts copied bytes after each step.
 constexpr size_t kPollStep = 4 * 1024;
 // Like kLargeBatch, for output to shared memory.
 constexpr size_t kLargeRingBatch = 32 * 1024;

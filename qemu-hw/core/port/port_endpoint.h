@@ -32,7 +32,7 @@ class PortEndpoint : private link::LinkEvents {
     PortEndpoint(Host& host, unsigned port, Owner& owner)
         : host_(host), port_(port), owner_(owner) {}
 
-    // The host's side of the stream.
+    // Events of the host's stream.
     void connected(const link::Hello& hello, const link::Link& parameters);
     void received(std::span<const uint8_t> bytes);
     void writable();
@@ -56,10 +56,10 @@ class PortEndpoint : private link::LinkEvents {
     bool has_credit(unsigned vl, size_t bytes) const {
         return endpoint_ && link::packet_blocks(bytes) <= endpoint_->sender().credits(vl);
     }
-    // As in LinkEndpoint. There is no room while the link is down, without credits, or full.
+    // As in LinkEndpoint. There is no room while the link is down, has no credits, or is full.
     link::BurstRoom begin(const link::BurstRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
-    // For peer copy; nullptr: there is no connection.
+    // nullptr: there is no connection.
     link::LinkEndpoint* endpoint() { return endpoint_ ? &*endpoint_ : nullptr; }
     // Closes the connection for a reason outside the link protocol.
     void abandon(const char* why);

@@ -27,7 +27,7 @@ class PortFlaps {
         std::ranges::sort(moments_, std::greater<>());
     }
     uint64_t next_deadline() const { return moments_.empty() ? kNever : moments_.back(); }
-    // Whether the link goes down now.
+    // Whether the link must go down now; true removes the moment.
     bool take_due(uint64_t now_ns) {
         if (next_deadline() > now_ns) {
             return false;
@@ -38,7 +38,7 @@ class PortFlaps {
 
   private:
     Host& host_;
-    Adversary* const adversary_;     // nullptr: the link never goes down
+    Adversary* const adversary_;     // nullptr: the device is no adversary
     std::vector<uint64_t> moments_;  // latest first; the next moment is at the end
 };
 

@@ -21,7 +21,7 @@ class PortLoopback {
     bool can_send(bool vl15, size_t bytes) const {
         return filling_.has_room(sizeof(uint32_t) + bytes + (vl15 ? 0 : kReservedForVl15));
     }
-    // Room for one packet, or an empty span; it is queued by commit().
+    // Room for one packet, or an empty span; commit() queues the packet.
     std::span<uint8_t> begin(bool vl15, size_t bytes) {
         if (!can_send(vl15, bytes)) {
             return {};

@@ -52,7 +52,7 @@ PortMads::Taken PortMads::smp_in(const ib::PacketView& packet, bool looped) {
     return answer_smp(packet, mad, looped);
 }
 
-// Sets the path of the reply to a directed-route SMP; false if its return path leads nowhere.
+// Sets the path of the reply to a directed-route SMP; false if its return path is invalid.
 // `loopback`: the reply is for the guest's own QP0, which has sent the request through this port.
 bool PortMads::direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
                             bool& loopback) const {
@@ -80,7 +80,7 @@ PortMads::Taken PortMads::answer_smp(const ib::PacketView& packet, const ib::Mad
             send(headers, answer.reply, loopback);
         }
     }
-    // After the reply, because the effects may take the link down.
+    // Applies the events after the reply is sent, because they may take the link down.
     attributes_.apply(answer.events);
     return answer.disposition == ib::SmaDisposition::kDiscard ? Taken::kDropped : Taken::kAnswered;
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A port of the HCA as the transport sees it.
+// The functions of a port that the transport calls (Port); the parts of the port implement them.
 #pragma once
 
 #include "port/egress.h"

@@ -44,14 +44,14 @@ struct Completion {
     uint32_t imm_data = 0;  // immediate data in wire order, or an R_Key
     uint32_t src_qp = 0;    // datagrams only, like the next fields up to `port`
     uint16_t slid = 0;
-    uint16_t pkey_index = 0;  // GSI
+    uint16_t pkey_index = 0;  // GSI QPs only
     uint8_t sl = 0;
     uint8_t dlid_path_bits = 0;
     uint8_t port = 0;
     uint8_t flags = 0;  // completion_flag
     CompletionOpcode opcode = CompletionOpcode::kSend;
     WqeError error{};
-    uint32_t srqn = 0;  // with completion_flag::kSrq
+    uint32_t srqn = 0;  // valid with completion_flag::kSrq
 };
 
 }  // namespace pib::hca

@@ -19,8 +19,8 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
     return PIB_HCA_QUEUE_HEADER_SIZE + (uint64_t{sizeof(pib_hca_cqe)} << log_depth);
 }
 
-// Longest delay of an event that may wait: far longer than the round trip of an SMP, and far
-// shorter than the timeout of its sender.
+// Longest delay by `event_may_wait`, for send completions of SMPs: far longer than the round trip
+// of an SMP, and far shorter than the timeout of its sender.
 constexpr uint64_t kModerationFloorNs = 1'000'000;
 
 constexpr uint32_t pages_for(uint64_t bytes) {
@@ -68,7 +68,7 @@ pib_hca_cqe encode(const Completion& completion) {
     return cqe;
 }
 
-// Copies the CQEs that software has not polled. Bounded by the depth of both queues.
+// Copies the CQEs that software has not polled, at most as many as either queue has entries.
 Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
     const uint32_t waiting = from.producer - from.consumer;
     if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
@@ -90,7 +90,7 @@ Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& t
     return CmdStatus::kOk;
 }
 
-// Whether the CQ has a completion beyond `consumer` for which this arm waits.
+// Whether the CQ has a completion from `consumer` on that `arm` has to report.
 bool missed(const CompletionQueue& cq, CqArm arm, uint32_t consumer) {
     const uint32_t unseen = cq.producer - consumer;
     if (arm == CqArm::kNext) {
@@ -277,7 +277,7 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited,
     if (solicited) {
         cq->solicited_producer = cq->producer;
     } else if (cq->producer - cq->solicited_producer > depth) {
-        // Moves an old solicited_producer along, which would look new after the counters overflow.
+        // Advances an old solicited_producer: it would look new after the counters overflow.
         cq->solicited_producer = cq->producer - depth;
     }
     if (cq->arm != CqArm::kNone && solicited) {

@@ -31,15 +31,14 @@ struct CompletionQueue {
     uint32_t eqn = 0;
     uint32_t uar = 0;
     uint32_t producer = 0;
-    uint32_t consumer =
-        0;  // last value read from the header; read again only when the queue looks full
+    uint32_t consumer = 0;            // last value read from the header; may be out of date
     uint32_t solicited_producer = 0;  // producer after the last CQE that a solicited arm waits for
     uint8_t log_depth = 0;
     CqArm arm = CqArm::kNone;
-    bool error = false;  // overrun, or its memory has vanished: takes no more CQEs
+    bool error = false;  // after an overrun or the loss of its memory: takes no more CQEs
     uint32_t users = 0;  // send and receive queues and SRQs that complete to this CQ
-    // Moderation delays an event until this number of completions or of microseconds; 0: no such
-    // limit.
+    // Moderation delays an event until this many completions have come, or this many microseconds
+    // have passed; 0: no such limit.
     uint16_t moderation_count = 0;
     uint16_t moderation_period = 0;
     bool held = false;       // an event is due but delayed
@@ -57,11 +56,11 @@ class CqTable {
     CmdResult<uint32_t> create(const pib_hca_create_cq& in);  // the caller has checked the UAR
     // Moves the CQ and its unpolled CQEs to another buffer. A refusal leaves the CQ unchanged.
     Verdict resize(uint32_t cqn, const pib_hca_resize_cq& in);
-    Verdict destroy(uint32_t cqn);  // BUSY while QPs use it
+    Verdict destroy(uint32_t cqn);  // BUSY while QPs or SRQs use the CQ
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
-    uint32_t cqs_of_uar(uint32_t uar);  // for FREE_UAR's BUSY
-    // UAR doorbell; false when the CQ is not this UAR's or reserved bits are set.
+    uint32_t cqs_of_uar(uint32_t uar);  // number of CQs, for FREE_UAR
+    // Arms a CQ by a doorbell of a UAR. False: the UAR has no such CQ, or reserved bits are set.
     bool doorbell(uint32_t uar, uint64_t value);
     void clear();
     template <typename F>
@@ -71,9 +70,9 @@ class CqTable {
 
     // Writes the body of the CQE, then the owner bit, and raises an event if the CQ is armed. The
     // table sets timestamp and owner. `solicited` is also true for every unsuccessful completion
-    // (IBA 11.4.2.2). `event_may_wait`: the event may wait briefly for that of another completion.
-    // False: the CQ is in error; the caller moves its QP to Error with Event::kQpFatal. This
-    // function raises CQ_ERROR, once.
+    // (IBA 11.4.2.2). `event_may_wait`: the event may be late by up to 1 ms, so that one event
+    // reports several completions. False: the CQ is in error; the caller moves its QP to Error with
+    // Event::kQpFatal. CQ_ERROR is raised once, when the CQ enters the error state.
     bool post(uint32_t cqn, const Completion& completion, bool solicited,
               bool event_may_wait = false);
 
@@ -109,7 +108,7 @@ class CqTable {
     uint64_t pages_left_;
     Strict* strict_;
     DriverCoverage* coverage_;
-    // Gives surprising values to the fields that IBA 11.4.2.1 leaves undefined for a completion.
+    // Test knob: fields that IBA 11.4.2.1 leaves undefined for a completion get surprising values.
     bool poison_ = false;
     Timers timers_;  // deadlines of delayed events
 };

@@ -12,10 +12,9 @@ namespace pib::hca {
 
 // Checks the buffer of a new or resized CQ before the device writes to it.
 void check_new_cq(Strict& strict, uint32_t cqn, const CompletionQueue& cq);
-// Checks the header before the device uses the CQ, and takes over its consumer counter if that is
-// possible.
+// Checks the header before the device uses the CQ, and adopts a valid consumer counter.
 void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& cq);
-// Checks the entries before the device writes a CQE.
+// Checks, before the device writes a CQE, that the driver has not written to its entry.
 void check_cq_ring(Strict& strict, uint32_t cqn, const CompletionQueue& cq);
 
 }  // namespace pib::hca

@@ -30,7 +30,7 @@ bool has_byte_count(const pib_hca_cqe& cqe) {
     }
 }
 
-// Only datagrams have a sender and a port.
+// Only CQEs of received datagrams have a source and a port.
 bool has_source(const pib_hca_cqe& cqe) {
     return (cqe.opcode & PIB_HCA_CQE_IS_RECV) != 0 && cqe.port != 0;
 }
@@ -57,8 +57,8 @@ void poison_unspecified(pib_hca_cqe& cqe) {
         cqe.imm_data = kWord;
     }
     if (failed) {
-        // SRQ stays, because it tells the queue. INVALIDATED is not set, because a kernel driver
-        // may act on it.
+        // The flag SRQ stays: it tells that the WQE came from an SRQ. INVALIDATED is not set,
+        // because a kernel driver may act on it.
         cqe.flags =
             (cqe.flags & PIB_HCA_CQE_FLAG_SRQ) | PIB_HCA_CQE_FLAG_GRH | PIB_HCA_CQE_FLAG_IMM;
     } else {

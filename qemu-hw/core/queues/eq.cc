@@ -63,7 +63,7 @@ EventSource source_of(uint8_t type) {
     }
 }
 
-// The later one of ACTIVE and ERROR replaces the other; all other changes add up.
+// Merges the flags of two port events: a later ACTIVE or ERROR replaces the earlier one.
 uint32_t merge_port_flags(uint32_t before, uint32_t now) {
     constexpr uint32_t kState = port_event::kActive | port_event::kError;
     return ((now & kState) != 0 ? before & ~kState : before) | now;
@@ -230,8 +230,8 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     if (eq == nullptr || stopped_) {
         return;
     }
-    // Waiting events are written first. CQs wait as a set of numbers, because one event per CQ is
-    // enough.
+    // A new event waits behind waiting events. CQs wait as a set of numbers, because one event per
+    // CQ is enough.
     if (full(*eq) || !eq->waiting_cqs.empty() || delay_.holds()) {
         eq->waiting_cqs.insert(cqn);
         return;
@@ -252,7 +252,7 @@ void EqTable::async_event(Event type, uint32_t number, uint32_t data, uint8_t po
         return;
     }
     const pib_hca_eqe event = make_eqe(type, number, data, port);
-    // Waiting events are written first.
+    // A new event waits behind waiting events.
     if (full(*eq) || !eq->waiting.empty() || delay_.holds()) [[unlikely]] {
         eq->waiting.add(event);
         return;
@@ -273,7 +273,7 @@ void EqTable::fatal_event(uint32_t cause) {
         return;
     }
     if (!full(*eq)) {
-        // If this write fails too, the driver still has the interrupt and the status register.
+        // If this write fails, the driver still has the interrupt and the status register.
         write(*eq, make_eqe(Event::kDeviceFatal, 0, cause));
     }
     fire(*eq);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Event queues: EQEs in guest memory, armed by doorbell. Each has one MSI-X vector.
+// Event queues: rings of EQEs in guest memory. A doorbell arms an EQ; each has one MSI-X vector.
 #pragma once
 
 #include <compare>
@@ -50,16 +50,16 @@ struct EventQueue {
     GuestBuffer buffer;
     uint32_t eqn = 0;
     uint32_t producer = 0;
-    uint32_t consumer = 0;  // value of the last doorbell
+    uint32_t consumer = 0;  // consumer counter of the last doorbell
     uint32_t vector = 0;
     uint8_t log_depth = 0;
     bool armed = false;
-    bool was_armed = false;  // since its creation; kept by a strict device alone
+    bool was_armed = false;  // armed since its creation; only a strict device sets it
     bool async = false;
     Event last_type = Event::kCompletion;  // type and object of the last EQE
     uint32_t last_number = 0;
     uint32_t users = 0;  // number of CQs that use the EQ
-    // CQs whose completion event waits until the driver has made room in the queue.
+    // CQs whose completion event waits for room in the EQ.
     std::set<uint32_t> waiting_cqs;
     WaitingEvents waiting;  // async EQ only
 
@@ -74,9 +74,9 @@ class EqTable {
         // Called at most once until clear(). Cause: PIB_HCA_FATAL_EQ_DMA, or PIB_HCA_FATAL_INTERNAL
         // by inject_fatal().
         virtual void eq_fatal(uint32_t cause) = 0;
-        // Called for each asynchronous event, even if no queue takes it.
+        // Called for each asynchronous event, even if it is lost because there is no async EQ.
         virtual void event_raised(const RaisedEvent&) {}
-        // Called for each EQE. counter: the EQ's producer before it.
+        // Called for each EQE. `counter`: the EQ's producer counter before this EQE.
         virtual void event_written(uint32_t /*eqn*/, uint32_t /*counter*/, const RaisedEvent&) {}
         virtual void interrupt_raised(const RaisedInterrupt& interrupt) = 0;
     };
@@ -106,10 +106,10 @@ class EqTable {
     void async_event(Event type, uint32_t number, uint32_t data = 0, uint8_t port = 0);
     // Drops the waiting events of an object that is destroyed.
     void forget_events(EventSource source, uint32_t number);
-    // Reports the stop of the device for `cause`: by an event if it can be written, and always by
-    // an interrupt. No other event follows until clear().
+    // Reports the stop of the device for `cause` by the async EQ, if there is one: always by an
+    // interrupt, and by an event if it can be written. No other event follows until clear().
     void fatal_event(uint32_t cause);
-    // Stops the device with an internal error, on request.
+    // Stops the device with PIB_HCA_FATAL_INTERNAL, for INJECT_EVENT.
     void inject_fatal();
     // The deadline of events that an adversarial device delays although their queue has room.
     uint64_t next_deadline() const { return delay_.next_deadline(); }
@@ -120,7 +120,7 @@ class EqTable {
     static bool full(const EventQueue& eq) {
         return eq.producer - eq.consumer >= 1u << eq.log_depth;
     }
-    // False: the queue's memory has vanished. The queue must not be full.
+    // False: the queue's memory is not accessible. The queue must not be full.
     bool write(EventQueue& eq, const pib_hca_eqe& event);
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);

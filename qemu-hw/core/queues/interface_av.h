@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Address vectors of the register interface.
+// Converts address vectors of the register interface to those of the core.
 #pragma once
 
 #include <algorithm>

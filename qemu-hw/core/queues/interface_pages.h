@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Page lists of the register interface.
+// Checks page lists of the register interface, and converts them to those of the core.
 #pragma once
 
 #include "base/verdict.h"

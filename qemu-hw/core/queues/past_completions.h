@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last completions of a queue, for reports of the device. The queue itself is in guest memory.
+// The last completions of a CQ, kept for dumps and recordings: the CQ itself is in guest memory.
 #pragma once
 
 #include <algorithm>

@@ -28,7 +28,7 @@ std::optional<uint32_t> producer_in(Host& host, const GuestBuffer& buffer, Recei
     if (!buffer.look(host, offset, {reinterpret_cast<uint8_t*>(&producer), sizeof producer})) {
         return std::nullopt;
     }
-    // Entries before the producer are read after it.
+    // Orders the loads of the entries after the load of the producer.
     std::atomic_thread_fence(std::memory_order_acquire);
     return producer;
 }

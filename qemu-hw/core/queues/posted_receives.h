@@ -14,14 +14,14 @@
 namespace pib::hca {
 
 struct PostedReceive {
-    uint32_t counter;  // an SRQ's WQE has its id here
+    uint32_t counter;  // counter of the WQE; of an SRQ: the WQE's id
     uint32_t bytes;
     uint8_t num_sge;
     bool valid;  // false: the WQE breaks a rule, and the other members except counter are 0
 };
 
 struct PostedReceives {
-    uint32_t count = 0;                  // number of all that wait
+    uint32_t count = 0;                  // number of all posted WQEs
     std::vector<PostedReceive> entries;  // the oldest ones
 };
 
@@ -30,7 +30,8 @@ enum class ReceiveRing : uint8_t {
     kShared,  // an SRQ's
 };
 
-// At most `most` entries. Empty: the ring's memory cannot be read, or its producer is impossible.
+// Returns at most `most` entries. nullopt: the ring's memory cannot be read, or its producer is
+// impossible.
 std::optional<PostedReceives> posted_receives(Host& host, const GuestBuffer& buffer,
                                               const WorkQueue& queue, ReceiveRing ring,
                                               uint32_t most);

@@ -28,7 +28,7 @@ bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer) {
 
 void request_receive_doorbells(Host& host, GuestBuffer& buffer, bool wanted) {
     const uint32_t flags = wanted ? PIB_HCA_QP_HEADER_RECV_NOTIFY : 0;
-    // The next read detects a buffer that has vanished.
+    // If the buffer is not accessible, the next read fails as well.
     (void)buffer.write(host, offsetof(pib_hca_qp_header, flags),
                        {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
     host.dma_barrier();

@@ -17,10 +17,10 @@ struct SegmentView {
     KeyUser user;
 };
 
-// Success if all SGEs permit access with these rights (IBA 10.6.3.4).
+// Success if the keys of all SGEs permit access with these rights (IBA 10.6.3.4).
 WqeError check_segments(const Mpt& mpt, const SegmentView& segments, uint32_t access);
-// The error of an access to the segments that has failed: a key does not permit it, or the memory
-// is not RAM.
+// The error for a failed access to the segments: a key does not permit the access, or the memory is
+// not RAM.
 WqeError protection_error(const Mpt& mpt, const SegmentView& segments, uint32_t access);
 
 // Copies between the data segment at `offset` and a span that fits in it. False: an SGE is refused,

@@ -182,7 +182,7 @@ Verdict SrqTable::resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_m
     return CmdStatus::kOk;
 }
 
-// Bounded by the depth of the queue.
+// Copies the waiting WQEs, at most as many as the queue has entries, and the producer.
 bool SrqTable::copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                             const WorkQueue& queue) {
     std::vector<uint8_t> wqe(queue.stride());
@@ -355,8 +355,8 @@ void SrqTable::watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32
                             srq.queue.consumer + srq.queue.depth());
 }
 
-// Raises one event per limit that was set. Reads the producer only if the known value does not
-// suffice.
+// Raises one SRQ_LIMIT_REACHED for each limit that software sets. Reads the producer only if the
+// known value is not enough.
 void SrqTable::check_limit(uint32_t srqn, SharedReceiveQueue& srq) {
     if (srq.limit == 0 || srq.waiting() >= srq.limit || !refresh(srqn, srq)) {
         return;

@@ -26,14 +26,13 @@ struct SharedReceiveQueue {
     GuestBuffer buffer;
     WorkQueue queue;
     uint32_t pd = 0;
-    uint32_t limit = 0;  // 0: the event is not armed
+    uint32_t limit = 0;  // 0: SRQ_LIMIT_REACHED is not armed
     uint32_t users = 0;  // number of QPs that use the SRQ
     uint32_t xrcd = 0;   // XRC domain; 0: no XRC SRQ
     uint32_t cqn = 0;    // XRC: the CQ of received messages; 0: none
     bool privileged = false;
-    bool error =
-        false;  // its memory has vanished, or its producer is impossible: gives no more WQEs
-    // With shuffling: copied WQEs that no QP has taken yet; the last one is taken next.
+    bool error = false;  // after the loss of its memory, or an impossible producer: gives no WQEs
+    // With TestKnobs::shuffle_srq: copied WQEs that no QP has taken yet; the last is taken next.
     std::vector<std::vector<uint8_t>> pool;
 
     uint32_t waiting() const { return queue.ready() + static_cast<uint32_t>(pool.size()); }
@@ -53,8 +52,8 @@ class SrqTable {
     Verdict destroy(uint32_t srqn);  // BUSY while QPs use it
     SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
     uint32_t count() const { return srqs_.count(); }
-    uint32_t srqs_of_pd(uint32_t pd);      // for FREE_PD's BUSY
-    uint32_t srqs_of_xrcd(uint32_t xrcd);  // for FREE_XRCD's BUSY
+    uint32_t srqs_of_pd(uint32_t pd);      // number of SRQs, for FREE_PD
+    uint32_t srqs_of_xrcd(uint32_t xrcd);  // number of SRQs, for FREE_XRCD
     void clear();
     template <typename F>
     void for_each(F&& f) {
@@ -66,18 +65,18 @@ class SrqTable {
         kNone,   // no WQE waits
         kError,  // the SRQ is in error or does not exist
     };
-    // Copies the oldest waiting WQE (with shuffling: a random one), which stays in the queue.
-    // kError raises SRQ_ERROR, once.
+    // Copies the oldest waiting WQE (with shuffling: a random one); take() removes it.
+    // SRQ_ERROR is raised once, when the SRQ enters the error state.
     Take peek(uint32_t srqn, std::vector<uint8_t>& to);
-    // A QP takes the WQE of the last peek. May raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
+    // A QP takes the WQE of the last peek(). May raise SRQ_LIMIT_REACHED (IBA 10.2.9.4).
     void take(uint32_t srqn);
 
     void set_knobs(const TestKnobs& knobs) {
         shuffle_ = knobs.shuffle_srq;
         srqs_.set_choice(knobs.number_choice);
     }
-    // Puts the SRQ into error, as vanished memory does; false: there is no such SRQ, or it is in
-    // error already.
+    // Puts the SRQ into error, as a loss of its memory does; false: there is no such SRQ, or it is
+    // in error already.
     bool inject_error(uint32_t srqn);
 
   private:

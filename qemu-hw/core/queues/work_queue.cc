@@ -16,7 +16,7 @@ QueueRead refresh_queue(Host& host, const GuestBuffer& buffer, uint64_t producer
         return QueueRead::kMemory;
     }
     queue.found = producer;
-    // Entries before the producer are read after it.
+    // Orders the loads of the entries after the load of the producer.
     std::atomic_thread_fence(std::memory_order_acquire);
     if (producer - queue.consumer > queue.depth() - held) {
         return QueueRead::kOverrun;

@@ -19,8 +19,9 @@ inline constexpr unsigned kMaxLogWqeStride = 10;
 // A ring of work requests in a buffer of guest memory. Counters count modulo 2^32.
 struct WorkQueue {
     uint32_t offset = 0;    // offset of entry 0 in the buffer
-    uint32_t consumer = 0;  // the next entry to copy
-    // The last valid value in guest memory, at most depth() entries ahead of the oldest one in use.
+    uint32_t consumer = 0;  // counter of the next entry to copy
+    // Last valid value read from guest memory: at most depth() entries ahead of the oldest entry
+    // that is in use.
     uint32_t producer = 0;
     uint32_t found = 0;  // last value read from guest memory, valid or not
     uint8_t log_depth = 0;
@@ -34,8 +35,8 @@ struct WorkQueue {
 
 enum class [[nodiscard]] QueueRead : uint8_t {
     kOk,
-    kMemory,   // the buffer is no longer RAM
-    kOverrun,  // the producer moved back, or is more than the depth ahead
+    kMemory,   // the buffer is not accessible
+    kOverrun,  // the producer is behind the consumer or too far ahead
 };
 
 // Reads the producer counter at `producer_offset` in the buffer. Unless the result is kOk, the
@@ -50,7 +51,7 @@ inline uint64_t entry_offset(const WorkQueue& queue, uint32_t counter) {
     return queue.offset + (index << queue.log_stride);
 }
 
-// Copies the entry `counter` of a queue to `to`, one stride; false: its memory has vanished.
+// Copies the entry `counter` of a queue, one stride, to `to`; false: its memory is not accessible.
 bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue, uint32_t counter,
                 std::span<uint8_t> to);
 

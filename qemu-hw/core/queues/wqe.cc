@@ -332,7 +332,7 @@ OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSeg
     return is_datagram(type) ? datagram_op(bytes) : row.segment.decode(bytes, data);
 }
 
-// The rules of the control segment that hold for all operations.
+// Checks the rules of the control segment that hold for all operations.
 Verdict check_control(const pib_hca_wqe_control& control, const OpcodeRow& row, QpType type) {
     if ((row.services & service_of(type)) == 0) {
         return refuse(Rule::kWqeService, control.opcode, static_cast<uint8_t>(type));

@@ -17,7 +17,7 @@
 
 namespace pib::hca {
 
-// The register interface has the same numbers (commands/interface_numbers.cc).
+// The numbers are those of the register interface, as commands/interface_numbers.cc checks.
 enum class SendOpcode : uint8_t {
     kSend = 0x00,
     kSendWithImm = 0x01,
@@ -84,7 +84,7 @@ struct FlushOp {
     uint64_t remote_addr;
     uint32_t rkey;
     uint32_t length;
-    uint8_t placement;  // ib::Feth
+    uint8_t placement;  // bits of ib::Feth
     uint8_t level;
 };
 
@@ -110,7 +110,7 @@ struct SendWqe {
     SendOpcode opcode = SendOpcode::kSend;
     uint8_t flags = 0;      // send_flag
     uint32_t srqn = 0;      // XRC: number of the SRQ at the destination
-    uint32_t imm_data = 0;  // wire order, as in memory
+    uint32_t imm_data = 0;  // immediate data in wire order; SEND_WITH_INV: an R_Key
     DataSegment data;
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
         op;
@@ -138,13 +138,13 @@ struct SendWqe {
     uint32_t local_access() const { return fetches() ? access::kLocalWrite : 0; }
 };
 
-// Limits of the QP.
+// Attributes of the QP that limit its send WQEs.
 struct SendRules {
     QpType type;
     uint32_t max_inline;
 };
 
-// `bytes` is one WQE of the queue's stride.
+// Decodes and checks a send WQE; `bytes` is as long as the queue's stride.
 std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
                                                  const SendRules& rules);
 

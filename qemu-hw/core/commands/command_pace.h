@@ -15,7 +15,7 @@ class CommandPace {
   public:
     CommandPace(Host& host, Adversary* adversary) : host_(host), adversary_(adversary) {}
 
-    // Whether the next step waits. The command queue asks until it may go on.
+    // Whether the next step waits. The command queue calls this again until the result is false.
     bool waits() {
         if (adversary_ == nullptr) [[likely]] {
             return false;
@@ -32,7 +32,7 @@ class CommandPace {
         until_ns_ = 0;
         return false;
     }
-    // The command is complete; the time of the next one begins.
+    // The command is complete. The time of the next command begins at its first waits().
     void completed() { begun_ns_ = kNever; }
     bool is_waiting() const { return until_ns_ != 0; }
     uint64_t next_deadline() const { return is_waiting() ? until_ns_ : kNever; }
@@ -44,8 +44,8 @@ class CommandPace {
   private:
     Host& host_;
     Adversary* const adversary_;  // nullptr: no step waits
-    uint64_t until_ns_ = 0;       // 0: nothing waits
-    uint64_t begun_ns_ = kNever;  // when the first step was asked for
+    uint64_t until_ns_ = 0;       // end of the wait; 0: no step waits
+    uint64_t begun_ns_ = kNever;  // time of the command's first waits()
 };
 
 }  // namespace pib::hca

@@ -77,7 +77,7 @@ Refusal refusal_of(const pib_hca_cmd& cmd, const Verdict& verdict) {
             .verdict = verdict};
 }
 
-// A refused command's result is the rule that it breaks.
+// The result of a refused command is the number of the rule that it breaks.
 uint32_t result_of(const CommandReply& reply) {
     return reply.verdict == CmdStatus::kOk ? reply.result : manual_number(reply.verdict.rule);
 }

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: fetches entries from the ring, does the checks that all commands share,
-// executes them and writes their completions. The completion of a command that takes memory away
-// from the fabric is held back until the switch has stopped accessing that memory; later commands
-// wait behind it.
+// executes them and writes their completions. The completion of a command that revokes memory is
+// held back until the switch has stopped accessing that memory; later commands wait behind it.
 #pragma once
 
 #include <cstdint>
@@ -18,8 +17,8 @@ namespace pib::hca {
 
 class CommandQueue {
   public:
-    // Limits of one turn in commands and in pages of their lists. run() does the rest, so that no
-    // doorbell takes long.
+    // Limits of one run(): number of commands, and of pages in their page lists. A later run()
+    // executes the other commands, so that no doorbell takes long.
     static constexpr uint32_t kCommandsPerTurn = 16;
     static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
@@ -50,11 +49,12 @@ class CommandQueue {
     // PIB_HCA_FATAL_NONE; run() executes the commands.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes one turn's commands; with `stopped`, refuses each.
-    // Returns PIB_HCA_FATAL_CMDQ_DMA if a ring has vanished, else PIB_HCA_FATAL_NONE.
+    // Executes commands up to the limits above; `stopped`: refuses each of them. Returns
+    // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     bool has_work() const { return has_next() && !pace_.is_waiting(); }
-    // A completion is held back; run() writes it when the switch has stopped accessing the memory.
+    // Whether a completion is held back; run() writes it when the switch has stopped accessing
+    // revoked memory.
     bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
@@ -69,15 +69,15 @@ class CommandQueue {
         uint64_t fetched_ns = 0;  // for the trace
     };
 
-    // The rings' size, alignment and memory.
+    // Checks size, alignment and memory of the rings.
     Verdict check(const Rings& rings);
     bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd, CommandInput& in);
-    // The bytes of the input that the command takes, and what follows them.
+    // Reads the input structure, and checks that additional bytes of the input are zero.
     Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
-    // Whether the switch has stopped accessing the memory that the last command took away.
+    // Whether the switch has stopped accessing revoked memory.
     bool memory_is_free() const;
-    // Records a refusal.
+    // Records the refusal, if the command was refused.
     void report(const Executed& executed);
     void trace(const Executed& executed);
     bool complete(const Executed& executed);

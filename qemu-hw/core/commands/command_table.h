@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The table of all commands. A command's function (*_commands.cc) gets a copied queue entry whose
-// lengths have been checked. It accesses no guest memory except page lists.
+// The table of all commands. A command's function (*_commands.cc) gets the object's number and a
+// copy of the input structure, whose length has been checked. It returns the output structure: the
+// command queue alone reads and writes these structures in guest memory.
 #pragma once
 
 #include <array>
@@ -65,7 +66,7 @@ struct CommandSpec {
     uint16_t opcode;
     const char* name;
     uint16_t in_length;   // minimum; additional bytes must be zero
-    uint16_t out_length;  // maximum; a shorter output is cut
+    uint16_t out_length;  // maximum; a shorter output gets the first bytes
     bool names_object;    // otherwise `object` is reserved
     CommandFunction run;
     uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input

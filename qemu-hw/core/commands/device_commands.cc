@@ -11,7 +11,7 @@ namespace pib::hca {
 namespace {
 
 constexpr uint64_t kFirmwareVersion = uint64_t{0} << 32 | 1u << 16 | 0;  // 0.1.0, as the project
-// Local CA ACK Delay, 4.096 us * 2^n: an emulated CA answers when its host's scheduler lets it.
+// Local CA ACK Delay: 4.096 us * 2^15 = 134 ms, because QEMU may have to wait for a processor.
 constexpr uint8_t kLocalCaAckDelay = 15;
 constexpr uint64_t kPageSizes = ((uint64_t{2} << PIB_HCA_MAX_LOG_PAGE_SIZE) - 1) &
                                 ~((uint64_t{1} << PIB_HCA_MIN_LOG_PAGE_SIZE) - 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about UARs, protection domains, memory regions and windows.
+// Commands about UARs, protection domains, XRC domains, memory regions, windows and page faults.
 #include "commands/command_table.h"
 #include "commands/interface_records.h"
 
@@ -14,7 +14,7 @@ CommandReply allocate(Table<T>& table) {
                                      : CommandReply::number(number);
 }
 
-// Number of QPs that name this object.
+// Number of QPs whose member `object` is `number`.
 uint32_t qps_with(DeviceObjects& objects, uint32_t QueuePair::* object, uint32_t number) {
     return objects.transport.verbs().count_if(
         [&](const QueuePair& qp) { return qp.*object == number; });

@@ -42,7 +42,7 @@ struct Selection {
     }
 };
 
-// A list of objects that stops at kDumpedObjects.
+// Writes a list of at most kDumpedObjects objects.
 class List {
   public:
     List(JsonWriter& out, const char* kind, uint32_t count, Selection& selection)
@@ -86,7 +86,7 @@ void dump_queue(JsonWriter& out, const char* key, const WorkQueue& queue) {
     out.end_object();
 }
 
-// A queue of receive WQEs. Without "posted": its memory cannot be read.
+// Writes a receive queue, without "posted" and "wqes" if posted_receives() has no result.
 void dump_receives(JsonWriter& out, const char* key, Host& host, const GuestBuffer& buffer,
                    const WorkQueue& queue, ReceiveRing ring) {
     out.begin_object(key);
@@ -294,7 +294,7 @@ struct KeyDump {
     uint32_t key;
 
     void operator()(const MemoryRegion& region) const {
-        // In the order of MemoryRegion::memory.
+        // Indexed like the variant MemoryRegion::memory.
         constexpr const char* kKinds[] = {"region", "fast", "physical", "on-demand"};
         out.member("kind", kKinds[region.memory.index()]);
         out.hex("key", key | region.key);
@@ -355,7 +355,7 @@ void dump_counters(JsonWriter& out, const Counters& counters) {
     out.end_object();
 }
 
-// In the order of the dump.
+// The kinds of objects, in the order in which dump_objects() writes them.
 constexpr struct {
     std::string_view kind;
     void (*dump)(JsonWriter& out, DeviceObjects& objects, Selection& selection);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// All objects of a device as JSON, for tools on the host (docs/observability.md). It reads the
-// device's own state only, no guest memory.
+// All objects of a device as JSON, for tools on the host (docs/observability.md). A dump changes no
+// state. Of guest memory it reads only receive queues (posted_receives()).
 #pragma once
 
 #include <string>
@@ -14,9 +14,11 @@ namespace pib::hca {
 constexpr uint32_t kDumpedObjects = 4096;
 
 std::string dump_objects(DeviceObjects& objects);
-// "now_ns" and "refusals" of the same: a few kilobytes, however many objects there are.
+// The members "now_ns" and "refusals" of dump_objects(): a few kilobytes, with any number of
+// objects.
 std::string dump_refusals(DeviceObjects& objects);
-// One object: "qp", "cq", "srq", "eq", "mr" (by its key) or "port". Empty: there is none.
+// One object of a kind: "qp", "cq", "srq", "eq", "mr" (`number`: its key) or "port". Empty: there
+// is no such object.
 std::string dump_object(DeviceObjects& objects, std::string_view kind, uint64_t number);
 
 }  // namespace pib::hca

@@ -18,7 +18,7 @@ struct KeyQuery {
         out.addr = region.iova;
         out.length = region.length;
         out.access = region.access;
-        // In the order of MemoryRegion::memory.
+        // Indexed like the variant MemoryRegion::memory.
         constexpr uint8_t kKinds[] = {PIB_HCA_KEY_REGION, PIB_HCA_KEY_FAST, PIB_HCA_KEY_PHYSICAL,
                                       PIB_HCA_KEY_ON_DEMAND};
         out.kind = kKinds[region.memory.index()];

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The C interface of the HCA: implements pib_hca_core.h by device.h and host.h. It has no logic,
-// and no exception leaves it.
+// The C interface of the HCA: implements pib_hca_core.h by device.h and base/host.h. It has no
+// logic, and its functions throw nothing.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -52,7 +52,7 @@ class COps final : public Host, public pib::hca::record::Sink {
     void kicks(uint32_t uar, bool wanted) override { ops_.kicks(opaque_, uar, wanted); }
     void wake() override { ops_.wake(opaque_); }
     void link_wake(unsigned port) override { ops_.link_wake(opaque_, port); }
-    // Entry points that only read must not throw, so this allocates nothing.
+    // Allocates nothing, because an exception would stop the device (Engine::guard()).
     size_t link_write(unsigned port, std::span<const std::span<const uint8_t>> parts) override {
         std::array<PibHcaBytes, 16> list;
         size_t taken = 0;

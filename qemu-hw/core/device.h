@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
-// Each entry does a bounded amount of work, and none waits. When memory is taken away from the
-// fabric while the switch copies (Config::peer_copy), commands and work requests complete, and a
-// reset ends (PIB_HCA_STATUS_RESETTING), after the switch has stopped, or after 1 s
+// Each entry does a bounded amount of work, and none waits. If memory is revoked while the switch
+// copies (Config::peer_copy), then commands and work requests complete, and a reset ends
+// (PIB_HCA_STATUS_RESETTING), only when the switch has stopped copying, or after 1 s
 // (PeerCopy::settled()).
 #pragma once
 
@@ -25,7 +25,7 @@ namespace pib::hca {
 
 class Device {
   public:
-    // Error: why no device can have this configuration, as one line for the user. `host` and the
+    // Error: what is wrong with the configuration, as one line for the user. `host` and the
     // sink of `recording` must outlive the device.
     static std::expected<std::unique_ptr<Device>, std::string> create(
         const Config& config, Host& host, const record::Options& recording = {});
@@ -38,9 +38,10 @@ class Device {
     // The links stay connected. `cold` is a power-on, which also resets the ports' subnet state.
     void reset(bool cold);
 
-    // The function has left D0.
+    // The PCI function has left D0. A strict device then checks that its driver has stopped it.
     void dma_ended();
-    // Bus mastering was switched off in D0.
+    // Bus mastering was switched off in D0. A strict device makes the same checks, and checks that
+    // no objects are left.
     void bus_master_off();
 
     // One or several stores to PIB_HCA_UAR_KICK of this UAR.
@@ -55,20 +56,20 @@ class Device {
         recording_.entry(record::Tag::kStopCopying);
         engine_.revoke_memory();
     }
-    // Whether the switch has stopped; also true after 1 s (PeerCopy::settled()). The answer true
-    // holds until another function of the device is called.
+    // Whether the switch has stopped copying; also true after 1 s (PeerCopy::settled()). True stays
+    // valid until another function of the device is called.
     bool copying_stopped() { return engine_.copying_stopped(); }
 
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }
 
     // JSON for humans (docs/observability.md): all objects, the last refusals, the last failures,
-    // and the trace of Config::trace_entries.
+    // and the trace.
     std::string objects();
     std::string refusals();
     std::string journal();
     std::string trace() { return engine_.trace().json(); }
-    // Begins the trace anew with at most Trace::kMaxEntries entries; 0 ends it. Throws
+    // Empties the trace and sets its size, at most Trace::kMaxEntries entries; 0 ends it. Throws
     // std::bad_alloc.
     void choose_trace(uint32_t entries, const TraceKinds& kinds);
     // Coverage of the driver (base/driver_coverage.h) as JSON.

@@ -7,7 +7,7 @@
 
 namespace pib::hca {
 
-// Why no device can have this configuration, as one line for the user; empty: it is valid.
+// Checks a configuration. Returns what is wrong with it, as one line for the user, or "".
 std::string config_fault(const Config& config);
 
 }  // namespace pib::hca

@@ -39,7 +39,7 @@ class DeviceEnds {
 
     Host& host_;
     Adversary& adversary_;
-    uint64_t next_ns_ = 0;  // 0: not drawn yet
+    uint64_t next_ns_ = 0;  // time of the next end; 0: not drawn yet
     uint64_t back_ns_ = 0;
 };
 

@@ -26,7 +26,7 @@ class DeviceHealth final : public EqTable::Events {
                       "pib-hca: the device has stopped (see FATAL_CAUSE); reset it");
         }
     }
-    // True once after fail().
+    // True at the first call after fail().
     bool must_halt() {
         const bool due = is_fatal() && !halted_;
         halted_ = halted_ || due;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The fabric links of the device, as the host serves them. Ports count from 1; a call for a port
-// that does not exist has no effect.
+// The fabric links of the device: functions by which the host reports events of a port's
+// connection. Ports count from 1; a call for a port that does not exist has no effect.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ class DeviceLinks {
 
     // The host has a connection. `can_share`: the host can map memory that the other end shares.
     void connected(unsigned port, bool can_share);
-    // Bytes have arrived.
+    // Bytes have arrived from the stream.
     void received(unsigned port, std::span<const uint8_t> bytes);
     // The stream accepts output again.
     void writable(unsigned port);
@@ -36,8 +36,8 @@ class DeviceLinks {
     bool poll(unsigned port);
 
     // Peer copy. wants_memory(): the switch accepts the guest's RAM. share_memory() shares it: send
-    // the descriptors with the bytes that it passes to Host::link_write(). The memory must stay
-    // mapped as long as the rings.
+    // the file descriptors with the bytes that share_memory() passes to Host::link_write(). The
+    // memory must stay mapped as long as the rings.
     bool wants_memory(unsigned port);
     void share_memory(unsigned port, const PeerCopyMemory& memory);
 

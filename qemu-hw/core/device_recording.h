@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The recording of a device: its entry points call this first. Without a sink it does nothing.
+// The recording of a device. Each entry point of the device calls this class first. Without a sink,
+// the calls have no effect.
 #pragma once
 
 #include <cstdint>

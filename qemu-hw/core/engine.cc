@@ -7,8 +7,8 @@ namespace pib::hca {
 
 namespace {
 
-// How often to check whether the switch has stopped copying. Its answer to a pull wakes the link,
-// but the end of its reading does not.
+// Interval of the checks whether the switch has stopped copying. The switch wakes the link when it
+// answers a pull, but not when it has read the payload of an offer.
 constexpr uint64_t kCopyPollNs = 1'000'000;
 
 Config with_joined_knobs(Config config) {
@@ -187,7 +187,7 @@ void Engine::halt_if_fatal() {
 }
 
 // The last event reports the stop to the driver. Afterwards the device writes to guest memory only
-// the refusals of commands in flight. The ports keep working for the subnet manager.
+// completions of commands, which it refuses. The ports keep working for the subnet manager.
 void Engine::halt() {
     coverage_.stopped(health_.cause());
     if (health_.cause() == PIB_HCA_FATAL_CMDQ_OVERRUN) {

@@ -37,7 +37,7 @@ class Engine {
     void enter(F&& body) noexcept {
         guard([&] {
             if (adversity_) [[unlikely]] {
-                deadline_ns_ = kNever;  // a step of the clock may make any deadline due
+                deadline_ns_ = kNever;  // sets the timer again, because the clock may have stepped
                 adversity_->begin(objects_, health_.is_fatal());
             }
             body();
@@ -57,7 +57,7 @@ class Engine {
     // that packets and credits cause is then done in the same entry, without another wake-up.
     void begin_input() { transport_.run_follows(); }
     void turn();
-    // Whether the switch still accesses memory that was taken away from the fabric.
+    // Whether the switch still accesses revoked memory.
     bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
     bool is_resetting() { return resetting_ && is_copying(); }
 

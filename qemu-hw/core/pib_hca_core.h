@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The C interface between QEMU (qemu-hw/glue, C) and the HCA (C++): the functions of
- * device.h and host.h, which document them.
+ * device.h, device_links.h and base/host.h, which document them.
  */
 #ifndef PIB_HCA_CORE_H
 #define PIB_HCA_CORE_H
@@ -55,8 +55,8 @@ typedef struct PibHcaHostOps {
     void (*link_kick)(void* opaque, unsigned port);
     void (*log)(void* opaque, unsigned level, const char* text); /* level: enum LogLevel */
     /*
-     * Appends to the recording; NULL: there is no recording. Returns false if it cannot append; it
-     * has then told the user why.
+     * Appends to the recording; NULL: there is no recording. Returns false if the host cannot
+     * append; the host has then told the user why.
      */
     bool (*record)(void* opaque, const uint8_t* bytes, size_t length);
 } PibHcaHostOps;
@@ -88,11 +88,11 @@ typedef struct PibHcaConfig {
     uint8_t strict;        /* enum Strictness: 0 off, 1 on, 2 fatal */
     uint8_t qpn_reuse;     /* enum NumberChoice: 0 round, 1 lowest, 2 random */
     bool record;           /* call record() of the operations */
-    bool record_payload;   /* with all payload */
+    bool record_payload;   /* record all payload */
     uint64_t record_limit; /* bytes */
 } PibHcaConfig;
 
-/* Sets the defaults of config.h. */
+/* Sets the defaults of base/config.h, except that `bursts` is false. */
 void pib_hca_config_init(PibHcaConfig* config);
 
 /*
@@ -107,8 +107,9 @@ uint64_t pib_hca_core_mmio_read(PibHcaCore* core, unsigned bar, uint64_t offset,
 void pib_hca_core_mmio_write(PibHcaCore* core, unsigned bar, uint64_t offset, uint64_t value,
                              unsigned size);
 void pib_hca_core_reset(PibHcaCore* core, bool cold);
-/* The function has left D0; or bus mastering was switched off in D0. */
+/* The PCI function has left D0. */
 void pib_hca_core_dma_ended(PibHcaCore* core);
+/* Bus mastering was switched off in D0. */
 void pib_hca_core_bus_master_off(PibHcaCore* core);
 /* Revokes peer copies, then calls Host::ram_changed(). */
 void pib_hca_core_ram_changed(PibHcaCore* core);
@@ -125,16 +126,16 @@ char* pib_hca_core_objects(PibHcaCore* core);
 char* pib_hca_core_refusals(PibHcaCore* core);
 char* pib_hca_core_journal(PibHcaCore* core);
 char* pib_hca_core_trace(PibHcaCore* core);
-/* Begins the trace anew; 0 entries end it. False: more than 65536 entries, or out of memory. */
+/* Empties the trace; 0 entries end it. False: more than 65536 entries, or out of memory. */
 bool pib_hca_core_choose_trace(PibHcaCore* core, uint32_t entries, bool registers, bool interrupts);
 char* pib_hca_core_coverage(PibHcaCore* core);
-char* pib_hca_core_take_coverage(PibHcaCore* core); /* and sets all counts to 0 */
+char* pib_hca_core_take_coverage(PibHcaCore* core); /* sets all counts to 0 */
 /* Passes the buffered end of the recording to record(). */
 void pib_hca_core_record_flush(PibHcaCore* core);
 void pib_hca_core_link_shared(PibHcaCore* core, unsigned port, const PibHcaRing* out,
                               const PibHcaRing* in);
 bool pib_hca_core_link_poll(PibHcaCore* core, unsigned port);
-/* Peer copy. The control memory has pib_hca_core_control_bytes() and is zeroed. */
+/* Peer copy. `control`: zeroed memory of pib_hca_core_control_bytes() bytes. */
 bool pib_hca_core_link_wants_memory(PibHcaCore* core, unsigned port);
 uint64_t pib_hca_core_control_bytes(const PibHcaRamBlock* blocks, size_t count);
 void pib_hca_core_link_memory(PibHcaCore* core, unsigned port, uint8_t* control,

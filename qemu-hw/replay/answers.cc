@@ -81,7 +81,7 @@ const Answer* Answers::take(std::initializer_list<Tag> tags, uint64_t bytes) {
     skip_clocks(at);
     if (at == answers.size() || !fits(answers[at], tags, bytes)) {
         differ(*tags.begin(), bytes);
-        // If this device asks less than the recorded one, its answer comes after unused answers.
+        // If the replayed device asks less than the recorded one, skips the unused answers.
         while (tolerant_ && at < answers.size() && !fits(answers[at], tags, bytes)) {
             ++at;
         }

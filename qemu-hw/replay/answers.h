@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The answers of one call in a recording, in order, as the replayed device asks for them.
+// The host's answers in one call of a recording. The replayed device takes them in their order.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,8 @@ class Answers {
     void begin(const Step& step);
     // Call it after the call of the device.
     void end();
-    // The first question since begin() that only one of the two devices has asked; empty: none.
+    // The first question since begin() that only one device, recorded or replayed, has asked;
+    // empty: there is none.
     const std::string& difference() const { return difference_; }
     // The recording ends within this call.
     bool ran_out() const { return ran_out_; }
@@ -29,15 +30,15 @@ class Answers {
 
     static constexpr uint64_t kAny = UINT64_MAX;
     // Takes the next answer if it has one of these tags and, for a tag with bytes, this number of
-    // bytes. nullptr: it does not, which is a difference; its text names the first tag.
+    // bytes. nullptr: the next answer differs; the text of the difference names the first tag.
     const Answer* take(std::initializer_list<record::Tag> tags, uint64_t bytes = kAny);
     // Takes the next answer if it has this tag.
     const Answer* take_if(record::Tag tag);
     std::span<const uint8_t> bytes_of(const Answer& answer) const {
         return std::span(step_->data).subspan(answer.offset, answer.value);
     }
-    // Returns the time of the next recorded look at the clock, or the last time again. No look is a
-    // difference: this device may look more or less often than the recorded one.
+    // Returns the next recorded time if it is the next answer, or else the last time again. This is
+    // never a difference: the replayed device may read the clock more or less often.
     uint64_t clock();
 
   private:

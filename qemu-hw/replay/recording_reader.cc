@@ -58,7 +58,7 @@ bool RecordingReader::read_fixed(uint64_t& number, unsigned bytes) {
     return true;
 }
 
-// Appends bytes. Memory grows only as the file has bytes, so a damaged length takes little.
+// Appends bytes in portions, so that a damaged length allocates little more than the file has.
 bool RecordingReader::read_bytes(std::vector<uint8_t>& to, uint64_t bytes) {
     if (bytes > kMostBytes || to.size() + bytes > kMostStepBytes) {
         return fail(std::to_string(bytes) + " bytes in one event");

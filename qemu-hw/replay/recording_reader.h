@@ -21,7 +21,7 @@ namespace pib::hca::replay {
 struct Answer {
     record::Tag tag{};
     uint64_t value = 0;   // see record::Tag; kClock: time in ns; tags with bytes: number of bytes
-    uint64_t offset = 0;  // where its bytes begin in Step::data
+    uint64_t offset = 0;  // offset of the answer's bytes in Step::data
 };
 
 // A call of the device and the answers that it got. The first step has the answers of the
@@ -29,8 +29,8 @@ struct Answer {
 struct Step {
     bool has_entry = false;
     record::Tag entry{};
-    uint64_t time_ns = 0;  // at its start
-    uint32_t check = 0;
+    uint64_t time_ns = 0;  // at the start of the call
+    uint32_t check = 0;    // low 32 bits of the OutputCheck before the call
     std::array<uint64_t, 4> fields{};
     std::vector<uint8_t> received;  // kLinkReceived; bytes that were not recorded are 0
     std::vector<Answer> answers;
@@ -41,7 +41,7 @@ struct Step {
 class RecordingReader {
   public:
     struct Header {
-        uint32_t major = 0;  // the register interface's
+        uint32_t major = 0;  // version of the register interface
         uint32_t minor = 0;
         Config config;
     };

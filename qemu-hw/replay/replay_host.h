@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host that answers from a recording. There is no guest, no link and no clock behind it.
+// A host that answers from a recording. It has no guest memory, no link and no clock.
 #pragma once
 
 #include <cstdint>

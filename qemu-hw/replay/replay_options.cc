@@ -65,7 +65,7 @@ class Words {
 std::expected<Dump, std::string> parse_dump(Words& words) {
     Dump dump{.kind = words.empty() ? "" : words.take()};
     std::string number;
-    // "qp 0x40" may be one word.
+    // "qp 0x40" may be one argument.
     if (const size_t space = dump.kind.find(' '); space != std::string::npos) {
         number = dump.kind.substr(space + 1);
         dump.kind.resize(space);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rings of links in memory of this program, in place of memory that a switch shares. Only the
-// device writes to it. ReplayTap gives the device what the recorded device took from its rings.
+// Rings of links in memory of this program, in place of memory that a switch shares. The device
+// writes to it, and ReplayTap supplies what the recorded device took from its rings.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class ReplayRings {
     struct Memory {
         explicit Memory(uint64_t size) : bytes(2 * size) {}
         link::RingControl control;
-        std::vector<uint8_t> bytes;  // twice the size, because frames are contiguous
+        std::vector<uint8_t> bytes;  // twice the size: frames may pass the ring's end
     };
     link::RingView view(Memory& memory) {
         return {.control = &memory.control,

@@ -18,8 +18,8 @@ void ReplayTap::copied(std::span<uint8_t> bytes) {
     }
 }
 
-// The payload is in the memory of a replayed ring, which belongs to this program. Most recordings
-// have none.
+// `bytes` is in a ring of ReplayRings, so it may be written. Most recordings contain no payload;
+// its bytes then stay as they are.
 void ReplayTap::payload(std::span<const uint8_t> bytes) {
     const Answer* answer = answers_.take_if(Tag::kRingPayload);
     if (answer != nullptr && answer->value == bytes.size()) {

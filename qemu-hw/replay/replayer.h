@@ -24,7 +24,8 @@ struct ReplayOptions {
     bool tolerant = false;           // goes on after a difference
     uint32_t trace_entries = 0;      // size of the trace, instead of the recorded one
     bool verbose = false;            // prints what the device logs
-    // Each call before it is made, with its number; each mark with the number of its objects.
+    // Called before each call of the device, with the number of the call; and at each mark, with
+    // the number of the mark.
     std::function<void(uint64_t number, const Step& step)> on_call{};
     std::function<void(uint64_t number, uint64_t time_ns, size_t objects)> on_mark{};
 };
@@ -52,7 +53,7 @@ class Replayer {
 
   private:
     std::expected<bool, std::string> next_item();
-    // Make the call of the step. Error: no host makes such a call.
+    // Call the device as the step says. Error: a host cannot make this call.
     std::expected<void, std::string> call(const Step& step);
     std::expected<void, std::string> call_link(const Step& step);
     bool compare_call(const Step& step);
@@ -73,9 +74,9 @@ class Replayer {
     bool outputs_differ_ = false;
 };
 
-// "store of 0x1 to BAR2 at 0x1008, 4 bytes" and so on.
+// Describes the call of a step, such as "store of 0x1 to BAR2 at 0x1008, 4 bytes".
 std::string describe(const Step& step);
-// "1.234567890 s"
+// Formats a time, such as "1.234567890 s".
 std::string seconds(uint64_t time_ns);
 
 }  // namespace pib::hca::replay

@@ -75,8 +75,8 @@ const OpcodeInfo* burst_middle(const OpcodeInfo& first) {
 
 namespace {
 
-// One end packet of a burst: headers at `at`, `payload` bytes of payload and pad at `offset` of
-// `whole`.
+// Parses the first or last packet of a burst: its headers are at `at` in `head`, its payload and
+// pad are the `payload` bytes at `offset` in `whole`.
 std::expected<PacketView, ParseError> parse_end(Bytes head, Bytes whole, std::size_t at,
                                                 std::size_t offset, std::size_t payload) {
     const Lrh lrh = Lrh::parse(head.subspan(at).first<Lrh::kSize>());
@@ -240,7 +240,7 @@ std::expected<BurstSize, BuildError> BurstBuilder::size(const PacketHeaders& fir
 namespace {
 
 void write_headers(std::span<std::uint8_t> to, const PacketHeaders& headers, std::size_t payload) {
-    // Writes only headers and the pad.
+    // begin() writes only headers and the pad to this array.
     std::array<std::uint8_t, kMaxPacket> packet;
     const auto builder = PacketBuilder::begin(packet, headers, payload, Crcs::kElided);
     const auto bytes = builder->payload().data() - packet.data();

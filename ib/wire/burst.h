@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A burst: consecutive packets of one message as one value (docs/fabric-protocol.md, BURST). Of
-// several packets, a burst has the headers of the first and the last one and the payloads of all;
-// the headers in between follow from the first. packet() rebuilds the bytes of a single packet. One
+// A burst: consecutive packets of one message as one value (docs/fabric-protocol.md, BURST). A
+// burst of several packets has the headers of the first and the last packet and the payloads of
+// all; packet() computes the headers of the packets in between from those of the first. A single
 // packet is a burst of one.
 #pragma once
 
@@ -20,8 +20,8 @@ inline constexpr std::size_t kMaxBurstPayload = 64 * 1024;
 inline constexpr std::uint32_t kMinBurstMtu = 256;
 inline constexpr std::uint32_t kMaxBurstPackets = kMaxBurstPayload / kMinBurstMtu;
 
-// Several packets in memory: their number and MTU, the headers of the first and the last packet,
-// all payloads, and the pad of the last one.
+// Layout of a burst of several packets, big-endian: number of packets (2 bytes), MTU (2), zero (4),
+// the headers of the first and of the last packet, all payloads, and the last packet's pad.
 inline constexpr std::size_t kBurstHeadersSize = 88;
 inline constexpr std::size_t kBurstFirst = 8;
 inline constexpr std::size_t kBurstLast = kBurstFirst + kBurstHeadersSize;
@@ -29,14 +29,14 @@ inline constexpr std::size_t kBurstPayload = kBurstLast + kBurstHeadersSize;
 using BurstHeaders = std::array<std::uint8_t, kBurstHeadersSize>;
 using BurstHead = std::array<std::uint8_t, kBurstPayload>;
 
-// Bytes of a burst's packets, LRH to padding, and of their payloads.
+// Sizes in bytes of a burst's packets, LRH to padding, and of their payloads.
 struct BurstSize {
     std::uint32_t packets = 0;  // 1..kMaxBurstPackets
-    std::uint32_t mtu = 0;      // payload of all packets but the last; unknown for a single packet
+    std::uint32_t mtu = 0;      // payload of all packets but the last; 0 for a single packet
     std::size_t first = 0;
     std::size_t middle = 0;  // every packet between first and last
     std::size_t last = 0;
-    std::size_t payload = 0;  // all payloads, with the last packet's pad
+    std::size_t payload = 0;  // all payloads and the last packet's pad; 0 for a single packet
 
     // The size of a single packet.
     [[nodiscard]] static BurstSize of(std::size_t bytes) {
@@ -47,7 +47,8 @@ struct BurstSize {
     }
     // The longest packet.
     [[nodiscard]] std::size_t longest() const { return first > last ? first : last; }
-    // Sum of of(packet bytes) over `count` packets, starting with packet `from`.
+    // Calls `of` with the size of each of `count` packets from packet `from` on, and returns the
+    // sum of the results.
     template <typename Of>
     [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
         if (packets == 1 && count == 1) [[likely]] {
@@ -60,13 +61,14 @@ struct BurstSize {
     [[nodiscard]] std::size_t bytes(std::uint32_t from, std::uint32_t count) const {
         return sum(from, count, [](std::size_t bytes) { return bytes; });
     }
-    // LRH:PktLen of all packets, which counts their ICRCs.
+    // Sum of LRH:PktLen, in 4-byte words, of `count` packets from packet `from` on. PktLen counts
+    // the ICRC.
     [[nodiscard]] std::uint64_t words(std::uint32_t from, std::uint32_t count) const {
         return (bytes(from, count) + count * kIcrcSize) / 4;
     }
     [[nodiscard]] std::size_t bytes() const { return bytes(0, packets); }
     [[nodiscard]] std::uint64_t words() const { return words(0, packets); }
-    // Bytes of several packets in memory.
+    // Bytes of a burst of several packets in the layout above.
     [[nodiscard]] std::size_t body() const { return kBurstPayload + payload; }
 };
 
@@ -90,7 +92,8 @@ class Burst {
     [[nodiscard]] static std::expected<Burst, ParseError> parse(
         std::span<const std::uint8_t, kBurstPayload> head, std::span<const std::uint8_t> whole,
         std::size_t most = kMaxBurstPayload);
-    // A part of several packets as a burst; its headers are written to `head`.
+    // `count` packets of a burst of several, from packet `from` on, as a burst of their own. Writes
+    // its headers to `head`, which must outlive it.
     [[nodiscard]] std::expected<Burst, ParseError> part(std::uint32_t from, std::uint32_t count,
                                                         BurstHead& head) const;
 
@@ -99,7 +102,7 @@ class Burst {
     [[nodiscard]] const BurstSize& size() const { return size_; }
     [[nodiscard]] std::uint32_t count() const { return size_.packets; }
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
-    // The received bytes, for copies.
+    // The received bytes. The payload in them must be read only once, by a copy.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Checks the headers after the LRH if that has not been done; then first() and last() are
@@ -118,9 +121,10 @@ class Burst {
     [[nodiscard]] std::size_t payload_bytes() const {
         return std::size_t{size_.packets - 1} * size_.mtu + last().payload().size();
     }
-    // One packet; its headers are written to `room`, which outlives it.
+    // Packet `index`. The headers of a packet between first and last are written to `room`, which
+    // must outlive the result.
     [[nodiscard]] PacketBytes packet(std::uint32_t index, BurstHeaders& room) const;
-    // Whether all are MIDDLE packets that request neither an ACK nor an event.
+    // Whether all packets are MIDDLE packets that request neither an ACK nor an event.
     [[nodiscard]] bool is_middle() const;
 
   private:
@@ -138,8 +142,9 @@ class Burst {
 // Lays out bursts in their final place, without the payload.
 class BurstBuilder {
   public:
-    // Sizes of `packets` packets with the headers of these two ends and `payload_bytes` without
-    // pad, at most `most`; or the reason why they form no burst.
+    // The size of a burst of `packets` packets with these headers of the first and the last packet
+    // and `payload_bytes` bytes of payload without pad; an error if they form no burst. `most`
+    // limits the payload of several packets.
     [[nodiscard]] static std::expected<BurstSize, BuildError> size(
         const PacketHeaders& first, const PacketHeaders& last, std::uint32_t packets,
         std::uint32_t mtu, std::size_t payload_bytes, std::size_t most = kMaxBurstPayload);
@@ -155,7 +160,7 @@ class BurstBuilder {
                                          std::size_t payload_bytes);
 };
 
-// Sets the VL of all packets of a burst in memory.
+// Sets LRH:VL of all packets of the burst in `body`.
 inline void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
     const auto set = [&](std::size_t at) {
         body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));

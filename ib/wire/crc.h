@@ -16,8 +16,8 @@ namespace pib::ib {
 // Variant CRC over everything from the first byte of the LRH to the last before the VCRC (7.8.2).
 [[nodiscard]] std::uint16_t vcrc(std::span<const std::uint8_t> packet);
 
-// Continues the CRC-32 that the ICRC uses, for other formats. The first `state` is ~0; the CRC is
-// the complement of the last result.
+// Continues a CRC-32, which has the polynomial of the ICRC, with these bytes and returns the new
+// state. The first `state` is ~0; the CRC is the complement of the last state.
 [[nodiscard]] std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
 
 }  // namespace pib::ib

@@ -11,7 +11,7 @@
 namespace pib::ib {
 namespace {
 
-// Appends formatted text; a single piece is never longer than the buffer here.
+// Appends formatted text. No caller formats more text at once than `piece` holds.
 [[gnu::format(printf, 2, 3)]] void add(std::string& line, const char* format, ...) {
     std::array<char, 160> piece;
     std::va_list arguments;

@@ -91,7 +91,7 @@ struct Field {
     return value >> below & field.max();
 }
 
-// Writes the low bits of `value` into a field; adjacent fields stay unchanged.
+// Writes the low bits of `value` into a field. A field outside `bytes` is not written.
 constexpr void set(std::span<std::uint8_t> bytes, Field field, std::uint64_t value) {
     if (!field.fits(bytes.size())) {
         return;

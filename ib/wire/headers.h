@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The packet headers of IBA volume 1 chapters 7 to 9 as plain values. `parse` reads exactly kSize
-// big-endian bytes and cannot fail; whether the values make sense is checked by packet.cc.
+// big-endian bytes and cannot fail; packet.cc checks the values.
 #pragma once
 
 #include <algorithm>
@@ -266,7 +266,7 @@ struct MaskedAtomicEth {
     }
 };
 
-// Two top bits of the AETH syndrome (IBA 9.3.5).
+// Bits 6 and 5 of the AETH syndrome (IBA 9.3.5).
 enum class AethKind : std::uint8_t { kAck = 0, kRnrNak = 1, kReserved = 2, kNak = 3 };
 
 // NAK codes (IBA 9.7.5.2); 5..31 are reserved.
@@ -362,7 +362,7 @@ struct AtomicAckEth {
     constexpr void write(HeaderSpace<kSize> out) const { store_be(&out[0], original_data); }
 };
 
-// Immediate data (IBA 9.3.6): four bytes that InfiniBand carries without looking at them.
+// Immediate data (IBA 9.3.6): four bytes that the device passes on unchanged.
 struct ImmDt {
     static constexpr std::size_t kSize = 4;
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.3: converts the bytes
-// of the stream between two ports to checked values and back. It knows no sockets.
+// The frames of the fabric link protocol (docs/fabric-protocol.md), version 1.3: parse() converts
+// the bytes of a frame to checked values, append() converts them back. No function here uses
+// sockets.
 #pragma once
 
 #include <array>
@@ -48,18 +49,19 @@ inline constexpr std::uint32_t kFeaturePeerCopy = 0x00000004;
 
 // PACKET: neither ICRC nor VCRC follows the packet.
 inline constexpr std::uint8_t kFlagCrcElided = 0x01;
-// BURST: it is an offer; the location of the payload replaces the payload.
+// BURST: the frame is an offer, which has the location of the payload (Offer) instead of the
+// payload.
 inline constexpr std::uint8_t kFlagOffer = 0x02;
 
-// Every error ends the connection; before that, kVersion and kMalformedHello are answered with
-// REFUSE.
+// Every error ends the connection. The receiver of a HELLO with kVersion or kMalformedHello sends
+// REFUSE first.
 enum class FrameError : std::uint8_t {
     kType,            // unknown frame type
     kFlags,           // a flag that the type does not have
-    kReserved,        // a reserved field is not 0
-    kLength,          // length wrong for the type, or more than kMaxBody
+    kReserved,        // a reserved field is not 0, except in the body of HELLO
+    kLength,          // a length of the body that the type does not permit
     kVersion,         // HELLO or WELCOME of another major version
-    kMalformedHello,  // HELLO with wrong magic, role, GUIDs or description
+    kMalformedHello,  // any other wrong field in the body of HELLO, or a wrong length
     kValue,           // a field outside its range
 };
 [[nodiscard]] const char* to_string(FrameError error);
@@ -131,9 +133,9 @@ struct Link {
     [[nodiscard]] static std::expected<Link, FrameError> parse(std::span<const std::uint8_t> body);
 };
 
-// Why a link has dropped an inbound packet; the port counts it.
+// The reason for which a link drops a received packet; the port counts these packets by reason.
 enum class PacketFault : std::uint8_t {
-    kMalformed,  // wrong LVer or PktLen, or too short
+    kMalformed,  // wrong LVer or PktLen, too short, or a raw packet
     kTooLong,    // longer than the MTUCap of the receiving port permits
     kIcrc,
     kVcrc,
@@ -148,7 +150,7 @@ struct ActiveLink {
 
     bool operator==(const ActiveLink&) const = default;
 };
-// nullopt while the link is down: one side does not want it, or they have no common width or speed.
+// Returns nullopt if one side does not want a link, or both have no common width or speed.
 [[nodiscard]] std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs);
 
 struct Credit {
@@ -157,7 +159,7 @@ struct Credit {
 
     std::uint8_t vl = 0;
     std::uint16_t epoch = 0;
-    std::uint32_t limit = 0;  // blocks since the LINK of `epoch`, modulo 2^32
+    std::uint32_t limit = 0;  // blocks that may be sent since the LINK of `epoch`, modulo 2^32
 
     bool operator==(const Credit&) const = default;
     [[nodiscard]] static std::expected<Credit, FrameError> parse(
@@ -252,13 +254,14 @@ void append_packet(std::vector<std::uint8_t>& out, std::span<const std::uint8_t>
 [[nodiscard]] std::array<std::uint8_t, kHeaderSize> burst_header(std::size_t body_bytes,
                                                                  std::uint8_t flags = 0);
 
-// A frame in the reader's buffer; the body is valid until the next call of the reader.
+// A received frame in the buffer of a FrameReader or FrameChannel. The body is valid until the next
+// call of FrameReader::space() or FrameChannel::front().
 struct Frame {
     FrameType type{};
     std::uint8_t flags = 0;
     std::span<const std::uint8_t> body;
-    // PACKET and BURST in shared memory: all bytes, which the sender may still change; `body` is a
-    // copy of the first ones. Otherwise empty.
+    // All bytes of a BURST or a long PACKET in shared memory, which the sender may still change;
+    // `body` is a copy of the first ones, with all headers. Empty if `body` has all bytes.
     std::span<const std::uint8_t> shared{};
 
     [[nodiscard]] bool crc_elided() const { return (flags & kFlagCrcElided) != 0; }
@@ -272,8 +275,8 @@ struct FrameHeader {
 [[nodiscard]] std::expected<FrameHeader, FrameError> parse_frame_header(
     std::span<const std::uint8_t, kHeaderSize> in);
 
-// Cuts a byte stream into frames. `capacity` bounds its memory, whatever the peer sends. After an
-// error it stays in error, because the next frame boundary in the stream is unknown.
+// Cuts a byte stream into frames. It buffers at most `capacity` bytes, or one frame of kMaxBody if
+// that is more. After an error next() always fails, because the next frame boundary is unknown.
 class FrameReader {
   public:
     static constexpr std::size_t kDefaultCapacity = 64 * 1024;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Management datagrams: the common header (IBA 13.4.3), LID-routed and directed-route SMPs (14.2.1)
-// and the attributes of chapters 14 and 16, each as a table of fields in the IBA's own notation
-// (offset and length in bits from the start of the attribute).
+// and the attributes of chapters 13 and 14, each as a table of fields in the IBA's own notation
+// (offset and length in bits from the start of the attribute). perf_mad.h has those of chapter 16.
 #pragma once
 
 #include <array>
@@ -150,7 +150,7 @@ struct Mad {
     [[nodiscard]] bool is_directed_route() const {
         return mgmt_class() == MgmtClass::kSubnDirectedRoute;
     }
-    // Status without the D bit, which directed-route SMPs keep in its top bit.
+    // Status without the D bit, the top bit of the field in directed-route SMPs.
     [[nodiscard]] std::uint16_t status() const {
         return static_cast<std::uint16_t>(is_directed_route() ? get(smp::kStatus)
                                                               : get(mad_header::kStatus));
@@ -165,7 +165,7 @@ struct Mad {
     [[nodiscard]] std::span<const std::uint8_t, kSmpDataSize> smp_data() const {
         return std::span(bytes).subspan<smp::kDataOffset, kSmpDataSize>();
     }
-    // Attribute area of the general classes without a class header, such as that of the PMA.
+    // Attribute area of general classes whose MADs have no class header, such as PerfMgt.
     [[nodiscard]] std::span<std::uint8_t, kGmpDataSize> gmp_data() {
         return std::span(bytes).subspan<kGmpDataOffset, kGmpDataSize>();
     }
@@ -210,7 +210,7 @@ struct Mad {
 
 enum class NodeType : std::uint8_t { kChannelAdapter = 1, kSwitch = 2, kRouter = 3 };
 
-// IBA table 143.
+// NodeInfo (IBA table 143).
 namespace node_info {
 inline constexpr Field kBaseVersion{0, 8};
 inline constexpr Field kClassVersion{8, 8};
@@ -226,7 +226,7 @@ inline constexpr Field kLocalPortNum{288, 8};
 inline constexpr Field kVendorId{296, 24};
 }  // namespace node_info
 
-// IBA table 144.
+// SwitchInfo (IBA table 144).
 namespace switch_info {
 inline constexpr Field kLinearFdbCap{0, 16};
 inline constexpr Field kRandomFdbCap{16, 16};
@@ -248,7 +248,7 @@ inline constexpr Field kEnhancedPort0{132, 1};
 inline constexpr Field kMulticastFdbTop{144, 16};
 }  // namespace switch_info
 
-// IBA table 146.
+// PortInfo (IBA table 146).
 namespace port_info {
 inline constexpr Field kMKey{0, 64};
 inline constexpr Field kGidPrefix{64, 64};
@@ -380,7 +380,7 @@ inline constexpr std::uint8_t kNoneEnabled = 30;  // LinkSpeedExtEnabled: no ext
 inline constexpr std::uint8_t kSetToSupported = 31;
 }  // namespace link_speed_ext
 
-// Number of entries in a block, of tables that are sent in blocks.
+// Entries of one block of the tables that an attribute carries in blocks; number of SLs.
 inline constexpr std::size_t kPKeysPerBlock = 32;
 inline constexpr std::size_t kGuidsPerBlock = 8;
 inline constexpr std::size_t kLftEntriesPerBlock = 64;
@@ -388,7 +388,7 @@ inline constexpr std::size_t kMftEntriesPerBlock = 32;
 inline constexpr std::size_t kVlArbEntriesPerBlock = 32;
 inline constexpr std::size_t kSlCount = 16;
 
-// IBA table 160.
+// SMInfo (IBA table 160).
 namespace sm_info {
 inline constexpr Field kGuid{0, 64};
 inline constexpr Field kSmKey{64, 64};
@@ -423,7 +423,7 @@ enum class NoticeType : std::uint8_t {
     kInformational = 4,
 };
 namespace trap {
-inline constexpr std::uint16_t kLinkStateChange = 128;  // only of a switch
+inline constexpr std::uint16_t kLinkStateChange = 128;  // switches only
 inline constexpr std::uint16_t kLocalLinkIntegrity = 129;
 inline constexpr std::uint16_t kExcessiveBufferOverrun = 130;
 inline constexpr std::uint16_t kFlowControlUpdate = 131;

@@ -140,8 +140,8 @@ constexpr bool is_response(OpKind kind) {
            kind == OpKind::kAtomicAcknowledge;
 }
 
-// Headers that a transport adds to an operation: RD and UD identify the datagram's source in every
-// request, RD its context in responses as well, XRC the receive queue in requests only.
+// Headers that a transport adds to an operation: RDETH to all packets of RD, DETH to requests of RD
+// and UD, XRCETH to requests of XRC.
 constexpr ExtSet service_exts(Service service, OpKind kind) {
     switch (service) {
         case Service::kRd:

@@ -103,8 +103,8 @@ struct OpcodeInfo {
     [[nodiscard]] constexpr bool ends_message() const {
         return position == Position::kLast || position == Position::kOnly;
     }
-    // On a reliable connection the responder answers an invalid request with a NAK; elsewhere
-    // invalid packets are dropped without an answer.
+    // Whether the opcode is of a reliable connection, whose responder answers an invalid request
+    // with a NAK. Other services drop invalid packets without an answer.
     [[nodiscard]] constexpr bool is_reliable() const {
         return service == Service::kRc || service == Service::kXrc;
     }
@@ -113,12 +113,13 @@ struct OpcodeInfo {
         return kind == OpKind::kCmpSwap || kind == OpKind::kFetchAdd ||
                kind == OpKind::kMaskedCmpSwap || kind == OpKind::kMaskedFetchAdd;
     }
-    // The responder remembers such requests, because the requester may repeat them (IBA 9.7.4.1.4).
+    // Whether the responder keeps a responder resource of the request, to answer duplicates (IBA
+    // 9.7.5.1.4).
     [[nodiscard]] constexpr bool takes_responder_resource() const {
         return kind == OpKind::kRdmaReadRequest || is_atomic() || kind == OpKind::kFlush ||
                kind == OpKind::kAtomicWrite;
     }
-    // The packet travels from responder to requester.
+    // Whether the responder sends the packet to the requester.
     [[nodiscard]] constexpr bool is_response() const {
         return kind == OpKind::kRdmaReadResponse || kind == OpKind::kAcknowledge ||
                kind == OpKind::kAtomicAcknowledge;
@@ -127,11 +128,11 @@ struct OpcodeInfo {
         return !is_response() && kind != OpKind::kCongestionNotification;
     }
     [[nodiscard]] constexpr bool carries_ack() const { return has(Ext::kAeth); }
-    // A receive WQE is consumed at the last packet of such a message.
+    // Whether the message consumes a receive WQE, which completes at the message's last packet.
     [[nodiscard]] constexpr bool consumes_receive() const {
         return kind == OpKind::kSend || (kind == OpKind::kRdmaWrite && has_immediate());
     }
-    // Whether `bytes` of payload (without pad) may travel under a path MTU of `mtu` bytes.
+    // Whether the opcode permits `bytes` of payload without pad at a path MTU of `mtu` bytes.
     [[nodiscard]] constexpr bool admits_payload(std::size_t bytes, std::size_t mtu) const {
         switch (payload) {
             case PayloadRule::kNone:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Reads and writes whole packets. PacketView::parse() checks every length before it uses a header;
-// PacketBuilder builds a packet in the caller's buffer. Neither allocates.
+// PacketBuilder builds a packet in the caller's buffer. Neither allocates memory.
 #pragma once
 
 #include <concepts>
@@ -17,7 +17,7 @@
 namespace pib::ib {
 
 // The checksums that follow the packet in memory. Frames in shared memory have neither (the fabric
-// protocol's CRC_ELIDED); LRH:PktLen counts the ICRC in every case.
+// protocol's CRC_ELIDED) unless fault injection changes them; LRH:PktLen always counts the ICRC.
 enum class Crcs : std::uint8_t {
     kElided,
     kIcrc,
@@ -41,7 +41,7 @@ enum class ParseError : std::uint8_t {
     kNextHeader,        // GRH:NxtHdr is not IBA
     kGrhPayloadLength,  // GRH:PayLen disagrees with LRH:PktLen
     kTransportVersion,  // BTH:TVer is not 0
-    kReservedOpcode,    // BTH:OpCode has no meaning, and is not of a reliable connection
+    kReservedOpcode,    // BTH:OpCode is reserved and not of RC or XRC, or packets form no burst
     kPadCount,          // BTH:PadCnt exceeds the payload, or is set without payload
     kPayload,           // a payload where the opcode has none, or of a length that no MTU allows
     kRaw,               // a raw packet where only IBA transport is accepted
@@ -206,11 +206,11 @@ class PacketBuilder {
         std::span<std::uint8_t> buffer, const PacketHeaders& headers, std::size_t payload_bytes,
         Crcs crcs);
 
-    // The place of the payload: exactly the bytes that begin() was told.
+    // Room for the payload: the `payload_bytes` bytes of begin().
     [[nodiscard]] std::span<std::uint8_t> payload() const {
         return buffer_.subspan(payload_offset_, payload_bytes_);
     }
-    // Copies the parts one after the other, up to the size of the payload.
+    // Copies the parts one after the other to payload(), up to its size.
     PacketBuilder& gather(std::span<const std::span<const std::uint8_t>> parts);
     // Computes the checksums of the buffer's contents; returns the finished packet.
     std::span<std::uint8_t> finish();

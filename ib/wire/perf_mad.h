@@ -27,7 +27,7 @@ inline constexpr std::uint16_t kCapQp1Dropped = 1U << 15;
 inline constexpr std::uint32_t kCap2AdditionalExtended = 1U << 1;
 }  // namespace pma
 
-// IBA table 223.
+// PortCounters (IBA table 223).
 namespace port_counters {
 inline constexpr Field kSymbolErrors{32, 16};
 inline constexpr Field kLinkErrorRecovery{48, 8};
@@ -50,7 +50,7 @@ inline constexpr Field kPortRcvPkts{288, 32};
 inline constexpr Field kPortXmitWait{320, 32};  // ticks
 }  // namespace port_counters
 
-// IBA table 229.
+// PortCountersExtended (IBA table 229).
 namespace port_counters_ext {
 inline constexpr Field kCounterSelect2{32, 32};
 inline constexpr Field kPortXmitData{64, 64};
@@ -77,7 +77,7 @@ inline constexpr Field kPortXmitWait{1344, 64};
 inline constexpr Field kQp1Dropped{1408, 64};
 }  // namespace port_counters_ext
 
-// IBA table 226.
+// PortRcvErrorDetails (IBA table 226).
 namespace port_rcv_error_details {
 inline constexpr Field kPortLocalPhysicalErrors{32, 16};
 inline constexpr Field kPortMalformedPacketErrors{48, 16};
@@ -87,7 +87,7 @@ inline constexpr Field kPortVlMappingErrors{96, 16};
 inline constexpr Field kPortLoopingErrors{112, 16};
 }  // namespace port_rcv_error_details
 
-// IBA table 227.
+// PortXmitDiscardDetails (IBA table 227).
 namespace port_xmit_discard_details {
 inline constexpr Field kPortInactiveDiscards{32, 16};
 inline constexpr Field kPortNeighborMtuDiscards{48, 16};
@@ -95,7 +95,8 @@ inline constexpr Field kPortSwLifetimeLimitDiscards{64, 16};
 inline constexpr Field kPortSwHoqLifetimeLimitDiscards{80, 16};
 }  // namespace port_xmit_discard_details
 
-// Attributes with a counter for each VL or SL: the first of kPerPriority consecutive counters.
+// Attributes with a counter for each VL or SL: kFirst is the first of kPerPriority consecutive
+// fields.
 inline constexpr std::size_t kPerPriority = 16;
 namespace port_vl_xmit_flow_ctl_update_errors {
 inline constexpr Field kFirst{32, 2};
@@ -107,7 +108,8 @@ namespace port_data_sl {                // PortXmitDataSL and PortRcvDataSL
 inline constexpr Field kFirst{32, 32};  // 4-byte words
 }
 
-// PortExtendedSpeedsCounters; for lanes the first of kLanes counters.
+// PortExtendedSpeedsCounters. A field with Lane0 in its name is the first of kLanes adjacent
+// fields.
 namespace port_extended_speeds {
 inline constexpr std::size_t kLanes = 12;
 inline constexpr Field kCounterSelect{64, 64};
@@ -118,7 +120,7 @@ inline constexpr Field kFecCorrectableBlocksLane0{352, 32};
 inline constexpr Field kFecUncorrectableBlocksLane0{736, 32};
 }  // namespace port_extended_speeds
 
-// IBA table 219.
+// PortSamplesControl (IBA table 219).
 namespace port_samples_control {
 inline constexpr Field kOpCode{0, 8};
 inline constexpr Field kPortSelect{8, 8};
@@ -146,12 +148,12 @@ inline constexpr std::uint64_t kOptionRcvDataSl = 1ULL << 56;
 inline constexpr std::size_t kCounterCount = 15;
 }  // namespace port_samples_control
 
-// IBA table 221.
+// PortSamplesResult (IBA table 221).
 namespace port_samples_result {
 inline constexpr Field kTag{0, 16};
 inline constexpr Field kSampleStatus{30, 2};
 inline constexpr std::size_t kCounter0Offset = 4;  // bytes; 15 counters of 4 bytes
-// PortSamplesResultExtended: counters of 8 bytes behind ExtendedWidth (table 222).
+// PortSamplesResultExtended: counters of 8 bytes after ExtendedWidth (table 222).
 inline constexpr Field kExtendedWidth{32, 2};
 inline constexpr std::size_t kExtendedCounter0Offset = 8;
 }  // namespace port_samples_result

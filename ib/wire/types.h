@@ -37,14 +37,14 @@ using Sl = Number<struct SlTag, std::uint8_t, 4>;
 using Vl = Number<struct VlTag, std::uint8_t, 4>;
 using Guid = Number<struct GuidTag, std::uint64_t>;
 
-// Well-known queue pairs (IBA 3.9, 10.2.4.1) and the virtual lane of subnet management.
+// Well-known queue pairs (IBA 3.9, 10.2.4.1), the Q_Key of QP1, and the VL of subnet management.
 inline constexpr Qpn kQp0{0};
 inline constexpr Qpn kQp1{1};
 inline constexpr Qpn kMulticastQpn{0xFFFFFF};
 inline constexpr QKey kGsiQKey{0x80010000};
 inline constexpr Vl kVl15{15};
 
-// Local identifier (IBA 4.1.1): 0 unassigned, then unicast, multicast and the permissive LID.
+// Local identifier (IBA 4.1.3): 0 unassigned, then unicast, multicast and the permissive LID.
 class Lid : public Number<struct LidTag, std::uint16_t> {
   public:
     using Number::Number;
@@ -140,7 +140,7 @@ struct Gid {
     }
 };
 
-// Every port accepts this prefix in addition to its own (IBA 4.1.3).
+// Every port accepts this prefix in addition to its own (IBA 4.1.1).
 inline constexpr std::uint64_t kDefaultGidPrefix = 0xFE80000000000000;
 
 // MTU codes of PortInfo and path records (IBA table 146); 0 and 6..15 are reserved.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// UTF-8 checks by the table of well-formed byte sequences (Unicode, table 3-7).
+// UTF-8 checks by the table of well-formed byte sequences (Unicode, table 3-7), without those of
+// control characters.
 #include "ib/wire/utf8.h"
 
 #include <cstdint>

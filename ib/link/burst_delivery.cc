@@ -9,8 +9,8 @@
 
 namespace pib::link {
 
-// Drops packets that CreditLedger::take() has refused (IBA 7.12.2). The peer has counted them as
-// sent, so this side counts them as received.
+// Drops packets that CreditLedger::take() has refused (IBA 7.12.2). take() has counted them as
+// received, as the peer has counted them as sent, so CREDIT may be due.
 void BurstDelivery::overrun(unsigned vl, std::uint32_t packets) {
     credits_.grant(vl);
     for (; training_.is_up() && packets != 0; --packets) {
@@ -108,7 +108,7 @@ void BurstDelivery::drop(const ib::Burst& burst) {
     credits_.release(burst.lrh().vl.value(), burst_blocks(burst));
 }
 
-// The payload of the offer is in memory now, so its parts are delivered like other bursts.
+// Splits an offer, which may exceed kMaxBurstPayload, and delivers the parts like other bursts.
 void BurstDelivery::deliver_parts(const ib::Burst& burst) {
     const auto step = static_cast<std::uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
     const auto epoch = training_.epoch();

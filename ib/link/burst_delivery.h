@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Received packets: makes bursts of PACKET and BURST frames, checks them, takes their credits, and
-// passes them to LinkEvents.
+// Delivers received packets: makes bursts of PACKET and BURST frames, checks them, takes their
+// credits, and passes them to LinkEvents.
 #pragma once
 
 #include <cstdint>
@@ -24,8 +24,8 @@ class BurstDelivery {
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
 
     // Peer copy calls these after it has taken the packets' credits. fits(): whether no packet
-    // exceeds MTUCap. deliver_parts(): delivers the packets; their payload is in memory by then.
-    // drop(): returns the credits of packets that are not delivered.
+    // exceeds MTUCap. deliver_parts(): delivers the packets, whose payload must be in memory unless
+    // the link is down or fits() is false. drop(): returns the credits of undelivered packets.
     [[nodiscard]] bool fits(const ib::Burst& burst) const;
     void deliver_parts(const ib::Burst& burst);
     void drop(const ib::Burst& burst);

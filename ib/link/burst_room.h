@@ -35,8 +35,8 @@ class BurstRoom {
     BurstRoom(std::span<std::uint8_t> bytes, std::uint32_t count)
         : packets(count), size_(static_cast<std::uint32_t>(bytes.size())), data_(bytes.data()) {}
 
-    // Where the caller writes. One packet: `longest` bytes. Several packets: the most that
-    // ib::BurstBuilder lays out. An offer: ib::kBurstPayload bytes, for its headers.
+    // The bytes that the caller writes. One packet: `longest` bytes. Several packets: as many as
+    // ib::BurstBuilder needs at most. An offer: ib::kBurstPayload bytes, for its headers.
     [[nodiscard]] std::span<std::uint8_t> bytes() const { return {data_, size_}; }
 
     std::uint32_t packets = 0;

@@ -12,7 +12,7 @@
 namespace pib::link {
 namespace {
 
-// Credit blocks of one packet of the request.
+// Credit blocks of one packet; `bytes` as BurstRequest::longest.
 std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
     return crc == SendCrc::kGiven ? link::credit_blocks(bytes) : packet_blocks(bytes);
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sent packets: finds room for as many as the credits and the channel admit, and writes their
+// Sends packets: finds room for as many as the credits and the channel admit, and writes their
 // frame.
 #pragma once
 
@@ -20,11 +20,12 @@ class BurstSender {
     BurstSender(const LinkTraining& training, CreditLedger& credits, FrameChannel& channel)
         : training_(training), credits_(credits), channel_(channel) {}
 
-    // Both sides have agreed on bursts. Until then packets are sent one by one.
+    // Called when both sides have agreed on bursts. Until then begin() admits one packet at a time.
     void allow_bursts() { bursts_ = true; }
 
-    // Whether begin() would find room for one packet. VL15 needs no credits. When a ring is full,
-    // can_send() and begin() note that a sender wants room: see FrameChannel::room_is_back().
+    // Whether begin() would find room for one packet; `bytes` as BurstRequest::longest. VL15 needs
+    // no credits. If a ring is full, can_send() and begin() register that a sender wants room: see
+    // FrameChannel::room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
     // Credit blocks that are left on a data VL.

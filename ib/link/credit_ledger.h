@@ -16,20 +16,20 @@ namespace pib::link {
 class CreditLedger {
   public:
     using Capacity = std::array<std::uint32_t, kDataVls>;
-    // Room for two packets of 4096 bytes: a quarter of the buffer may be free but not granted yet,
-    // and one packet must fit in the rest.
+    // Room for two packets of 4096 bytes of payload: a quarter of the buffer may be free but not
+    // granted yet, and one packet must fit in the rest.
     static constexpr std::uint32_t kMinReceiveBlocks = 160;
 
     // `capacity` is the receive buffer of each VL in credit blocks; CREDIT frames are sent through
     // `channel`.
     CreditLedger(const Capacity& capacity, FrameChannel& channel);
 
-    // Enlarges the receive buffer of each VL that has any to at least this many blocks.
+    // Enlarges the receive buffer of each VL that has any to at least `least` blocks.
     void enlarge(std::uint32_t least);
-    // This side has sent LINK with this epoch: nothing has been sent under it yet.
+    // Called after this side has sent LINK with this epoch: resets the sent blocks and their limit.
     void restart_sending(std::uint16_t epoch);
-    // The peer has sent LINK with this epoch: nothing has been received under it yet. Grants the
-    // whole buffer.
+    // Called after the peer has sent LINK with this epoch: resets the received blocks, and grants
+    // the buffer that is not held.
     void restart_receiving(std::uint16_t epoch);
     // Stops sending CREDIT.
     void stop() { peer_epoch_.reset(); }
@@ -59,9 +59,9 @@ class CreditLedger {
         state.held += blocks;
         return true;
     }
-    // Frees receive buffer. CREDIT follows once a quarter of the buffer is free.
+    // Frees receive buffer, and calls grant().
     void release(unsigned vl, std::uint32_t blocks);
-    // Sends CREDIT if a quarter of the buffer is free.
+    // Sends CREDIT if a quarter of the buffer is free and not granted yet.
     void grant(unsigned vl);
     // Sends CREDIT that found no room before.
     void send_unsent();

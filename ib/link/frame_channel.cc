@@ -9,7 +9,8 @@
 namespace pib::link {
 namespace {
 
-// Bytes of a packet that are copied before they are checked: all headers, or a whole MAD.
+// A packet of up to kCopiedWhole bytes, such as a MAD, is copied before it is checked; of a longer
+// one the first kCopiedHead bytes, which have all headers.
 constexpr std::size_t kCopiedHead = 128;
 constexpr std::size_t kCopiedWhole = 512;
 static_assert(kCopiedHead >= ib::kMaxHeaders);

@@ -20,14 +20,15 @@ namespace pib::link {
 
 class FrameChannel {
   public:
-    // Output that data packets may not use, so that LINK, CREDIT and VL15 packets never wait behind
-    // them.
+    // Bytes of output that packets of data VLs may not use, so that they leave room for LINK,
+    // CREDIT and packets of VL15.
     static constexpr std::size_t kReservedOutput = 32 * 1024;
 
-    // `output_bytes` bounds the output that waits for the stream.
+    // `output_bytes` bounds the output that waits for the stream; it is at least twice
+    // kReservedOutput.
     explicit FrameChannel(std::size_t output_bytes);
 
-    // Frames travel through these rings from now on.
+    // Sends and receives frames through these rings from now on.
     void share(const LinkRings& rings) { rings_ = std::make_unique<Rings>(rings); }
     [[nodiscard]] bool is_shared() const { return rings_ != nullptr; }
 
@@ -77,7 +78,7 @@ class FrameChannel {
         commit(scratch_.size());
         return true;
     }
-    // Like send(), but on the stream, because only the stream carries descriptors.
+    // Like send(), but on the stream, because only a socket carries file descriptors.
     template <typename Control>
     bool send_on_stream(const Control& frame) {
         lay_out(frame);
@@ -97,13 +98,13 @@ class FrameChannel {
 
     // ---- the rings
 
-    // Begins a pass over the ring: forgets that a sender has wanted room.
+    // Begins a pass over the received frames: wants_room() and room_is_back() are false afterwards.
     void begin_reading() { rings_->wants_room = rings_->room_is_back = false; }
     [[nodiscard]] bool has_frame() { return rings_->in.available() != 0; }
-    // The frame at the front, which is complete. The peer can still change published bytes, so
-    // everything that is checked is copied first: the header and the body, or of a long packet the
-    // part that can hold headers. The payload stays in the ring until a handler copies it to its
-    // target.
+    // The frame at the front of the ring; an error if it is malformed or incomplete. The peer can
+    // still change published bytes, so everything that is checked is copied first: the frame header
+    // and the body, but only the first bytes of a long packet or burst, which have all its headers.
+    // The payload stays in the ring until a handler copies it to its target.
     [[nodiscard]] std::expected<link::Frame, LinkFailure> front();
     // Removes the frame at the front. `bytes` includes its header.
     void skip(std::size_t bytes) {
@@ -118,8 +119,9 @@ class FrameChannel {
 
     // Publishes both positions to the peer; true: the peer sleeps and must be woken.
     [[nodiscard]] bool publish();
-    // A sender calls this after publish() while this side sleeps. If the ring had no room, asks the
-    // peer for a wake-up. True if there already is room; it stays true until begin_reading().
+    // A sender calls this after publish(), because the thread that reads frames may sleep. If the
+    // ring had no room, asks the peer for a wake-up. True if there already is room: the caller must
+    // wake that thread. The result stays true until begin_reading().
     [[nodiscard]] bool room_is_back();
     // Asks the peer for a wake-up at the next frame; false if a frame is there, or the ring is
     // broken.
@@ -134,7 +136,7 @@ class FrameChannel {
         RingProducer out;
         RingConsumer in;
         bool wants_room = false;    // a sender found the ring full since begin_reading()
-        bool room_is_back = false;  // there was room again since then
+        bool room_is_back = false;  // await_room() found room after that
         std::array<std::uint8_t, link::kMaxBody> frame{};  // the copy that front() returns
     };
 

@@ -5,8 +5,8 @@
 // both sides agree on shared memory, frames travel through rings after the handshake, and receive()
 // and FrameChannel::publish() take the place of feed_input() and output().
 //
-// Packets above this class extend from LRH to the end of the padding. This class checks and removes
-// the ICRC and VCRC of received packets and adds them to sent packets on request.
+// The port exchanges packets from LRH to the end of the padding with this class, which checks and
+// removes the ICRC and VCRC of received packets and adds them to sent packets on request.
 #pragma once
 
 #include <cstddef>
@@ -68,7 +68,7 @@ class LinkEndpoint {
     // and the link may come up.
     [[nodiscard]] std::span<const std::uint8_t> output() const { return channel_.output(); }
     void consume_output(std::size_t bytes);
-    // Asks the peer for a wake-up; false: there already is work.
+    // In shared memory: asks the peer for a wake-up; false if there is work. On a stream: true.
     [[nodiscard]] bool may_sleep();
     // The stream or the rings, for publish() and for wake-ups.
     [[nodiscard]] FrameChannel& channel() { return channel_; }
@@ -80,7 +80,7 @@ class LinkEndpoint {
     [[nodiscard]] LinkTraining& training() { return training_; }
     [[nodiscard]] bool is_up() const { return training_.is_up(); }
     [[nodiscard]] const Agreed& agreed() const { return agreed_; }
-    // Offers are frames of peer copy. While an adapter's pull is under way, receive() does nothing.
+    // Peer copy on this link. While an adapter's pull is under way, receive() handles no frame.
     [[nodiscard]] PeerCopyEnd& peer_copy() { return peer_copy_; }
     [[nodiscard]] const PeerCopyEnd& peer_copy() const { return peer_copy_; }
 
@@ -90,8 +90,8 @@ class LinkEndpoint {
     [[nodiscard]] const BurstSender& sender() const { return sender_; }
     // Finds room for as many packets as credits and output admit. The caller writes them and calls
     // commit(). Without commit() the call has no effect. No other function of the endpoint may be
-    // called in between. An offer must consist of several MIDDLE packets that request no ACK; there
-    // is no room for other offers.
+    // called in between. An offer must consist of several MIDDLE packets that request neither an
+    // ACK nor an event, else the peer ends the connection.
     [[nodiscard]] BurstRoom begin(const BurstRequest& request) {
         return request.is_offer && !peer_copy_.can_offer() ? BurstRoom{} : sender_.begin(request);
     }

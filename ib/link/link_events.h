@@ -17,13 +17,13 @@
 
 namespace pib::link {
 
-// Why a connection has to end. The accompanying text is for the log.
+// Reasons for which a connection has to end. LinkFailure::text is for the log.
 enum class LinkError : std::uint8_t {
     kRefused,          // the peer refused this side, or this side the peer: REFUSE is in output()
     kMalformedFrame,   // a frame that the protocol never allows
     kUnexpectedFrame,  // a frame that the protocol does not allow in this state
-    kVersion,
-    kCreditExceeded,  // the peer sent an offer without credits for it
+    kVersion,          // WELCOME of another major version
+    kCreditExceeded,   // the peer sent an offer without credits for it
 };
 [[nodiscard]] const char* to_string(LinkError error);
 
@@ -59,7 +59,8 @@ class LinkEvents {
     // WELCOME announces shared memory: returns the rings, which outlive the endpoint. nullopt: the
     // handshake fails.
     virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
-    // If either side retrains a link that is up, one call reports link_down() and then link_up().
+    // When either side retrains a link that is up, the endpoint calls link_down(), then link_up()
+    // if both sides still want the link.
     virtual void link_up(const ActiveLink& link) = 0;
     virtual void link_down() = 0;
     // Received packets; never called while the link is down. Returns how many packets the port has

@@ -27,7 +27,7 @@ class LinkTraining {
 
     // Sets this side's LINK parameters; `epoch` is ignored. A change is sent to the peer: the link
     // goes down, and comes up again if both sides still want it. Before the end of the handshake
-    // the parameters are only stored. A received packet longer than `mtu_cap` is a fault.
+    // the parameters are only stored. A received packet that `mtu_cap` does not permit is a fault.
     void set_parameters(const link::Link& parameters);
     // Sends the same parameters with a new epoch: the link passes through Down (IBA 7.2.1).
     void retrain();
@@ -41,7 +41,7 @@ class LinkTraining {
     [[nodiscard]] const ActiveLink& active() const { return *active_; }
     [[nodiscard]] const link::Link& peer() const { return *peer_; }
     [[nodiscard]] bool has_peer() const { return peer_.has_value(); }
-    // Both are values of this side's newest LINK.
+    // The epoch of this side's newest LINK, and MTUCap as set by set_parameters().
     [[nodiscard]] std::uint16_t epoch() const { return parameters_.epoch; }
     [[nodiscard]] std::uint8_t mtu_cap() const { return parameters_.mtu_cap; }
 

@@ -16,7 +16,7 @@ bool is_iba(const ib::Lrh& lrh) {
     return lrh.lnh == ib::Lnh::kIbaLocal || lrh.lnh == ib::Lnh::kIbaGlobal;
 }
 
-// Whether the ICRC behind `packet` (LRH to padding) is correct.
+// Whether the four bytes at `stored` are the ICRC of `packet` (LRH to padding).
 bool icrc_is_good(std::span<const std::uint8_t> packet, const std::uint8_t* stored) {
     const std::uint32_t crc = ib::icrc(packet);
     const std::uint8_t wire[] = {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy, adapter: it has shared its memory with the switch, and asks the switch to pull the
-// payload of offers to its target.
+// Peer copy at an adapter, which has shared its memory with the switch: asks the switch to copy the
+// payload of each received offer to its target.
 #pragma once
 
 #include <cstddef>
@@ -47,6 +47,7 @@ class PeerCopyAdapter {
     void proceed();
     // Bytes of the frame that holds the offer.
     [[nodiscard]] std::size_t frame_bytes() const;
+    // While is_waiting(): whether the switch has answered the PULL.
     [[nodiscard]] bool is_answered() const;
     // Whether the switch may be writing to the place that link_burst() chose.
     [[nodiscard]] bool is_pulling() const { return awaited_ && awaited_->asked && !is_answered(); }
@@ -57,10 +58,10 @@ class PeerCopyAdapter {
     // The offer at the front of the ring. Its frame is skipped after the offer is finished.
     struct Awaited {
         link::Offer offer;
-        ib::Burst burst;          // its payload is in `room_`
+        ib::Burst burst;          // its payload refers to `room_`
         std::uint16_t epoch = 0;  // epoch of this side at the offer's arrival
         bool asked = false;       // PULL is sent, its answer not yet handled
-        bool bounce = false;      // the target is `room_`; packets are delivered from there
+        bool bounce = false;      // the pull copies to `room_`; packets are delivered from it
         ib::Placement payload{};
     };
 
@@ -75,8 +76,8 @@ class PeerCopyAdapter {
     const std::vector<std::uint64_t> blocks_;  // sizes in bytes
     const std::span<std::uint8_t> room_;       // kOfferRoom bytes
     PeerCopyControl* const control_;
-    std::uint32_t sequence_ = 0;     // the last PULL's
-    std::uint64_t last_handle_ = 0;  // the last offer's
+    std::uint32_t sequence_ = 0;     // sequence of the last PULL
+    std::uint64_t last_handle_ = 0;  // handle of the last offer
     std::optional<Awaited> awaited_;
 };
 

@@ -14,7 +14,7 @@
 namespace pib::link {
 
 inline constexpr std::size_t kOfferSlots = 256;
-inline constexpr std::size_t kPageBytes = 4096;  // memory per bit of a bitmap
+inline constexpr std::size_t kPageBytes = 4096;  // bytes of memory per bit of a bitmap
 
 // The switch's answer to a PULL.
 enum class PullResult : std::uint8_t {
@@ -46,12 +46,14 @@ struct PeerCopyControl {
     // valid.
     alignas(64) std::atomic<std::uint64_t> slots[kOfferSlots]{};
 
+    // Bit of `flags`: every page is registered, whatever the bitmaps contain.
     static constexpr std::uint32_t kAllRegistered = 1;
 };
 static_assert(sizeof(PeerCopyControl) == 128 + 8 * kOfferSlots);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 
-// The bounce area follows, then the bitmaps of all blocks.
+// Offsets in the control memory, in bytes: PeerCopyControl is followed by the bounce area, then by
+// the bitmaps of all blocks.
 inline constexpr std::size_t kBounceOffset = 4096;
 inline constexpr std::size_t kBitmapsOffset = kBounceOffset + kMaxOfferBytes;
 

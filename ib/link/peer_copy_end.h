@@ -29,11 +29,11 @@ class PeerCopyEnd {
 
     explicit PeerCopyEnd(const PeerCopyAdapter::Link& link) : link_(link) {}
 
-    // Both ends have agreed to peer copy, and this one is of this side.
+    // Called when both ends have agreed on peer copy; `side` is that of this end.
     void agree(Side side);
 
-    // Adapter only, once: queues MEMORY on the stream; the descriptors must be sent with its first
-    // byte. `control_memory` has peer_copy_bytes(blocks) bytes and outlives the link.
+    // Adapter only, once: queues MEMORY on the stream; the file descriptors must be sent with its
+    // first byte. `control_memory` has peer_copy_bytes(blocks) bytes and outlives the link.
     void share(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
     // Whether this end may send offers.
     [[nodiscard]] bool can_offer() const {
@@ -43,8 +43,8 @@ class PeerCopyEnd {
     // after the link was closed. Meanwhile no frame is handled; the switch wakes this side when it
     // is done.
     [[nodiscard]] bool is_pulling() const { return adapter_ && adapter_->is_pulling(); }
-    // Cancels the pull; is_pulling() is false when it has ended. Afterwards the endpoint asks for
-    // the place of the payload again. True: the peer sleeps and must be woken, as with publish().
+    // Cancels the pull; is_pulling() is false when it has ended. Then link_burst() chooses the
+    // place of the payload again. True: the peer sleeps and must be woken, as with publish().
     [[nodiscard]] bool cancel_pull() { return adapter_ && adapter_->cancel(); }
 
     [[nodiscard]] LinkResult receive_memory(const link::Frame& frame);
@@ -56,7 +56,7 @@ class PeerCopyEnd {
     [[nodiscard]] bool is_waiting() const { return adapter_ && adapter_->is_waiting(); }
     // While is_waiting(): whether the answer is there.
     [[nodiscard]] bool is_answered() const { return adapter_->is_answered(); }
-    // Continues with that offer. Returns the bytes of its frame.
+    // Continues with the offer at the front of the ring. Returns the bytes of its frame.
     std::size_t proceed();
     // Switch only: bytes of payload copied since the last call.
     [[nodiscard]] std::size_t take_copied() { return switch_ ? switch_->take_copied() : 0; }
@@ -65,8 +65,8 @@ class PeerCopyEnd {
     const PeerCopyAdapter::Link link_;
     Side side_ = Side::kNone;
     bool memory_passed_ = false;                // MEMORY has been sent or received
-    std::unique_ptr<PeerCopyAdapter> adapter_;  // from MEMORY on, one of these exists
-    std::unique_ptr<PeerCopySwitch> switch_;
+    std::unique_ptr<PeerCopyAdapter> adapter_;  // exists when this end has sent MEMORY
+    std::unique_ptr<PeerCopySwitch> switch_;    // exists when this end can use the peer's MEMORY
 };
 
 }  // namespace pib::link

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy, switch: an adapter has shared its memory, sends offers of payload in it, and requests
-// pulls to it.
+// Peer copy at a switch: handles the offers and pulls of an adapter that has shared its memory.
+// Both name segments of that memory.
 #pragma once
 
 #include <cstddef>

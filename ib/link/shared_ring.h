@@ -23,11 +23,11 @@ namespace pib::link {
 struct RingControl {
     static constexpr std::size_t kLine = 64;
 
-    alignas(kLine) std::atomic<std::uint32_t> produced{0};  // producer: bytes published
-    std::atomic<std::uint32_t> room_event{0};  // producer: wake me when `consumed` passes this
+    alignas(kLine) std::atomic<std::uint32_t> produced{0};  // bytes published by the producer
+    std::atomic<std::uint32_t> room_event{0};  // event index of the producer for `consumed`
     std::uint8_t reserved1[56]{};
-    alignas(kLine) std::atomic<std::uint32_t> consumed{0};  // consumer: bytes freed
-    std::atomic<std::uint32_t> data_event{0};  // consumer: wake me when `produced` passes this
+    alignas(kLine) std::atomic<std::uint32_t> consumed{0};  // bytes freed by the consumer
+    std::atomic<std::uint32_t> data_event{0};  // event index of the consumer for `produced`
     std::uint8_t reserved2[56]{};
     alignas(kLine) std::atomic<std::uint32_t> wakes{0};  // futex of the connecting side
     std::uint8_t reserved3[60]{};
@@ -69,8 +69,7 @@ class RingProducer {
         published_ = consumed_ = kicked_ = written_;
     }
 
-    // Whether that many bytes fit now. Also false if the peer's position is impossible: see
-    // broken().
+    // Whether `bytes` bytes fit now. Also false if the peer's position is impossible: see broken().
     [[nodiscard]] bool has_room(std::size_t bytes) const {
         return room() >= bytes || (look() && room() >= bytes);
     }
@@ -151,9 +150,9 @@ class RingConsumer {
         produced_ = returned_ = kicked_ = read_;
     }
 
-    // Bytes to read. If the producer's position is impossible, 0: see broken(). The first position
-    // of this end is from shared memory as well, so it is checked with the producer's: only between
-    // two aligned positions does a whole number of frames fit.
+    // Bytes to read; 0 if the producer's position is impossible: see broken(). The constructor
+    // reads this end's position from shared memory, so available() checks both positions: a whole
+    // number of frames fits only between two aligned positions.
     [[nodiscard]] std::uint32_t available() {
         if (produced_ == read_) {
             const std::uint32_t produced =
@@ -170,8 +169,8 @@ class RingConsumer {
     [[nodiscard]] const std::uint8_t* front() const {
         return ring_.bytes + (read_ & (ring_.size - 1));
     }
-    // The observer, or nullptr. The caller tells it what it copies from front() and what it leaves
-    // there.
+    // The observer, or nullptr. The caller reports to the observer the bytes that it copies from
+    // front(), and the payload that it leaves there.
     [[nodiscard]] RingTap* tap() const { return ring_.tap; }
     [[nodiscard]] std::uint32_t size() const { return ring_.size; }
     void skip(std::size_t frame) { read_ += ring_bytes(frame); }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The counters of a port (IBA 16.1.3), each a sum of 64 bits. Most of them stay 0 at most ports, so
-// only counters that have counted take memory: a fabric may have thousands of ports.
+// The counters of a port (IBA 16.1.3), each of 64 bits. A fabric may have thousands of ports, so
+// most counters of VLs, SLs and lanes take memory only when one of them has counted.
 #pragma once
 
 #include <array>
@@ -67,8 +67,8 @@ inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
     return static_cast<Counter>(static_cast<std::size_t>(first) + index);
 }
 
-// A counter for each SL or VL. Most ports use only the first and the last one (VL15); the others
-// get a common storage when one of them counts.
+// A counter for each SL or VL. Most ports use only the first and the last one (VL15); the first use
+// of another one allocates the storage of all others.
 class PriorityCounters {
   public:
     [[nodiscard]] std::uint64_t operator[](std::size_t priority) const {
@@ -112,7 +112,7 @@ class CounterSet {
             lanes_.make()[index - kLanes] += amount;
         }
     }
-    // The counter of an SL or VL; `first` is the first one of its block.
+    // Adds to the counter of SL or VL `priority`; `first` is the first counter of its block.
     void add(Counter first, std::size_t priority, std::uint64_t amount) {
         by_priority_[block(static_cast<std::size_t>(first))].add(priority, amount);
     }
@@ -120,7 +120,8 @@ class CounterSet {
     bool operator==(const CounterSet&) const = default;
 
   private:
-    // Counters before the blocks, and before those of PortExtendedSpeedsCounters.
+    // Number of counters before the blocks of SLs and VLs, and before those of
+    // PortExtendedSpeedsCounters.
     static constexpr auto kPlain = static_cast<std::size_t>(Counter::kPortXmitDataSl);
     static constexpr auto kLanes = static_cast<std::size_t>(Counter::kSyncHeaderErrors);
     static_assert(kPlain % kPerPriority == 0 && kLanes % kPerPriority == 0);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A value that usually stays T{}: it has storage from its first change on.
+// A value that usually stays T{}. Its first change allocates storage.
 #pragma once
 
 #include <memory>
@@ -19,11 +19,11 @@ class Lazy {
     }
     ~Lazy() = default;
 
-    // Whether it has storage.
+    // Whether the value has storage.
     explicit operator bool() const { return value_ != nullptr; }
     [[nodiscard]] const T& operator*() const { return value_ ? *value_ : kUnchanged; }
     [[nodiscard]] const T* operator->() const { return &**this; }
-    // The value with its storage, for a change.
+    // The value, to be changed; allocates its storage.
     [[nodiscard]] T& make() {
         if (!value_) [[unlikely]] {
             value_ = std::make_unique<T>();

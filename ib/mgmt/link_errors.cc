@@ -32,7 +32,7 @@ const Row& row_of(LinkError error) {
 
 }  // namespace
 
-// 7.12.2: more errors than LocalPhyErrors; each good packet cancels one.
+// Counts an error, and returns whether there are more than LocalPhyErrors (7.12.2).
 bool LinkErrors::one_more_physical(std::uint64_t threshold) {
     if (++physical <= threshold) {
         return false;
@@ -41,7 +41,8 @@ bool LinkErrors::one_more_physical(std::uint64_t threshold) {
     return true;
 }
 
-// 16.1.3.5: OverrunErrors consecutive periods, each with an overrun. Threshold 0 acts as 1.
+// Counts an overrun, and returns whether OverrunErrors consecutive periods have had one (16.1.3.5).
+// Threshold 0 acts as 1.
 bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns) {
     const std::uint64_t period = now_ns / kFlowControlPeriodNs + 1;
     if (period == last_overrun) {

@@ -24,7 +24,7 @@ inline constexpr std::uint64_t kFlowControlPeriodNs = 65'536 * 4;
 struct LinkErrors {
     std::uint8_t physical = 0;         // packets with local physical errors, minus good ones
     std::uint8_t overrun_periods = 0;  // consecutive periods with an overrun
-    std::uint64_t last_overrun = 0;    // the last such period, counted from 1; 0: none
+    std::uint64_t last_overrun = 0;    // number of the last period with an overrun, from 1; 0: none
 
     bool operator==(const LinkErrors&) const = default;
 
@@ -42,13 +42,13 @@ struct LinkErrors {
     [[nodiscard]] bool one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns);
 };
 
-// Counts the error; an error of a VL is counted for VL 0.
+// Counts the error; kFlowControlUpdate, whose counters are by VL, is counted for VL 0.
 void count_link_error(LinkError error, PortCounters& counters);
-// Queues the error's trap at the sending port: the port with the error, or port 0 of its switch. No
-// trap if that port is not Active: the SM reads all attributes when it brings a port up.
+// Queues the error's trap at `sender`: the port with the error, or port 0 of its switch. No trap if
+// `sender` is not Active: the SM reads all attributes when it brings a port up.
 void tell_link_error(LinkError error, std::uint8_t port_number, PortAttrs& sender,
                      std::uint64_t now_ns);
-// The error that a trap reports; no value for other traps.
+// The LinkError that a trap reports; nullopt for other traps.
 [[nodiscard]] std::optional<LinkError> link_error_of(std::uint16_t trap_number);
 
 }  // namespace pib::ib

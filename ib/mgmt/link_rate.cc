@@ -13,8 +13,8 @@ constexpr std::uint32_t kEdr = 25'000;
 constexpr std::uint32_t kHdr = 50'000;
 constexpr std::uint32_t kNdr = 100'000;
 
-// Rates by code: up to 120 Gb/s multiples of SDR, then of FDR and EDR; the last four codes were
-// added with 2x links and HDR.
+// Rates by code: codes 2 to 10 are multiples of SDR, 11 to 14 of FDR, 15 to 18 of EDR; the last
+// four were added with 2x links and HDR.
 constexpr std::array<std::uint32_t, kMaxRateCode + 1> kRates = {
     0,         0,         kSdr,      4 * kSdr, 12 * kSdr, 2 * kSdr,  8 * kSdr,  16 * kSdr,
     24 * kSdr, 32 * kSdr, 48 * kSdr, kFdr,     4 * kFdr,  8 * kFdr,  12 * kFdr, kEdr,

@@ -10,7 +10,8 @@ namespace {
 
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 
-// A lease that has run out lifts the protection but leaves the key readable (IBA 14.2.4.2).
+// When the lease has run out, M_KeyProtectBits becomes 0, so that every requester can read the
+// M_Key (IBA 14.2.4.2).
 void expire_m_key_lease(PortAttrs& port, std::uint64_t now_ns) {
     if (port.m_key_lease_end_ns != 0 && now_ns >= port.m_key_lease_end_ns) {
         port.m_key_lease_end_ns = 0;

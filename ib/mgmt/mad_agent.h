@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Steps of every subnet management agent before and after the attribute of an SMP: version, M_Key,
 // method and attribute checks, the reply (IBA 13.4.5, 14.2.4, 14.3). Attributes are rows of a
-// table. This file has the rows that channel adapters and switches share; a switch adds others.
+// table. common_attributes() has those of channel adapters and switches; a switch adds others.
 #pragma once
 
 #include <algorithm>
@@ -57,15 +57,15 @@ struct SmaNode {
     void set_description(std::string_view text);
 };
 
-// How an SMP arrived.
+// Port, source and time of an SMP's arrival.
 struct SmpArrival {
     std::uint8_t port = 1;  // external ingress port; 0: the switch itself
     Lid slid{};             // LRH:SLID
     std::uint64_t now_ns = 0;
-    bool ignore_m_key = false;  // from privileged software of the node itself
+    bool ignore_m_key = false;  // the SMP is from privileged software of this node
 };
 
-// A request on its way to an attribute.
+// A Get or Set of an attribute, as its handlers receive it.
 struct SmpRequest {
     const Mad& mad;
     const SmpArrival& arrival;
@@ -79,13 +79,13 @@ struct [[nodiscard]] AttributeResult {
     std::uint8_t port = 0;
 };
 
-// A handler receives the request's `data` and replaces it by the reply's. A set handler applies it;
-// the get handler then makes the reply.
+// `data` is the attribute area of the reply, at first a copy of the request's. A handler of Set
+// applies it. The handler of Get, which also runs after a Set, overwrites it.
 template <typename Node>
 using AttributeHandler = AttributeResult (*)(Node& node, const SmpRequest& request,
                                              std::span<std::uint8_t, kSmpDataSize> data);
 
-// An attribute; nullptr: it does not have the method.
+// The handlers of an attribute; nullptr: the attribute does not have the method.
 template <typename Node>
 struct AttributeRow {
     std::uint16_t attribute_id = 0;
@@ -96,7 +96,7 @@ struct AttributeRow {
 enum class SmaDisposition : std::uint8_t {
     kReply,     // send SmaAnswer::reply back
     kConsumed,  // a TrapRepress: carried out, and no answer
-    kDiscard,   // no answer: bad version, wrong M_Key, not a request
+    kDiscard,   // no answer: bad base version, wrong M_Key, not a request to this SMA
 };
 
 struct [[nodiscard]] SmaAnswer {
@@ -153,8 +153,8 @@ void run_attribute(Node& node, const AttributeRow<Node>* row, const SmpRequest& 
 }
 
 // Answers one SMP that is for this node's SMA (see smi.h). The node's own `rows` take precedence
-// over the common attributes. The reply is sent by smi_send() if it is directed-route, else to the
-// LID of the requester.
+// over the common attributes. The caller sends a directed-route reply as smi_send() decides,
+// another reply to the LID of the requester.
 template <std::derived_from<SmaNode> Node>
 [[nodiscard]] SmaAnswer sma_answer(Node& node, std::span<const AttributeRow<Node>> rows,
                                    const Mad& request, const SmpArrival& arrival) {

@@ -27,7 +27,7 @@ void clear(Data data) {
     std::ranges::fill(data, std::uint8_t{0});
 }
 
-// The answer to a failed Get has an empty attribute area.
+// The answer to a failed Get has an attribute area of zeros.
 AttributeResult fail_empty(Data data) {
     clear(data);
     return fail();
@@ -56,8 +56,8 @@ AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data dat
     return {};
 }
 
-// The low byte names the port; at a channel adapter 0 means the ingress port of the SMP. Bit 31
-// means that the SM knows the extended speeds; it has no effect.
+// The port that the attribute modifier names; at a channel adapter 0 is the ingress port of the
+// SMP. Bit 31 means that the SM supports extended speeds, and has no effect.
 PortAttrs* port_info_port(SmaNode& node, const SmpRequest& request) {
     const std::uint32_t number = request.modifier() & 0x7FFFFFFF;
     return number == 0 && !node.is_switch() ? node.port(request.arrival.port) : node.port(number);
@@ -82,7 +82,7 @@ AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
 
 AttributeResult set_port_info_attr(SmaNode& node, const SmpRequest& request, Data data) {
     PortAttrs* port = port_info_port(node, request);
-    // An SMP can set only the port of a channel adapter at which it has arrived: other ports may be
+    // At a channel adapter an SMP can set only the port at which it has arrived: other ports may be
     // in other subnets.
     if (port == nullptr || (!node.is_switch() && port->number != request.arrival.port)) {
         return fail();
@@ -202,7 +202,7 @@ AttributeResult set_led_info(SmaNode& node, const SmpRequest& request, Data data
     return {.status = mad_status::kOk, .events = {}, .port = port->number};
 }
 
-// No diagnostics beyond DiagCode: one page, which has no next page.
+// DiagCode is the only diagnostic: the page of modifier 0 is zero and names no next page.
 AttributeResult get_vendor_diag(SmaNode&, const SmpRequest& request, Data data) {
     clear(data);
     return request.modifier() == 0 ? AttributeResult{} : fail();

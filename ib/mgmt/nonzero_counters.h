@@ -27,7 +27,7 @@ class NonzeroCounters {
     [[nodiscard]] bool has(std::size_t index) const {
         return (stored_[index / kBits] >> index % kBits & 1) != 0;
     }
-    // Index in values_ of the value of this counter, or at which to insert it.
+    // Index in values_ of this counter's value; if it is not stored, the index to insert it at.
     [[nodiscard]] std::size_t place(std::size_t index) const;
 
     std::array<std::uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // bit per counter

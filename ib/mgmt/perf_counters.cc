@@ -122,8 +122,8 @@ constexpr auto kVlUpdateErrorRows = rows_of<kPerPriority>(
     Counter::kPortVlXmitFlowCtlUpdateErrors, port_vl_xmit_flow_ctl_update_errors::kFirst);
 
 namespace es = port_extended_speeds;
-// The select bits are in this order: 0, 1, 2 to 13, 14 to 25, 26 to 37 (as ibis of ibutils2 has
-// them, too).
+// Bits of CounterSelect in the order of these blocks: 0, 1, 2 to 13, 14 to 25, 26 to 37, as in ibis
+// of ibutils2.
 constexpr auto kExtendedSpeedsRows = rows_of<2 + 3 * es::kLanes>(
     {{Counter::kSyncHeaderErrors, es::kSyncHeaderErrors, 1},
      {Counter::kUnknownBlocks, es::kUnknownBlocks, 1},
@@ -151,8 +151,8 @@ constexpr CounterAttribute kCounterAttributes[] = {
     {attr::kPortXmitDataSl, CounterView::kClassic, kXmitDataSlRows},
     {attr::kPortRcvDataSl, CounterView::kClassic, kRcvDataSlRows},
     {attr::kPortVlXmitWaitCounters, CounterView::kClassic, kVlXmitWaitRows},
-    // A byte stream has neither deadlines of flow control packets nor blocks, lanes and forward
-    // error correction: the following counters count injected errors only.
+    // Links of this project have neither deadlines of flow control packets nor blocks, lanes and
+    // forward error correction: the following counters count injected errors only.
     {attr::kPortVlXmitFlowCtlUpdateErrors, CounterView::kClassic, kVlUpdateErrorRows},
     {attr::kPortExtendedSpeedsCounters, CounterView::kClassic, kExtendedSpeedsRows,
      kSelectExtendedSpeeds},
@@ -229,7 +229,7 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
 std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Mad& reply) {
     namespace cpi = class_port_info;
     if (request.method() == Method::kSet) {
-        // Only the destination of traps could be set, and this class sends none.
+        // Only the destination of traps could be set, and the PMA sends no traps.
         return mad_status::kBadMethodAttribute;
     }
     const Data data = reply.gmp_data();

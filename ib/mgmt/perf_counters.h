@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Counters of a port and the performance management agent that reports them (IBA chapter 16.1).
-// Every event is counted once in a 64-bit total; the attributes are views of these totals, each
-// with its own width and its own starting point, so that clearing one leaves the others alone.
+// Every event is counted once in a 64-bit total. The attributes report these totals in fields of
+// their own widths. PortCountersExtended has its own starting points, so that a Set of it does not
+// clear the counters of other attributes, nor the other way round.
 #pragma once
 
 #include <array>
@@ -67,14 +68,14 @@ struct PortSampling {
     bool operator==(const PortSampling&) const = default;
 };
 
-// The node whose counters are requested. `ports[i]` belongs to port number `first_port + i`: 1 at a
-// channel adapter, 0 at a switch.
+// The node whose counters are requested. `ports[i]` belongs to port number `first_port + i`;
+// `first_port` is 1 at a channel adapter, 0 at a switch.
 struct PmaNode {
     std::span<PortCounters> ports;
     PortSampling& sampling;
     std::uint8_t first_port = 1;
-    bool all_port_select = false;  // PortSelect 0xFF is supported (switches)
-    std::uint8_t resp_time_value = 16;
+    bool all_port_select = false;       // PortSelect 0xFF is supported (switches)
+    std::uint8_t resp_time_value = 16;  // ClassPortInfo:RespTimeValue, 4.096 us * 2^n
 
     [[nodiscard]] PortCounters* port(unsigned number) const {
         const unsigned index = number - first_port;
@@ -82,8 +83,8 @@ struct PmaNode {
     }
 };
 
-// Answers a MAD of the performance class. nullopt for MADs without an answer: a response, or
-// another base version (IBA 13.4.5, 16.1.2).
+// Answers a MAD of the performance class. nullopt for MADs without an answer: a response, another
+// class, or another base version (IBA 13.4.5, 16.1.2).
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
                                             std::uint64_t now_ns);
 

@@ -114,7 +114,8 @@ PortEvents port_link_up(PortAttrs& port, std::uint8_t width, std::uint8_t speed,
         return {};
     }
     port.set(port_info::kLinkWidthActive, width);
-    // While an extended speed is active, the basic field has its highest value (IBA 14.2.5.6).
+    // While an extended speed is active, LinkSpeedActive is the highest basic speed that both sides
+    // enable, or SDR (IBA 14.2.5.6).
     port.set(port_info::kLinkSpeedActive, speed != 0 ? speed : link_speed::kSdr);
     port.set(port_info::kLinkSpeedExtActive, speed_ext);
     port.set(port_info::kPortPhysicalState, static_cast<unsigned>(PhysState::kLinkUp));

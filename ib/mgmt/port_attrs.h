@@ -24,7 +24,7 @@ enum class PortKind : std::uint8_t {
     kSwitchEnhancedPort0,  // enhanced switch port 0: has LMC and VL tables too
 };
 
-// Changes and requests caused by a Set of an attribute; bits of a PortEvents.
+// Changes and requests by a Set of an attribute or by the link; bits of a PortEvents.
 enum class PortEvent : std::uint16_t {
     kLidChange = 1U << 0,         // LID or LMC
     kSmChange = 1U << 1,          // MasterSMLID or MasterSMSL
@@ -77,10 +77,11 @@ struct PortConfig {
     std::uint16_t capability_mask2 = 0;
     std::uint8_t resp_time_value = 16;   // 4.096 us * 2^n
     bool partition_enforcement = false;  // switch external ports: In/Outbound can be set
-    bool raw_filter = false;             // likewise FilterRawIn/Outbound
+    bool raw_filter = false;             // switch external ports: FilterRawIn/Outbound can be set
 };
 
-// One entry of a VL arbitration table; weight 0 is skipped, one unit is 64 bytes (IBA 7.6.9.2).
+// One entry of a VL arbitration table. The weight is in units of 64 bytes; entries of weight 0 are
+// skipped (IBA 7.6.9.2).
 struct VlArbEntry {
     std::uint8_t vl = 0;
     std::uint8_t weight = 0;
@@ -101,7 +102,7 @@ struct PortAttrs {
     SlToVlTable sl_to_vl;     // by input port; one row at a channel adapter
     std::vector<VlArbEntry> vl_arb_high;
     std::vector<VlArbEntry> vl_arb_low;
-    // When the M_Key lease runs out, in ns; 0: not counting.
+    // Time in ns at which the M_Key lease runs out; 0: no lease runs.
     std::uint64_t m_key_lease_end_ns = 0;
     bool led = false;  // LedInfo:LedMask
     TrapQueue traps;   // unused at external ports of a switch, whose traps port 0 sends
@@ -137,8 +138,8 @@ struct PortAttrs {
     }
     [[nodiscard]] std::uint8_t data_vls() const;  // VLs in operation, without VL15: 1, 2, 4, 8, 15
 
-    // Packets that the link state admits (IBA 7.2.7): subnet management on VL15 always while the
-    // link is up, data received from Armed on, data sent in Active only.
+    // Packets that the link state admits (IBA 7.2.7): those of VL15 whenever the link is up,
+    // received data packets in Armed and Active, sent data packets in Active only.
     [[nodiscard]] bool link_is_up() const { return state() >= PortState::kInitialize; }
     [[nodiscard]] bool may_receive_data() const { return state() >= PortState::kArmed; }
     [[nodiscard]] bool may_send_data() const { return state() == PortState::kActive; }
@@ -148,7 +149,7 @@ struct PortAttrs {
 };
 
 // A port as it is after power-on: Down and Polling (port 0 of a switch: Active), default P_Key
-// 0xFFFF, default GID prefix, everything supported enabled.
+// 0xFFFF, default GID prefix, all supported widths and speeds enabled.
 [[nodiscard]] PortAttrs make_port(const PortConfig& config);
 
 // Reports the end of link training with these active values: LinkUp and Initialize. No effect on a
@@ -164,7 +165,7 @@ PortEvents port_data_arrived(PortAttrs& port);
 // The port's parameters for LINK frames; the link sets `epoch`.
 [[nodiscard]] link::Link link_parameters(const PortAttrs& port);
 
-// Adds one to M_Key, P_Key or Q_Key violations, which stick at their maximum.
+// Adds one to PortInfo's counter of M_Key, P_Key or Q_Key violations, which stops at its maximum.
 void count_violation(PortAttrs& port, Field violations);
 
 // Result of a Set: a MAD status and events. With kBadField the valid fields are applied and the
@@ -174,8 +175,8 @@ struct SetResult {
     PortEvents events{};
 };
 
-// Attribute data in and out. `data` is the attribute area of an SMP; block numbers are from the
-// attribute modifier. Each getter fills the whole area and returns a MAD status.
+// Getters and setters of attributes. `data` is the attribute area of an SMP; block numbers are from
+// the attribute modifier. Each getter fills the whole area and returns a MAD status.
 [[nodiscard]] std::uint16_t get_port_info(const PortAttrs& port,
                                           std::span<std::uint8_t, kSmpDataSize> data);
 [[nodiscard]] SetResult set_port_info(PortAttrs& port,

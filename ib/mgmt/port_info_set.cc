@@ -230,7 +230,7 @@ SetResult set_port_info(PortAttrs& port, Data data) {
     }
     const bool linked = (kLinked & bit(port.kind)) != 0;
     if (linked) {
-        // Last, so that a port is armed with the values of the same Set.
+        // The port state changes last, so that the port is armed with the values of the same Set.
         command_port(port, data, result);
     }
     const bool reregister_offered =

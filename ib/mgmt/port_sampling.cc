@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Sampling: SampleStart ticks after a Set the agent records the counters, SampleInterval ticks
-// later it takes the difference, and keeps the result for a Get.
+// Sampling: SampleStart ticks after a Set the PMA records the counters. SampleInterval ticks later
+// it computes the differences, which a Get returns.
 #include "ib/mgmt/port_sampling.h"
 
 #include <algorithm>
@@ -21,9 +21,9 @@ struct Selectable {
     std::uint16_t count;
     std::uint16_t step = 1;
 };
-constexpr std::uint16_t kEachVl = 0x100;  // bits 8 to 11 have the VL
+constexpr std::uint16_t kEachVl = 0x100;  // bits 8 to 11 of CounterSelect are the VL
 constexpr Selectable kSelectable[] = {
-    {0x0001, Counter::kPortXmitData, 5},  // the mandatory ones
+    {0x0001, Counter::kPortXmitData, 5},  // the mandatory counters
     // the counters of PortRcvErrorDetails, then of PortXmitDiscardDetails
     {0x4005, Counter::kPortLocalPhysicalErrors, 10},
     {0x4015, Counter::kPortVlXmitFlowCtlUpdateErrors, kPerPriority, kEachVl},

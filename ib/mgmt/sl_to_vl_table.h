@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The SL to VL mapping of an egress port: one row for each input port (IBA 14.2.5.8). The rows of
-// most switches are the same: then one is stored for all.
+// The SL to VL mapping of an egress port: one row for each input port (IBA 14.2.5.8). If all rows
+// are equal, as at most switches, the table stores only one.
 #pragma once
 
 #include <algorithm>

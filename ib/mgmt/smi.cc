@@ -61,7 +61,7 @@ SmiDecision previous_hop(Mad& smp, SmiNode node) {
     return out_of(return_path(smp)[hop], node);
 }
 
-// C14-9, seen by the node that the SMP reached.
+// C14-9 at a node that receives the SMP.
 SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
     const unsigned pointer = hop_pointer(smp);
     const unsigned count = hop_count(smp);
@@ -88,7 +88,7 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
     return pointer == count + 1 ? local() : kDiscarded;
 }
 
-// C14-13, seen by the node that the SMP reached.
+// C14-13 at a node that receives the SMP.
 SmiDecision receive_returning(Mad& smp, SmiNode node) {
     const unsigned pointer = hop_pointer(smp);
     const unsigned count = hop_count(smp);
@@ -154,7 +154,7 @@ bool smp_is_for_sma(const Mad& smp) {
         case Method::kTrap:
             return false;
         default:
-            // The SMA answers an unknown request with a status. Responses are for an SM.
+            // The SMA answers an unknown method with a status. Responses are for an SM.
             return !smp.is_response();
     }
 }

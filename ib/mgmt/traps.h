@@ -16,12 +16,12 @@ namespace pib::ib {
 
 using Notice = std::array<std::uint8_t, kSmpDataSize>;
 
-// Notices, without producer type and issuer, which the queue fills in.
-// 128: a port of the switch with this LID changed its link state.
+// The following functions make Notices without producer type and issuer, which TrapQueue fills in.
+// Trap 128: a port of the switch with this LID changed its link state.
 [[nodiscard]] Notice link_state_notice(Lid switch_lid);
-// 129, 130 or 131: a threshold was exceeded at a port.
+// Trap 129, 130 or 131: a threshold was exceeded at a port.
 [[nodiscard]] Notice threshold_notice(std::uint16_t trap_number, Lid lid, std::uint8_t port);
-// 144: the capability mask changed, or one of `changes`.
+// Trap 144: the node has new capability masks, or one of `changes` has happened.
 struct LocalChanges {
     static constexpr std::uint16_t kNodeDescription = 1U << 0;
     static constexpr std::uint16_t kLinkWidthEnabled = 1U << 1;
@@ -32,11 +32,11 @@ struct LocalChanges {
     std::uint16_t changes = 0;
 };
 [[nodiscard]] Notice local_changes_notice(Lid lid, const LocalChanges& changes);
-// 145: the node has another SystemImageGUID.
+// Trap 145: the node has another SystemImageGUID.
 [[nodiscard]] Notice system_image_guid_notice(Lid lid, Guid system_image_guid);
-// 256: `smp` came with a wrong M_Key; `slid` is its LRH:SLID.
+// Trap 256: `smp` had a wrong M_Key; `slid` is its LRH:SLID.
 [[nodiscard]] Notice bad_m_key_notice(const Mad& smp, Lid slid);
-// 257 (P_Key) or 258 (Q_Key): a packet between these two ends had a wrong key.
+// Trap 257 (P_Key) or 258 (Q_Key): a packet from `slid` to `dlid` had the wrong key `key`.
 struct KeyViolation {
     std::uint32_t key = 0;
     Sl sl{};
@@ -49,7 +49,8 @@ struct KeyViolation {
 };
 [[nodiscard]] Notice bad_p_key_notice(const KeyViolation& violation);
 [[nodiscard]] Notice bad_q_key_notice(const KeyViolation& violation);
-// 259: likewise, found by a switch at its external port `port`; the GIDs are used if not zero.
+// Trap 259: a switch has found a wrong P_Key at its external port `port`. The Notice has the GIDs
+// of `violation` if they are not zero.
 [[nodiscard]] Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
                                                 std::uint8_t port);
 
@@ -69,7 +70,7 @@ struct TrapQueue {
     static constexpr std::size_t kMaxOfNumber = 8;
     // 128 to 131, 144, 145 and 256 to 259.
     static constexpr std::size_t kMaxPending = 10 * kMaxOfNumber;
-    // The pause after each repetition is twice the one before, up to this, but at least
+    // The pause after each repetition is twice the one before, up to kMaxPauseNs, but at least
     // SubnetTimeOut.
     static constexpr std::uint64_t kMaxPauseNs = 64'000'000'000;
 
@@ -92,9 +93,10 @@ struct TrapQueue {
     // anew.
     void add(const Notice& notice, std::uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
-    // wait while the port is not Active or knows no SM. For another SM all of them are due again.
+    // wait while the port is not Active or has no MasterSMLID. All are due again after a change of
+    // the SM.
     [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
-    // Time at which next() may return a trap for this SM; nullopt while the queue is empty.
+    // Time in ns at which next() may return a trap for this SM; nullopt while the queue is empty.
     [[nodiscard]] std::optional<std::uint64_t> deadline_ns(Lid sm) const;
     // Handles TrapRepress: removes the trap with its transaction ID.
     void repress(const Mad& trap_repress);

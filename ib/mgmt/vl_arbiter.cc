@@ -9,7 +9,7 @@ namespace pib::ib {
 namespace {
 
 constexpr std::size_t kWeightUnitBytes = 64;
-constexpr std::int64_t kLimitUnitBytes = 4096;  // bytes of a unit of VLHighLimit
+constexpr std::int64_t kLimitUnitBytes = 4096;  // one unit of VLHighLimit
 constexpr std::uint64_t kUnlimited = 255;
 
 bool is_ready(const VlArbEntry& entry, VlMask ready) {
@@ -38,14 +38,15 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
     return std::nullopt;
 }
 
-// Bytes of high priority that may be sent before the low table has its turn; nullopt: no limit.
+// Bytes of high priority that may be sent before a VL of the low table; nullopt: no limit.
 std::optional<std::int64_t> VlArbiter::high_limit() const {
     const std::uint64_t limit = port_.get(port_info::kVlHighLimit);
     return limit == kUnlimited ? std::nullopt
                                : std::optional(static_cast<std::int64_t>(limit) * kLimitUnitBytes);
 }
 
-// With limit 0, one packet may be sent before the low table has its turn.
+// Whether a VL of the high table may send next although one of the low table is ready. Limit 0
+// permits one packet.
 bool VlArbiter::high_may_send() const {
     const auto limit = high_limit();
     return !limit || high_sent_ == 0 || high_sent_ < *limit;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Chooses the data VL of a port that sends next: the two-level weighted arbitration of IBA 7.6.9.
-// VL15 precedes all others and is not arbitrated here.
+// Chooses the data VL whose packet a port sends next: the two-level weighted arbitration of IBA
+// 7.6.9. VL15 precedes all others and is not arbitrated here.
 #pragma once
 
 #include <cstddef>
@@ -33,7 +33,7 @@ class VlArbiter {
     void restart();
 
   private:
-    // Position in one table and what is left of the entry's weight, in 64-byte units.
+    // The current entry of one table, and the unused part of its weight in units of 64 bytes.
     struct Cursor {
         std::size_t index = 0;
         int left = 0;
@@ -47,7 +47,7 @@ class VlArbiter {
     const PortAttrs& port_;
     Cursor high_;
     Cursor low_;
-    std::int64_t high_sent_ = 0;  // bytes since the last packet of low priority
+    std::int64_t high_sent_ = 0;  // bytes of high priority since the last low-priority packet
     enum class Source : std::uint8_t { kHigh, kLow, kNone } last_ = Source::kNone;
     // a VL of the other table was also ready when `last_` was chosen
     bool other_waits_ = false;

@@ -456,7 +456,7 @@ def parser(installed: bool = bool(paths.INSTALLED)) -> argparse.ArgumentParser:
 
 
 def installed_parser() -> argparse.ArgumentParser:
-    """The parser; pib(1) is generated from it."""
+    """The parser of an installed lab. pib(1) is generated from it."""
     return parser(installed=True)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Child programs of a command. The command forwards its ending signal to them and waits for their end."""
+"""Child programs of a command. The command forwards a signal that ends it to them, and waits for their end."""
 
 import dataclasses
 import pathlib
@@ -37,7 +37,8 @@ class _Running:
         self.error: Exception | None = None     # raised by a Program's show()
 
     def start(self, program: Program) -> None:
-        # Its own process group: otherwise Ctrl-C would reach it twice, from the terminal and from interrupt().
+        # The program has its own process group: otherwise Ctrl-C would reach it twice, from the terminal and from
+        # interrupt().
         process = subprocess.Popen([str(word) for word in program.argv], stdin=subprocess.DEVNULL,
                                    stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
                                    cwd=paths.ROOT, env=program.env, process_group=0)

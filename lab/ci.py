@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib ci: boots guests, runs one command on the host, collects logs and states, and ends the guests.
 
-It collects and ends also after a failed boot, a command that hangs, or a signal.
+The last two steps are taken also after a failed boot, a command that hangs, or a signal.
 """
 
 import argparse
@@ -142,7 +142,7 @@ def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
 
 
 def _write_results(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
-    """The command may have removed the folder, as  git clean -fdx  does."""
+    """Writes verdict and logs to the folder, which the command may have removed, as  git clean -fdx  does."""
     with _told():
         if not folder.exists():
             ui.say(f"the command has removed {folder}: what it printed is not kept")

@@ -14,7 +14,8 @@ DAY_S = 24 * 3600
 
 
 def _bytes(tree: pathlib.Path) -> int:
-    """Disk space of a tree in bytes. Its files may belong to other users. Files that vanish meanwhile do not count."""
+    """Disk space of a tree in bytes. Its files may belong to other users. Files that vanish during the count are left
+    out."""
     def measured(prefix: list[str]) -> subprocess.CompletedProcess[str]:
         return subprocess.run([*prefix, "du", "-s", "--block-size=1", tree], capture_output=True, text=True,
                               check=False)

@@ -33,7 +33,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def offer(parser: argparse.ArgumentParser) -> None:
-    """Answers the shell and ends, if the shell asks."""
+    """Prints the completions and exits, if the shell asks for completions."""
     if VARIABLE in os.environ:
         with contextlib.suppress(ImportError):
             importlib.import_module("argcomplete").autocomplete(parser)

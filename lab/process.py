@@ -19,7 +19,7 @@ from lab import paths, ui, waiting
 STOP_S = 30                     # limit until a process ends; ending a domain on another host takes seconds
 Value = TypeVar("Value")
 MARK = "PIB_LAB"                # environment variable: DIRECTORY:NAME
-MARK_S = 5                      # limit until a mark can be read; that of a set-user-ID program never can
+MARK_S = 5                      # limit until a mark can be read; the mark of a set-user-ID program never can
 
 
 @dataclasses.dataclass
@@ -134,7 +134,8 @@ def marked() -> Iterator[tuple[pathlib.Path, str, Process]]:
 
 
 def _mark(path: pathlib.Path) -> str:
-    """The mark of the process with this directory in /proc; "" if it has none or cannot be read."""
+    """The mark of the process with this directory in /proc; "" if the process has none, or belongs to another user or
+    PID namespace."""
     try:
         if path.stat().st_uid != os.getuid() or _namespace(path) != _namespace(pathlib.Path("/proc/self")):
             return ""

@@ -62,7 +62,7 @@ def _end(commands: list[Running]) -> None:
 
 def exec_all(lab: cluster.Cluster, command: list[str]) -> int:
     """Runs a command in all guests in parallel. Returns the status of the first guest in which it failed, else 0.
-    Meanwhile it prints the reports of their kernels."""
+    Meanwhile it prints the fault reports of the guests' kernels."""
     nodes = _guests(lab)
     with contextlib.ExitStack() as watched:
         for node in nodes:

@@ -142,7 +142,7 @@ def _names(keys: str) -> tuple[str, ...]:
 
 
 def _lines(text: str) -> Where:
-    """Lines of the keys of a valid file. Knows the forms of tables that settings use: [hca], hca = {…} and
+    """Lines of the keys of a valid file. Tables may have the forms that settings use: [hca], hca = {…} and
     hca.ports."""
     found: Where = {}
     table: tuple[str, ...] = ()
@@ -184,12 +184,13 @@ def _shown(value: Any) -> str:
 
 
 def _too_large(value: Any) -> bool:
-    """Such a number may have more digits than Python prints."""
+    """Whether a value is a number beyond TOML's 64 bits, which may have more digits than Python prints."""
     return isinstance(value, int) and value.bit_length() >= INT_BITS
 
 
 def _wrong(setting: Setting, value: Any) -> str:
-    """A name that the system refuses, such as one that is too long, is wrong as well."""
+    """The error in a value; "" if there is none. A path that the system refuses, for example because it is too long, is
+    an error too."""
     if setting.kind is pathlib.Path and "\0" in str(value):
         return "expected a path"
     try:

@@ -47,8 +47,8 @@ def _processes(lab: cluster.Cluster) -> bool:
 
 
 def _process_state(lab: cluster.Cluster, name: str) -> str:
-    """State of a process. Of a guest QMP's run state: QEMU pauses a guest if the host has no space left for its
-    overlay, and reports that only over QMP."""
+    """State of a process; for a guest, the run state that QMP reports: QEMU pauses a guest if the host has no space
+    left for its overlay, and reports that only over QMP."""
     if not lab.alive(name):
         return "ended"
     if name not in lab.nodes() or lab.record.hosts:

@@ -99,7 +99,8 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
 
 
 def _ask(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
-    """Runs a command with the terminal, at which sudo asks for the password. So it stays in this process group."""
+    """Runs a command that may use the terminal: sudo asks for the password there. So the command stays in this process
+    group."""
     process = subprocess.Popen(argv, **options)
     try:
         return _outcome(process, title, path)

@@ -129,8 +129,9 @@ def restart_switch(lab: cluster.Cluster, *options: str) -> None:
 
 
 def clear_errors(lab: cluster.Cluster, ports: list[subnet.Port], quiet_s: int = 0) -> None:
-    """Clears the error counters if this command has started a switch or a guest, whose start takes links down. The
-    user's errors on a fabric that runs on stay. ports: those of the guests. quiet_s: as of counters."""
+    """Clears the error counters if this command has started a switch or a guest, whose start takes links down. On a
+    fabric that ran before, the counted errors stay for the user. ports: the guests' ports. quiet_s: as for
+    counters.clear_errors()."""
     if ports and any(map(lab.has_started, {*lab.running()} - {cluster.HUB})):
         counters.clear_errors(lab.node(MANAGER), subnet.topology_nodes(lab), quiet_s)
 

@@ -13,7 +13,7 @@ from lab.testing import counts
 from lab.testing.counts import Count
 
 LOG = tree.LOG
-CHECKOUT, BUILD = "arm", "arm/build"    # in the checkout's working directory of the tree
+CHECKOUT, BUILD = "arm", "arm/build"    # folders below the builder's working directory
 LEFT_OUT = ("build", ".")               # prefixes of the checkout's folders that are not sources
 CROSS = f"""[binaries]
 c = '{tree.TRIPLET}-gcc'
@@ -82,7 +82,7 @@ def _started(tools: builder.Builder, test: dict) -> list[str]:
     return [value for value in test["env"].values() if value.startswith(f"{tools.inside}/{BUILD}/")]
 
 def compile_driver(tools: builder.Builder) -> dict[str, list[str]]:
-    """Complaints about the driver, by kernel version."""
+    """Compiles the driver for each kernel of the tree; returns the complaints by kernel version."""
     found = (tools.tree / "usr" / "src").glob("linux-headers-*-arm64*")
     return {kernel: kernels.compile_driver(tools, kernel, f"ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-")
             for kernel in sorted(path.name.removeprefix("linux-headers-") for path in found)}

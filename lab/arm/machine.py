@@ -18,7 +18,7 @@ INIT = image.FILES / "arm-init"
 MEMORY_MIB, CPUS = 4096, 2
 SKIPPED = 4                     # status of a Catch2 program that has skipped all its tests, for example without tshark
 ARCHIVE = "boot.cpio"
-TEST_S = 1800                   # reached only by a hang
+TEST_S = 1800                   # limit for one test, reached only by a hang
 PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
 OUTPUT = re.compile(r"^lab: begin (\S+)$\n(.*?)(?:^|(?<=.))lab: end \1 (\d+)$", re.MULTILINE | re.DOTALL)
 # Copies each program and the libraries it loads to the same paths below a folder.
@@ -39,7 +39,7 @@ install -D /bin/busybox boot/bin/busybox
 
 
 def _script(tests: list[dict]) -> str:
-    """Runs each test as meson does. Its output is not a terminal, so Catch2 prints no colours."""
+    """A shell script that runs each test as meson does. A test's output goes to a file, so Catch2 prints no colours."""
     lines = []
     for test in tests:
         name = test_name(test)

@@ -83,7 +83,7 @@ def estimate_s(groups: list[Group], rounds: int) -> int:
 
 
 def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
-    """The groups of the run. only: their names, or None for all that do not wait to be named."""
+    """The groups of the run. only: their names; None: all groups except those with on_request."""
     found = [group for group in GROUPS if (group.name in only if only else not group.on_request)
              and (with_guests or not group.guests)]
     if not found:
@@ -147,7 +147,8 @@ def _take(results: bench_figures.Results, groups: list[Group]) -> None:
 
 
 def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: list[str] | None) -> int:
-    """Measures; returns 1 if a measurement failed. only: names of groups, or SWEEP alone; None: all groups."""
+    """Measures; returns 1 if a measurement failed. only: names of groups, or SWEEP alone; None: all groups except those
+    with on_request."""
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} goes with no other. Run it alone:  ./pib bench --only {SWEEP}")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)

@@ -16,11 +16,12 @@ from lab.bench.bench_steps import Step
 
 DEVICE = "pib"
 SECONDS = "0.3"                 # time limit for one figure of a program
-TICKS = os.sysconf("SC_CLK_TCK")        # a second, in /proc
+TICKS = os.sysconf("SC_CLK_TCK")        # clock ticks of a second, the unit of times in /proc
 DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH, FABRIC_LOAD = TARGETS = tuple(
     f"tests/bench/{name}" for name in ("device-bench", "scale-bench", "switch-bench", "host-bench", "fabric-load"))
 
-# Figures that the programs print: (line, field) -> kind, name in the table, factor.
+# Lines that the programs print, by name. COPIES: keys of the kinds that host-bench's copies are compared with.
+# PING_PONG: names of host-bench's ping-pongs in the table.
 COPIES = {"memcpy_64k": "write_bw_64k send_bw_64k read_bw_64k", "memcpy_dram": "write_bw_1m send_bw_1m read_bw_1m"}
 PING_PONG = {"seqpacket": "SEQPACKET", "pipe": "pipe"}
 DEVICE_KINDS = {
@@ -29,7 +30,7 @@ DEVICE_KINDS = {
     "write_64k": Kind("device_write_64k", "work of a WRITE of 64 KiB, all ends", "ns", LESS),
     "read_64k": Kind("device_read_64k", "work of a READ of 64 KiB, all ends", "ns", LESS),
 }
-# Figures of device-bench's scale test, for this many connections.
+# Titles of scale-bench's figures. {}: number of connections.
 SCALE = {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "mr": "MR, one of {}: made",
          "cq": "CQ, one of {}: made", "qp": "QP, one of {}: made and connected"}
 
@@ -46,8 +47,7 @@ def lines(target: str, **environment: str) -> dict[str, dict]:
 
 
 def _add_device(results: bench_figures.Results) -> None:
-    """Adds device-bench's figures: both HCAs and the switch in one thread, with frames in memory; also with peer copy.
-    """
+    """Adds device-bench's figures: both HCAs and the switch in one thread, with frames in memory."""
     for name, line in lines(DEVICE_BENCH, PIB_LINK_MODE="shared").items():
         if name in DEVICE_KINDS:
             figure = results.figure(DEVICE_KINDS[name])

@@ -32,7 +32,7 @@ def large_fabric(directory: pathlib.Path) -> tuple[pathlib.Path, pathlib.Path]:
 
 
 def routes_to_links(net: topology.Net, host: str) -> list[list[int]]:
-    """For each link one directed route from the host through it: the output port at each node."""
+    """A directed route from the host through each link, as the output ports at the nodes on the way."""
     first, _port = net.nodes[host].peers[1]
     paths_to: dict[str, list[int]] = {first: [1]}
     waiting, seen, found = collections.deque([first]), {frozenset({(host, 1), (first, _port)})}, [[1]]

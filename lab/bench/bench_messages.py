@@ -14,7 +14,7 @@ from lab.bench.bench_guests import PEER_COPY, ROCE, SOCKETS, Guests
 from lab.bench.bench_steps import Step
 
 BANDWIDTH, RATE = 3, 4          # columns of ib_*_bw
-P50, P99, P999 = 4, 7, 8        # iterations of ib_*_lat
+P50, P99, P999 = 4, 7, 8        # columns of ib_*_lat
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,9 +27,9 @@ class Test:
     iterations: tuple[int, int]
     columns: dict[int, Kind]
     factor: float = 1.0
-    events: bool = False        # may use completion events instead of polling where that is faster
+    events: bool = False        # Soft-RoCE may use completion events if they are faster than polling
     sockets: bool = False       # measured over sockets, too
-    peer_copy: bool = False      # and with peer copy
+    peer_copy: bool = False      # measured with peer copy, too
     qps: int = 1
 
     @property
@@ -112,7 +112,7 @@ class Messages:
     """Groups of perftest tests. A step measures the HCA and then Soft-RoCE, so both meet the same conditions."""
 
     def __init__(self) -> None:
-        self.use_events: dict[str, bool] = {}   # by key of a Kind: whether Soft-RoCE uses events
+        self.use_events: dict[str, bool] = {}   # whether Soft-RoCE uses events, by key of a Kind
 
     def steps(self, guests: Guests, tests: tuple[Test, ...]) -> Iterable[Step]:
         for test in tests:

@@ -44,7 +44,7 @@ def add_objects(results: bench_figures.Results, what: str, text: str) -> None:
 # ---- the connection manager
 
 def _use_ipoib(guests: Guests) -> None:
-    """IPoIB's interface belongs to the HCA's port. Its first packet may have to wait for the SM."""
+    """Sets up IPoIB between the HCAs. The first packet may have to wait for the SM's answer."""
     for number, end in enumerate(guests.ends[bench_host.DEVICE], 1):
         sh(end.node, f"modprobe ib_ipoib; card=$(ls /sys/class/infiniband/{end.device}/device/net | head -n 1); "
                      f"ip link set $card up && ip addr replace {IPOIB.format(number)}/24 dev $card")

@@ -54,7 +54,7 @@ def browser() -> Iterator[Any]:
 
 
 def frames(url: str, seconds: float = SECONDS) -> float:
-    """Pictures a second that the page draws with all nodes opened and loads that move."""
+    """Pictures a second that the page draws while all nodes are shown and the loads of links move."""
     with browser() as driver:
         def holds(expression: str) -> bool:
             return driver.execute_script(f"return Boolean(globalThis.pib && {expression});")

@@ -22,7 +22,7 @@ def _bars(figure: bench_figures.Figure, against: str, subjects: list[str]) -> li
 
 
 def svg(results: bench_figures.Results, against: str) -> str:
-    """Draws the bars on a logarithmic scale for factors from 0.1 to 1000."""
+    """Draws the bars on a logarithmic scale between the powers of ten that enclose all factors and 1."""
     subjects = results.subjects()
     groups = [(figure, bars) for figure in results.figures
               if len(bars := _bars(figure, against, subjects)) > 1]

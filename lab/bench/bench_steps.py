@@ -39,5 +39,5 @@ def take_all(results: bench_figures.Results, name: str, steps: Iterable[Step],
                 step.take()
             except Exception as error:  # pylint: disable=broad-exception-caught
                 failed(f"{name}, {step.title}", error)
-    except Exception as error:  # shown between two steps; pylint: disable=broad-exception-caught
+    except Exception as error:  # raised between two steps; pylint: disable=broad-exception-caught
         failed(name, error)

@@ -51,8 +51,8 @@ def _time(line: str) -> float | None:
 
 
 def spans(log: str, begin: str, end: str) -> list[float]:
-    """Seconds from each line with `begin` to the next line with `end`. A line without a time stamp has the previous
-    one's."""
+    """Seconds from each line with `begin` to the next line with `end`. A line without a time stamp has the stamp of the
+    last line with one."""
     found: list[float] = []
     since: float | None = None
     now: float | None = None

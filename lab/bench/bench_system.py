@@ -28,8 +28,8 @@ IDLE = Kind("idle", "idle: QEMU of a guest, of one processor", "%", LESS)
 IDLE_SWITCH = Kind("idle_switch", "idle: the switch, of one processor", "%", LESS)
 
 ALONE = "pib, alone"
-FLOOD_S = 600                   # background load; ended after the measurement
-# The Local ACK Timeout is 35 s, so a peer port that has stopped reading does not end the flood.
+FLOOD_S = 600                   # limit; the flood ends after the measurement
+# The Local ACK Timeout is 4.096 µs × 2^23, about 34 s, so a peer port that has stopped reading does not end the flood.
 FLOOD = ["ib_write_bw", "-F", "-s", "65536", "-D", str(FLOOD_S), "-u", "23"]
 NEIGHBOUR_P50 = Kind("neighbour", "WRITE, 8 B, beside a pair that floods, p50", "us", LESS)
 NEIGHBOUR_P99 = Kind("neighbour_p99", "WRITE, 8 B, beside a pair that floods, p99", "us", LESS)

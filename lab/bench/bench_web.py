@@ -117,7 +117,7 @@ def add(results: Results, alone: Window, watched: Window) -> None:
 
 
 class Watched(source.Processes):
-    """The load's switch, with a guest whose HCA has a QP. It stands in the place of a host of the fabric."""
+    """The load's switch, with a guest whose HCA has a QP. The guest takes the place of a host of the fabric."""
     guest: Json | None = None
 
     def guests(self) -> dict[str, Json | None]:
@@ -135,7 +135,7 @@ class Watched(source.Processes):
 
 
 def _reader(load: Load) -> watch.Watcher:
-    """It has read all forwarding tables, and knows the guest."""
+    """A watcher that has read all forwarding tables and the guest."""
     from_ = Watched(load.switch.control)
     watcher = watch.Watcher(from_)
     watcher.read_fabric()
@@ -153,7 +153,7 @@ def _reader(load: Load) -> watch.Watcher:
 
 def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], object]) -> tuple[float, float]:
     """Processor time of the switch and of this process for READINGS readings, in seconds. The messages for a page are
-    made and thrown away. ask: is called between two readings."""
+    made and thrown away. ask: called after each reading."""
     stream = watcher.join()
     if not stream:
         raise ui.LabError("the reader has as many pages as it takes. Start again:  ./pib bench")
@@ -206,7 +206,7 @@ def _frames(results: Results) -> None:
 def _measure(results: Results) -> None:
     directory, file, routes = _fabric()
     with Load(directory, OCTETS, file=file) as load:
-        load.begin(LOAD_S, routes)              # for counters that are not 0
+        load.begin(LOAD_S, routes)              # raises the counters above 0
         load.end()
         readings(load, results)
     with Load(directory, OCTETS, file=file) as load:

@@ -17,7 +17,7 @@ from pyverbs.mr import MR
 from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 
-SECONDS = 0.5                   # for one figure
+SECONDS = 0.5                   # duration of one figure's measurement
 CHUNK = 1 << 20
 SIZES = (4096, 2 << 20, 1 << 30)
 READ_WRITE, SHARED_FIXED, ANONYMOUS_NORESERVE = 3, 0x11, 0x4022

@@ -2,8 +2,8 @@
 """Runs the guest's compiler on the host, in the tree that image.py makes.
 
 Sources are copied in and results copied out, not mounted, so a plain chroot is enough. Each checkout has its own
-working directory in the tree. A container has no second system in the tree, because it may not make its devices: there
-the compiler is the container's own."""
+working directory in the tree. In a container the tree contains no system, because a container may not make device
+nodes; the container's own compiler is used instead."""
 
 import os
 import pathlib

@@ -11,14 +11,15 @@ BUILDS = "build"                # prefix of build directories
 
 
 def files() -> list[pathlib.Path]:
-    """Names of the files that git tracks or would take; without git, as in an unpacked archive, of all but products."""
+    """Names of the files that git tracks or would add; without git, as in an unpacked archive, of all files except
+    products."""
     listed = debian.output("git", "-C", str(paths.ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard")
     names = [pathlib.Path(name) for name in listed.split("\0") if name] or _without_git()
     return sorted(name for name in names if (paths.ROOT / name).is_file())
 
 
 def _without_git() -> list[pathlib.Path]:
-    """Looks into no build directory, in which files come and go."""
+    """All files except products and those in build directories, which come and go."""
     tops = [top for top in paths.ROOT.iterdir() if top.name not in NO_SOURCES and not top.name.startswith(BUILDS)]
     found = [path for top in tops for path in (top.rglob("*") if top.is_dir() else [top])]
     return [path.relative_to(paths.ROOT) for path in found

@@ -18,7 +18,7 @@ OS_RELEASE = pathlib.Path("/etc/os-release")
 MAIN = "/etc/apt/apt.conf"      # settings of apt on this machine, as those in apt.conf.d
 STATUS = "var/lib/dpkg/status"  # lists the packages installed in a tree
 PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
-# Schemes of archives that a new tree can be made from; a DVD's archive cannot.
+# Schemes of archives from which a new tree can be made. It cannot be made from the archive of a DVD.
 NETWORK = re.compile(r"(https?|mirror|tor)(\+\w+)?:")
 # Debian's keys sign the archives with these labels.
 LABELS = ("Debian", "Debian Backports", "Debian-Security")
@@ -72,8 +72,8 @@ def suites() -> list[Suite]:
 
 
 def sources() -> list[Suite]:
-    """Debian's own suites among these, without those of discs, which have no sources. Other archives on this machine
-    are signed by other keys, at which apt fails."""
+    """The suites of Debian's own archives, except discs, which have no source packages. Archives of others are left
+    out, because other keys sign them, so apt would refuse them."""
     return [suite for suite in suites() if suite.label in LABELS and not suite.uri.startswith("cdrom:")]
 
 
@@ -92,8 +92,8 @@ def base_release(release: str) -> str:
 
 
 def _mirrors() -> tuple[str, str]:
-    """Those of "Debian" and "Debian-Security"; without the latter "". A machine whose package lists were removed, such
-    as a container, knows them after an update."""
+    """URIs of the mirrors of "Debian" and of "Debian-Security"; "" for the latter if there is none. If the package
+    lists are missing, as in a container, root updates them first."""
     if not mirror() and os.geteuid() == 0:
         ui.run("updating the package lists", ["apt-get", "-q", "-o", "Acquire::Retries=3", "update"], "deps")
     if main := mirror():
@@ -106,7 +106,7 @@ def release_suites(release: str) -> list[Suite]:
     """The suites of another release on this machine's mirrors; with "-backports" also that suite."""
     main, security = _mirrors()
     base = base_release(release)
-    if base == "testing":           # needs no other suite: its security updates come by the suite itself
+    if base == "testing":           # needs no other suite: it contains its security updates
         return [Suite(main, base, "Debian")]
     wanted = [Suite(main, base, "Debian"), Suite(main, f"{base}-updates", "Debian")]
     if release != base:
@@ -117,7 +117,7 @@ def release_suites(release: str) -> list[Suite]:
 
 
 def installed() -> dict[str, str]:
-    """Version of each installed package, also of one on hold, whose first letter is an h."""
+    """Version of each installed package. The status of a package on hold begins with h, that of others with i."""
     text = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${binary:Package}|${Version}\n")
     rows = [line.split("|") for line in text.splitlines() if line[1:2] == "i"]
     return {package.split(":", 1)[0]: version for _, package, version in rows}
@@ -183,8 +183,8 @@ class Archive:
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 
     def _machines_settings(self) -> pathlib.Path:
-        """A file that apt reads in place of the machine's apt.conf, after all other settings. It takes the machine's
-        default release away, at which apt fails if it is none of these suites."""
+        """A file that apt reads in place of the machine's apt.conf, after all other settings. It clears
+        APT::Default-Release, because apt fails if that names none of these suites."""
         file = self.directory / "machine.conf"
         included = f'#include "{MAIN}";\n' if os.path.exists(MAIN) else ""
         file.write_text(f'{included}APT::Default-Release "";\n')
@@ -206,7 +206,7 @@ class Archive:
 
     def download(self, package: str, version: str, log: str, *, tarball_only: bool,
                  to: pathlib.Path | None = None) -> None:
-        """Downloads the files of the source package to a directory, by default the lists'."""
+        """Downloads the files of the source package. to: a directory; None: the archive's directory."""
         only = ["--tar-only"] if tarball_only else []
         ui.run(f"downloading the source of {package} {version}",
                ["apt-get", "source", "--download-only", *only, f"{package}={version}"],

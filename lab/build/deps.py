@@ -123,8 +123,8 @@ def _apt(arguments: str) -> str:
 
 
 def update_script() -> str:
-    """Retries while another process, such as an automatic update after boot, holds the lock of the package lists: apt
-    itself waits only for dpkg's lock."""
+    """A script that updates the package lists. It retries while another process, such as an automatic update after
+    boot, holds the lock of the lists: apt itself waits only for dpkg's lock."""
     return f"""export LC_ALL=C; unset LANGUAGE
 tries=60
 until said=$({_apt("update")} 2>&1); do
@@ -139,8 +139,8 @@ done
 
 
 def install_script(selections: list[Selection]) -> str:
-    """One apt-get per suite. --target-release also covers dependencies, unlike "package/suite": QEMU of backports
-    depends on the qemu-system-common of backports."""
+    """A script with one apt-get for each suite. --target-release also covers dependencies, unlike "package/suite": QEMU
+    of backports depends on the qemu-system-common of backports."""
     lines = []
     for suite in sorted({selected.suite for selected in selections}):
         target = f"--target-release={shlex.quote(suite)} " if suite else ""
@@ -150,7 +150,8 @@ def install_script(selections: list[Selection]) -> str:
 
 
 def _backports_script() -> str:
-    """Adds the file of sources, and removes it if apt cannot read the backports: all later updates would fail."""
+    """A script that adds the file of sources. It removes the file again if apt cannot read the backports, because all
+    later updates would fail."""
     return (f"trap 'rm -f {BACKPORTS_FILE}' EXIT; trap 'exit 1' HUP INT TERM\n"
             f"install -m 644 /dev/stdin {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n"
             f"{update_script()}trap - EXIT\n")

@@ -40,8 +40,8 @@ def sources(*folders: str | pathlib.Path) -> list[str | bytes]:
 
 
 def _inputs(base: pathlib.Path, *folders: str | pathlib.Path) -> str:
-    """A hash of everything that a result is made from. Results name the image's directory, so its path is a part; one
-    image may be in two caches, in the second as a link."""
+    """A hash of everything that a result is made from. The path of the image's directory is a part, because results may
+    contain that path. It is resolved, because an image in a second cache may be a link."""
     return paths.recipe_hash(REVISION, str(base.resolve()), image.identity(base), *sources(*folders))
 
 
@@ -122,7 +122,7 @@ def driver(base: pathlib.Path, tools: builder.Builder, source: pathlib.Path = ke
 # -- provider ---------------------------------------------------------------
 
 def _configured(tools: builder.Builder) -> None:
-    """The source of rdma-core in the working directory, with this provider added."""
+    """Configures rdma-core's source in the working directory, with this provider added, unless that has been done."""
     source, mark = rdma_core.source(tools.tree), tools.work / "rdma-core.configured"
     flags = f"{CMAKE_OPTIONS} -DCMAKE_C_FLAGS={shlex.quote(f'-I{tools.inside}/{COMMON}')}"
     recipe = paths.recipe_hash(REVISION, source.name, flags)

@@ -89,7 +89,7 @@ def configured(directory: pathlib.Path = paths.BUILD) -> bool:
 
 
 def missing_gib(directories: Iterable[pathlib.Path]) -> float:
-    """Free space in GiB that those of the builds need which are not configured yet."""
+    """Free space in GiB for those of the builds that are not configured yet."""
     return sum(SIZES_GIB[directory] for directory in directories if not configured(directory))
 
 
@@ -104,7 +104,8 @@ def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = 
 
 
 def _build(directory: pathlib.Path, headers: pathlib.Path, more: tuple[str, ...]) -> None:
-    # The mark names the QEMU version, because its headers change with it and ninja would not notice.
+    # The mark contains the options, and so the path of QEMU's headers, whose name has the version: ninja would not
+    # notice other headers.
     mark, options = directory / ".pib-configured", _options(directory, headers)
     if not configured(directory) or not mark.exists() or mark.read_text() != "\n".join(options):
         _configure(directory, options)

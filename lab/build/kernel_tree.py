@@ -25,8 +25,8 @@ VERSION = re.compile(r"[\w.+~-]+")
 
 
 def check(tree: pathlib.Path) -> pathlib.Path:
-    """Returns the directory. An error: the tree lacks something that guests need, or this machine cannot compile
-    modules against it."""
+    """Returns the directory. Raises LabError if the tree lacks something that guests need, or if this machine cannot
+    compile modules against it."""
     if not shutil.which("make"):
         raise ui.LabError("there is no make, with which drivers are compiled for a kernel of your own. Install it:  "
                           "sudo apt-get install make")

@@ -25,7 +25,7 @@ FLAVOURS = ("amd64", "cloud-amd64", "rt-amd64")
 # kernel-doc, which W=1 runs, needs Perl or Python; pahole makes BTF data.
 TOOLS = ("perl", "dwarves")
 COMPLAINT = re.compile(r"warning|error", re.IGNORECASE)
-# Functions of the core that the driver references if no feature is compiled out.
+# Functions of the kernel's InfiniBand core that the driver references if no feature is compiled out.
 WANTED_SYMBOLS = {"ib_umem_odp_map_dma_and_lock", "ib_umem_dmabuf_get_pinned"}
 # First kernel series of Debian with each feature that Kbuild looks for in the headers.
 OFFERED_SINCE = {"ODP": (6, 1), "DMA_DEV_NEED_SYNC": (6, 10), "PLACEMENT": (6, 12), "FILL_RES_SRQ": (6, 12),

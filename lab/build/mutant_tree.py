@@ -15,7 +15,7 @@ from lab import groups, paths, ui
 from lab.build import builder, cache, checkout, host_build
 
 LOG = "mutants"
-LINKER = "lld"                  # links a test several times as fast as the usual one
+LINKER = "lld"                  # links a test several times as fast as the default linker
 NO_END = "no end"
 MOST_BYTES = 8 << 30            # limit of a test's data: a mutant may allocate without end
 OPTIONS = ("-Doptimization=1", "-Ddebug=false", "-Dmanuals=disabled")

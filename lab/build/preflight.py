@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Checks at the start of a command whether this machine can run it.
 
-Each check returns one line that says what to do, or nothing."""
+Each check returns a list with one line for each problem, which says what to do."""
 
 import getpass
 import os
@@ -28,13 +28,13 @@ FIRST_ID, IDS = 100000, 65536
 # Kernel settings that deny user namespaces to users: the denying value, and a value that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# Free space in GiB: for making an image, or for the driver's build; for logs; for sockets; for what guests write to
-# their disks. host_build.SIZES_GIB has build directories.
+# Free space in GiB, in this order: for making an image, or for the driver's build; for logs; for sockets; for what
+# guests write to their disks. host_build.SIZES_GIB has build directories.
 IMAGE_GIB, CACHE_GIB = 5, 0.5
 CHECKOUT_GIB = 0.1
 TEMPORARY_GIB = 0.1
 OVERLAYS_GIB = 0.5
-OVERLAYS = "/var/tmp"           # where QEMU keeps them, unless TMPDIR names another place
+OVERLAYS = "/var/tmp"           # where QEMU keeps the guests' overlays, unless TMPDIR names another place
 GUESTS_PROCESSOR = "x86_64"
 REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
 BUILD_MIB = 1500                # memory of the largest compilation
@@ -57,7 +57,7 @@ def programs(guests: bool = True) -> list[str]:
 
 
 def _nearest(path: pathlib.Path) -> pathlib.Path:
-    """The path, or its nearest ancestor that exists. os.path.exists() and not pathlib's test, which raises an error
+    """The path, or its nearest ancestor that exists. It uses os.path.exists(), because pathlib's test raises an error
     below a directory that this user must not enter."""
     return path if os.path.exists(path) else _nearest(path.parent)
 
@@ -149,12 +149,12 @@ def _user() -> str:
     """The user's name, or the user ID if the machine has no name for it, as in some containers."""
     try:
         return getpass.getuser()
-    except (KeyError, OSError):     # the latter since Python 3.13
+    except (KeyError, OSError):     # OSError since Python 3.13
         return str(os.getuid())
 
 
 def _lines(file: pathlib.Path) -> list[list[str]]:
-    """The fields of each line: user, first ID, number of IDs."""
+    """The fields of each line of a file in SUBORDINATE: user, first ID, number of IDs."""
     return [line.split(":") for line in file.read_text().splitlines()] if file.exists() else []
 
 

@@ -82,8 +82,9 @@ def fetch(work: pathlib.Path, version: str, archive: debian.Archive) -> pathlib.
 
 
 def complete(source: pathlib.Path) -> None:
-    """Debian's tarball lacks UEFI images and compiled device trees, but meson requires the files to exist. QEMU 11
-    requires Python packages for its tests (qemu.qmp), which not every release of Debian has."""
+    """Makes the source ready for meson. Debian's tarball lacks UEFI images and compiled device trees, but meson
+    requires that the files exist. QEMU 11 also requires Python packages for its tests (qemu.qmp), which not every
+    release of Debian has: they are removed from its list."""
     listed = (source / "pc-bios" / "meson.build").read_text()
     for name in set(re.findall(r"edk2-[a-z0-9_-]+\.fd", listed)):
         (source / "pc-bios" / f"{name}.bz2").touch()

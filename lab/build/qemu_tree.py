@@ -46,7 +46,8 @@ def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def compiled(version: str, suites: list[debian.Suite]) -> Iterator[pathlib.Path]:
-    """Yields the folder for PATH, which is removed at the end of the block. version: of Debian's package."""
+    """Compiles QEMU; yields the folder with its program, to be put into PATH, and removes the folder at the end of the
+    block. version: of Debian's package."""
     paths.cache().mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="qemu-tree.") as name:
         work = pathlib.Path(name)

@@ -47,7 +47,7 @@ def present(tree: pathlib.Path) -> bool:
 def source(tree: pathlib.Path) -> pathlib.Path:
     found = _directory(version(tree))
     if not found.is_dir():
-        owner = tree.resolve().parent       # an image with the user's own kernel has a link to another one's tree
+        owner = tree.resolve().parent       # an image with the user's own kernel has a link to another image's tree
         raise ui.LabError(f"{found} is gone, and the archive may have moved on. Have the image made anew:  "
                           f"./pib clean {owner.name}   and run the same command again")
     return found

@@ -38,7 +38,7 @@ class Target:
         if not nodes:
             raise ui.LabError("no guest runs. Start some:  ./pib up")
         for name in nodes:
-            lab.node(name)      # says if it does not run
+            lab.node(name)      # raises LabError if the guest does not run
         return Target(pathlib.Path(places[0]) if places else None, list(dict.fromkeys(nodes)))
 
 

@@ -20,7 +20,7 @@ WIDTH = 100
 
 
 def of_guest(lab: cluster.Cluster, name: str, anew: bool = False) -> Counts:
-    """The counts of a guest's HCA. anew: resets the device's counts to 0."""
+    """The counts of a guest's HCA. anew: the device counts from 0 afterwards."""
     found = vm.device_property(lab.monitor(name), TAKEN if anew else PROPERTY)
     return found or coverage_points.empty()
 
@@ -93,7 +93,7 @@ def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) ->
     if not nodes and not options.merge:
         raise ui.LabError("no guest runs. Start some:  ./pib up   or name a file of counts:  --merge FILE")
     for name in nodes:
-        lab.node(name)          # raises if it does not run
+        lab.node(name)          # raises LabError if the guest does not run
     counts = coverage_points.of_all([of_guest(lab, name, options.reset) for name in nodes])
     if options.merge:
         counts = merge(options.merge, counts)

@@ -13,7 +13,7 @@ from lab.fabric.cluster import Cluster
 from lab.guests import vm
 
 FORMAT = "kdump-raw-zlib"
-WRITE_S = 3600                  # reached only by a hang
+WRITE_S = 3600                  # limit for writing a dump, reached only by a hang
 WORD = 4                        # bytes of a word
 PAGE_WORDS = 1024               # VMCOREINFO has at most one page
 

@@ -80,8 +80,9 @@ def _manager(node: Guest) -> list[str]:
 
 
 def _restart_manager(node: Guest, words: list[str]) -> None:
-    """Restarts opensm, which has lost its port. SIGKILL, because without a port SIGTERM does not end it. It must run
-    until the driver is gone: IPoIB leaves its multicast groups before that and waits for the manager's answers."""
+    """Restarts opensm, which has lost its port. SIGKILL, because without a port SIGTERM does not end opensm. opensm
+    must run until the driver is gone: IPoIB leaves its multicast groups before that and waits for the manager's
+    answers."""
     line = ("pkill -KILL -x opensm; while pidof opensm >/dev/null; do sleep 0.1; done; udevadm settle; "
             f"exec {shlex.join(words)}")
     if (done := node.run([line], timeout_s=LIMIT_S)).returncode:

@@ -34,8 +34,8 @@ def program() -> str:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignores Ctrl-C during the block: gdb handles it and stops the guest. By a handler that does nothing, because gdb
-    would inherit SIG_IGN."""
+    """Ignores Ctrl-C during the block: gdb handles it and stops the guest. The handler does nothing; gdb would inherit
+    SIG_IGN, but inherits no handler."""
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         yield
@@ -67,7 +67,7 @@ def parameters_of(lab: Cluster, name: str, known: kernel_symbols.Kernel, socket:
 
 def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int:
     """Runs gdb at a guest's kernel. base: the image that the guest runs."""
-    lab.node(name)              # raises if it does not run
+    lab.node(name)              # raises LabError if the guest does not run
     program()
     known = kernel_symbols.ensure(base)
     with gdb_server.started(lab, name) as socket:

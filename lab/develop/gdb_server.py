@@ -21,7 +21,7 @@ PACKETS = (b"$?#3f", b"+$D;1#b0")
 def started(lab: Cluster, name: str) -> Iterator[pathlib.Path]:
     """Yields the server's socket, for one gdb at a time. Afterwards the server is off, and the guest runs if it ran
     before."""
-    lab.node(name)              # raises if it does not run
+    lab.node(name)              # raises LabError if the guest does not run
     place, monitor = lab.sockets() / f"{name}.gdb", lab.monitor(name)
     with lock.held(place.with_suffix(".gdb-lock")):
         ran = vm.monitor_command(monitor, "query-status")["running"]

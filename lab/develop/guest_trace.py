@@ -77,7 +77,8 @@ class _Tasks:
 
 
 def calls(text: str, clock: Clock) -> Iterator[Call]:
-    """The calls in ftrace's text, in its order. end_ns of a call is valid when the iteration is complete."""
+    """The calls in ftrace's text, in the order of its lines. end_ns of a call is valid when the iteration is
+    complete."""
     tasks = _Tasks(clock)
     for line in text.splitlines():
         if not (match := LINE.match(line)):

@@ -66,8 +66,8 @@ def number_of(pointer, kind, member, field):
 
 
 def driver_qp(qp):
-    """A QP of the driver, with the names that device_qp() uses. Without counters for a process's QP: only the process
-    has them."""
+    """A QP of the driver, with the names that device_qp() uses. A process's QP has no counters here, because only the
+    process has them."""
     found = {"type": word(qp.ibqp.qp_type, "IB_QPT_"), "state": word(qp.state, "IB_QPS_"),
              "send_cq": number_of(qp.ibqp.send_cq, "pib_hca_cq", "ibcq", "cqn"),
              "recv_cq": number_of(qp.ibqp.recv_cq, "pib_hca_cq", "ibcq", "cqn"),

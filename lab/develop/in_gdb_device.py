@@ -143,8 +143,8 @@ def scrambled(index):
 
 
 def key_of(number):
-    """The same as the device's KeyTable::key_of(). gdb does not call that: a call lets QEMU run, and crashes some
-    versions of gdb."""
+    """Computes the same as the device's KeyTable::key_of(). gdb does not call that function, because a call lets QEMU
+    run, and crashes some versions of gdb."""
     return (scrambled(number) ^ scrambled(0)) << 8
 
 
@@ -190,7 +190,7 @@ def timers_of(engine):
 # -- commands --------------------------------------------------------------------
 
 class Listing(gdb.Command):
-    """Prints lines of each HCA, behind its path."""
+    """Prints lines about each HCA, after its path in QEMU's object tree."""
 
     def __init__(self, name, about, lines):
         self.__doc__ = f"{name}: {about}"
@@ -257,7 +257,8 @@ def number_of(word):
 
 
 def in_tables(kind, of_engine, ring):
-    """Finds rings by the number of an object: in each HCA that has it. kind: as in the name of the list of all."""
+    """Returns a function that finds rings by the number of an object, in each HCA that has the object. kind: as in the
+    command that lists all objects, pib-KINDs."""
     def find(number):
         found = [(path, ring(one)) for path, engine in devices()
                  for at, one in table(of_engine(engine)) if at == number]
@@ -274,7 +275,8 @@ def of_qp(ring):
     return find
 
 
-# Functions from a number to pairs of an HCA's path and a Ring, or None without such a queue.
+# Functions that take an object's number and return (path of an HCA, Ring) pairs. The Ring is None if there is no such
+# queue.
 RINGS = {
     "sq": of_qp(lambda qp: in_gdb_rings.send_ring(qp, enumerator(qp["type"]))),
     "rq": of_qp(in_gdb_rings.receive_ring),

@@ -28,7 +28,7 @@ def place(buffer, offset):
 
 
 def entry(buffer, offset, size):
-    """Bytes of the ring's memory, page by page."""
+    """Bytes of the ring's memory from an offset on, read page by page."""
     page, data = 1 << int(buffer["log_page_size_"]), b""
     while len(data) < size:
         at, part = place(buffer, offset), min(size - len(data), page - offset % page)
@@ -70,7 +70,8 @@ def _brief(struct):
 
 
 def _work(queue, buffer, producer, names):
-    """The ring of a WorkQueue; None if there is none. producer: offset of its counter: the device reads it late."""
+    """The ring of a WorkQueue; None if there is none. producer: offset of the producer counter in the header. The
+    counter is taken from there, because the device reads it late."""
     if not queue["present"]:
         return None
     return Ring(buffer, (int(queue["offset"]), int(queue["log_depth"]), int(queue["log_stride"])),
@@ -99,7 +100,8 @@ def srq_ring(srq):
 
 
 def cq_ring(cq):
-    """The device reads the consumer only when the CQ looks full, so it is taken from the guest's memory."""
+    """The ring of a CQ. The consumer counter is taken from the guest's memory, because the device reads it only when
+    the CQ looks full."""
     size = description.interface().structs["pib_hca_cqe"].size
     return Ring(cq["buffer"], (QUEUE_HEADER, int(cq["log_depth"]), size.bit_length() - 1),
                 (counter_at(cq["buffer"], 0), int(cq["producer"])), _brief("pib_hca_cqe"))

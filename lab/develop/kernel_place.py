@@ -14,7 +14,7 @@ from lab.guests import vm
 TABLE = re.compile(r"^IDT= *([0-9a-f]+) ", re.MULTILINE)
 WORD = re.compile(r"0x([0-9a-f]{8})\b")
 HANDLER = "asm_exc_divide_error"        # function of the table's first gate
-ALIGNMENT = 1 << 21                     # KASLR offsets are multiples of it
+ALIGNMENT = 1 << 21                     # KASLR offsets are multiples of this
 
 
 def handler(gate: list[int]) -> int:

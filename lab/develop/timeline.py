@@ -15,7 +15,8 @@ from typing import Any
 from lab.develop.guest_trace import Call
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 
-# Shown duration of an event without one, such as a packet: until the track's next event, at most this long.
+# Longest shown duration of an event that has no duration of its own, such as a packet. The track's next event ends it
+# earlier.
 MOMENT_NS = 1000
 COMMANDS = "commands"
 DRIVER = "driver"
@@ -131,7 +132,7 @@ class Timeline:
         self._tracks: dict[tuple[str, str], list[Slice]] = {}
         self._packets: dict[int, Slice] = {}                    # by sequence
         self._open: dict[tuple[str, int, int], Work] = {}       # by kind of queue, QPN, counter
-        self._doorbells: dict[int, Slice] = {}                  # the last one of a QP
+        self._doorbells: dict[int, Slice] = {}                  # the last doorbell store, by QPN
         self._completed: dict[int, Work] = {}                   # by CQN, until the interrupt
         self._paths: list[list[Slice]] = []
         self._calls: dict[str, list[Slice]] = {}                # by task

@@ -32,7 +32,8 @@ ABOUT = {"commands": "commands", "wqes": "work requests and completions", "packe
          "registers": "accesses to registers and doorbells", "dma": "accesses to guest memory",
          "interrupts": "EQEs and interrupts", "refusals": "refusals"}
 MOST_ENTRIES = hca_properties.RANGES[ENTRIES][1]
-# Kinds that the device records only if a property is on, with that property. That of DMA is chosen at the boot.
+# Kinds that the device records only if a property is on, and that property. The property of DMA can be set only at the
+# boot.
 OPTIONAL = {kind: f"trace-{kind}" for kind in ("registers", "dma", "interrupts")}
 AT_BOOT = "dma"
 NO_REFUSALS: dict[str, Any] = {"count": 0, "entries": []}
@@ -51,7 +52,7 @@ class Reader:
 
     def new(self, trace: list[Entry], refusals: dict[str, Any]) -> Iterator[Entry | int]:
         """Yields new entries and refusals in the order of their times, and at a gap the number of entries that were
-        overwritten before this look. refusals: the member of that property, read before the trace."""
+        overwritten before this look. refusals: the member of the property `refusals`, read before the trace."""
         waiting = collections.deque(self._refused(refusals))
         for found in self._entries(trace):
             while not isinstance(found, int) and waiting and waiting[0]["time_ns"] <= found["time_ns"]:

@@ -97,7 +97,7 @@ class Words:
             yield entry["result"]
 
     def _injected(self, entry: Entry) -> str:
-        """The event of INJECT_EVENT, which decides of what kind the command's object is."""
+        """The event of INJECT_EVENT, which determines the kind of the command's object."""
         return self.name("EVENT", next(iter(bytes.fromhex(entry.get("input", ""))), -1))
 
     def register(self, entry: Entry) -> tuple[str, str]:

@@ -25,7 +25,7 @@ def look(*directories: pathlib.Path) -> Look:
 
 
 def wait(before: Look, *directories: pathlib.Path) -> Look:
-    """Waits until the directories' look differs from `before` and is stable; returns the new look."""
+    """Waits until the directories differ from the look `before` and are stable; returns the new look."""
     now = before
     while now == before:
         time.sleep(POLL_S)

@@ -55,14 +55,14 @@ def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
 
 
 def _ports(objects: list[Json], qpn: int | None) -> list[HcaPort]:
-    """The ports of a node; with a QPN those of its QPs."""
+    """The ports of a node; with a QPN, only the ports of its QPs with this number."""
     return [port for one in objects for port in hca_ports("", [one]) if qpn is None or any(
         (qp["qpn"], qp.get("port")) == (qpn, port.number) for qp in one.get("qps", {}).get("entries", []))]
 
 
 def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | None) -> pathlib.Path:
-    """Control socket of the switch process that has the ports of the node, or the port of its QP. Without a node, of
-    the only process."""
+    """Control socket of the switch process that has the ports of the node, or the port of its QP. Without a node: the
+    control socket of the only process."""
     processes = lab.running_switches()
     if len(processes) == 1:
         return processes[0].control

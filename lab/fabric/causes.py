@@ -79,7 +79,8 @@ def drops(counters: Json) -> str:
 
 
 def ended_name(process: str, switches: list[str]) -> str:
-    """A process of pib-switch that does not run. switches: whose names it has; none: one without a topology file."""
+    """The name of a switch process that does not run, for a message. switches: names of its switches; empty: the
+    process has no topology file."""
     return f"{process} ({', '.join(switches)})" if switches else process
 
 

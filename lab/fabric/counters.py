@@ -11,8 +11,8 @@ LIMIT_S = 120                   # for all tries
 NODE_S = 0.1                    # additional time for each node of the fabric
 POLL_S = 0.2
 CLEAR = "ibqueryerrors --clear-errors"
-TRIES = 3                       # between clearing and checking, a new multicast group may drop packets and count that
-NONE_LEFT = "ibqueryerrors | grep -q ' 0 bad nodes found'"      # its own status is 0 even without a subnet manager
+TRIES = 3                       # after clearing, packets of a new multicast group may be dropped and counted
+NONE_LEFT = "ibqueryerrors | grep -q ' 0 bad nodes found'"      # ibqueryerrors exits with 0 even without an SM
 
 
 def clear_errors(node: Guest, nodes: int, quiet_s: int = 0) -> None:

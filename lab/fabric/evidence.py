@@ -73,7 +73,7 @@ def objects(monitor: pathlib.Path) -> list[Json]:
 
 
 def refusals(state: Json, now: float) -> list[Json]:
-    """The device's last refused commands, from its property `objects`, with times."""
+    """The device's last refusals, from its property `objects`, with times."""
     return _dated(state.get("refusals", {}).get("entries", []), now,
                   lambda entry: (state["now_ns"] - entry["time_ns"]) / NS)
 

@@ -45,8 +45,8 @@ def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
 
 def perftest(client: Guest, server: Guest, program: str, options: list[str],
              client_port: subnet.Port, server_port: subnet.Port, *, nodes: int = 0) -> str:
-    """Runs a perftest program between two guests, again if its clock failed; returns the client's output. nodes: of the
-    fabric."""
+    """Runs a perftest program between two guests, again if its clock failed; returns the client's output. nodes: number
+    of the fabric's nodes."""
     return with_clock(program, lambda: _perftest(client, server, program, options, client_port, server_port,
                                                  limit_s=LIMIT_S + int(NODE_S * nodes)))
 
@@ -73,7 +73,8 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
 
 
 def _text(output: bytes) -> str:
-    """A program's output for a terminal: without control characters, and if it is not UTF-8, too."""
+    """A program's output as text for a terminal: without control characters, and with bytes replaced that are not
+    UTF-8."""
     return ui.printable(output.decode(errors="replace"))
 
 
@@ -94,7 +95,7 @@ def _active_port(node: Guest) -> subnet.Port:
 
 
 def measure(client: Guest, server: Guest, nodes: int = 0) -> Result:
-    """nodes: of the fabric."""
+    """Measures bandwidth and latency between two guests. nodes: number of the fabric's nodes."""
     client_port, server_port = _active_port(client), _active_port(server)
     bandwidth = columns(perftest(client, server, "ib_write_bw", ["-s", "65536", "-n", "500"],
                                  client_port, server_port, nodes=nodes), 65536)

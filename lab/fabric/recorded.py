@@ -9,7 +9,7 @@ from typing import Callable, Iterator
 from lab import lock, process, signals, ui
 from lab.fabric import rundir, state
 
-START_S = 300                   # reached only by a hang
+START_S = 300                   # limit until a process is ready, reached only by a hang
 
 
 class Recorded:

@@ -16,8 +16,8 @@ FAILED = "Errors during initialization"
 
 
 class Step(enum.IntEnum):
-    """In the order in which opensm takes them."""
-    UNKNOWN = 0                 # no opensm runs in the guest, or its log does not tell
+    """Steps of a sweep, in the order in which opensm takes them."""
+    UNKNOWN = 0                 # no opensm runs in the guest, or its log names no step
     DISCOVERS = 1               # asks for nodes and ports
     CONFIGURES = 2              # assigns LIDs and computes routes
     ACTIVATES = 3               # writes the forwarding tables, sets ports ARMED, then ACTIVE
@@ -30,8 +30,8 @@ TEXTS = {"Entering DISCOVERING state": Step.DISCOVERS, "Entering MASTER state": 
          "tables configured on all switches": Step.ACTIVATES, FAILED: Step.DISCOVERS, "SUBNET UP": Step.UP,
          "Entering STANDBY state": Step.STANDBY, "Entering NOT-ACTIVE state": Step.STANDBY}
 UNFINISHED = {Step.DISCOVERS, Step.CONFIGURES, Step.ACTIVATES}
-# The guest's clock, the last line of a step, which many others may follow, and the end of the log. An opensm that
-# writes another log, or not at once, tells nothing.
+# Prints the guest's clock, the last line that begins a step (many other lines may follow it), and the end of the log.
+# Prints only the clock unless an opensm runs that writes to this log and flushes each line.
 WORDS = ["sh", "-c", f"{sm_log.CLOCK}; log={sm_log.FILE}; "
          "for one in $(pidof opensm); do tr '\\0' ' ' </proc/$one/cmdline; done | "
          f"grep -e '{sm_log.FLUSH} ' | grep -qF $log || exit 0; "
@@ -39,12 +39,12 @@ WORDS = ["sh", "-c", f"{sm_log.CLOCK}; log={sm_log.FILE}; "
 
 
 def step_of(text: str) -> Step:
-    """UNKNOWN for a decision that begins no step."""
+    """The step that a line of the log begins; UNKNOWN if it begins none."""
     return next((step for part, step in TEXTS.items() if part in text), Step.UNKNOWN)
 
 
 class Manager:
-    """opensm in one guest. error: the last one that it has told in the present step."""
+    """opensm in one guest. error: the last error in its log since the present step began."""
 
     def __init__(self, guest: Callable[[], Guest]):
         self._guest = guest
@@ -52,7 +52,8 @@ class Manager:
         self.error = ""
 
     def look(self) -> Step:
-        """Reads the log. A guest that does not answer is for others to find out."""
+        """Reads the log; returns the present step. If the guest does not answer, the step stays, and the caller's own
+        checks report the guest."""
         try:
             done = self._guest().run(WORDS, timeout_s=ANSWER_S)
         except (subprocess.TimeoutExpired, ui.LabError):

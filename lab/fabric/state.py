@@ -21,7 +21,7 @@ class Unusable(ui.LabError):
 
 @dataclasses.dataclass(frozen=True)
 class Place:
-    """Where a record is valid: the scope of its process IDs and of its names in /tmp."""
+    """The scope in which the process IDs and the names in /tmp of a record are valid."""
     directory: str              # the lab's directory
     host: str
     machine: str
@@ -84,7 +84,8 @@ class State:
 
 
 def load(file: pathlib.Path) -> State | None:
-    """The state from the file; None if there is no file, or if its processes ended with an earlier boot of the host."""
+    """The state from the file. None if there is no file, if its processes ended with an earlier boot of the host, or if
+    it is a copy of another lab's file. Raises Unusable for other files that are not valid here."""
     try:
         text = file.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -29,7 +29,7 @@ class Port:
     guid: str
     lid: int
     sm_lid: int
-    state: str                  # as in sysfs: Down, INIT, ARMED, ACTIVE
+    state: str                  # as in sysfs: DOWN, INIT, ARMED, ACTIVE
     physical: str               # LinkUp, Polling, Disabled, …
     rate: str                   # for example "100 Gb/sec (4X EDR)"
 
@@ -144,7 +144,8 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
 
 
 def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_progress.Watch) -> None:
-    """An end of the sweep that does not come is told, and is no failure: the guests' own ports are Active."""
+    """Waits for the end of opensm's sweep. If it does not come, prints that and raises no error, because the guests'
+    own ports are Active."""
     try:
         waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * topology_nodes(lab), check=lab.check,
                      doing=lambda: str(watch), progress=watch.best, every_s=SWEEP_POLL_S)

@@ -90,7 +90,8 @@ class Wanted:
         return dataclasses.replace(self.size, memory_mib=self.size.memory_mib + nodes // NODES_PER_MIB)
 
     def host_of(self, number: int) -> int:
-        """Number of the host of a guest: with a topology its switch's host, otherwise the hosts in turn."""
+        """Number of the host of a guest: with a topology, the host of the guest's switch; otherwise guests are given to
+        the hosts in turn."""
         if not self.net:
             return number % len(self.hosts)
         return self._part_of(topology.places(self.net, self.count)[number])

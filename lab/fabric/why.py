@@ -197,7 +197,8 @@ def _known(findings: Findings) -> set[str]:
 
 
 def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
-    """The user's name in the form that Finding.about has; an error if the fabric has no such name."""
+    """The name that the user asked about, in the form that Finding.about has; an error if the fabric has no such
+    name."""
     qp = QP.fullmatch(wanted)
     name = wanted
     if qp:

@@ -91,7 +91,7 @@ class Guest:
         """The local command that runs a command in the guest. One word is a line for the guest's shell; several words
         are passed unchanged."""
         line = command[0] if len(command) == 1 else shlex.join(command)
-        if token:               # makes a session; sshd makes one for a terminal
+        if token:               # _with_token() makes a session; for a terminal sshd makes it
             line = f"{TOKEN}={token} exec {SHELL} {shlex.quote(line)}" if terminal else _with_token(line, token)
         return [*self._ssh("-o", "ControlMaster=no", "-t" if terminal else "-T"), *([line] if line else [])]
 

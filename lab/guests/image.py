@@ -26,7 +26,7 @@ from lab.build import cache, debian, rdma_core, steps, user_namespace
 VARIABLE = "PIB_GUEST"
 # All tests run on the first release. The last one is the first release with the newest kernel that Debian has for it.
 RELEASES = ("trixie", "bookworm", "trixie-backports")
-KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # from the backports suite in its images
+KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite, if any
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent / "files"

@@ -52,7 +52,7 @@ def open_to_all(tree: pathlib.Path) -> None:
 
 
 def _install_key(tree: pathlib.Path, pair: pathlib.Path) -> None:
-    """Installs the lab's key pair, which serves from the host to guests and between guests."""
+    """Installs the lab's key pair, which ssh uses from the host to guests and between guests."""
     directory = tree / "root" / ".ssh"
     directory.mkdir(parents=True)
     for source, name in ((key.public(pair), "authorized_keys"), (pair, "id_ed25519")):
@@ -64,7 +64,8 @@ def _install_key(tree: pathlib.Path, pair: pathlib.Path) -> None:
 
 def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
                    wanted: tuple[str, ...]) -> None:
-    """Adds init and, from the image at `base`, its shell and kernel modules, whose loading order is in `order`."""
+    """Adds init and, from the image at `base`, its shell and kernel modules. The file modules/order has their loading
+    order."""
     modules = base / "modules" / "lib" / "modules" / image.kernel_version(base)
     (tree / "bin").mkdir()
     (tree / "modules").mkdir()

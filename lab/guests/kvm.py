@@ -25,7 +25,7 @@ ACCELERATORS = ("kvm", "tcg")
 PROBE_S = 30
 FAILURE_COUNTS_S = 3600
 MARK = b"lab: probe has run a guest"
-STOPPED = b"KVM internal error"     # QEMU then prints registers, stops the guest and stays
+STOPPED = b"KVM internal error"     # QEMU then prints registers, stops the guest, and does not exit
 
 
 def _now() -> dict[str, str]:

@@ -20,7 +20,7 @@ OWN_ROOTFS = image.FILES / "own-rootfs"
 INIT = image.FILES / "fit-init"
 LOOK = image.FILES / "fit-look"
 SHARED = ("usr/local/lib/lab", "etc/udev/rules.d/60-rdma-persistent-naming.rules",
-          "etc/udev/rules.d/96-lab-ipoib.rules")     # files that it shares with the lab's own image
+          "etc/udev/rules.d/96-lab-ipoib.rules")     # files from the lab's own image, ROOTFS
 FORMATS = ("raw", "qcow2")
 HEAD = 2048                     # bytes in which a partition table, or ext4 on the whole disk, is recognized
 FIT_S = 600                     # reached only by a hang
@@ -108,7 +108,8 @@ class Fitted:
             directory / f"image.{part}" for part in ("qcow2", "vmlinuz", "initrd", "root"))
 
     def boot(self) -> vm.Boot:
-        """How a guest boots from these files. The file with the root partition's name is complete last."""
+        """The boot files and kernel command line of a guest. write() writes the file `root` last, so that its presence
+        means that all files are complete."""
         line = f"root=/dev/{self.root.read_text()} rw systemd.wants=lab.service systemd.mask=opensm.service selinux=0"
         return vm.Boot(self.kernel, self.initrd, self.overlay, "qcow2", line)
 

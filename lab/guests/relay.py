@@ -12,8 +12,8 @@ NOT_READ = 128 + signal.SIGPIPE     # exit status of shells for SIGPIPE
 
 
 def in_background() -> bool:
-    """Whether standard input is a terminal whose keys are for another job of the shell. sudo puts a command whose
-    output is a pipe behind its monitor until the command reads."""
+    """Whether standard input is a terminal whose keys are for another job of the shell. False under sudo, which keeps a
+    command whose output is a pipe in the background until the command reads."""
     try:
         behind = sys.stdin is not None and os.tcgetpgrp(sys.stdin.fileno()) != os.getpgrp()
         return behind and pathlib.Path(f"/proc/{os.getsid(0)}/comm").read_text(errors="replace") != "sudo\n"
@@ -22,8 +22,8 @@ def in_background() -> bool:
 
 
 def run(argv: list[str]) -> int:
-    """Runs the program; returns its exit status, or NOT_READ. An exception ends the program. In the background it reads
-    nothing: ssh would take keys from the job in front."""
+    """Runs the program; returns its exit status, or NOT_READ. An exception ends the program. In the background it gets
+    no input: ssh would take keys that are for the job in the foreground."""
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL if in_background() else None) as child:
         try:
             if _output_is_read(child):

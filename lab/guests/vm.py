@@ -233,8 +233,8 @@ def _ready(machine: Files) -> bool:
 
 
 def _heard(console: pathlib.Path) -> int:
-    """How many different lines a console has had, apart from numbers and signs. systemd repeats a line with another
-    time while a job hangs, which is no progress."""
+    """Number of different lines that a console has had, compared without digits and punctuation. systemd repeats a line
+    with another time while a job hangs, which is no progress."""
     text = console.read_text(errors="replace") if console.exists() else ""
     return len({re.sub(r"[\W\d]+", " ", ui.printable(line)) for line in re.split(r"[\r\n]+", text)})
 

@@ -16,7 +16,7 @@ from lab.hosts.domain import CHANNEL
 MOST_BYTES = 1 << 16
 INPUT = 0
 OUTPUT = 1
-NOT_NOW = -2                        # send() and recv() of a stream return it instead of waiting
+NOT_NOW = -2                        # send() and recv() of a stream return this instead of waiting
 
 
 class Copier:
@@ -41,7 +41,7 @@ class Copier:
         return events | self._libvirt.VIR_STREAM_EVENT_WRITABLE if self._to_guest else events
 
     def _until_an_error(self, step: Callable[[], None]) -> None:
-        """libvirt would print an error of a callback, and go on."""
+        """Calls step(). An error ends run(); libvirt itself would print an error of a callback, and go on."""
         try:
             step()
         except (OSError, self._libvirt.libvirtError):

@@ -49,7 +49,8 @@ def _add_devices(top: xml.Element, machine: vm.Machine, names: place.Names) -> N
 
 
 def text(machine: vm.Machine, names: place.Names) -> str:
-    """The domain as XML. By its metadata element the libvirt hook recognizes it and starts the host's switch first."""
+    """The domain as XML. The libvirt hook recognizes the domain by its metadata element, and starts the host's switch
+    first."""
     kind = libvirt_xml.TYPES[machine.accel]
     top = xml.Element("domain", type=kind)
     libvirt_xml.add(top, "name", names.domain(machine.name))

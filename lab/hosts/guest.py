@@ -34,7 +34,7 @@ def _start(host, names: place.Names, name: str, text: str):
 
 
 def _copy_console(host, name: str, file: pathlib.Path) -> None:
-    """host: a connection for this alone, because a thread reads from it."""
+    """Copies the console of the domain to a file, in a thread. host: a connection that only this thread uses."""
     libvirt = connection.library()
     stream = host.newStream(0)
     host.lookupByName(name).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
@@ -64,8 +64,8 @@ def _may_connect(taken: socket.socket) -> bool:
 
 
 def _relay(listener: socket.socket, domain, uri: str) -> None:
-    """Starts a process for each connection of this user or root, until the domain ends. Each ends the one before,
-    because the guest has one channel for ssh."""
+    """Starts a process for each connection of this user or root, until the domain ends. Each process ends the one
+    before, because the guest has one channel for ssh."""
     listener.settimeout(LOOK_S)
     children: list[subprocess.Popen] = []
     while _lives(domain):

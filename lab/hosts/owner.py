@@ -15,7 +15,8 @@ def _listed(address: tuple[str, int]) -> str:
 
 
 def user(sock: socket.socket) -> int | None:
-    """None: the other end has been closed, and then the kernel names no user, or it is not of this machine."""
+    """The user ID of the other end; None if the other end has been closed (the kernel then names no user) or is on
+    another machine."""
     wanted = [_listed(sock.getpeername()), _listed(sock.getsockname()), ESTABLISHED]
     rows = (line.split() for line in TABLE.read_text(encoding="ascii").splitlines())
     return next((int(row[7]) for row in rows if row[1:4] == wanted), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The hosts of ./pib up --connect, and the names of a lab's things there."""
+"""The hosts of ./pib up --connect, and the names of a lab's domains, pools and directories there."""
 
 import dataclasses
 import pathlib
@@ -11,7 +11,7 @@ from lab import paths, ui
 PORT = 7471                     # default TCP port at which a host's switch accepts trunks of other hosts' switches
 SWITCH_GUID = 0x0670_6962_0003_0000     # numbered as the guests' GUIDs in vm.py
 NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
-SWITCHES = pathlib.Path("/var/lib/pib-switch")      # the same in pib-switch@.service, as the next
+SWITCHES = pathlib.Path("/var/lib/pib-switch")      # pib-switch@.service has the same SWITCHES and SOCKETS
 SOCKETS = pathlib.Path("/run/pib-switch")
 GUESTS = pathlib.Path("/var/lib/libvirt/images")
 
@@ -82,8 +82,8 @@ def wrong(texts: list[str]) -> str:
 
 @dataclasses.dataclass(frozen=True)
 class Names:
-    """Names of a lab's things on its hosts. They depend only on the lab's machine and directory, so a lab finds what it
-    left on a host earlier."""
+    """Names of a lab's domains, pools and directories on its hosts. They depend only on the lab's machine and
+    directory, so a lab finds what it left on a host earlier."""
     lab: str
 
     @staticmethod

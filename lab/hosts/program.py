@@ -10,7 +10,7 @@ PYTHON = ["/usr/bin/python3", "-I", "-B", str(paths.ROOT / "lab" / "start.py")]
 
 
 def words(module: str, *arguments: object) -> list[str]:
-    """Command line of such a process."""
+    """Command line of the process that runs a module of lab.hosts."""
     return [*PYTHON, module, *map(str, arguments)]
 
 

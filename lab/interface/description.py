@@ -96,7 +96,8 @@ class Command:
 @dataclasses.dataclass(frozen=True)
 class Rule:
     """A rule of the manual. answer: what follows if it is broken: the command's status, the work request's
-    vendor_error, or another description. of: the commands or WQEs; field: STRUCT.FIELD, or a name alone."""
+    vendor_error, or another description. of: the commands or WQEs to which it applies; field: STRUCT.FIELD, or a name
+    alone."""
     number: str
     answer: str
     of: str = ""

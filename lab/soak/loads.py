@@ -139,6 +139,6 @@ def hot_plug(lab: cluster.Cluster) -> None:
     _settled(lab)
 
 
-# A round: each disturbance has traffic before and after it.
+# The loads of a round, in order. The traffic of the next round shows whether the fabric works after the last ones.
 LOADS = (Load("traffic", traffic), Load("ip", ip), Load("disk", disk), Load("manager", manager), Load("flaps", flaps),
          Load("reload", reload), Load("hot-plug", hot_plug))

@@ -15,7 +15,7 @@ MIB = 1024.0                    # in KiB, the unit of memory
 
 @dataclasses.dataclass(frozen=True)
 class Limit:
-    """How much the last part's median may exceed the first part's: by a share of that, plus a number."""
+    """The last part's median may exceed the first part's median by a share of the latter, plus a number."""
     share: float = 0.0
     more: float = 0.0
     minima: bool = False        # compares minima, not medians: higher values may come from work that is still ending

@@ -25,8 +25,8 @@ class Count:
         return Count(self.passed + other.passed, self.failed + other.failed)
 
     def with_status(self, bad: bool) -> "Count":
-        """The count with the runner's status: a runner that fails without a failed test is one failure. bad: it
-        failed."""
+        """The count with the runner's status: a runner that fails without a failed test is one failure. bad: the runner
+        has failed."""
         return Count(self.passed, 1) if bad and not self.failed else self
 
 
@@ -34,7 +34,7 @@ FAILURE = Count(failed=1)
 
 
 def catch2(output: str) -> Count | None:
-    """Counts from the last line of a Catch2 program's output; None if that is no summary."""
+    """Counts from the last summary in a Catch2 program's output; None if it has none."""
     found = list(CATCH2.finditer(output))
     if not found:
         return None

@@ -38,7 +38,7 @@ class Wanted:
 
 
 def targets(folder: pathlib.Path = FOLDER) -> dict[str, str]:
-    """By target name the first sentence of the target's source, which says what the target covers."""
+    """The first sentence of each target's source, which says what the target covers, by the target's name."""
     found = {}
     for source in sorted(folder.glob(f"*{SOURCE}")):
         head = HEAD.match(source.read_text())

@@ -16,7 +16,7 @@ BUILD = ("/usr/bin/python3", "-B", "-c", "from lab import up; up.prepare()")
 
 
 class Hunt:
-    """Hunts such mutants. passed: tests that have passed without a mutant."""
+    """Finds the tests in guests that fail with a mutant. passed: tests that have passed without a mutant."""
 
     def __init__(self, tree: Tree):
         self.tree = tree

@@ -49,7 +49,8 @@ class Verdict:
 
 
 class Hunt:
-    """Hunts mutants of host programs. seconds: durations of tests that have run without a mutant."""
+    """Finds the tests that fail with a mutant of host programs. seconds: durations of tests that have run without a
+    mutant."""
 
     def __init__(self, tree: Tree):
         self.tree = tree

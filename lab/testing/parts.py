@@ -99,8 +99,8 @@ def _one_adversary() -> dict[str, str]:
 
 
 def guests(run: Run, name: str) -> Count:
-    """Runs the guest tests. name: of the part, a key of GUESTS. At night also tells what they have used of the device.
-    """
+    """Runs the guest tests. name: of the part, a key of GUESTS. In ./pib test all also prints what they have used of
+    the device."""
     with (runners.environment(GUESTS[name] | _one_adversary()),
           used.told() if run.nightly and name == USUAL else contextlib.nullcontext()):
         up.prepare()
@@ -129,7 +129,7 @@ def tsan(run: Run) -> Count:
 
 
 def browser(run: Run) -> Count:
-    """The page of simulated fabrics, and of a switch with traffic."""
+    """Tests the page of ./pib web with simulated fabrics, and with a switch that has traffic."""
     host_build.build(more=(bench_host.FABRIC_LOAD,))
     return runners.pytest(run.progress, "tests/browser")
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Shows the tests' progress and the remaining time, estimated from the durations of the last run, or for stages that
-have not run here from their usual ones."""
+"""Shows the tests' progress and the remaining time, estimated from the durations of the last run or, for stages that
+have not run here, from their usual durations."""
 
 import json
 import os

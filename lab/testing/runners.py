@@ -19,10 +19,10 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
                  "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1",
                  "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1"}
 MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
-# Folders without tests. By itself pytest passes over folders that are named build, of which the tests have one.
+# Folders without tests. By default pytest also skips folders that are named build; the tests have such a folder.
 NO_TESTS = ".* __pycache__"
-# Without pytest's header and percentages, which would be about one lane only: the lab prints its own progress. -r makes
-# pytest list skipped tests with reasons at the end.
+# pytest prints no header and no percentages, which would be about one lane only: the lab prints its own progress. -r
+# makes pytest list skipped tests with reasons at the end.
 PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header", "-p", "no:cacheprovider",
           "-p", events.__name__, "-o", "console_output_style=classic", "-o", f"norecursedirs={NO_TESTS}",
           f"--rootdir={paths.ROOT}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How much of the device our driver and provider have used in the guest tests of a night: printed at their end."""
+"""Prints how much of the device our driver and provider have used in the guest tests of ./pib test all."""
 
 import contextlib
 import os

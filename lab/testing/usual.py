@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Seconds that the stages of ./pib test take on two idle cores. A first run estimates its remaining time by them.
 
-A run there leaves new ones in test-seconds.json in the cache."""
+Later runs use the durations that earlier runs have left in test-seconds.json in the cache."""
 
 SECONDS = {
     "tests/lab": 600,

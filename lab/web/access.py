@@ -26,8 +26,8 @@ def token_is(given: str, token: str) -> bool:
 
 
 def host_allowed(header: str) -> bool:
-    """Whether a Host header is an address or one of this host's names. Against DNS rebinding: a page whose site's name
-    is made to resolve to this address still sends its site's name."""
+    """Whether a Host header is an address or one of this host's names. This prevents DNS rebinding: a page whose site's
+    name is made to resolve to this address still sends its site's name."""
     try:
         name = urllib.parse.urlsplit(f"//{header}").hostname or ""
     except ValueError:

@@ -89,7 +89,8 @@ class Answers:
     # -- links ----------------------------------------------------------------------
 
     def link(self, question: Question) -> Json:
-        """A link that is gone by now has curves alone."""
+        """The state, counters, faults, VLs, curves and connections of a link; of a link that no longer exists, state
+        and curves."""
         link, found = _link_at(self.watcher, question), {}
         there = link.id in self.watcher.fabric.links
         for name, (switch, port) in self._ends(link).items() if there else ():
@@ -139,7 +140,8 @@ class Answers:
     # -- nodes ----------------------------------------------------------------------
 
     def switch(self, question: Question) -> Json:
-        """With "at" the LFT of that moment; all else is the present one."""
+        """The status, ports, VLs and forwarding tables of a switch. With "at" the LFT is that of that moment; all else
+        is the present one."""
         node = self._node(question)
         if node.kind != "switch":
             raise Refused(f"{node.name} is no switch")
@@ -183,7 +185,8 @@ class Answers:
         return Routes(fabric, {switch: routing.Ports(table) for switch, table in tables.items()})
 
     def _routes(self) -> Routes:
-        """By the forwarding tables of the readings. Those that no reading has yet are asked for."""
+        """Routes by the present links and forwarding tables. Tables that no reading has yet are requested from the
+        switches."""
         with self.watcher.lock:
             fabric, tables = self.watcher.fabric, dict[str, Table](self.watcher.routing.now())
         missing = [node for node in fabric.nodes.values() if node.kind == "switch" and node.id not in tables]
@@ -194,7 +197,8 @@ class Answers:
         return Routes(fabric, tables)
 
     def qp(self, question: Question) -> Json:
-        """With "at" the ways are those of that moment; all else is the present one."""
+        """A QP, its peer, and the routes between them. With "at" the routes are those of that moment; all else is the
+        present one."""
         node, number = self._node(question), int(_number(question, "qpn"))
         objects = self._hca(node)
         qp = _qp_of(objects, number)
@@ -229,8 +233,9 @@ class Answers:
         return found[:MOST_ROWS]
 
     def sequence(self, question: Question) -> Json:
-        """Returns the packets of a QP with the LIDs of its port: those from the number "since" on of the recording that
-        "began" then. The capture goes on while a page asks. error: the switch does not capture."""
+        """Returns the LIDs of a QP's port, and packets of the QP. since: number of the first wanted packet, if the
+        recording is still the one of the time "began"; of another recording all packets are returned. The capture goes
+        on while a page asks. error: the switch does not capture."""
         node, number = self._node(question), int(_number(question, "qpn"))
         objects, fabric = self._hca(node), self.watcher.fabric
         rules = capture.rules(node.name, [objects], number)
@@ -258,9 +263,10 @@ class Answers:
     # -- time -----------------------------------------------------------------------
 
     def moment(self, question: Question) -> Json:
-        """since: when the nodes and links of the moment began to be, 0 if they are the present ones. fabric: those of
-        the past, unless the page says by "known" that it has them. With "event" the moment is that of the reading that
-        has the effects of an event at that time."""
+        """States and loads of links at a moment. since: time from which on the fabric had the nodes and links of that
+        moment; 0 if they are the present ones. fabric: those nodes and links if they are past ones, unless the page
+        says by "known" that it has them. With "event" the moment is that of the first reading after an event at that
+        time."""
         at, known = _number(question, "at"), _number({"known": "0", **question}, "known")
         if "event" in question:
             at = self.watcher.reading_after(at)
@@ -270,7 +276,7 @@ class Answers:
         return {**found, "since": since, "fabric": fabric}
 
     def compare(self, question: Question) -> Json:
-        """names: of links that are not there any more."""
+        """Compares the links of two moments. names: of links that are not in the fabric any more."""
         begin, end = _number(question, "begin"), _number(question, "end")
         with self.watcher.lock:
             found, now = self.watcher.history.compare(begin, end), self.watcher.fabric.links

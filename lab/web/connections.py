@@ -69,7 +69,7 @@ def _shortened(changes: list[Change], rest: str) -> list[Change]:
 
 
 class Cuts:
-    """Keeps the connections that links have cut."""
+    """The connections that were cut when a link went down, and the times."""
 
     def __init__(self) -> None:
         self._cut: dict[Connection, float] = {}

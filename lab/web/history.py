@@ -95,7 +95,7 @@ class History:
         return max(bisect.bisect_right(self.frames, at, key=lambda frame: frame.at) - 1, 0)
 
     def reading_after(self, at: float) -> float | None:
-        """Time of the first frame that is not older, which has the effects of an event at that time."""
+        """Time of the first frame at or after a time; it has the effects of an event at that time."""
         number = bisect.bisect_left(self.frames, at, key=lambda frame: frame.at)
         return self.frames[number].at if number < len(self.frames) else None
 

@@ -17,7 +17,7 @@ MOST_OCTETS = 16 << 20          # limit of all earlier fabrics
 
 @dataclasses.dataclass
 class Change:
-    """The fabric since a time, as JSON that is packed."""
+    """The fabric from a time on, as compressed JSON."""
     at: float
     packed: bytes
 
@@ -40,7 +40,8 @@ def _names(fabric: Fabric) -> Any:
 
 
 def with_states(fabric: Fabric, states: Mapping[str, Mapping[str, Any]]) -> Fabric:
-    """states: state, cable and faults of links, as the history has them."""
+    """A copy of the fabric with other states of its links. states: state, cable and faults of links, as the history has
+    them."""
     made = copy.copy(fabric)
     made.links = {name: dataclasses.replace(link, **states.get(name, {})) for name, link in fabric.links.items()}
     return made
@@ -51,11 +52,12 @@ class FabricLog:
         self.most_octets = most_octets
         self._octets = 0
         self._changes: collections.deque[Change] = collections.deque()
-        self._last: Any = None          # structure and names of the newest one
-        self._unpacked: tuple[float, Fabric] | None = None      # the one that was asked for last
+        self._last: Any = None          # structure and names of the newest fabric
+        self._unpacked: tuple[float, Fabric] | None = None      # the fabric that at() returned last
 
     def note(self, at: float, fabric: Fabric) -> None:
-        """Adds the fabric if it differs from the newest one. If only names differ, it replaces the newest one."""
+        """Adds the fabric if it differs from the newest known one. If only names differ, the new fabric replaces
+        that."""
         last = _structure(fabric), _names(fabric)
         if last == self._last:
             return
@@ -74,12 +76,12 @@ class FabricLog:
         return max(bisect.bisect_right(self._changes, moment, key=lambda change: change.at) - 1, 0)
 
     def since(self, moment: float) -> float:
-        """When the fabric of a moment began to be. 0: it is the present one."""
+        """Time from which on the fabric was as at a moment; 0 if that is the present fabric."""
         number = self._number(moment)
         return self._changes[number].at if number < len(self._changes) - 1 else 0.0
 
     def at(self, moment: float) -> Fabric:
-        """The fabric of a moment; for an earlier one than is known, the oldest that is."""
+        """The fabric of a moment; the oldest known fabric if the moment is before all known ones."""
         if not self._changes:
             return Fabric()
         change = self._changes[self._number(moment)]

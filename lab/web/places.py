@@ -6,7 +6,7 @@ import subprocess
 
 from lab.web.model import Fabric
 
-LEAST, MOST_EXACT = 7, 200      # switches: fewer stand in a row; more are placed by sfdp, which is faster than neato
+LEAST, MOST_EXACT = 7, 200      # numbers of switches: the page places fewer; sfdp, faster than neato, places more
 TIMEOUT_S = 60
 # Size of a switch's box in inches. Boxes do not overlap. A layout is about as wide as high in inches; in units of this
 # box it has about the shape of a window.

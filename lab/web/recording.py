@@ -16,7 +16,7 @@ from lab.web import sequence
 MOST_KEPT = 400                 # packets of a recording
 IDLE_S = 10.0                   # a recording ends when no page has asked for it for this time
 WAIT_S = 0.5                    # interval of checks whether a page asks
-REST = 4                        # pause of a recording, in multiples of its work; the switch counts lost packets
+REST = 4                        # pause after packets, in multiples of the work for them; the switch counts lost packets
 
 Key = tuple[str, int]           # node, QPN
 
@@ -47,7 +47,7 @@ class Recording:
         self.ended = True
 
     def _step(self) -> bool:
-        """False: the switch has ended the capture."""
+        """Takes the packets that have come; returns False if the switch has ended the capture."""
         try:
             data = self._sock.recv(capture.CHUNK)
         except TimeoutError:
@@ -65,8 +65,8 @@ class Recording:
             self.lost = self._losses.lost
 
     def answer(self, began: float, since: int) -> dict[str, Any]:
-        """The packets of the recording that began then, from a number on; those that are kept of another one. missed:
-        packets from the number on that are not kept any more."""
+        """The packets from number `since` on, if this is the recording that began at the time `began`; else all packets
+        that are kept. missed: number of wanted packets that are not kept any more."""
         self._asked = time.monotonic()
         with self._lock:
             first = self.next - len(self._kept)
@@ -84,14 +84,14 @@ class Recording:
 
 
 class Recordings:
-    """One for each QP for which a page asks."""
+    """The recordings, one for each QP for which a page asks."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._of: dict[Key, Recording] = {}
 
     def ask(self, key: Key, path: pathlib.Path, rules: capture.Rules) -> Recording:
-        """Begins a recording if none of the QP runs, and anew when the QP has another peer or LID."""
+        """Returns the recording of a QP. Begins one if none runs, or if the QP has another peer or LID than before."""
         with self._lock:
             self._of = {of: one for of, one in self._of.items() if not one.ended}
             found = self._of.get(key)

@@ -25,7 +25,7 @@ class Room:
             self._newcomers[one] = None
 
     def know(self, one: socket.socket) -> bool:
-        """The connection has shown the token. False: there are too many known connections."""
+        """Notes that the connection has shown the token. Returns False if there are too many known connections."""
         with self._lock:
             if one not in self._known and len(self._known) >= self._most:
                 return False
@@ -34,7 +34,8 @@ class Room:
             return True
 
     def leave(self, one: socket.socket) -> None:
-        """Call this before the socket is closed: enter() must not end another connection with its descriptor."""
+        """Must be called before the socket is closed: otherwise enter() might end another connection that has got the
+        same descriptor."""
         with self._lock:
             self._newcomers.pop(one, None)
             self._known.discard(one)

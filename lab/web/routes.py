@@ -109,8 +109,8 @@ class Routes:
         return [host for host in self._hosts[switch] if host[0].id != target.id]
 
     def _tree(self, lid: int) -> Steps | None:
-        """The steps to a LID of all switches on routes from switches with hosts, each switch after the one that comes
-        next; None if the tables lead in a circle."""
+        """The steps to a LID of all switches on routes from switches with hosts. Each switch comes after the next
+        switch of its route. None if the tables lead in a circle."""
         steps: Steps = {}
         for start in self._hosts:
             here, path = start, dict[str, Step | None]()
@@ -124,8 +124,8 @@ class Routes:
 
     @functools.cached_property
     def _survey(self) -> tuple[dict[Hop, int], dict[Hop, set[Hop]]]:
-        """Follows the routes to the chosen LIDs from each switch with hosts: the balance, and by hop the hops that
-        come next on some route."""
+        """Follows the routes to the chosen LIDs from each switch with hosts. Returns the balance and, for each hop, the
+        hops that follow it on some route."""
         lids = self._chosen(self._host_lids())
         found: collections.Counter[Hop] = collections.Counter()
         after: dict[Hop, set[Hop]] = collections.defaultdict(set)
@@ -142,7 +142,7 @@ class Routes:
     def _add_tree(self, lid: int, steps: Steps, found: collections.Counter[Hop], after: dict[Hop, set[Hop]]) -> None:
         sources = collections.Counter({switch: len(hosts) for switch, hosts in self._hosts.items()})
         sources.subtract(switch for switch, hosts in self._of_host[self._by_lid[lid].id].items() for _ in range(hosts))
-        for here in reversed(steps):            # a switch after those that send to it
+        for here in reversed(steps):            # each switch comes after the switches that forward to it
             if step := steps[here]:
                 hop, following = step
                 found[hop] += sources[here]
@@ -168,7 +168,8 @@ class Routes:
                    if (table := self.tables.get(end)))
 
     def _uses(self, link: Link, lid: int) -> dict[str, list[bool]]:
-        """By switch with hosts how its route to a LID uses the link: in which directions; [] if it does not."""
+        """For each switch with hosts, the directions in which its route to a LID uses the link; [] if the route does
+        not use it."""
         if (steps := self._tree(lid)) is None:
             return {switch: [out for name, out in self._walk(switch, lid).hops if name == link.id]
                     for switch in self._hosts}

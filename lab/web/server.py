@@ -86,7 +86,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         """Logs nothing, because the path of a request has the token."""
 
     def parse_request(self) -> bool:
-        """False: the request gets no answer, because the server ends. A connection may outlive its server's socket."""
+        """Returns False if the server ends: then the request gets no answer. A connection may outlive its server's
+        socket."""
         self.close_connection = True
         return not self.server.ending.is_set() and super().parse_request()
 
@@ -217,8 +218,8 @@ def _made(make, given: Any) -> tuple[int, Any]:
 
 @contextlib.contextmanager
 def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
-    """Prints the page's address, or writes it to a file that only this user can read, for the time of the block: who
-    can read a log must not get the token."""
+    """Prints the page's address, or writes it to a file that only this user can read, for the time of the block: users
+    who can read a log must not get the token."""
     if not file:
         ui.say(f"{url} until Ctrl-C")
         yield

@@ -13,7 +13,7 @@ from lab.web.connections import Change
 from lab.web.model import Fabric, Link, Node
 
 MOST_EVENTS = 2000
-SAME_S = 1.0                    # two entries about the same change of a link, one of each end, differ by less
+SAME_S = 1.0                    # both ends of a link journal the same change within this time
 MOST_BETWEEN = 100              # number of last events among which the other end's entry is searched
 # Limits above which events are joined into one, because they would displace all other events.
 MOST_UPS = 4                    # successive ports of a switch that went up
@@ -43,15 +43,16 @@ class Event:
 
 @dataclasses.dataclass(frozen=True)
 class Read:
-    """The part of a journal that is read. end: number of its next entry. times, time_ns: of the last entry; a switch
-    counts repetitions, and a device has times of its own clock. instance: of a switch's process."""
+    """How far a journal has been read. end: number of the next entry. times: how often the last entry was repeated,
+    which a switch counts. time_ns: time of the last entry by the device's clock. instance: of a switch's process."""
     end: int = 0
     times: int = 0
     time_ns: int | None = None
     instance: str | None = None
 
     def is_of(self, answer: Json) -> bool:
-        """Whether the answer is of the same journal, which may have grown. After a restart it is another."""
+        """Whether the answer is of the journal that was read, which may have grown. A restart begins another
+        journal."""
         lost, entries = answer.get("lost", 0), answer.get("entries", [])
         if self.end > lost + len(entries) or self.instance != answer.get("instance"):
             return False

@@ -42,7 +42,7 @@ class Watcher:
         self.past = FabricLog()
         self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
-        self.guests_at = 0.0            # when they were read
+        self.guests_at = 0.0            # time at which the guests were read
         self.controls: list[pathlib.Path] = []
         self.trouble = ""               # why the last reading failed; "" if it did not
         self._connections: list[control.Control] = []      # one for each path in controls
@@ -73,7 +73,7 @@ class Watcher:
             try:
                 work()
             except Exception as error:      # pylint: disable=broad-exception-caught
-                self._set_trouble(errors.sentence(error))       # the page would stand still and not say so
+                self._set_trouble(errors.sentence(error))       # otherwise the page would not say why it stands still
             self._ending.wait(max(interval_s, REST * (time.thread_time() - began)))
 
     # -- guests -----------------------------------------------------------------
@@ -147,7 +147,8 @@ class Watcher:
         return with_states(self.past.at(moment), self.history.moment(moment)["links"])
 
     def reading_after(self, at: float) -> float:
-        """Time of the first reading that is not older. Waits for one for a while; the time itself if none comes."""
+        """Time of the first reading at or after a time. Waits for one for PATIENCE_S; if none comes, returns the time
+        itself."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             with self.lock:
@@ -208,7 +209,7 @@ class Watcher:
         reading. last: number of the last event before it."""
         downs = self.timeline.downs(last, self._read_at - SLACK_S)
         self._read_at = now
-        if self._cuts:                  # only earlier cuts, because a journal is newer than the links of its reading
+        if self._cuts:                  # cuts of earlier readings only: journals are newer than the links
             after = Routes(self.fabric, self.routing.now())
             self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
         if downs:

@@ -14,7 +14,7 @@ constexpr std::array<std::string_view, kAdversities> kNames = {
 
 constexpr uint64_t kWeyl = 0x9e3779b97f4a7c15;
 
-// SplitMix64: each state differs from the last by a constant, and the number is a hash of it.
+// SplitMix64: kWeyl is added to the state for each number; the number is this hash of the state.
 constexpr uint64_t mix(uint64_t x) {
     x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
     x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
@@ -77,7 +77,7 @@ uint64_t Adversary::below(Adversity kind, uint64_t bound) {
     return draw(kind) % bound;
 }
 
-// All lengths in bits are equally likely.
+// Draws the number of bits first; each number of bits is equally likely.
 uint64_t Adversary::short_or_long(Adversity kind, uint64_t most) {
     const uint64_t bits = 1 + below(kind, static_cast<uint64_t>(std::bit_width(most)));
     return 1 + draw(kind) % most % (uint64_t{1} << bits);
@@ -87,7 +87,7 @@ uint64_t Adversary::wait(Adversity kind, uint64_t one_in, uint64_t most) {
     return chance(kind, one_in) ? short_or_long(kind, most) : 0;
 }
 
-// Hundreds of commands bring a driver up, so the full time is rare.
+// A driver needs hundreds of commands to start, so a wait of kCommandNs is rare.
 uint64_t Adversary::command_wait() {
     constexpr uint64_t kUsualNs = 20'000'000;
     if (chance(Adversity::kCommands, 4096)) {
@@ -103,7 +103,7 @@ std::optional<unsigned> Adversary::spurious_interrupt(unsigned vectors) {
     return static_cast<unsigned>(below(Adversity::kInterrupts, vectors));
 }
 
-// Never two in succession: senders of MADs repeat them a few times only.
+// Loses no two MADs in succession, because senders of MADs repeat them a few times only.
 bool Adversary::loses_mad() {
     mad_lost_ = !mad_lost_ && chance(Adversity::kRetries, 32);
     return mad_lost_;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // An adversarial device (property adversary, docs/observability.md) does what the manual permits
-// and devices rarely do. This class is its random generator, which the parts of the device ask; in
-// other devices their pointer to it is nullptr. Each kind of behaviour has its own random sequence,
-// so that the choice of kinds does not change the sequence of any kind.
+// and devices rarely do. Its parts draw from the random generator Adversary; the parts of other
+// devices have nullptr in its place. Each kind of behaviour has its own random sequence, so that
+// the choice of kinds does not change the sequence of any kind.
 #pragma once
 
 #include <array>
@@ -18,11 +18,11 @@ namespace pib::hca {
 
 enum class Adversity : uint8_t {
     kCommands,    // commands wait before and after their execution
-    kInterrupts,  // late, coalesced, repeated, spurious
+    kInterrupts,  // interrupts are late, coalesced, repeated or spurious
     kEvents,      // EQEs come late, merged, in any order
     kWrites,      // entries are written byte by byte, payload in any order
-    kFetches,     // WQEs are read early or late, entries in parts and twice
-    kNumbers,     // numbers of destroyed objects are reused at once
+    kFetches,     // WQEs are read early or late; entries are read in parts, some parts twice
+    kNumbers,     // numbers of destroyed objects are reused as early as the manual permits
     kPorts,       // links go down and up after a reset
     kRetries,     // responses, requests and MADs are lost; receivers are not ready
     kClock,       // the clock steps forward
@@ -54,7 +54,7 @@ class Adversary {
 
     bool plays(Adversity kind) const { return (plan_.kinds & AdversaryPlan::bit(kind)) != 0; }
 
-    // Longest times in nanoseconds; the manual sets those of commands and events.
+    // Longest times in nanoseconds. The manual sets kCommandNs and kEventNs.
     static constexpr uint64_t kCommandNs = 10'000'000'000;  // duration of a command
     static constexpr uint64_t kEventNs = 100'000'000;       // delay of an event or interrupt
     static constexpr uint64_t kFetchNs = 20'000'000;        // delay of a doorbell
@@ -68,24 +68,25 @@ class Adversary {
     uint64_t fetch_wait() { return wait(Adversity::kFetches, 4, kFetchNs); }
 
     bool repeats_interrupt() { return chance(Adversity::kInterrupts, 8); }
-    // The vector of an interrupt without a cause; no value: none now.
+    // The vector of an interrupt without an EQE, less than `vectors`; no value: raise none now.
     std::optional<unsigned> spurious_interrupt(unsigned vectors);
     bool fetches_twice() { return chance(Adversity::kFetches, 4); }
-    // Whether to look at a queue whose doorbell has not been rung.
+    // Whether to read a send queue now, although its doorbell has not been rung again.
     bool looks_early() { return chance(Adversity::kFetches, 8); }
     bool loses_request() { return chance(Adversity::kRetries, 512); }
     bool loses_mad();
     Setback setback();
 
-    // next_…(): nanoseconds from now. step(): nanoseconds by which the clock steps. flaps(): how
-    // often a link goes down after a reset.
+    // next_…(): nanoseconds until the next clock step, end of the device, or failure of a link.
+    // step(): nanoseconds by which the clock steps. flaps(): how often a link goes down after a
+    // reset, at most three times.
     uint64_t next_step() { return 1 + below(Adversity::kClock, 4'000'000'000); }
     uint64_t step() { return short_or_long(Adversity::kClock, kStepNs); }
     uint64_t next_end() { return 1 + below(Adversity::kEnd, 60'000'000'000); }
     unsigned flaps() { return static_cast<unsigned>(below(Adversity::kPorts, 4)); }
     uint64_t next_flap() { return 1 + below(Adversity::kPorts, kFlapsNs); }
 
-    // A number less than `bound`.
+    // A random number less than `bound`, which is not 0.
     uint64_t below(Adversity kind, uint64_t bound);
     // Puts the elements in random order.
     template <typename T>
@@ -99,7 +100,7 @@ class Adversary {
     uint64_t draw(Adversity kind);
     bool chance(Adversity kind, uint64_t one_in) { return plays(kind) && below(kind, one_in) == 0; }
     uint64_t wait(Adversity kind, uint64_t one_in, uint64_t most);
-    // Often short, seldom near `most`.
+    // A random duration of 1 to `most` nanoseconds; short ones are more likely.
     uint64_t short_or_long(Adversity kind, uint64_t most);
 
     const AdversaryPlan plan_;

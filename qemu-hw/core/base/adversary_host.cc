@@ -11,7 +11,7 @@ constexpr uint64_t kPage = 4096;
 constexpr size_t kMostPayload = 256 * 1024;  // bytes of delayed payload
 constexpr size_t kPayloadPart = 512;
 constexpr size_t kFetchPart = 32;
-constexpr size_t kWordBytes = 8;  // a counter or an ATOMIC WRITE is one load or store
+constexpr size_t kWordBytes = 8;  // accesses up to this length stay whole: counter, ATOMIC WRITE
 
 bool in_one_page(uint64_t bus_addr, size_t length) {
     return bus_addr / kPage == (bus_addr + length - 1) / kPage;
@@ -33,9 +33,9 @@ std::vector<Part> cut(Adversary& adversary, Adversity kind, size_t length, size_
     return parts;
 }
 
-// Writes an entry of a queue byte by byte in any order, and other data at once. The last byte of an
-// entry (with the owner bit) comes in a later call. A page is RAM as a whole or not at all, so only
-// the first write can fail.
+// Writes an entry of a queue byte by byte in any order, and other data at once. The device writes
+// the last byte of an entry, with the owner bit, by a later call. A whole page is RAM or not, so
+// only the first write can fail.
 bool write_bytes(Host& host, Adversary& adversary, uint64_t bus_addr, std::span<const uint8_t> from,
                  DmaPurpose purpose) {
     const bool entry =
@@ -113,7 +113,7 @@ void AdversaryHost::set_timer(uint64_t deadline_ns) {
 
 // ---- interrupts
 
-// At most one interrupt of a vector waits.
+// At most one interrupt of each vector is delayed; interrupts until then are merged with it.
 void AdversaryHost::raise_msix(unsigned vector) {
     if (late_[vector] != kNever) {
         return;
@@ -130,7 +130,7 @@ void AdversaryHost::raise_msix(unsigned vector) {
 
 // ---- guest memory
 
-// Reads an entry of a queue part by part, some parts twice.
+// Reads an entry of a queue in parts of any order, some parts of a WQE twice.
 bool AdversaryHost::dma_read(uint64_t bus_addr, std::span<uint8_t> to) {
     store_payload();
     const DmaPurpose purpose = std::exchange(purpose_, DmaPurpose::kOther);

@@ -25,7 +25,7 @@ class PayloadPieces {
   private:
     struct Piece {
         uint64_t bus_addr;
-        size_t offset;  // in bytes_
+        size_t offset;  // index in bytes_ of the piece's first byte
         size_t length;
     };
     std::vector<uint8_t> bytes_;
@@ -36,14 +36,15 @@ class AdversaryHost final : public ForwardingHost {
   public:
     AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
 
-    // Call this at the start of each entry of the device.
+    // Steps the clock or raises a spurious interrupt, if one is due. The device calls it at the
+    // start of each of its entry points.
     void begin();
-    // Stores the delayed payload. The device calls this before anyone can learn that the payload
-    // has arrived.
+    // Stores the delayed payload. The device calls it before software or the peer can learn that
+    // the payload has arrived.
     void store_payload() { payload_.store(host_, adversary_); }
     void timer();
     uint64_t next_deadline() const;
-    // Forgets the interrupts that wait: none follows a reset.
+    // Drops the delayed interrupts: the device sends none of them after a reset.
     void reset() { late_.fill(kNever); }
 
     // ---- Host
@@ -66,7 +67,7 @@ class AdversaryHost final : public ForwardingHost {
     const unsigned vectors_;
     std::array<uint64_t, kMaxVectors> late_{};  // when to raise the delayed interrupt; kNever: none
     uint64_t ahead_ns_ = 0;                     // lead of the device's clock over the host's
-    uint64_t next_step_ns_ = 0;                 // 0: not drawn yet
+    uint64_t next_step_ns_ = 0;                 // when the clock steps; 0: not drawn yet
 };
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The configuration of one device by its user, and the device's limits. Plain values, which are
-// copied.
+// The configuration that a user chooses for a device, and the limits of every device. Both are
+// plain values, which are copied.
 #pragma once
 
 #include <array>
@@ -15,14 +15,15 @@ namespace pib::hca {
 inline constexpr unsigned kMaxPorts = 4;
 inline constexpr unsigned kMaxVectors = 64;
 
-// Checks of the driver: rules that the device does not enforce (docs/observability.md, Strict).
+// Whether the device checks rules for drivers that devices need not check (docs/observability.md,
+// Strict).
 enum class Strictness : uint8_t {
     kOff,
     kOn,     // reports broken rules
     kFatal,  // reports them and stops the device
 };
 
-// Kinds of trace entries that are off by default, because they are many.
+// Kinds of trace entries that are off by default, because a driver causes many of them.
 struct TraceKinds {
     bool registers = false;   // accesses to registers and doorbells
     bool dma = false;         // accesses to guest memory
@@ -34,11 +35,11 @@ struct TraceKinds {
 // by default.
 struct TestKnobs {
     bool inject = false;       // INJECT_EVENT is offered
-    bool poison_wc = false;    // undefined fields of a CQE get surprising values
+    bool poison_wc = false;    // undefined fields of a CQE get conspicuous values
     bool shuffle_srq = false;  // SRQs supply their WQEs in random order
     bool warnings = false;     // legal but doubtful use is logged
     NumberChoice qpn_choice = NumberChoice::kRound;
-    NumberChoice number_choice = NumberChoice::kRound;  // for other objects than QPs
+    NumberChoice number_choice = NumberChoice::kRound;  // for objects other than QPs
     Strictness strict = Strictness::kOff;
     AdversaryPlan adversary;  // kinds of adversarial behaviour, with their seed
 
@@ -71,13 +72,13 @@ struct Config {
     uint8_t link_width = 2;              // PortInfo:LinkWidthSupported bits
     uint8_t link_speed = 7;              // PortInfo:LinkSpeedSupported bits
     uint8_t link_speed_ext = 0x0f;       // PortInfo:LinkSpeedExtSupported bits
-    uint8_t mtu_cap = 5;                 // 4096
+    uint8_t mtu_cap = 5;                 // PortInfo:MTUCap encoding, 4096 bytes
     uint8_t vl_cap = 4;                  // PortInfo:VLCap encoding, 8 data VLs
     uint32_t device_memory_pages = 256;  // pages of 4 KiB in BAR2
     bool shadow_doorbells = false;       // SET_SHADOW_PAGE is offered
     bool bursts = true;                  // several packets in one frame, if the switch agrees
     bool peer_copy = false;              // peer copy, if the switch agrees
-    uint32_t trace_entries = 0;          // recorded packets, WQEs and commands; 0: none
+    uint32_t trace_entries = 0;          // most entries that the trace keeps; 0: no trace
     TraceKinds trace_kinds;
     TestKnobs knobs;
 };
@@ -88,7 +89,7 @@ struct Limits {
     static constexpr uint32_t kCqs = 1u << 16;
     static constexpr uint32_t kEqs = 2 * kMaxVectors;
     static constexpr uint32_t kMrs = 1u << 18;
-    static constexpr uint32_t kFastRegPages = 4096;  // limit of one fast region
+    static constexpr uint32_t kFastRegPages = 4096;  // pages of one fast region
     static constexpr uint32_t kPds = 1u << 16;
     static constexpr uint32_t kSge = 32;
     static constexpr uint32_t kInline = 960;  // the longest WQE less its first 64 bytes

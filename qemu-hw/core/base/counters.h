@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Counters of events, by the names of rdma-core's tools. The register interface has the same order
-// (commands/interface_numbers.cc).
+// Counters of events; the driver shows them in hw_counters of sysfs. The register interface has the
+// same order (commands/interface_numbers.cc).
 #pragma once
 
 #include <array>
@@ -41,16 +41,16 @@ enum class HcaCounter : uint8_t {
     kRxWriteRequests,
     kRxReadRequests,
     kRxAtomicRequests,
-    // Counters of the device alone.
-    kForeignDoorbell,  // doorbells for an object of another UAR, or of none
+    // Counters that belong to no port.
+    kForeignDoorbell,  // ignored doorbells, such as those for an object of another UAR
     kSendDoorbells,
     kInterrupts,
 };
 inline constexpr size_t kCounters = static_cast<size_t>(HcaCounter::kInterrupts) + 1;
 
-// Counts of events since reset, by enum HcaCounter, for each port. The parts that count also find
-// here the device's trace, journal, checks of the driver, coverage of the driver and adversary;
-// nullptr: the device has none.
+// Counts of events since reset, by enum HcaCounter, for each port. The parts of the device that
+// count events also report them to the objects that the pointers name; nullptr: the device has no
+// such object.
 struct Counters {
     using Row = std::array<uint64_t, kCounters>;
     static constexpr unsigned kNoPort = 0;  // row of counters that belong to no port
@@ -62,11 +62,11 @@ struct Counters {
     DriverCoverage* coverage = nullptr;
     Adversary* adversary = nullptr;
 
-    // port: 1 ..., or kNoPort.
+    // `port` counts from 1, or is kNoPort.
     void add(HcaCounter counter, unsigned port, uint64_t n = 1) {
         rows[port][static_cast<size_t>(counter)] += n;
     }
-    // Counters of the whole device.
+    // Sums over all ports and kNoPort.
     uint64_t total(HcaCounter counter) const;
     Row totals() const;
 };

@@ -60,7 +60,7 @@ void write_rows(JsonWriter& out, const char* key, const Rows& rows) {
 
 }  // namespace
 
-// The command queue calls this for known opcodes, so that a guest cannot fill the table.
+// The command queue calls this for known opcodes only, so that a guest cannot make the map grow.
 void DriverCoverage::command(uint16_t opcode, uint8_t status) {
     ++commands_[opcode].statuses[status % kOperations];
 }

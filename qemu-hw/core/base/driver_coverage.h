@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Coverage of the driver: which registers, commands, field values, WQEs, CQEs and events it has
-// used since power-on. Entries have the numbers of the register interface;
-// lab/develop/driver_coverage.py adds the names. The numbers of known commands and rules bound its
-// size. Resets keep it.
+// Coverage of the driver: which registers, commands, field values, WQEs, CQEs and events the driver
+// has used since power-on. Entries have the numbers of the register interface;
+// lab/develop/driver_coverage.py adds the names. The coverage has at most one entry for each known
+// command and rule. Resets do not clear it.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ class DriverCoverage {
     std::string json() const;
 
   private:
-    static constexpr size_t kPlaces = 32;  // a place has 4 bytes
+    static constexpr size_t kPlaces = 32;  // 4 bytes each, from the start of BAR0 or a UAR page
     static constexpr size_t kOperations = 16;
     static constexpr size_t kFlags = 16;
     static constexpr size_t kStatuses = 32;

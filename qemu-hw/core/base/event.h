@@ -29,7 +29,7 @@ enum class Event {
 // Changes at a port: an Event::kPort has one or more of these bits.
 namespace port_event {
 inline constexpr uint32_t kActive = 1u << 0;
-inline constexpr uint32_t kError = 1u << 1;  // left Active
+inline constexpr uint32_t kError = 1u << 1;  // the port has left the state Active
 inline constexpr uint32_t kLidChange = 1u << 2;
 inline constexpr uint32_t kPkeyChange = 1u << 3;
 inline constexpr uint32_t kSmChange = 1u << 4;
@@ -37,15 +37,16 @@ inline constexpr uint32_t kClientReregister = 1u << 5;
 inline constexpr uint32_t kGidChange = 1u << 6;
 }  // namespace port_event
 
-// An event, as its EQE has it.
+// An event, with the fields of its EQE.
 struct RaisedEvent {
     Event type = Event::kCompletion;
-    uint32_t number = 0;  // QP, CQ or SRQ
-    uint32_t data = 0;    // port_event bits, or the cause
+    uint32_t number = 0;  // number of the QP, CQ or SRQ
+    uint32_t data = 0;    // kPort: port_event bits; kDeviceFatal: the cause
     uint8_t port = 0;
 };
 
-// An interrupt, and the last event of its EQ. eqn 0: the driver has requested it (TEST_IRQ).
+// An interrupt, and the last event of its EQ. eqn 0: the driver has requested the interrupt by
+// TEST_IRQ.
 struct RaisedInterrupt {
     unsigned vector = 0;
     uint32_t eqn = 0;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host that passes each call on to another host. A class that changes some calls derives from it.
+// A host that passes each call except ram() on to another host. A class that changes more calls
+// derives from it.
 #pragma once
 
 #include "base/host.h"
@@ -24,8 +25,8 @@ class ForwardingHost : public Host {
     }
     void dma_for(DmaPurpose purpose) override { host_.dma_for(purpose); }
     // Gives no pointers, so that each access comes through the functions above, and ram_changed()
-    // is never needed. All parts of the device must use this host, because a GuestBuffer would keep
-    // a pointer of the other one.
+    // is never needed. All parts of the device must use this host: with the other host, a
+    // GuestBuffer would access guest memory by a pointer.
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
     void ram_written(uint64_t bus_addr, uint64_t length) override {
         host_.ram_written(bus_addr, length);

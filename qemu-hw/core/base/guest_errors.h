@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Log lines for authors of drivers (LogLevel::kGuestError). A guest can cause any number of them,
-// so the number printed per second is limited.
+// Log lines about errors of the guest, for authors of drivers. A guest can cause any number of
+// them, so the number of printed lines per second is limited.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ class GuestErrors {
 
     explicit GuestErrors(Host& host) : host_(host) {}
 
-    // Calls text() if the line is printed, and only then.
+    // Prints the line that text() returns. Does not call text() if the limit is reached.
     template <typename F>
     void print(F&& text) {
         if (admit()) {
@@ -24,7 +24,8 @@ class GuestErrors {
         }
     }
 
-    // The same, as warnings, which QEMU prints without an option.
+    // The same as print(), but prints warnings, which QEMU prints without an option. The lines of
+    // `more` do not count towards the limit.
     template <typename F, typename... More>
     void warn(F&& text, More&&... more) {
         if (admit()) {
@@ -34,14 +35,14 @@ class GuestErrors {
     }
 
   private:
-    // Whether one more line may be printed in this second. First reports how many lines were left
-    // out.
+    // Whether one more line may be printed in this second. If so, first reports how many lines were
+    // left out.
     bool admit();
 
     Host& host_;
     uint64_t second_begins_ns_ = 0;
-    unsigned lines_ = 0;  // printed since then
-    uint64_t left_out_ = 0;
+    unsigned lines_ = 0;     // lines printed since second_begins_ns_
+    uint64_t left_out_ = 0;  // lines not printed since the last printed line
 };
 
 }  // namespace pib::hca

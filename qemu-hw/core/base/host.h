@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The environment of the HCA: guest memory, interrupts, one clock, one timer, the fabric links. The
-// core calls no other interface. QEMU (qemu-hw/glue) and the tests (tests/support/fake_host.h)
+// The environment of the HCA: guest memory, interrupts, two clocks, one timer, the fabric links.
+// The core calls no other interface. QEMU (qemu-hw/glue) and the tests (tests/support/fake_host.h)
 // implement it.
 #pragma once
 
@@ -15,7 +15,7 @@ constexpr uint64_t kNever = UINT64_MAX;
 constexpr int kNoVcpu = -1;
 
 enum class LogLevel : uint8_t {
-    kGuestError,  // the guest has programmed the device wrongly; may be disabled, may repeat
+    kGuestError,  // the guest has programmed the device wrongly: QEMU's LOG_GUEST_ERROR
     kWarning,     // for the user: a refused link, a protocol error of the switch
     kTrace,
 };
@@ -23,7 +23,7 @@ enum class LogLevel : uint8_t {
 // The effect of the MSI-X capability on an interrupt of a vector.
 enum class VectorState : uint8_t {
     kOpen,
-    kMasked,    // the interrupt waits
+    kMasked,    // the interrupt waits until the vector is unmasked
     kDisabled,  // MSI-X is disabled: the interrupt is lost
 };
 
@@ -67,10 +67,10 @@ class Host {
     // present, or have no lasting translation (a vIOMMU). The caller then uses dma_read() and
     // dma_write().
     virtual uint8_t* ram(uint64_t bus_addr, uint64_t length) = 0;
-    // Reports bytes stored through such a pointer, so that the VM marks its pages dirty and
+    // Reports bytes stored through a pointer of ram(), so that the VM marks their pages dirty and
     // discards translated code.
     virtual void ram_written(uint64_t bus_addr, uint64_t length) = 0;
-    // Never 0.
+    // The map generation: changes whenever results of ram() may have changed; never 0.
     uint64_t ram_generation() const { return ram_generation_; }
     // The implementation calls this when results of ram() may have changed, never during a call of
     // the device.
@@ -80,22 +80,26 @@ class Host {
     // before raise_msix().
     virtual void dma_barrier() = 0;
 
-    // Sends the message after the current call of the device has returned: the message is a write
-    // to an address that the guest chooses, and may call any function of the device.
+    // Sends the vector's MSI-X message after the current call of the device has returned: the
+    // message is a write to an address that the guest chooses, and may call any function of the
+    // device.
     virtual void raise_msix(unsigned vector) = 0;
     virtual VectorState vector_state(unsigned /*vector*/) { return VectorState::kOpen; }
 
-    // Index of the virtual processor whose access the device handles now; kNoVcpu: of none.
+    // Index of the virtual processor whose access the device handles now; kNoVcpu: the device
+    // handles no access of a processor.
     virtual int vcpu() { return kNoVcpu; }
 
     // The VM's virtual clock, nanoseconds since power-on.
     virtual uint64_t now_ns() = 0;
-    // A clock that also runs while the VM is stopped, for time limits of other processes.
+    // A clock in nanoseconds that also runs while the VM is stopped, for time limits of other
+    // processes.
     virtual uint64_t real_ns() = 0;
-    // Requests Device::timer() at `deadline_ns`, which replaces the former deadline.
+    // Requests Device::timer() when now_ns() reaches `deadline_ns`, which replaces the former
+    // deadline; kNever: never.
     virtual void set_timer(uint64_t deadline_ns) = 0;
-    // `wanted`: from now on the host may deliver kicks of this UAR by Device::kick(). Otherwise
-    // they arrive as stores to the UAR page.
+    // `wanted`: from now on the host may deliver kicks of this UAR by Device::kick(). Not `wanted`:
+    // kicks arrive as stores to the UAR page.
     virtual void kicks(uint32_t uar, bool wanted) = 0;
     // Requests Device::run() soon, outside the current call.
     virtual void wake() = 0;

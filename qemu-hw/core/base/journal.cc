@@ -22,7 +22,8 @@ const char* name_of(const Name<Value> (&names)[N], Value value) {
     return found == std::end(names) ? nullptr : found->name;
 }
 
-// libibverbs' names.
+// The events that the journal records, with their names in libibverbs. Port events have a name for
+// each change.
 constexpr Name<Event> kEvents[] = {
     {Event::kPathMigrated, "IBV_EVENT_PATH_MIG"},
     {Event::kPathMigFailed, "IBV_EVENT_PATH_MIG_ERR"},

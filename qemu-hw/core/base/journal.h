@@ -18,11 +18,11 @@ class JsonWriter;
 // A failed work request, with its QP's connection at that time.
 struct FailedRequest {
     uint32_t qpn = 0;
-    uint32_t counter = 0;  // the WQE in its queue
-    bool send = false;     // else a receive
+    uint32_t counter = 0;  // counter of the WQE in its queue
+    bool send = false;     // false: a receive request
     WcStatus status = WcStatus::kSuccess;
     Verdict broken{};        // the rule that the WQE breaks, if it breaks one
-    bool connected = false;  // RC, UC and XRC: the following are valid
+    bool connected = false;  // RC, UC or XRC: the members below are valid
     uint8_t port = 0;
     uint16_t dlid = 0;
     uint32_t dest_qpn = 0;
@@ -48,9 +48,9 @@ class Journal {
     // From now on passes work requests that break a rule to `reasons`.
     void report_to(RequestReasons& reasons) { reasons_ = &reasons; }
 
-    // A flush is no failure of its own, and is not recorded.
+    // Records a failed work request, unless it was flushed: a flush is no failure of its own.
     void failed(uint64_t now_ns, const FailedRequest& request);
-    // Records events that tell of a failure or of a change at a port, and no others.
+    // Records events that report an error, a path migration or a change at a port, and no others.
     void raised(uint64_t now_ns, const RaisedEvent& event);
 
     // A JSON object with the entries, oldest first.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A JSON writer (RFC 8259) for reports of the device to tools: it builds text front to back, with
+// A JSON writer (RFC 8259) for reports of the device to tools. It appends to the text, and adds
 // commas and escapes.
 #pragma once
 
@@ -13,7 +13,8 @@ namespace pib::hca {
 
 class JsonWriter {
   public:
-    // Containers: open one, write its members, close it. In an object every member has a key.
+    // begin_…() opens a container, and end_…() closes it after its members are written. Members of
+    // an object have a key; elements of an array have an empty key.
     void begin_object(std::string_view key = {}) { open(key, '{'); }
     void end_object() { close('}'); }
     void begin_array(std::string_view key = {}) { open(key, '['); }
@@ -27,8 +28,8 @@ class JsonWriter {
     void member(std::string_view key, T value) {
         number(key, value);
     }
-    // Written as a string of hexadecimal digits, because JSON readers may lose bits of 64-bit
-    // numbers.
+    // Writes a string of hexadecimal digits, because JSON readers may lose bits of 64-bit numbers.
+    // The digits of a number begin with "0x"; bytes have two digits each.
     void hex(std::string_view key, uint64_t value);
     void hex(std::string_view key, std::span<const uint8_t> bytes);
 

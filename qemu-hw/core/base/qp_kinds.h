@@ -31,7 +31,7 @@ enum class QpState : uint8_t {
 // Lower QPNs are those of SMI and GSI QPs.
 inline constexpr uint32_t kFirstQpn = 0x40;
 
-// Number of a port's SMI or GSI QP.
+// QPN of a port's SMI or GSI QP. Ports count from 1.
 constexpr uint32_t special_qpn(unsigned port, bool is_gsi) {
     return 2 * (port - 1) + (is_gsi ? 1 : 0);
 }

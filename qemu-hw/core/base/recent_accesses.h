@@ -29,7 +29,7 @@ class RecentAccesses {
         }
         ring_[count_++ % kKept] = access;
     }
-    // "BAR0+0x8 is 0x1, BAR2+0x10 = 0x1000001": oldest first; stores have "=".
+    // The accesses, oldest first; loads have "is", stores "=": "BAR0+0x8 is 0x1, BAR2+0x10 = 0x41".
     std::string text() const;
 
   private:

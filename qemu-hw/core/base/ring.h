@@ -22,7 +22,7 @@ class Ring {
         slots_[(head_ + count_) & (slots_.size() - 1)] = std::move(value);
         ++count_;
     }
-    // The oldest element. The ring must not be empty.
+    // The oldest element; pop() removes it. The ring must not be empty.
     T& front() { return slots_[head_]; }
     T pop() {
         T value = std::move(slots_[head_]);

@@ -10,7 +10,7 @@
 
 namespace pib::hca {
 
-// Section of the manual, subsection, and the rule in it.
+// The value of a rule: the status in bits 31:24, manual_number() in bits 23:0.
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, CmdStatus status) {
     return static_cast<uint32_t>(status) << 24 | section << 16 | sub << 8 | rule;
 }
@@ -26,7 +26,9 @@ consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Eff
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
 }
 
-inline constexpr uint32_t kOfWorkRequest = 0x40;  // between every CmdStatus and every Effect
+// Marks a VendorError in the place of the status: greater than every CmdStatus, less than every
+// Effect.
+inline constexpr uint32_t kOfWorkRequest = 0x40;
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, VendorError error) {
     return rule_value(section, sub, rule,
                       static_cast<CmdStatus>(kOfWorkRequest | static_cast<uint32_t>(error)));
@@ -403,7 +405,7 @@ constexpr uint32_t manual_number(Rule rule) {
     return static_cast<uint32_t>(rule) & 0xffffff;
 }
 
-// Whether the device does not report to the driver that the rule is broken.
+// True: the device does not report to the driver that the rule is broken.
 constexpr bool is_silent(Rule rule) {
     const auto effect = static_cast<Effect>(status_of(rule));
     return effect == Effect::kIgnored || effect == Effect::kNamed;

@@ -19,15 +19,15 @@ constexpr unsigned number_of(Rule rule) {
     return static_cast<uint32_t>(rule) & 0xff;
 }
 
-// "6.13"
+// Section and subsection: "6.13".
 inline std::string section_text(Rule rule) {
     return std::to_string(section_of(rule)) + "." + std::to_string(subsection_of(rule));
 }
-// "6.13.2"
+// Section, subsection and rule: "6.13.2".
 inline std::string dotted_number(Rule rule) {
     return section_text(rule) + "." + std::to_string(number_of(rule));
 }
-// " (manual 6.13 rule 2)", the end of a refusal
+// The end of the text of a refusal: " (manual 6.13 rule 2)".
 inline std::string citation(Rule rule) {
     return " (manual " + section_text(rule) + " rule " + std::to_string(number_of(rule)) + ")";
 }

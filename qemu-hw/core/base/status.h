@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// The core uses the interface's structures directly, so the host must be little-endian as they are.
+// The core uses the interface's little-endian structures without conversion.
 static_assert(std::endian::native == std::endian::little, "big-endian hosts are not supported");
 
 enum class [[nodiscard]] CmdStatus : uint8_t {
@@ -18,11 +18,11 @@ enum class [[nodiscard]] CmdStatus : uint8_t {
     kBadParam = 3,       // a field's value is out of range
     kBadReserved = 4,    // a reserved field or flag is not zero
     kBadResource = 5,    // a named object does not exist
-    kBusy = 6,           // other objects still use it
+    kBusy = 6,           // other objects still use the object
     kNoResources = 7,    // a limit of the device is reached
     kBadState = 8,       // not allowed in the object's state
     kBadMemory = 9,      // an address is not readable or writable guest RAM
-    kNotSupported = 10,  // known, but this device does not offer it
+    kNotSupported = 10,  // a known command or attribute that this device does not offer
     kFatal = 11,         // the device has stopped
 };
 
@@ -49,15 +49,15 @@ enum class VendorError : uint8_t {
     kNone = 0,
     kReserved = 1,       // a reserved field or flag is not zero
     kOpcode = 2,         // no such opcode, or not on this QP type
-    kSgeCount = 3,       // num_sge exceeds the limit or the WQE
+    kSgeCount = 3,       // num_sge exceeds max_sge, does not fit in the WQE, or must be 0
     kInline = 4,         // inline data where it is not allowed, or more than max_inline
-    kLength = 5,         // the message is too long
-    kAddressVector = 6,  // port, LID, SL or GID index
+    kLength = 5,         // the message has a wrong length, or the receive buffer is too short
+    kAddressVector = 6,  // a field of the address vector, or dest_qpn
     kPkeyIndex = 7,
     kLocalKey = 8,   // an SGE's L_Key, bounds or rights
-    kRdAtomic = 9,   // a READ or atomic on a QP whose max_rd_atomic is 0
+    kRdAtomic = 9,   // a request with a response besides the ACK, and max_rd_atomic is 0
     kResponse = 10,  // the peer's response does not match the request
-    kMemory = 11,    // a bind, fast registration or invalidation that the key does not allow
+    kMemory = 11,    // a bind, fast registration or invalidation that its key does not allow
 };
 
 }  // namespace pib::hca

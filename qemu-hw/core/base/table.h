@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Objects by number: the container of UARs, PDs, MRs, EQs, CQs and QPs. Objects are referred to by
+// A container of objects with numbers, such as PDs, EQs, CQs and QPs. Objects are referred to by
 // number, not by pointer, because the state of an HCA is plain data.
 #pragma once
 
@@ -10,8 +10,9 @@
 
 namespace pib::hca {
 
-// Choice of a new object's number: the next free one after the last, so that a stale number rarely
-// names a new object; the lowest free one; a random one; or one that no object has had.
+// Choice of a new object's number: the next free number after the last one, so that a stale number
+// rarely names a new object; the lowest free number; a random free number; or a number that no
+// object has had, while there is one.
 enum class NumberChoice : uint8_t { kRound, kLowest, kRandom, kFresh };
 
 // Holds at most `capacity` objects numbered first .. first + capacity - 1.
@@ -20,7 +21,7 @@ class Table {
   public:
     Table(uint32_t first, uint32_t capacity) : first_(first), capacity_(capacity) {}
 
-    // The new object's number; 0xffffffff: the table is full.
+    // insert() returns the new object's number, or kFull.
     static constexpr uint32_t kFull = UINT32_MAX;
     void set_choice(NumberChoice choice) { choice_ = choice; }
     uint32_t insert(T object) {

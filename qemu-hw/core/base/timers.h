@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The deadlines of QPs, one each, in a heap that knows the place of each QP's entry: ACKs move
-// deadlines a thousand times more often than deadlines expire.
+// Deadlines by id, such as a QPN, at most one for each id. An index finds the entry of an id in the
+// heap: ACKs move deadlines a thousand times more often than deadlines expire.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,12 @@ namespace pib::hca {
 
 class Timers {
   public:
-    // Replaces the deadline of `id`.
+    // Sets or replaces the deadline of `id`.
     void set(uint32_t id, uint64_t deadline_ns);
     void cancel(uint32_t id);
     void clear();
 
+    // The earliest deadline, or kNever.
     uint64_t next() const { return heap_.empty() ? kNever : heap_.front().deadline_ns; }
     static constexpr uint32_t kNone = UINT32_MAX;
     // Removes and returns an id whose deadline is not after `now_ns`, the earliest first, or kNone.
@@ -36,7 +37,7 @@ class Timers {
     void remove(uint32_t index);
 
     std::vector<Entry> heap_;
-    std::vector<uint32_t> index_of_;  // by id; kNone: no deadline
+    std::vector<uint32_t> index_of_;  // index in heap_, by id; kNone: no deadline
 };
 
 }  // namespace pib::hca

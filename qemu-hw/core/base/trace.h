@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The last packets, WQEs, completions and commands of one device, for finding the cause of a
-// failure. A ring of fixed size in host memory; reading it converts it to text.
+// failure. The trace is a ring of fixed size in host memory; json() converts it to text.
 #pragma once
 
 #include <array>
@@ -24,17 +24,17 @@ struct TracedCommand {
     uint16_t opcode = 0;
     uint16_t id = 0;
     uint32_t object = 0;
-    uint32_t result = 0;  // the rule, of a refusal
+    uint32_t result = 0;  // if the command was refused, manual_number() of the rule
     uint8_t status = 0;
-    std::span<const uint8_t> input{};  // without a refusal
-    std::string reason{};              // a refusal's: "log_depth 31 at byte 24, at most 22"
+    std::span<const uint8_t> input{};  // empty if the command was refused
+    std::string reason{};              // why it was refused: "log_depth 31 at byte 24, at most 22"
 };
 
 // A WQE as the device copies it.
 struct TracedWqe {
     uint32_t qpn = 0;
     uint32_t counter = 0;
-    // PSNs of a send WQE: of its requests, or for a READ of its responses.
+    // First PSN and number of PSNs of a send WQE. The PSNs of a READ are those of its responses.
     uint32_t psn = 0;
     uint32_t packets = 0;
     uint8_t qp_type = 0;  // send WQE: the type determines the segments of the WQE
@@ -81,18 +81,18 @@ class Trace {
 
     // `bytes` is LRH to padding; `qpn` is the sender, 0 for the port itself. Ports count from 1.
     void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> bytes);
-    // `head`: at least the headers of a packet of `length` bytes. Until packet_handled(), entries
-    // name the packet as their cause.
+    // `head`: at least the headers of a packet of `length` bytes. Entries that follow until
+    // packet_handled() name the packet as their cause.
     void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
     void packet_handled() { handled_ = kNone; }
     void send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
     void recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
     void completion(uint64_t now_ns, const TracedCompletion& completion);
     void command(uint64_t now_ns, const TracedCommand& command);
-    // These record nothing unless the kind was chosen.
+    // The four functions below record nothing unless TraceKinds has their kind.
     void access(uint64_t now_ns, const MmioAccess& access, int vcpu);
     void dma(uint64_t now_ns, const TracedDma& dma);
-    void event(uint64_t now_ns, const TracedEvent& event);  // with the interrupts
+    void event(uint64_t now_ns, const TracedEvent& event);  // TraceKinds::interrupts
     void interrupt(uint64_t now_ns, const RaisedInterrupt& interrupt);
 
     // A JSON array, oldest first.
@@ -115,33 +115,34 @@ class Trace {
         kInterrupt,
     };
     static constexpr uint64_t kNone = UINT64_MAX;
-    // All headers of a packet and the header of a MAD in it; all of most WQEs; inputs of commands
-    // but MAD_IFC's; most reasons.
+    // Bytes that an entry keeps: enough for all headers of a packet with the header of a MAD, for
+    // the input of every command but MAD_IFC, and for most WQEs and reasons.
     static constexpr size_t kKept = 128;
+    // An entry of any kind. Comments of members say which kinds use the member, and for what.
     struct Entry {
         uint64_t time_ns = 0;
-        uint64_t sequence = 0;    // number since the device's start; gaps: entries were overwritten
+        uint64_t sequence = 0;    // number of entries before it since the device's start
         uint64_t fetched_ns = 0;  // command
         uint64_t packet = kNone;  // sequence of the packet that the device was handling
         Kind kind = Kind::kPacketOut;
         uint8_t status = 0;    // command, completion; DMA: 1 if it failed
         uint16_t opcode = 0;   // command; EQE, interrupt: the event's type
         uint16_t id = 0;       // command
-        uint32_t object = 0;   // port (EQE: or 0), QPN, command's object, BAR, DmaPurpose or vector
+        uint32_t object = 0;   // by kind: port, QPN, command's object, BAR, DmaPurpose or vector
         uint32_t number = 0;   // counter of the WQE, the command's result, the event's number
         uint32_t qpn = 0;      // sender of the packet
         uint32_t psn = 0;      // send WQE; EQE: its data
         uint32_t packets = 0;  // send WQE
         uint8_t qp_type = 0;   // send WQE
         uint32_t cqn = 0;      // completion; EQE, interrupt: the EQN
-        uint64_t address = 0;  // on the bus, or offset in the BAR
+        uint64_t address = 0;  // bus address, or offset in the BAR
         uint64_t value = 0;    // register; EQE: its counter
         int vcpu = kNoVcpu;    // register
         uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes{};
     };
 
-    // The next entry, empty.
+    // Starts an entry: returns the next place of the ring, with the arguments in an empty entry.
     Entry& next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number);
     static void keep(Entry& entry, std::span<const uint8_t> bytes);
     static void print(JsonWriter& out, const Entry& entry);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host without pointers to guest memory, so that the trace has each access.
+// A host that records each access to guest memory in the trace. It gives no pointers to guest
+// memory, so that no access is missed.
 #pragma once
 
 #include <utility>

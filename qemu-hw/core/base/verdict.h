@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The verdict of a verb's checks: go on, or the rule that refuses it.
+// The result of the checks of a verb or work request: success, or the rule that it breaks.
 #pragma once
 
 #include <cstdint>
@@ -13,9 +13,9 @@ namespace pib::hca {
 struct [[nodiscard]] Verdict {
     Rule rule = Rule::kNone;
     bool alternate = false;  // the field is in the alternate path's address vector
-    uint16_t at = 0;         // in a WQE: where the SGE or the page list with the field begins
+    uint16_t at = 0;         // offset in a WQE of the SGE or page list that has the field, in bytes
     uint64_t value = 0;      // the field's value
-    uint64_t limit = 0;      // the most or least that the rule allows, or another detail
+    uint64_t limit = 0;      // greatest or least value that the rule allows, or another detail
 
     Verdict() = default;
     constexpr Verdict(Rule broken, uint64_t field_value, uint64_t field_limit)
@@ -29,7 +29,7 @@ struct [[nodiscard]] Verdict {
     }
 
     constexpr CmdStatus status() const { return status_of(rule); }
-    // This verdict if it refuses, else that of the next check.
+    // This verdict if it refuses, else the verdict of `check`.
     template <typename F>
     constexpr Verdict and_then(F&& check) const {
         return status() == CmdStatus::kOk ? check() : *this;
@@ -55,7 +55,7 @@ constexpr Verdict refuse(Rule rule, uint64_t value = 0, uint64_t limit = 0) {
     return {rule, value, limit};
 }
 
-// A verb's value, or the verdict that refuses it.
+// The value that a verb returns, or the verdict that refuses the verb.
 template <typename T>
 using CmdResult = std::expected<T, Verdict>;
 

@@ -25,8 +25,8 @@ bool covers(const SendRequest& request, ib::Psn psn) {
     return psn_distance(psn, request.psn_first) < request.packets;
 }
 
-// Whether a READ response has its place (IBA 9.7.6.1, table 61): FIRST or ONLY at the first PSN of
-// the newest request packet of this READ, MIDDLE or LAST not at the first PSN of the READ.
+// Whether the opcode of a response fits its PSN (IBA 9.7.6.1, table 61): FIRST or ONLY at the first
+// PSN of the newest request packet of this READ, MIDDLE or LAST not at the first PSN of the READ.
 // Responses to earlier request packets of the READ may still arrive.
 bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
     const ib::Psn psn = burst.psn(0);
@@ -34,7 +34,7 @@ bool is_in_place(const SendRequest& request, const ib::Burst& burst) {
     return burst.first().opcode().starts_message() ? psn == begin : psn != request.psn_first;
 }
 
-// Status and counter of the request that a NAK names, by NAK code (IBA 9.9.2.3).
+// Status of the request that a NAK refuses, and the NAK's counter, by NAK code (IBA 9.9.2.3).
 struct NakMeaning {
     WcStatus status;
     std::optional<HcaCounter> counter;  // no value: nothing is counted
@@ -54,7 +54,7 @@ uint32_t Completer::response_in(QueuePair& qp, const ib::Burst& burst, ib::Place
     const ib::Psn psn = packet.bth().psn;
     uint32_t taken = burst.is_single() ? 1 : 0;
     if (qp.paging.response_lost || !qp.can_send()) {
-        return taken;  // the requester asks again for a dropped response and for those after it
+        return taken;  // response_lost: the requester will ask again for this response, too
     }
     // Ghost responses answer packets that were acknowledged before, or never sent (IBA 9.7.5.1.3).
     if (psn_distance(psn, qp.req.una) >= psn_distance(qp.req.sent_end, qp.req.una)) {
@@ -100,7 +100,8 @@ bool Completer::set_back(QueuePair& qp) {
     return true;
 }
 
-// The newest acknowledgement may come again, to tell new credits (IBA 9.7.7.2).
+// A repetition of the newest acknowledgement may report new credits (IBA 9.7.7.2). Other ghost
+// responses are dropped.
 void Completer::ghost_in(QueuePair& qp, const ib::PacketView& packet) {
     if (packet.opcode().kind == ib::OpKind::kAcknowledge && packet.bth().psn + 1 == qp.req.una) {
         requester::credits_told(qp.req, *packet.aeth());
@@ -135,8 +136,8 @@ void Completer::acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth)
     }
 }
 
-// Completes the requests before `end`, which the peer has executed. False: a READ or atomic among
-// them has no response, which is lost: an implied NAK (IBA 9.7.5.1.1, C9-74).
+// Completes the requests before `end`, which the peer has executed. False: the response to a READ
+// or atomic among them is lost, which is an implied NAK (IBA 9.7.5.1.1, C9-74).
 bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
     while (qp.can_send() && !qp.window.empty() && qp.req.una != end) {
         const SendRequest& request = qp.window.front();
@@ -152,7 +153,8 @@ bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
     return true;
 }
 
-// Moves the oldest unacknowledged PSN. The retry counters (IBA 9.9.2.1.1) and the timer start anew.
+// Moves the oldest unacknowledged PSN to `una`. The retry counters (IBA 9.9.2.1.1) and the timer
+// start anew.
 void Completer::advance(QueuePair& qp, ib::Psn una) {
     RequesterState& req = qp.req;
     const SendRequest& request = qp.window.front();
@@ -169,7 +171,7 @@ void Completer::advance(QueuePair& qp, ib::Psn una) {
     const bool was_waiting = req.timer == QpTimer::kRnr;
     requester::restart_ack_timer(services_, qp);
     if (was_waiting) {
-        // The receiver is ready before the RNR timer ends: send again what it has dropped.
+        // The receiver is ready before the RNR timer ends: send the dropped packets again.
         requester::rewind(services_, qp);
         req.cursor_wqe = oldest;  // a request that is complete now is still in the window
     }
@@ -189,7 +191,8 @@ void Completer::fail(QueuePair& qp, const WqeError& error) {
     fail_send(services_, qp, error);
 }
 
-// Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1).
+// Sends again from the oldest unacknowledged packet, if a retry is left (IBA 9.9.2.1.1) or the QP
+// can migrate to its alternate path. Otherwise fails the oldest request.
 void Completer::retry(QueuePair& qp) {
     requester::stop_timer(services_, qp);
     if (qp.req.retries_left != 0) {
@@ -216,9 +219,9 @@ void Completer::sequence_error(QueuePair& qp) {
 
 void Completer::nak_in(QueuePair& qp, ib::Psn psn, uint8_t code) {
     if (code >= kNakMeanings.size()) {
-        return;  // reserved
+        return;  // a reserved NAK code
     }
-    // A NAK acknowledges everything before the packet it names (IBA 9.7.5.2.1).
+    // A NAK acknowledges all packets before the packet with its PSN (IBA 9.7.5.2.1).
     if (!acknowledge_before(qp, psn)) {
         sequence_error(qp);
         return;
@@ -246,7 +249,7 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
         sequence_error(qp);
         return;
     }
-    // The packet waits already: a second RNR NAK changes nothing.
+    // The RNR timer runs already: a second RNR NAK changes nothing.
     if (!qp.can_send() || qp.req.timer == QpTimer::kRnr) {
         return;
     }
@@ -263,8 +266,8 @@ void Completer::rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code) {
     requester::start_rnr_timer(services_, qp, ib::rnr_timer_ns(timer_code));
 }
 
-// A response with data for `psn`: completes the requests before it (C9-74). True: it is the next
-// response. A later response means that the next one is lost.
+// A READ response or atomic ACK with `psn` has arrived: completes the requests before it (C9-74).
+// True: it is the expected response. A later response means that the expected response is lost.
 bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     while (qp.can_send() && !qp.window.empty() && !covers(qp.window.front(), psn)) {
         if (qp.window.front().wqe.needs_response()) {
@@ -288,8 +291,8 @@ bool Completer::expect_response(QueuePair& qp, ib::Psn psn) {
     return true;
 }
 
-// A response whose page is absent is dropped. The requester asks for it again when the page is
-// present.
+// A response is dropped if the page of its target is absent. The requester asks again for the
+// response when the page is present.
 uint32_t Completer::cannot_scatter(QueuePair& qp) {
     if (await_page(services_, qp, QpHalf::kRequester)) {
         qp.paging.response_lost = true;
@@ -325,8 +328,8 @@ uint32_t Completer::read_response_in(QueuePair& qp, const ib::Burst& burst,
     const uint64_t offset = index * mtu;
     const uint64_t end = index + burst.count();
     const bool last = end == request.packets;
-    // The response must begin and end in its place and have the expected length. FLUSH and ATOMIC
-    // WRITE are answered by an empty response (annex A19).
+    // Opcodes and length must fit the place of the response in the READ. FLUSH and ATOMIC WRITE are
+    // answered by an empty READ response (annex A19).
     const uint64_t length = request.wqe.is_read() ? request.wqe.data.length : 0;
     const uint64_t expected = last ? length - offset : burst.count() * uint64_t{mtu};
     if (request.wqe.is_atomic() || end > request.packets || !is_in_place(request, burst) ||

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The other half of the requester (IBA vol. 1, 9.7.5.1, 9.7.6.1, 9.9.2): completes or repeats
-// requests when responses arrive or timers expire.
+// The part of the requester that handles responses (IBA vol. 1, 9.7.5.1, 9.7.6.1, 9.9.2): completes
+// or repeats requests when responses arrive or timers expire.
 #pragma once
 
 #include "ib/wire/burst.h"
@@ -13,20 +13,21 @@ class Completer {
   public:
     explicit Completer(QpServices& services) : services_(services) {}
 
-    // ACK, NAK, READ responses or atomic ACK for a QP that can send; address and P_Key are checked.
-    // Returns how many packets were taken: see PortClient::burst_in().
+    // Takes an ACK, NAK, READ responses or an atomic ACK, or drops them if the QP cannot send. The
+    // caller has checked address and P_Key. Returns how many packets were taken, as
+    // PortClient::burst_in().
     uint32_t response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
-    // The QP's timer has expired.
+    // Handles the QP's timer, which has expired.
     void timer(QueuePair& qp);
 
   private:
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    // Both handle a single response and return 1, the number of packets taken.
-    // Its target is inaccessible: waits for an absent page, or fails the request.
+    // cannot_scatter() and bad_response() handle a single response and return 1, the number of
+    // packets taken. Inaccessible target: waits for an absent page, or fails the request.
     uint32_t cannot_scatter(QueuePair& qp);
-    // It does not match the request: fails the request.
+    // Response that does not match the request: fails the request.
     uint32_t bad_response(QueuePair& qp);
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);

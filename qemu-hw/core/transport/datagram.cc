@@ -20,7 +20,7 @@ namespace {
 // The first bytes of every datagram's receive buffer belong to the GRH, present or not
 // (IBA 11.4.1.2).
 constexpr uint32_t kGrhBytes = ib::Grh::kSize;
-constexpr uint32_t kUseQpQkey = 1u << 31;  // a WQE's Q_Key: use that of the QP (IBA 10.2.5)
+constexpr uint32_t kUseQpQkey = 1u << 31;  // in the WQE's Q_Key: use the QP's (IBA 10.2.5)
 
 ib::PKey pkey_at(const Port& port, unsigned index) {
     return ib::PKey(port.pkey(index));
@@ -31,8 +31,8 @@ ib::PKey pkey_at(const Port& port, unsigned index) {
 // ---------------------------------------------------------------- send
 
 Turn Datagram::run(QueuePair& qp, Budget& budget) {
-    // A datagram completes when it is sent, so the window holds at most one, for which the port had
-    // no room.
+    // A datagram completes when it is sent, so the window holds at most one datagram, which waits
+    // for room at the port, for a turn in its lane, or for a page.
     while (qp.can_send() && !qp.paging.send.waiting) {
         if (budget.spent()) {
             return Turn::kMore;
@@ -111,7 +111,7 @@ Verdict Datagram::check_address(const QueuePair& qp, const DatagramOp& op) {
     const bool to_group = op.dest_qpn == ib::kMulticastQpn.value();
     const LidClass allowed{.multicast = to_group && qp.type == QpType::kUd,
                            .permissive = qp.type == QpType::kSmi};
-    // IBA 10.2.2.2: the address vector's port is the QP's.
+    // The port of the address vector must be the QP's port (IBA 10.2.2.2).
     if (op.av.port != qp.port()) {
         return refuse(Rule::kWqeAvPort, op.av.port, qp.port());
     }
@@ -145,8 +145,8 @@ ib::PacketHeaders Datagram::headers(const QueuePair& qp, const SendWqe& wqe) {
     headers.bth.mig_req = true;  // C9-7: datagrams have no migration
     headers.bth.dest_qp = ib::Qpn(op.dest_qpn);
     headers.bth.psn = qp.window.front().psn_first;
-    // SMPs carry the default P_Key, which nobody checks (C9-41, 10.9.8). The WQE names the P_Key of
-    // a GMP, MODIFY_QP that of a UD QP.
+    // SMPs carry the default P_Key, which receivers do not check (C9-41, 10.9.8). The WQE names the
+    // P_Key of a GMP; MODIFY_QP has set the P_Key of a UD QP.
     const unsigned index =
         qp.type == QpType::kGsi ? op.pkey_index : static_cast<unsigned>(qp.attr.pkey_index);
     headers.bth.pkey = qp.type == QpType::kSmi ? ib::kDefaultPKey : pkey_at(port, index);
@@ -185,7 +185,7 @@ Sent Datagram::send_front(QueuePair& qp) {
 // ---------------------------------------------------------------- receive
 
 // The P_Key of SMPs is not checked (C9-41), GMPs may use any P_Key of the table (C9-42), and other
-// packets use that of the QP (C9-43).
+// packets must match the P_Key of the QP (C9-43).
 unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& packet) {
     const Port& port = services_.port_of(qp);
     if (qp.type == QpType::kSmi) {
@@ -202,7 +202,7 @@ unsigned Datagram::matching_pkey(const QueuePair& qp, const ib::PacketView& pack
     return kNoPkey;
 }
 
-// C9-44 and following: all packets except SMPs carry the receiver's Q_Key.
+// All packets except SMPs must carry the receiver's Q_Key (C9-44 and following).
 bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
     return qp.type == QpType::kSmi || packet.deth()->qkey.value() == qp.attr.qkey;
 }
@@ -267,7 +267,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
         case Fetch::kOk:
             break;
         case Fetch::kShort:
-            // Drops the packet; the WQE stays for another one (IBA 9.9.3.1, class D).
+            // Drops the packet; the WQE stays for the next packet (IBA 9.9.3.1, class D).
             services_.count(qp, HcaCounter::kRespLocalLengthError);
             services_.count(qp, HcaCounter::kRxDropped);
             return;
@@ -279,7 +279,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             return;
     }
     if (!scatter_packet(qp, packet)) {
-        (void)services_.mpt().take_miss();  // the datagram is lost, so its page is not needed
+        (void)services_.mpt().take_miss();  // the datagram is dropped: do not request its page
         fail_recv(services_, qp,
                   protection_error(services_.mpt(), qp.resp.recv.segments(), access::kLocalWrite));
         enter_error(services_, qp);

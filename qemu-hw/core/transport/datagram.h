@@ -17,10 +17,10 @@ class Datagram {
     // Sends WQEs until the queue is empty, the budget is spent, or the port has no room.
     Turn run(QueuePair& qp, Budget& budget);
 
-    // A SEND for one datagram QP that came in at port `port`.
+    // Handles a SEND for one datagram QP, received at port `port`.
     void packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet);
-    // A SEND to the multicast QPN: each attached QP gets a copy (IBA 10.5.2). Returns the number of
-    // copies.
+    // Handles a SEND to the multicast QPN: copies it to each attached QP that accepts it
+    // (IBA 10.5.2). Returns the number of copies.
     uint32_t multicast_in(unsigned port, const ib::PacketView& packet);
 
   private:
@@ -30,7 +30,7 @@ class Datagram {
     Sent send_front(QueuePair& qp);
     ib::PacketHeaders headers(const QueuePair& qp, const SendWqe& wqe);
 
-    // Index of the QP's P_Key that matches the packet's, or kNoPkey.
+    // matching_pkey() returns the index of the P_Key that matches the packet's, or kNoPkey.
     static constexpr unsigned kNoPkey = UINT32_MAX;
     unsigned matching_pkey(const QueuePair& qp, const ib::PacketView& packet);
     static bool qkey_matches(const QueuePair& qp, const ib::PacketView& packet);

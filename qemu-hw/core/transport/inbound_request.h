@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A request at the responder: its checks in the order of the specification, its execution, and how
-// either refuses it. For responder*.cc and request_*.cc.
+// A request at the responder: its checks in the order of the specification, its execution, and the
+// error with which these refuse it. Only responder*.cc and request_*.cc use these declarations.
 #pragma once
 
 #include <optional>
@@ -16,9 +16,10 @@ struct RequestError {
     AckKind kind = AckKind::kNak;  // kNone: the peer gets no NAK
     uint8_t code = 0;
     Event event = Event::kCompletion;  // kCompletion: no event
+    // Error of the message's receive WQE; kWrFlushErr: the WQE did not cause the error.
     WqeError receive{WcStatus::kWrFlushErr};
-    // The request is a burst, and not all of its packets may pass the check. Nothing has happened,
-    // and the caller delivers the packets singly.
+    // The request is a burst, and some of its packets may fail the check. Nothing has happened, and
+    // the caller delivers the packets singly.
     bool singly = false;
 };
 using Check = std::optional<RequestError>;
@@ -28,8 +29,8 @@ RequestError access_error();
 RequestError operational_error(const WqeError& receive);
 RequestError singly();
 RequestError not_ready(const QueuePair& qp);
-// The access of the request has failed. If a page was absent, an RNR NAK tells the peer to try
-// again later. UC has no RNR NAK, so the result is `error`.
+// The access of a request to memory has failed. If a page was absent, the result is an RNR NAK,
+// which tells the peer to try again later. Otherwise, and for UC, the result is `error`.
 RequestError cannot_access(QpServices& services, QueuePair& qp, const RequestError& error);
 
 // Packets of a request that arrived in one burst.
@@ -44,7 +45,7 @@ struct Request {
 };
 using CheckStep = Check (*)(QpServices&, QueuePair&, const Request&);
 
-// The message that an operation belongs to; kNone: it is no SEND or WRITE.
+// The message that an operation belongs to; kNone: the operation is no SEND or WRITE.
 InboundMessage message_of(ib::OpKind kind);
 // Raises COMM_ESTABLISHED for the first packet of a QP in RTR (IBA 11.6.3.1).
 void established(QpServices& services, QueuePair& qp);
@@ -62,7 +63,8 @@ Check execute(QpServices& services, QueuePair& qp, const Request& request);
 
 // ---- responder_resources.cc: READ, atomics, FLUSH, ATOMIC WRITE
 Check execute_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
-// Answers such a request again, if it was executed before.
+// Answers a duplicate of a READ, atomic, FLUSH or ATOMIC WRITE again. Drops the duplicate if no
+// responder resource has its answer.
 void duplicate_with_resource(QpServices& services, QueuePair& qp, const ib::PacketView& packet);
 
 // ---- responder_out.cc

@@ -22,10 +22,10 @@ struct McastGroup {
 
 class McastTable {
   public:
-    // Also OK when the QP is attached already: it still gets one copy of each packet (IBA 11.3.1).
-    // `added`: the QP was not attached before.
+    // Attaches a QP; `added`: the QP was not attached before. A QP that is attached twice gets one
+    // copy of each packet (IBA 11.3.1). Errors: BAD_PARAM, MGID or MLID; NO_RESOURCES.
     Verdict attach(const McastGroup& group, uint32_t qpn, bool& added);
-    // BAD_RESOURCE when it is not attached.
+    // Detaches a QP. Errors: BAD_PARAM, MGID or MLID; BAD_RESOURCE, the QP is not attached.
     Verdict detach(const McastGroup& group, uint32_t qpn);
     // The QPs attached to a group, in the order of their attachment.
     std::span<const uint32_t> members(const ib::Gid& mgid, ib::Lid mlid) const;

@@ -11,7 +11,7 @@ namespace pib::hca {
 
 // Offers as many MIDDLE packets without AckReq as the link takes now, and returns how many. 0:
 // nothing has happened, and the caller sends the packets with their payload. last(n) returns the
-// headers of the n-th packet; locate(bytes, sg_list) finds the payload.
+// headers of the n-th packet, from 1 on; locate(bytes, sg_list) finds the payload in guest memory.
 template <typename Last, typename Locate>
 uint32_t send_offer(QpServices& services, const QueuePair& qp, const BurstOut& out, Last&& last,
                     Locate&& locate, OfferOwner owner) {

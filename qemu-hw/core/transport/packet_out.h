@@ -21,12 +21,12 @@ enum class [[nodiscard]] Sent : uint8_t {
 // Fills LRH and GRH for a packet along `av` (IBA 7.7, 8.3).
 void address_packet(ib::PacketHeaders& headers, const AddressVector& av, const Port& port);
 
-// LRH, GRH and the BTH fields that every packet of a connected QP has. `operation`: the opcode
-// without its transport.
+// LRH, GRH and the BTH fields that every packet of a connected QP has. `operation`: the BTH opcode
+// without the bits of the transport.
 ib::PacketHeaders connected_headers(const QueuePair& qp, const Port& port, uint8_t operation,
                                     ib::Psn psn);
 
-// The request for a packet with these headers and `bytes` from LRH to padding.
+// The TxRequest for a packet with these headers and `bytes` from LRH to padding.
 inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, size_t bytes,
                             bool vl15 = false) {
     return {.dlid = headers.lrh.dlid.value(),
@@ -37,8 +37,8 @@ inline TxRequest tx_request(const Outlet& to, const ib::PacketHeaders& headers, 
             .qpn = to.qpn};
 }
 
-// Writes one packet to its room and sends it. `fill` writes the payload into its place and returns
-// whether it could; `observe` gets the packet before it is sent.
+// Writes one packet to `room`, which Port::begin() has returned, and sends it. `fill` writes the
+// payload into its place and returns whether it could; `observe` gets the packet before it is sent.
 template <typename Fill, typename Observe>
 Sent write_packet(Port& port, std::span<uint8_t> room, const ib::PacketHeaders& headers,
                   uint32_t payload_bytes, Fill&& fill, Observe&& observe) {
@@ -75,12 +75,12 @@ Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t pa
 // Packets of one message that are to be sent.
 struct BurstOut {
     ib::PacketHeaders first{};
-    uint32_t packets = 1;  // at most
-    uint32_t mtu = 0;
-    uint32_t payload_bytes = 0;  // total of all packets
+    uint32_t packets = 1;        // most packets to send
+    uint32_t mtu = 0;            // payload of all packets but the last, in bytes
+    uint32_t payload_bytes = 0;  // payload of all packets together
 
-    // Length of the longest packet, 0: none is valid. LAST is longer than the others by an ImmDt at
-    // most.
+    // Bytes of the longest packet, from LRH to padding; 0: the headers or the payload are invalid.
+    // LAST is longer than the first packet by an ImmDt, IETH or AETH at most: 4 bytes.
     uint32_t longest() const {
         const uint32_t payload = packets > 1 ? mtu : payload_bytes;
         const auto size = ib::packet_size(first, payload, ib::Crcs::kElided);
@@ -119,12 +119,12 @@ Sent send_burst(const Outlet& to, const BurstOut& out, Last&& last, Fill&& fill,
         to.port.commit(*size);
         return Sent::kYes;
     }
-    // The payload of the first packet may still be readable, before an absent page: try it alone.
+    // A page of a later packet may be absent: try the first packet alone.
     const BurstOut one{.first = out.first, .mtu = out.mtu, .payload_bytes = out.payload_of(1)};
     return send_burst(to, one, last, fill, sent);
 }
 
-// A packet without payload.
+// Sends a packet without payload.
 inline Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers) {
     return send_packet(to, headers, 0, [](auto) { return true; });
 }

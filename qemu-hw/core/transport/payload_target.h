@@ -41,9 +41,9 @@ struct KeyTarget {
     }
 };
 
-// Copies a payload that is in the burst. Gives the target of an offered payload to the pull. Checks
-// that a pulled payload is at its target. False: a key or memory does not allow the access, a page
-// is absent, or the target has changed since the pull began.
+// Copies a payload that is in the burst, begins the pull of an offered payload, or checks that a
+// pulled payload is at its target. False: a key or memory does not allow the access, a page is
+// absent, the switch cannot access the target, or the target has changed since the pull began.
 template <typename Target>
 bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
                    const ib::Burst& burst, ib::Placement& payload) {

@@ -17,14 +17,13 @@
 namespace pib::hca {
 namespace {
 
-// Attributes that describe how requests are sent: they may change in SQD once nothing is under way
-// (IBA 11.2.4.2).
+// Attributes that may change in SQD only after the send queue has drained (IBA 11.2.4.2).
 constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkeyIndex |
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
-// SQE to RTS: flushes the WQEs that were posted before (IBA 10.3.1.6). The queue's depth bounds the
-// work.
+// SQE to RTS: flushes the WQEs that were posted before the transition (IBA 10.3.1.6). The queue's
+// depth bounds the work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
     constexpr uint32_t kPackets = 4096;
     Turn turn = Turn::kMore;
@@ -44,7 +43,7 @@ Verdict check_drained(const QueuePair& qp, const QpAttributes& in) {
 
 Verdict QpVerbs::check_queues(const QpRequest& in) {
     CqTable& cqs = services_.parts().cqs;
-    // check_create_qp() has checked the queues that XRC QPs do not have.
+    // check_create_qp() has checked that XRC QPs name no queue that they cannot have.
     const bool sends = in.type != QpType::kXrcTgt;
     const bool receives = sends && in.type != QpType::kXrcIni;
     const SharedReceiveQueue* srq = services_.parts().srqs.find(in.srq);
@@ -94,7 +93,7 @@ CmdResult<uint32_t> QpVerbs::create(const QpRequest& in) {
     return placed.qpn;
 }
 
-// CQEs that fit in the smaller of its CQs; an XRC target has none, and no bound.
+// CQEs that fit in the smaller CQ of the QP; UINT32_MAX for an XRC target, which has no CQ.
 uint32_t QpVerbs::room_of_cqs(const QueuePair& qp) {
     uint32_t room = UINT32_MAX;
     for (const uint32_t cqn : {qp.send_cq, qp.recv_cq}) {
@@ -118,7 +117,7 @@ Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
         return verdict;
     }
     if ((in.attr_mask & qp_attr::kPort) != 0) {
-        services_.scheduler().unpark(*qp);  // it may wait for the old port
+        services_.scheduler().unpark(*qp);  // the QP may wait for room at the old port
     }
     const QpState from = qp->state;
     const bool migrates = is_migration_command(*qp, in);
@@ -138,7 +137,7 @@ Verdict QpVerbs::modify(uint32_t qpn, const QpAttributes& in) {
     return CmdStatus::kOk;
 }
 
-// The QP is about to be reset or destroyed.
+// Ends the activity of a QP that is about to be reset or destroyed.
 void QpVerbs::stop(QueuePair& qp) {
     revoke_offers(services_, qp);
     responder::send_pending_ack(services_, qp);
@@ -326,7 +325,7 @@ Verdict QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
     if (half == QpHalf::kResponder) {
         qp->paging.read_waits = false;
     } else if (std::exchange(qp->paging.response_lost, false) && qp->can_send()) {
-        // Asks again for the response, and sends all packets after it again.
+        // Requests the dropped response again, and sends all packets after this request again.
         requester::rewind(services_, *qp);
     }
     services_.schedule(*qp);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The verbs of queue pairs and multicast groups (IBA vol. 1, 11.2.4, 11.3): they create, change and
-// destroy QPs. All checks of a verb come before its first change.
+// The verbs of queue pairs and multicast groups (IBA vol. 1, 11.2.4, 11.3). All checks of a verb
+// come before its first change.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class QpVerbs {
     QpVerbs(QpServices& services, McastTable& mcast)
         : services_(services), mcast_(mcast), warnings_(services.host()) {}
 
-    // The caller has checked length and reserved fields of the structures, and that PD and UAR
-    // exist. A QP counts as a user of its CQs and its SRQ.
+    // The caller has checked length and reserved fields of the structures, and that PD, UAR and XRC
+    // domain exist. A QP counts as a user of its CQs and its SRQ.
     CmdResult<uint32_t> create(const QpRequest& in);
     Verdict modify(uint32_t qpn, const QpAttributes& in);
     CmdResult<QpAttributes> query(uint32_t qpn);

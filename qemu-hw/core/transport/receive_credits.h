@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // End-to-end credits, as the requester of a reliable connection obeys them (IBA 9.7.7.2). Each
 // message has a number (SSN). The responder's ACKs say how many messages it has completed (MSN) and
-// how many receive WQEs wait: their sum is the number of the last message that finds one (LSN).
+// how many receive WQEs wait (credits). MSN + credits is the number of the last message that finds
+// a receive WQE (LSN).
 #pragma once
 
 #include "ib/wire/headers.h"
@@ -9,7 +10,7 @@
 
 namespace pib::hca::requester {
 
-// Whether number `a` comes after `b`.
+// Whether message number `a` comes after `b`, modulo 2^24.
 constexpr bool is_after(uint32_t a, uint32_t b) {
     const uint32_t distance = (a - b) & ib::Psn::kMask;
     return distance != 0 && distance <= ib::Psn::kMask / 2;
@@ -20,7 +21,7 @@ constexpr bool takes_receive(SendOpcode opcode) {
            opcode == SendOpcode::kSendWithInv || opcode == SendOpcode::kRdmaWriteWithImm;
 }
 
-// The first message beyond the credits may be sent, because its answer tells of new credits. Any
+// The first message beyond the credits may be sent, because its answer reports new credits. Any
 // message may be sent once all messages before it are acknowledged.
 inline bool has_credit(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;

@@ -53,14 +53,14 @@ InboundMessage message_of(ib::OpKind kind) {
 
 namespace {
 
-// Bytes of the WRITE in progress that earlier packets have not brought.
+// Bytes of the WRITE in progress that have not arrived yet.
 uint32_t write_remaining(const ResponderState& resp) {
     return resp.write_length - resp.received;
 }
 
 constexpr uint32_t kWordBytes = sizeof(uint64_t);
 
-// The operands in the headers must be valid.
+// Checks the alignment of atomics and ATOMIC WRITE, and the fields of FLUSH.
 Check check_operands(const ib::PacketView& packet) {
     if (packet.opcode().is_atomic() && atomic_request(packet).eth.va % kWordBytes != 0) {
         return invalid_request();  // C9-158
@@ -89,7 +89,7 @@ Check check_sequence(QpServices& /*services*/, QueuePair& qp, const Request& req
     return std::nullopt;
 }
 
-// The responder must have the operation, and the QP must allow it (IBA 9.7.4.1.3).
+// The responder must support the operation, and the QP must allow it (IBA 9.7.4.1.3).
 Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const ib::OpKind kind = packet.opcode().kind;
@@ -104,8 +104,8 @@ Check check_operation(QpServices& /*services*/, QueuePair& qp, const Request& re
     return check_operands(packet);
 }
 
-// The SRQ that an XRCETH names must be of the QP's XRC domain and stay the same in a message. The
-// R_Keys must be of the SRQ's PD (annex A14).
+// The SRQ that an XRCETH names must belong to the QP's XRC domain and stay the same in a message.
+// R_Keys are checked against the SRQ's PD, xrc_pd (annex A14).
 Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     const auto xrceth = packet.xrceth();
@@ -198,7 +198,7 @@ Check check_length(QpServices& services, QueuePair& qp, const Request& request) 
     if (packet.opcode().kind != ib::OpKind::kRdmaWrite) {
         return std::nullopt;
     }
-    // A WRITE must bring exactly the bytes that its RETH has announced.
+    // The payload of a WRITE must have the length that its RETH has announced.
     const uint32_t remaining = reth ? reth->dma_len : write_remaining(resp);
     const bool fits = request.ends() ? bytes == remaining : bytes < remaining;
     return fits ? Check() : single ? invalid_request() : singly();

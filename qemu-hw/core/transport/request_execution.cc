@@ -94,8 +94,8 @@ Check execute_write(QpServices& services, QueuePair& qp, const Request& request)
     if (reth && (placed || request.burst.is_single())) {
         services.count(qp, HcaCounter::kRxWriteRequests);
     }
-    // The region may be invalid since the first packet (T27 in docs/fault-cases.md), or its memory
-    // may be no RAM.
+    // The region may have become invalid after the first packet (T27 in docs/fault-cases.md), or
+    // its memory may be no RAM.
     if (!placed) {
         return cannot_place(services, qp, request, access_error());
     }

@@ -6,7 +6,7 @@
 namespace pib::hca {
 namespace {
 
-// Annex A19: a right for each placement type.
+// FLUSH needs a right for each placement type that it requests (annex A19).
 uint32_t flush_access(const ib::Feth& feth) {
     const bool global = (feth.placement & ib::Feth::kGlobalVisibility) != 0;
     const bool persistent = (feth.placement & ib::Feth::kPersistence) != 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory and rights that a request packet needs of the responder.
+// The access rights that a request packet needs, the memory that it names, and atomic operations.
 #pragma once
 
 #include <optional>
@@ -9,11 +9,12 @@
 
 namespace pib::hca {
 
-// The rights that the operation needs of the QP (IBA 10.2.4.2 qualifiers) and of the R_Key:
+// The rights that QP (IBA 10.2.4.2 qualifiers) and R_Key must allow for the packet's operation:
 // access::k..., 0 for a SEND.
 uint32_t access_of(const ib::PacketView& packet);
 
-// The range of a RETH or AtomicETH, with those rights; no value if the packet has neither.
+// The range of a RETH or AtomicETH, with the rights of access_of(); no value if the packet has
+// neither header.
 std::optional<KeyedRange> named_range(const ib::PacketView& packet);
 
 // The operands of an atomic. A plain atomic gets the masks with which the masked atomic does the
@@ -24,10 +25,10 @@ struct AtomicRequest {
     uint64_t compare_mask;
     bool swap;
 
-    // The new value of a word.
+    // Returns the value that the operation gives to a word in memory whose value is `word`.
     uint64_t apply(uint64_t word) const;
 };
-// Requires a packet of an atomic.
+// The operands of `packet`, which must be an atomic.
 AtomicRequest atomic_request(const ib::PacketView& packet);
 
 }  // namespace pib::hca

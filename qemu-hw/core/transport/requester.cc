@@ -21,10 +21,10 @@ namespace pib::hca::requester {
 
 namespace {
 
-// PSNs that may be unacknowledged in all (IBA 9.7.1).
+// Most PSNs that may be unacknowledged (IBA 9.7.1).
 constexpr uint32_t kWindowPsns = 1u << 23;
 
-// BTH opcodes of the messages that carry data, by position.
+// BTH opcodes of a message that carries data, by the position of the packet. Index: SendOpcode.
 struct MessageOpcodes {
     uint8_t first;
     uint8_t middle;
@@ -64,10 +64,11 @@ constexpr uint32_t kWindowPackets = 512;
 // Packets of a retry that may be unacknowledged. The peer drops all packets after one more loss, so
 // a larger window wastes more of them.
 constexpr uint32_t kRetryWindow = 128;
-// kWindowPackets with peer copy: a round trip has two more wake-ups, and offers take no room.
+// The same limit on a link with peer copy: a round trip has two more wake-ups, and offered payload
+// takes no room on the link.
 constexpr uint32_t kOfferWindow = 2048;
-// An ACK is asked for at the end of every message and after this many packets within one, so that
-// the window never closes without an answer under way.
+// The requester asks for an ACK at the end of every message and after this many packets within a
+// message, so that an answer is under way whenever the window is full.
 constexpr uint8_t kAckInterval = 32;
 
 uint32_t window_packets(QpServices& services, const QueuePair& qp) {
@@ -79,7 +80,7 @@ uint32_t window_packets(QpServices& services, const QueuePair& qp) {
                                                        : kWindowPackets;
 }
 
-// Packets that may be sent before the next acknowledgement.
+// Packets that may be sent now, before an acknowledgement arrives.
 uint32_t window_left(QpServices& services, const QueuePair& qp) {
     const uint32_t window = window_packets(services, qp);
     return window - std::min(psn_distance(qp.req.cursor, qp.req.una), window);
@@ -90,7 +91,8 @@ SegmentView segments_of(const QueuePair& qp, const SendRequest& request) {
     return qp.window.segments_at(n, qp.key_user());
 }
 
-// Errors of a request that are visible before its first packet (IBA 9.9.2.2, 10.6.3.4).
+// Finds the errors of a request that are known before its first packet is sent (IBA 9.9.2.2,
+// 10.6.3.4).
 WqeError prepare(QpServices& services, QueuePair& qp, SendRequest& request, uint32_t slot) {
     if (request.wqe.needs_response() && qp.attr.max_rd_atomic == 0) {
         return {WcStatus::kLocQpOpErr,
@@ -141,7 +143,7 @@ SendRequest* current(QpServices& services, QueuePair& qp) {
     if (qp.req.cursor_wqe != qp.sq.consumer) {
         return &qp.window.at(qp.req.cursor_wqe - (qp.sq.consumer - qp.window.size()));
     }
-    // SQD: started requests continue, no other starts (IBA 10.3.1.5).
+    // SQD: started requests continue, and no new request starts (IBA 10.3.1.5).
     if (qp.state != QpState::kRts || qp.sq.ready() == 0) {
         return nullptr;
     }
@@ -278,11 +280,11 @@ uint32_t offer_data(QpServices& services, QueuePair& qp, const SendRequest& requ
     return sent;
 }
 
-// Sends as many packets of the message as may go now, up to the packet that asks for an ACK: only
-// the last packet of a burst may ask.
+// Sends as many packets of the message as may be sent now, up to the packet that asks for an ACK:
+// only the last packet of a burst may ask for one.
 Sent send_data(QpServices& services, QueuePair& qp, const SendRequest& request, Budget& budget,
                uint32_t& packets) {
-    const bool offers = can_offer(services, qp, request, budget);  // rarely
+    const bool offers = can_offer(services, qp, request, budget);  // rarely true
     packets = offers ? offer_data(services, qp, request, budget) : 0;
     if (packets != 0) {
         return Sent::kYes;
@@ -379,7 +381,7 @@ void sent_unreliably(QpServices& services, QueuePair& qp, SendRequest& request, 
     }
 }
 
-// Bookkeeping after a packet has gone out; `cursor` is the PSN that follows it.
+// Updates the state after packets of the request were sent; `cursor` is the PSN after the last one.
 void sent(QpServices& services, QueuePair& qp, SendRequest& request, ib::Psn cursor) {
     RequesterState& req = qp.req;
     if (!qp.is_reliable()) {
@@ -442,8 +444,9 @@ Sent send_one(QpServices& services, QueuePair& qp, SendRequest& request, Budget&
     return result;
 }
 
-// IBA 9.7.6.1.3 (C9-141): no sooner than T_tr = 4.096 us * 2^n, no later than 4 T_tr. A peer on a
-// busy host answers late, so the timer adds up to 3 T_tr, but at most kMaxGrace.
+// The timer expires no sooner than T_tr = 4.096 us * 2^timeout and no later than 4 T_tr (IBA
+// 9.7.6.1.3, C9-141). A peer on a busy host answers late, so the duration is 4 T_tr, or T_tr +
+// kMaxGrace if this is less.
 uint64_t ack_timeout_ns(uint8_t timeout) {
     constexpr uint64_t kMaxGrace = 200'000'000;
     const uint64_t t_tr = 4096ull << timeout;
@@ -470,7 +473,7 @@ void resume(QueuePair& qp) {
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.paging.send.waiting) {
         if (budget.spent() && !has_more(qp)) {
-            break;  // all work is done, so another turn would find none
+            break;  // the QP has no work left, so it needs no other turn
         }
         if (budget.spent()) {
             return Turn::kMore;
@@ -480,7 +483,7 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
             break;
         }
         if (request->failed()) {
-            // It completes after all requests before it (IBA 10.8.5).
+            // A failed request completes after all requests before it (IBA 10.8.5).
             if (request == &qp.window.front()) {
                 fail_send(services, qp, request->error);
             }

@@ -27,8 +27,8 @@ void refuse(QpServices& services, QueuePair& qp, const RequestError& error) {
     if (error.code == static_cast<uint8_t>(ib::NakCode::kRemoteAccessError)) {
         services.count(qp, HcaCounter::kRespRemoteAccessErrors);
     }
-    // Other errors end the connection (IBA 9.9.3.1: classes A and C). If the message's receive
-    // WQE is the reason, it completes with the error; else it is flushed with the others.
+    // Other errors end the connection (IBA 9.9.3.1: classes A and C). If the message's receive WQE
+    // is the reason, the WQE completes with the error; else it is flushed with the other WQEs.
     if (resp.recv.valid && error.receive.status != WcStatus::kWrFlushErr) {
         fail_recv(services, qp, error.receive);
     }
@@ -47,7 +47,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
         const auto newest =
             (resp.resource_head + resp.resources.size() - 1) % resp.resources.size();
         resp.expected_psn = resp.expected_psn + resp.resources[newest].packets;
-        // The response to this request acknowledges everything before it (IBA 9.7.5.1.1).
+        // The response to this request acknowledges all requests before it (IBA 9.7.5.1.1).
         resp.ack = {};
         services.schedule(qp);
         return;
@@ -60,7 +60,7 @@ void accepted(QpServices& services, QueuePair& qp, const ib::Burst& burst) {
     }
 }
 
-// A request that was executed before (IBA 9.7.5.1.4, C9-105).
+// Answers a request that was executed before (IBA 9.7.5.1.4, C9-105).
 void duplicate_in(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     services.count(qp, HcaCounter::kDuplicateRequest);
     if (packet.opcode().takes_responder_resource()) {
@@ -76,7 +76,8 @@ void out_of_order(QpServices& services, QueuePair& qp, const ib::PacketView& pac
         duplicate_in(services, qp, packet);
         return;
     }
-    // A packet is missing: one NAK, then no answer until it comes (IBA 9.7.5.1.2, C9-111).
+    // A packet is missing: sends one NAK, and no other until the packet arrives (IBA 9.7.5.1.2,
+    // C9-111).
     services.count(qp, HcaCounter::kOutOfSequence);
     if (!qp.resp.nak_sent) {
         refuse(services, qp, {.code = static_cast<uint8_t>(ib::NakCode::kPsnSequenceError)});
@@ -100,7 +101,7 @@ void start(QueuePair& qp) {
 void resize_resources(QueuePair& qp) {
     ResponderState& resp = qp.resp;
     std::vector<ResponderResource> ring(qp.attr.max_dest_rd_atomic);
-    // The peer may still ask for the responses of the newest ones.
+    // Keeps the newest resources, because the peer may ask for their responses again.
     const auto old_size = static_cast<uint32_t>(resp.resources.size());
     const auto kept = std::min(old_size, static_cast<uint32_t>(ring.size()));
     for (uint32_t i = 0; i < kept; ++i) {
@@ -137,11 +138,11 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
                 return 0;
             }
             refuse(services, qp, *error);
-            // The last step has executed all packets; the others refuse the first one.
+            // The last step, execute(), has handled all packets; other steps refuse the first one.
             return &step == std::end(kSteps) - 1 ? burst.count() : 1;
         }
     }
-    // The completion may have overrun its CQ: then the QP is in Error and owes no answer.
+    // The completion may have overrun its CQ: then the QP is in Error and sends no answer.
     if (qp.can_receive() && !payload.is_offered()) {
         accepted(services, qp, burst);
     }

@@ -25,7 +25,7 @@ uint8_t read_response_opcode(const ResponderResource& resource, uint32_t packet)
 }
 
 // A QP with a receive queue of its own tells the peer how many WQEs wait (IBA 9.7.7.2, C9-147.2.1).
-// A QP with an SRQ cannot: its peer learns of an empty queue by RNR NAK.
+// A QP with an SRQ gives no credits: an RNR NAK tells its peer that the SRQ is empty.
 ib::Aeth ack_of(QpServices& services, QueuePair& qp, uint32_t msn) {
     const bool counts =
         qp.rq.present && qp.shared_queue() == 0 && refresh_rq(services, qp) == QueueRead::kOk;
@@ -93,12 +93,12 @@ Sent read_response_sent(ResponderResource& resource, uint32_t packets) {
     return Sent::kYes;
 }
 
-// Sends as many packets of the response as may go now.
+// Sends as many packets of the response as the budget and the port allow now.
 Sent send_read_response(QpServices& services, QueuePair& qp, ResponderResource& resource,
                         Budget& budget) {
     const uint32_t mtu = qp.path_mtu_bytes();
     const uint32_t next = resource.next_packet;
-    const bool offers = can_offer(services, qp, resource, budget);  // rarely
+    const bool offers = can_offer(services, qp, resource, budget);  // rarely true
     uint32_t packets = offers ? offer_response(services, qp, resource) : 0;
     if (packets != 0) {
         budget.charge(0);

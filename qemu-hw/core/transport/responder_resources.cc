@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Requests with a response besides the ACK: READ, atomics, FLUSH and ATOMIC WRITE (IBA 9.4.4,
-// 9.4.5, annex A19). Each takes a responder resource, in which a duplicate finds its answer.
+// 9.4.5, annex A19). Each takes a responder resource, from which a duplicate is answered.
 #include <cstring>
 
 #include "transport/inbound_request.h"
@@ -10,10 +10,10 @@ namespace pib::hca::responder {
 
 namespace {
 
-// Limit of attempts of an atomic, in case the guest changes the word all the time.
+// Attempts of an atomic to change a word that the guest keeps changing.
 constexpr unsigned kAttempts = 1u << 16;
 
-// The resource for the next request: the oldest one.
+// Takes the oldest resource for the next request.
 ResponderResource& next_resource(ResponderState& resp) {
     ResponderResource& resource = resp.resources[resp.resource_head];
     resp.resource_head = (resp.resource_head + 1) % static_cast<uint32_t>(resp.resources.size());
@@ -46,8 +46,8 @@ ResponderResource single_resource(const ib::PacketView& packet, ResponseKind kin
             .pending = true};
 }
 
-// Changes the aligned word of `range` to next(word), atomically. Returns its old value; no value:
-// its memory is not accessible.
+// Changes the aligned 8-byte word of `range` to next(word), atomically. Returns the old value; no
+// value: the word is not accessible, or the guest has changed it in each of kAttempts attempts.
 template <typename Next>
 std::optional<uint64_t> exchange(Mpt& mpt, const KeyUser& user, const KeyedRange& range,
                                  Next&& next) {
@@ -85,8 +85,8 @@ Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::Packet
     return original ? Check() : cannot_access(services, qp, access_error());
 }
 
-// Executes the READ again, within the range of the first request. Another range is no duplicate and
-// is dropped.
+// Executes the READ again, within the range of the first request. A packet with another range is no
+// duplicate and is dropped.
 void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();
@@ -100,7 +100,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
             reth.dma_len > resource.length - offset) {
             return;
         }
-        // A response in progress ends here and starts again at `first`.
+        // A response that is being sent ends here and starts again at packet `first`.
         resource.replay = resource.replay || !resource.pending;
         resource.pending = qp.resp.response_pending = true;
         resource.first_packet = resource.next_packet = first;
@@ -111,7 +111,7 @@ void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& p
     }
 }
 
-// Repeats the first answer, and does not execute the request again (IBA 9.4.5).
+// Sends the first answer again, without executing the request again (IBA 9.4.5).
 void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ResponseKind kind =
         packet.opcode().is_atomic() ? ResponseKind::kAtomic : ResponseKind::kEmpty;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The responder of a UC QP (IBA vol. 1, 9.8.2.2). It makes the checks of a connection, drops a
-// packet that fails them with the rest of its message, and sends no answers.
+// The responder of a UC QP (IBA vol. 1, 9.8.2.2). It makes the checks of RC, drops a packet that
+// fails them together with the rest of its message, and sends no answers.
 #include <iterator>
 
 #include "qp/completions.h"
@@ -17,7 +17,8 @@ bool is_local_error(const WqeError& receive) {
 }
 
 // IBA table 59. Class D, an error of the peer: the message's receive WQE, if it has one, stays for
-// the next message. Class E, an error of the WQE: it completes in error, and the QP enters Error.
+// the next message. Class E, an error of the WQE: the WQE completes in error, and the QP enters
+// Error.
 void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) {
     qp.resp.message = InboundMessage::kNone;
     services.count(qp, HcaCounter::kRxDropped);
@@ -44,7 +45,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         resp.message = InboundMessage::kNone;
     }
     if (request.starts()) {
-        resp.message = InboundMessage::kNone;  // the last packets of the former one are missing
+        resp.message = InboundMessage::kNone;  // the last packets of the former message are missing
     }
     static constexpr CheckStep kSteps[] = {
         check_sequence, check_operation, check_resources, check_length, check_rkey, execute,
@@ -55,7 +56,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         if (error && error->singly) {
             return 0;
         }
-        if (error || !qp.can_receive()) {  // cannot receive: its CQ or queue has failed
+        if (error || !qp.can_receive()) {  // !can_receive(): the QP's CQ or queue has failed
             resp.expected_psn = burst.psn(refused);
             if (error) {
                 drop_message(services, qp, error->receive);

@@ -84,7 +84,7 @@ bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
 
 // ---------------------------------------------------------------- turns
 
-// Sends answers first: the peer waits for them, and they start no new work there.
+// Sends answers first: the peer waits for them, and they cause no new requests.
 Turn Transport::turn(QueuePair& qp, Budget& budget) {
     const Turn answered = qp.is_connected() ? responder::run(services_, qp, budget) : Turn::kIdle;
     if (qp.state == QpState::kErr || qp.state == QpState::kSqe) {
@@ -117,8 +117,8 @@ void Transport::give_turn(uint32_t qpn, Budget budget) {
     }
 }
 
-// Gives one turn at the port. If QPs wait on several VLs, the port's tables choose the VL and the
-// length of the turn (IBA 7.6.9).
+// Gives one QP a turn at the port. If QPs wait for several VLs, the port's VL arbitration tables
+// choose the VL and the length of the turn (IBA 7.6.9).
 void Transport::serve(unsigned port) {
     RunQueue& queue = services_.scheduler().run_queue();
     if (const auto lane = queue.next_lane(port)) [[likely]] {
@@ -153,7 +153,7 @@ uint64_t Transport::next_deadline() const {
 }
 
 uint64_t Transport::timer(uint64_t now_ns) {
-    // The loop ends, because each timer that it sets is due later.
+    // The loop ends, because each timer that completer_ sets is due later than `now_ns`.
     for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
          qpn = services_.timers().take_due(now_ns)) {
         if (QueuePair* qp = services_.qps().find(qpn)) {
@@ -169,8 +169,8 @@ void Transport::port_ready(unsigned port) {
     services_.scheduler().room(port, services_.qps());
 }
 
-// The transport caches no attributes of ports. The port may now discard packets that wait for room,
-// so their QPs get turns.
+// The transport caches no attributes of ports. QPs that wait for room get a turn, because the port
+// may discard their packets now.
 void Transport::port_changed(unsigned port) {
     port_ready(port);
 }
@@ -210,7 +210,7 @@ uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
     return 1;
 }
 
-// The first packet's path is that of all packets.
+// Only the first packet's path is checked: all packets of a burst have the same path.
 uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& burst,
                                  ib::Placement& payload) {
     if (!qp.can_receive()) {

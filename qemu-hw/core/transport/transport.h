@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The transport layer (IBA vol. 1, chapters 9 to 11): doorbells, packets, turns and timers of the
-// queue pairs. Requester, responder, completer and datagram service do the rest.
+// The transport layer (IBA vol. 1, chapters 9 to 11): gives doorbells, packets, turns and timers of
+// the queue pairs to requester, responder, completer and datagram service.
 #pragma once
 
 #include <cstdint>
@@ -28,16 +28,16 @@ class Transport final : public PortClient {
     bool send_doorbell(uint32_t uar, uint32_t qpn);
     bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
-    // Writes the held completions. Call it before commands that were held as well: they may destroy
-    // the QPs.
+    // Writes the held completions (qp/held_completion.h). Call this before the held commands are
+    // executed, because they may destroy the QPs.
     void release_completions() { hca::release_completions(services_); }
     bool holds_completions() const { return !services_.held_completions().empty(); }
-    // Whether run() has work. If so, the host, or the caller of run_follows(), will call it.
+    // Whether run() has work. If so, the host, or the caller of run_follows(), will call run().
     bool has_work() const { return services_.scheduler().has_work(); }
-    // Does a bounded amount of queued work; true when some is left.
+    // Does a bounded amount of queued work. True: work is left.
     bool run();
-    // The caller will call run() before it returns to the host, so the transport need not ask the
-    // host for it.
+    // The caller will call run() before it returns to the host, so the transport need not call
+    // Host::wake().
     void run_follows() { services_.scheduler().begin_turns(); }
     // Handles timers that are due, and returns the next deadline, or kNever.
     uint64_t timer(uint64_t now_ns);
@@ -68,7 +68,7 @@ class Transport final : public PortClient {
     QpVerbs verbs_;
     Completer completer_;
     Datagram datagram_;
-    uint64_t copied_in_ = 0;  // bytes of copies of received multicasts
+    uint64_t copied_in_ = 0;  // bytes of copies of received multicasts, kCopyCost included
 };
 
 }  // namespace pib::hca

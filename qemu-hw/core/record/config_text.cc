@@ -11,7 +11,8 @@ namespace {
 
 constexpr std::string_view kDescription = "node-description";
 
-// Calls f(name, member) for each number of the configuration.
+// Calls f(name, member) for each number of the configuration except peer_copy, which is false in a
+// recorded device.
 template <typename AnyConfig, typename F>
 void for_each_number(AnyConfig& config, F&& f) {
     f("ports", config.port_count);
@@ -44,7 +45,7 @@ void for_each_number(AnyConfig& config, F&& f) {
     f("adversary-kinds", config.knobs.adversary.kinds);
 }
 
-// The largest value of a member of this type.
+// The largest value that the text may give to a member of this type.
 template <typename T>
 uint64_t most() {
     if constexpr (std::is_same_v<T, bool>) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The configuration of a device as lines "name=value", for the header of a recording.
+// The configuration of a device as lines "name=value", for the header of a recording. The text
+// leaves out Config::peer_copy, because a recorded device makes no peer copy.
 #pragma once
 
 #include <expected>
@@ -11,7 +12,8 @@
 namespace pib::hca::record {
 
 std::string config_to_text(const Config& config);
-// A value that the text lacks keeps its default. The error is one line for a user.
+// A value that the text lacks keeps its default. The error is one line for a user: a name in the
+// text is unknown, or its value is invalid.
 std::expected<Config, std::string> config_from_text(std::string_view text);
 
 }  // namespace pib::hca::record

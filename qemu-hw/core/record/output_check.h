@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A running hash of the device's calls of its host. Recorder and replayer compute it in the same
-// way, so a replay finds a call that differs at the next entry. The hash leaves out the content of
-// payload, because a replay has only its length.
+// way, so at the next entry of the recording a replay finds that a call has differed. The hash
+// leaves out the content of payload, because a recording may have only its length.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 
 namespace pib::hca::record {
 
-// A fast hash of numbers and bytes; it resists no attacker.
+// A fast hash of numbers and bytes, which is not cryptographic.
 class Hash {
   public:
     void add(uint64_t value) {
@@ -59,8 +59,8 @@ class OutputCheck {
             hash_.add(from);
         }
     }
-    // Hashes the length of a frame, and the headers that every packet has. The bytes after these
-    // headers may be payload.
+    // Hashes the length and the first kHeaders bytes of a frame. The bytes after them may be
+    // payload.
     void frame(std::span<const uint8_t> bytes) {
         constexpr size_t kHeaders = 28;
         call(Call::kFrame, bytes.size(), 0);
@@ -71,6 +71,7 @@ class OutputCheck {
         hash_.add(first);
         hash_.add(second);
     }
+    // The low 32 bits of the hash, as an entry of the recording has them.
     uint32_t low() const { return static_cast<uint32_t>(hash_.value()); }
 
   private:

@@ -66,7 +66,7 @@ void RecordBuffer::flush() {
     used_ = 0;
 }
 
-// Drops the events in the buffer, because the last one may be incomplete.
+// Drops the events in the buffer, because the last event may be incomplete.
 void RecordBuffer::stop() {
     stopped_ = true;
     used_ = 0;

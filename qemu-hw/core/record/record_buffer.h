@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The bytes of a recording on their way to the file. The buffer is allocated once.
+// A buffer of the bytes of a recording, before they are written to the file. It is allocated once.
 #pragma once
 
 #include <cstdint>
@@ -14,27 +14,28 @@ namespace pib::hca::record {
 class Sink {
   public:
     virtual ~Sink() = default;
-    // Appends bytes. False: this failed, and the user has been told why; the recording ends.
+    // Appends bytes. False: the write failed, and the user was told why; the recording ends.
     virtual bool write(std::span<const uint8_t> bytes) = 0;
 };
 
 class RecordBuffer {
   public:
-    // `limit`: bytes of the file. The host's log gets a warning at the limit.
+    // `limit`: greatest size of the file in bytes. The recording ends at the limit, with a warning
+    // in the log of the host.
     RecordBuffer(Host& host, Sink& sink, uint64_t limit);
 
     // Makes room for a tag and at most six numbers. Call it before put(), put_number() and
     // put_fixed().
     void make_room();
     void put(uint8_t byte) { buffer_[used_++] = byte; }
-    void put_number(uint64_t number);
-    void put_fixed(uint64_t number, unsigned bytes);
+    void put_number(uint64_t number);                 // LEB128
+    void put_fixed(uint64_t number, unsigned bytes);  // little-endian
     // Takes any number of bytes, and needs no make_room().
     void put_bytes(std::span<const uint8_t> bytes);
 
     // Writes the content of the buffer to the file.
     void flush();
-    // Ends the recording.
+    // Ends the recording. Drops the bytes in the buffer.
     void stop();
     bool stopped() const { return stopped_; }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The format of a recording (docs/replay.md): a header, then events. An event is a tag of one byte
-// and its fields. Numbers are LEB128; bytes have their length before them.
+// and its fields ("-": no fields). Numbers are LEB128; bytes have their length before them.
 #pragma once
 
 #include <array>
@@ -9,7 +9,7 @@
 
 namespace pib::hca::record {
 
-// It contains bytes that a transfer as text would change, so that a reader notices the damage.
+// The magic has bytes that a transfer as text would change, so that a reader notices the damage.
 inline constexpr std::array<uint8_t, 8> kMagic = {'P', 'I', 'B', 'R', 'E', 'C', 0x1a, '\n'};
 inline constexpr uint32_t kVersion = 1;
 // After the magic: version of the format, major and minor version of the register interface, and
@@ -22,12 +22,12 @@ enum class Tag : uint8_t {
     // 32 bits of the OutputCheck before this entry, 4 bytes, little-endian; the fields named here.
     kMmioRead = 1,   // BAR, offset, size
     kMmioWrite,      // BAR, offset, value, size
-    kReset,          // cold
+    kReset,          // 1 for a cold reset, else 0
     kDmaEnded,       // -
     kKick,           // UAR
     kRun,            // -
     kTimer,          // -
-    kLinkConnected,  // port, can_share
+    kLinkConnected,  // port, 1 if the host can map shared memory, else 0
     kLinkReceived,   // port, number of bytes, then pieces with that many bytes in all: recorded
                      // bytes, and the number of bytes after them that are not recorded
     kLinkWritable,   // port
@@ -36,7 +36,7 @@ enum class Tag : uint8_t {
     kLinkPoll,       // port
     kStopCopying,    // -
     kBusMasterOff,   // -
-    // Answers of the host, in the order of the device's questions.
+    // Answers of the host, in the order in which the device calls the host.
     kRead = 32,    // bytes
     kReadPayload,  // number of bytes, which are not recorded
     kReadFailed,   // number of bytes
@@ -46,7 +46,7 @@ enum class Tag : uint8_t {
     kSwapFailed,   // -
     kClock,        // nanoseconds since the last time in the recording
     kRealClock,    // nanoseconds
-    kVector,       // state
+    kVector,       // VectorState
     kLinkTaken,    // number of bytes
     kRingPosition,
     kRingBytes,    // bytes
@@ -59,15 +59,15 @@ inline constexpr Tag kFirstAnswer = Tag::kRead;
 inline constexpr Tag kLastEntry = Tag::kBusMasterOff;
 inline constexpr Tag kLastAnswer = Tag::kRingPayload;
 
-// "store", "a DMA read" and so on, for reports.
+// The name of a tag for reports: "store", "a DMA read" and so on.
 std::string_view name_of(Tag tag);
 
 // Number of fields of an entry after time and check, without the pieces of kLinkReceived.
 unsigned fields_of(Tag entry);
 
-// Accesses to payload and frames up to this length are recorded in full. Unless the user asks for
-// it, longer accesses are recorded without content, and longer frames without their payload: the
-// device copies these bytes and does not read them. A MAD with all headers is shorter.
+// Accesses to payload and frames up to this length in bytes are recorded in full. Without
+// Options::payload, longer accesses are recorded without content, and longer frames without their
+// payload: the device copies these bytes and does not read them. A MAD with all headers is shorter.
 inline constexpr size_t kWholePayload = 512;
 
 }  // namespace pib::hca::record

@@ -10,8 +10,8 @@
 namespace pib::hca::record {
 namespace {
 
-// Marks are at least kMarkNs apart, and at least kMarkNsPerObject for each object of the device:
-// hashes of many objects take time.
+// The time between marks is at least kMarkNs, and at least kMarkNsPerObject for each object of the
+// device, because hashes of many objects take time.
 constexpr uint64_t kMarkNs = 100'000'000;
 constexpr uint64_t kMarkNsPerObject = 10'000;
 

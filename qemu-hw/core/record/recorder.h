@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Records what a device is told from outside, in the format of record_format.h: each call of the
-// device with its arguments, and each answer of the host. A replay of the recording brings a device
-// with the same register interface to the same state.
+// Records all input of a device, in the format of record_format.h: each call of its entry points
+// with the arguments, and each answer of the host. A replay of the recording brings a device with
+// the same register interface to the same state.
 #pragma once
 
 #include <array>
@@ -24,7 +24,7 @@ struct Options {
 
     Sink* sink = nullptr;            // nullptr: the device is not recorded
     bool payload = false;            // all payload is recorded, not its length alone
-    uint64_t limit = kDefaultLimit;  // bytes of the file
+    uint64_t limit = kDefaultLimit;  // greatest size of the file in bytes
 };
 
 class Recorder {
@@ -40,25 +40,27 @@ class Recorder {
     Recorder& operator=(const Recorder&) = delete;
 
     // ---- calls of the device
-    // Reads the clock; call it before each entry. True: call mark() first.
+    // Reads the clock; call this before each entry. True: a mark is due, so call mark() next.
     bool looks_at_mark() {
         now_ns_ = host_.now_ns();
         return !buffer_.stopped() && now_ns_ >= mark_ns_;
     }
     void mark(const State& state);
     void entry(Tag tag, std::initializer_list<uint64_t> fields);
-    // The entries kLinkReceived and kLinkConnected. They also follow the stream of the link.
+    // Record the entries kLinkReceived and kLinkConnected, and parse the frames of the link to
+    // leave out payload.
     void received(unsigned port, std::span<const uint8_t> bytes);
     void connected(unsigned port, bool can_share);
 
-    // ---- answers of the host: recorded unless set_quiet(true) was called
+    // ---- answers of the host: recorded while the recorder is not quiet
     void answer(Tag tag);
     void answer(Tag tag, uint64_t number);
     void answer(Tag tag, std::span<const uint8_t> bytes);
     void clock(uint64_t now_ns);
-    // Quiet: for calls that do not change the device, such as a dump of its objects.
+    // The recorder is quiet during calls that do not change the device, such as a dump of its
+    // objects.
     void set_quiet(bool quiet) { quiet_ = quiet; }
-    // Whether the content of a read of this length is recorded.
+    // Whether the content of a read of `bytes` bytes is recorded.
     bool keeps(DmaPurpose purpose, size_t bytes) const {
         return payload_ || purpose != DmaPurpose::kPayload || bytes <= kWholePayload;
     }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A host that passes all calls on and records the answers.
+// A host that passes calls on to another host, adds them to the OutputCheck, and records answers.
 #pragma once
 
 #include <utility>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Records what the device takes from the rings of its links.
+// Records the positions and bytes that the device reads from the rings of its links, and adds the
+// frames that it sends to the OutputCheck.
 #pragma once
 
 #include "ib/link/ring_tap.h"

@@ -10,7 +10,7 @@ namespace pib::hca::record {
 
 namespace {
 
-// Bytes that are kept of a longer packet: they have all headers, which the device checks.
+// Bytes that are kept of a packet longer than kWholePayload: all headers, which the device checks.
 constexpr size_t kKeptHead = 128;
 static_assert(kKeptHead >= ib::kMaxHeaders);
 
@@ -22,7 +22,7 @@ size_t kept_bytes(const link::FrameHeader& header) {
     return is_packet && elided && header.length > kWholePayload ? kKeptHead : header.length;
 }
 
-// Returns the number of bytes that belong to the header.
+// Adds bytes to the frame's header; returns how many belong to the header.
 size_t StreamCut::take_header(std::span<const uint8_t> bytes) {
     const size_t n = std::min(bytes.size(), header_.size() - header_bytes_);
     std::copy_n(bytes.begin(), n, header_.begin() + static_cast<ptrdiff_t>(header_bytes_));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Cuts the bytes that a link's stream brings into those that the device looks at, and payload that
-// it only copies. It follows the frames across calls.
+// Divides the bytes of a link's stream into bytes that the device looks at and payload that it only
+// copies. A frame may continue in the next call.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@ size_t kept_bytes(const link::FrameHeader& header);
 
 class StreamCut {
   public:
-    // A new connection.
+    // The next bytes are the first of a new connection.
     void restart() { *this = {}; }
 
     // Takes a piece from the start of `bytes`, which is not empty: `kept` bytes to record, then
@@ -33,9 +33,9 @@ class StreamCut {
 
     std::array<uint8_t, link::kHeaderSize> header_{};
     size_t header_bytes_ = 0;  // bytes of header_ that have arrived
-    size_t keep_ = 0;          // next bytes of the current body to keep
-    size_t leave_ = 0;         // bytes after those to leave out
-    bool lost_ = false;        // a header was invalid: keeps all bytes from then on
+    size_t keep_ = 0;          // bytes of the current frame's body that are still to be kept
+    size_t leave_ = 0;         // bytes of the body after those, which are left out
+    bool lost_ = false;        // a header was invalid: all bytes after it are kept
 };
 
 }  // namespace pib::hca::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The objects of one HCA, as commands and doorbells see them. Objects are referred to by number.
+// The objects of one HCA, for commands and doorbells, which refer to objects by number.
 #pragma once
 
 #include <cstdint>
@@ -54,7 +54,7 @@ struct DeviceObjects {
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
-    // Sets how the numbers of objects that no event names are chosen.
+    // Sets how the numbers of PDs, UARs and XRC domains are chosen: no event names these objects.
     void set_choice(NumberChoice choice) {
         pds.set_choice(choice);
         uars.set_choice(choice);

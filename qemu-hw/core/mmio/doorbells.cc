@@ -28,7 +28,7 @@ void Doorbells::look_early() {
     }
 }
 
-// The QP may have been destroyed, and a new QP may have its number: a superfluous doorbell is
+// The QP may have been destroyed meanwhile. If a new QP has its number, the superfluous doorbell is
 // harmless.
 void Doorbells::timer(uint64_t now_ns) {
     for (uint32_t id = late_.take_due(now_ns); id != Timers::kNone; id = late_.take_due(now_ns)) {

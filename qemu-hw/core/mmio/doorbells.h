@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells of work queues on their way to the transport. An adversarial device delays some
-// doorbells, and reads queues whose doorbells have not been rung.
+// Passes doorbells of send and receive queues on to the transport. An adversarial device delays
+// some doorbells, and reads some send queues before their doorbell is rung.
 #pragma once
 
 #include <array>
@@ -27,8 +27,9 @@ class Doorbells {
         return (adversary_ != nullptr && waits(uar, qpn, false)) ||
                transport_.recv_doorbell(uar, qpn);
     }
-    // Sometimes reads the send queue of a QP whose doorbell has been rung before.
+    // Sometimes handles one of the last QPs with send doorbells as if its doorbell were rung again.
     void look_early();
+    // Rings the delayed doorbells that are due.
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const { return late_.next(); }
     void clear() {
@@ -45,7 +46,7 @@ class Doorbells {
     Transport& transport_;
     Adversary* const adversary_;                // nullptr: no doorbell waits
     Timers late_;                               // id: 2 * QPN, + 1 for the send queue
-    std::array<uint32_t, kRemembered> rung_{};  // QPs of the last send doorbells; 0: none
+    std::array<uint32_t, kRemembered> rung_{};  // QPNs of the last send doorbells; 0: none
     size_t next_ = 0;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory-mapped registers as a table: offset, width, access, handlers. Offsets outside the table
-// read as zero and ignore writes.
+// Memory-mapped registers as a table: offset, width, handlers. Device::mmio_read() returns 0 for an
+// offset outside the table, and Device::mmio_write() ignores it.
 #pragma once
 
 #include <cstdint>
@@ -25,12 +25,12 @@ struct Register {
     uint8_t width;  // 4 or 8 bytes
     uint64_t (*read)(Owner& owner);
     void (*write)(Owner& owner, uint64_t value);
-    // A 64-bit register with a side effect on write takes one 8-byte access only; other 64-bit
-    // registers also take halves.
+    // The 64-bit register takes 8-byte accesses only, because a write has a side effect. Other
+    // 64-bit registers also take 4-byte accesses to each half.
     bool whole = false;
 };
 
-// An access to a whole register, or to one half of a 64-bit register.
+// An access to a whole register, or to one half of a 64-bit register; false: the access is invalid.
 template <typename Owner>
 struct RegisterAccess {
     const Register<Owner>* target = nullptr;
@@ -58,7 +58,8 @@ RegisterAccess<Owner> decode(std::span<const Register<Owner>> table, uint64_t of
     return {};
 }
 
-// False: a hole, a wrong size or alignment, or an access that the register does not allow.
+// read_register() and write_register() return false for an offset without a register, a wrong size
+// or alignment, and an access that the register does not allow.
 template <typename Owner>
 bool read_register(std::span<const Register<Owner>> table, Owner& owner, uint64_t offset,
                    unsigned size, uint64_t& value) {

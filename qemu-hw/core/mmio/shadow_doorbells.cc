@@ -13,11 +13,11 @@ namespace pib::hca {
 
 namespace {
 
-// Limit of doorbells that one call rings; each causes the work of an ordinary doorbell.
+// Most doorbells that one call of serve() rings; each causes the work of an ordinary doorbell.
 constexpr unsigned kDoorbells = 64;
 // Attempts to take a word that the guest's processors keep changing.
 constexpr unsigned kTries = 8;
-// Limit of reads of a page that the guest keeps changing.
+// Most reads in one call of serve() of a page that the guest keeps changing.
 constexpr unsigned kLooks = 4;
 constexpr uint32_t kSlots = 64 * PIB_HCA_SHADOW_WORDS;
 
@@ -136,8 +136,9 @@ ShadowDoorbells::Left ShadowDoorbells::serve(uint32_t uar, Shadow& shadow) {
     return Left::kMore;
 }
 
-// The guest sets its bit and then reads the awake flag; the device clears the flag and then reads
-// the bits. At least one side sees the other's store.
+// Whether the page has no bits or cannot be read. The guest sets a bit and then reads the awake
+// flag; the device clears the flag and then reads the bits. At least one of both sees the other's
+// store.
 bool ShadowDoorbells::may_sleep(Shadow& shadow) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t summary = 0;
@@ -151,13 +152,13 @@ void ShadowDoorbells::publish_awake(Shadow& shadow, bool awake) {
         return;
     }
     const uint64_t flags = awake ? PIB_HCA_SHADOW_AWAKE : 0;
-    // The next read detects a page that has vanished.
+    // If the page is no longer RAM, the next read notices this.
     (void)shadow.page.write(host_, offsetof(pib_hca_shadow_page, flags),
                             {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
 
-// Takes a whole word and sets it to 0. If the word changes too often, takes nothing now: the thread
-// that changes it sets its summary bit afterwards.
+// Returns a word of the page and sets it to 0. If the guest changes the word too often, returns 0:
+// the thread that changes the word sets its summary bit afterwards, so the device reads it again.
 uint64_t ShadowDoorbells::take_word(Shadow& shadow, uint64_t offset) {
     uint64_t word = 0;
     uint64_t bus_addr = 0;
@@ -177,7 +178,8 @@ uint64_t ShadowDoorbells::take_word(Shadow& shadow, uint64_t offset) {
     return 0;
 }
 
-// Copies the bits of the guest's page. Reads the summary first, because software sets it last.
+// Moves the bits of the guest's page to `shadow`. Takes the summary first, because software sets
+// the summary last.
 void ShadowDoorbells::take(Shadow& shadow) {
     shadow.words |= take_word(shadow, offsetof(pib_hca_shadow_page, summary));
     for (uint64_t left = shadow.words; left != 0; left &= left - 1) {

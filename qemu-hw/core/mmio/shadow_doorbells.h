@@ -31,22 +31,22 @@ class ShadowDoorbells {
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
     // rest. False: the UAR has no page.
     bool kick(uint32_t uar);
-    // Continues the work that kick() has left; call it after the transport's turn. True: there is
-    // more.
+    // Continues the work that kick() has left; call this after Transport::run(). True: work is left
+    // that does not wait for the transport.
     bool run();
 
   private:
     struct Shadow {
         GuestBuffer page;
-        // Bit mask of the words of page.rung with doorbells that are still to be rung; taken from
-        // page.summary.
+        // Bit mask of the words of pib_hca_shadow_page.rung with doorbells that are still to be
+        // rung; taken from pib_hca_shadow_page.summary.
         uint64_t words = 0;
-        std::array<uint64_t, PIB_HCA_SHADOW_WORDS> rung{};  // taken from page.rung
+        std::array<uint64_t, PIB_HCA_SHADOW_WORDS> rung{};  // taken from the page
         bool awake = false;   // the awake flag is set, so the guest need not kick
-        bool queued = false;  // in owed_
+        bool queued = false;  // the UAR is in owed_
     };
-    // Why a page must be read again: the transport still has work, or the work exceeds the limit of
-    // one call.
+    // Reason to read a page again: the transport still has work, or the page needs more than one
+    // call of serve() may do.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
     Left serve(uint32_t uar, Shadow& shadow);
@@ -61,7 +61,7 @@ class ShadowDoorbells {
 
     Host& host_;
     Transport& transport_;
-    Strict* strict_;  // nullptr unless the device checks its driver
+    Strict* strict_;  // nullptr unless the device is strict
     std::map<uint32_t, Shadow> shadows_;
     Ring<uint32_t> owed_;  // UARs whose page run() reads again
 };

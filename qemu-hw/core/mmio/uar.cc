@@ -9,7 +9,7 @@ namespace pib::hca {
 
 namespace {
 
-// One page during one access.
+// The UAR page of the access that is being handled.
 struct Page {
     DeviceObjects& objects;
     uint32_t uar;
@@ -53,8 +53,8 @@ struct Page {
                                        uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + offset, verdict);
     }
 
-    // The rule that an ignored doorbell breaks. Only ignored doorbells are checked for it, so that
-    // accepted ones stay fast.
+    // why_no_…() return the rule that an ignored doorbell breaks. They are called for ignored
+    // doorbells only, so that accepted doorbells stay fast.
     Verdict why_no_qp(uint64_t value) {
         const auto* qp = objects.transport.verbs().look_at(static_cast<uint32_t>(value));
         return qp == nullptr ? refuse(Rule::kDoorbellQp, value)
@@ -82,7 +82,7 @@ struct Page {
     static uint32_t number_in(uint64_t value) {
         return static_cast<uint32_t>(value) & PIB_HCA_DB_NUMBER_MASK;
     }
-    // The flags of both doorbells are the same bit.
+    // CQ_ARM and EQ doorbells have their flag in the same bit.
     static bool has_reserved_bits(uint64_t value) {
         static_assert(PIB_HCA_DB_CQ_SOLICITED == PIB_HCA_DB_EQ_ARM);
         return (static_cast<uint32_t>(value) & ~(PIB_HCA_DB_NUMBER_MASK | PIB_HCA_DB_EQ_ARM)) != 0;

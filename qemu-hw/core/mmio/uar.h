@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Doorbells: decodes the stores to one UAR page and calls the objects that they name.
+// UAR pages: passes stores to doorbells on to the objects that they name, and answers loads of the
+// clock.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +13,12 @@ class UarPages {
   public:
     explicit UarPages(DeviceObjects& objects) : objects_(objects) {}
 
-    // `offset` is in BAR2. False: a hole, a wrong size, or a load from a UAR that is not allocated.
-    // A doorbell for an object of another UAR, or for no object, is counted and otherwise ignored.
+    // `offset`: from the start of the doorbell BAR. False: no register at the offset, a wrong size,
+    // or a load from a UAR that is not allocated. A doorbell that breaks a rule, such as one for an
+    // object of another UAR, is counted and otherwise ignored.
     bool read(uint64_t offset, unsigned size, uint64_t& value);
     bool write(uint64_t offset, unsigned size, uint64_t value);
-    // A store to PIB_HCA_UAR_KICK that the host reports without its value.
+    // Handles a store to PIB_HCA_UAR_KICK that the host reports without the stored value.
     void kick(uint32_t uar);
 
   private:

@@ -16,8 +16,8 @@ namespace {
 // The shortest time to stay awake, after many times without work: short compared with a wake-up,
 // but long enough to notice new work.
 constexpr std::uint64_t kLeastNs = 2'000;
-// How long the count of runnable threads is cached: kLookNs while no other thread wants the
-// processors, kBusyNs while one does. The latter seldom changes between two packets of a stream.
+// The count of runnable threads is read again after kLookNs if the processors sufficed for them,
+// else after kBusyNs, because the count seldom changes between two packets of a stream.
 constexpr std::uint64_t kLookNs = 4'000;
 constexpr std::uint64_t kBusyNs = 200'000;
 

@@ -2,9 +2,10 @@
 /*
  * Decides whether a thread without work stays awake for a moment. A wake-up
  * takes ten microseconds and costs the waking thread a system call, so staying
- * awake is cheaper if no other thread wants the processor. If one does, such as
- * a vCPU that polls, the awake thread would delay the event that it waits for.
- * So threads sleep at once when more threads are runnable than there are
+ * awake is cheaper if no other thread wants the processor. If another thread
+ * does, such as a vCPU that polls, the awake thread would delay the event that
+ * it waits for.
+ * So a thread sleeps at once when more threads are runnable than it has
  * processors.
  *
  * The time adapts: it doubles when work arrived within it, and halves
@@ -26,16 +27,17 @@ typedef struct PibIdleSpin {
     unsigned processors;
     uint64_t most_ns;
     uint64_t budget_ns;
-    uint64_t began_ns; /* 0: not idle */
-    uint64_t looked_ns;
+    uint64_t began_ns;      /* 0: not idle */
+    uint64_t looked_ns;     /* when /proc/loadavg was read last */
     uint64_t busy_until_ns; /* until then, other threads are assumed runnable */
 } PibIdleSpin;
 
 /*
  * Call on the thread that spins. It stays awake for at most `most_us`
- * microseconds; 0: never.
+ * microseconds; never if `most_us` is 0 or if it may run on one processor only.
  */
 void pib_idle_spin_init(PibIdleSpin* spin, uint32_t most_us);
+/* Closes /proc/loadavg. */
 void pib_idle_spin_end(PibIdleSpin* spin);
 
 /*

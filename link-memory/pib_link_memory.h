@@ -16,20 +16,22 @@ extern "C" {
 
 typedef struct PibLinkMemory PibLinkMemory;
 
-/* One direction: a RingView of ib/link/shared_ring.h. */
+/* The ring of one direction: a RingView of ib/link/shared_ring.h. */
 typedef struct PibLinkRing {
     void* control;
-    uint8_t* bytes; /* mapped twice in a row */
-    uint32_t size;
+    uint8_t* bytes; /* `size` bytes, mapped twice in a row */
+    uint32_t size;  /* a power of two */
 } PibLinkRing;
 
 /*
- * Returns NULL and sets *error to one line, for free(), if the memory breaks
- * the protocol's rules or cannot be mapped. The caller keeps the descriptor.
+ * Returns NULL if the memory breaks the protocol's rules or cannot be mapped;
+ * *error is then one line, which the caller frees with free(). The caller still
+ * owns the descriptor.
  */
 PibLinkMemory* pib_link_memory_map(int memfd, char** error);
 void pib_link_memory_unmap(PibLinkMemory* memory); /* NULL is allowed */
 
+/* The rings that the connecting side writes (out) and reads (in). */
 PibLinkRing pib_link_memory_out(const PibLinkMemory* memory);
 PibLinkRing pib_link_memory_in(const PibLinkMemory* memory);
 /*

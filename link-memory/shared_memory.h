@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The memory of a link's two rings: a sealed memfd that the listening side creates and sends to the
-// connecting side with WELCOME. It needs Linux; ends that do not share memory work without it.
+// connecting side with WELCOME. Needs Linux; links without shared memory do not use this file.
 //
 // offset          size   content
 // 0               65536  RingControl of ring 0, RingControl of ring 1 at kControlStride
@@ -25,10 +25,11 @@ class SharedMemory {
     static constexpr unsigned kMinLogRing = 16;
     static constexpr unsigned kMaxLogRing = 26;
 
-    // Creates memory with two empty rings. The error is one line.
+    // Creates memory with two empty rings of 2^log_ring bytes each, kMinLogRing <= log_ring <=
+    // kMaxLogRing. The error is one line.
     [[nodiscard]] static std::expected<SharedMemory, std::string> create(unsigned log_ring);
-    // Maps the peer's memory. It checks size and seals first, because memory that shrinks would
-    // kill this process. The caller keeps the descriptor.
+    // Maps the peer's memory. Checks size and seals first, because an access to memory that has
+    // shrunk would kill this process. The caller still owns the descriptor. The error is one line.
     [[nodiscard]] static std::expected<SharedMemory, std::string> map(int memfd);
 
     SharedMemory(SharedMemory&& other) noexcept;
@@ -37,6 +38,7 @@ class SharedMemory {
 
     // The descriptor to send to the peer; -1 after map().
     [[nodiscard]] int memfd() const { return memfd_; }
+    // The ring with the number `direction`, 0 or 1.
     [[nodiscard]] RingView ring(unsigned direction) const;
     [[nodiscard]] std::size_t ring_size() const { return ring_; }
 

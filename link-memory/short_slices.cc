@@ -10,7 +10,7 @@
 
 namespace {
 
-// The first version of the kernel's struct sched_attr, which libc does not declare yet.
+// The first version of the kernel's struct sched_attr, which glibc before 2.41 does not declare.
 struct SchedAttr {
     std::uint32_t size = sizeof(SchedAttr);
     std::uint32_t policy = 0;  // SCHED_OTHER
@@ -23,7 +23,7 @@ struct SchedAttr {
 };
 static_assert(sizeof(SchedAttr) == 48);
 
-constexpr std::uint64_t kSliceNs = 100'000;  // the shortest that the kernel accepts
+constexpr std::uint64_t kSliceNs = 100'000;  // the kernel's minimum
 
 }  // namespace
 

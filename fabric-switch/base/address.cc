@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Socket addresses.
 #include "base/address.h"
 
 #include <fcntl.h>
@@ -49,8 +48,8 @@ std::string bad_path(const std::string& path, std::size_t most = kMostPath) {
     return "socket path has to have 1 to " + std::to_string(most) + " bytes: " + path;
 }
 
-// A listener that accepts nobody refuses with EAGAIN when its backlog is full; a blocking connect()
-// would then wait for it forever.
+// If the backlog is full because the listening process accepts no connections, connect() fails with
+// EAGAIN; on a blocking socket it would wait forever.
 bool somebody_listens(const sockaddr_un& address) {
     const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const auto* to = reinterpret_cast<const sockaddr*>(&address);
@@ -64,7 +63,7 @@ bool is_socket(const std::string& path) {
 
 using ListeningSockets = std::vector<UniqueFd>;
 
-// The kernel lets a user give a file only to his own groups.
+// The kernel lets an unprivileged user give a file only to one of the user's own groups.
 std::expected<void, std::string> give_to_group(const std::string& path, const std::string& name) {
     if (name.empty()) {
         return {};
@@ -94,7 +93,7 @@ std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& 
     return {};
 }
 
-// Binds another path and renames it, so that `path` never names a socket that does not listen yet.
+// Binds `path`.PID and renames it, so that `path` never names a socket that does not listen yet.
 std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
                                                          const SocketRules& rules) {
     const std::string early = path + "." + std::to_string(::getpid());
@@ -183,7 +182,7 @@ std::string no_listener(const Address& address) {
     return system_error(address.to_string()) + ": give an address of this host and a free port";
 }
 
-// An unsupported address family is no error if another address works.
+// An address family that is unsupported or has no such address is no error if another one works.
 std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
                                                         const SocketRules& rules) {
     const auto found = look_up(address, rules);

@@ -41,7 +41,7 @@ struct Address {
 // Rules of access to a socket.
 struct SocketRules {
     unsigned mode = 0660;    // permissions of a Unix socket
-    std::string group;       // its group; empty: that of the process
+    std::string group;       // group of a Unix socket; empty: the group of the process
     bool plain_tcp = false;  // kTcp may use addresses that are not loopback addresses
 };
 
@@ -49,7 +49,7 @@ struct SocketRules {
 // a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
-// A connected, blocking Unix socket.
+// Returns a connected, blocking Unix stream socket. Here and below, errors are one line.
 [[nodiscard]] std::expected<UniqueFd, std::string> connect_unix(const std::string& path);
 
 struct SocketAddress {
@@ -59,7 +59,8 @@ struct SocketAddress {
 // Returns addresses for connect(), at least one. It may query a name server and block.
 [[nodiscard]] std::expected<std::vector<SocketAddress>, std::string> resolve(
     const Address& address, const SocketRules& rules = {});
-// A connecting non-blocking socket; EPOLLOUT and SO_ERROR report the result.
+// Returns a non-blocking socket on which connect() has been called; EPOLLOUT and SO_ERROR report
+// the result.
 [[nodiscard]] std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address);
 
 }  // namespace pib::fabric

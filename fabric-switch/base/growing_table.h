@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A table of fixed size that allocates storage only up to its highest used entry. The entries
-// behind it read as `kUnused`.
+// A table of fixed size that allocates storage only up to its highest used entry. Entries without
+// storage read as `kUnused`.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// See mad_packets.h.
 #include "base/mad_packets.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Conversion between MADs and packets, for all nodes: QP0 for subnet management, QP1 for all other
-// classes (IBA 13.5.1).
+// Conversion between MADs and packets: MADs of subnet management are for QP0, those of all other
+// classes for QP1 (IBA 13.5.1).
 #pragma once
 
 #include <array>
@@ -14,10 +14,11 @@ namespace pib::fabric {
 
 // The MAD in a UD packet to `qp`; nullopt if the packet has none.
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
-// The MAD in a packet to QP1 of `port`. Checks Q_Key and P_Key, and counts a bad P_Key.
+// The MAD in a packet to QP1 of `port`; nullopt if the packet has none, or if its Q_Key or P_Key is
+// wrong. A wrong P_Key is counted in PortInfo:P_KeyViolations.
 [[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port);
 
-// A MAD as a UD SEND without checksums, built in place.
+// A UD SEND packet with a MAD, from LRH to payload, without ICRC and VCRC.
 class MadPacket {
   public:
     MadPacket(const ib::PacketHeaders& headers, const ib::Mad& mad);

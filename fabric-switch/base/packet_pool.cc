@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Slabs of equal buffers, free lists by size.
+// The pool allocates slabs of buffers of one size, and has a list of free buffers for each size.
 #include "base/packet_pool.h"
 
 #include <algorithm>

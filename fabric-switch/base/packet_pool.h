@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Packets that wait in the switch. Buffers have a few sizes, are reused, and are shared by the
-// egress queues of a multicast. The credits granted at ingress bound the number of waiting packets,
-// because a waiting packet still occupies its receive buffer.
+// egress queues of a multicast packet. The credits granted at ingress bound the number of waiting
+// packets, because a waiting packet still occupies its receive buffer.
 #pragma once
 
 #include <array>
@@ -17,7 +17,7 @@
 
 namespace pib::fabric {
 
-// The receive buffer that a packet occupies until it is sent or dropped. `blocks` 0: none.
+// The receive buffer that a packet occupies until it is sent or dropped; none if `blocks` is 0.
 struct Origin {
     std::uint8_t port = 0;     // ingress port, 0: the switch itself
     std::uint8_t vl = 0;       // ingress VL
@@ -26,15 +26,17 @@ struct Origin {
     std::uint64_t link_serial = 0;
 };
 
-// Called when the last reference to a packet is dropped: frees its receive buffer.
 class OriginSink {
   public:
     virtual ~OriginSink() = default;
+    // Called when a packet that occupies a receive buffer has been sent or dropped at each of its
+    // egress ports: frees the buffer.
     virtual void release_origin(const Origin& origin) = 0;
 };
 
 class PacketPool;
 
+// A counted reference to a packet in a PacketPool.
 class PacketRef {
   public:
     PacketRef() = default;
@@ -48,7 +50,7 @@ class PacketRef {
 
     explicit operator bool() const { return buffer_ != nullptr; }
     void reset();
-    [[nodiscard]] std::span<std::uint8_t> bytes() const;  // LRH to padding
+    [[nodiscard]] std::span<std::uint8_t> bytes() const;  // LRH to padding, no checksums
     [[nodiscard]] const Origin& origin() const;
 
   private:
@@ -74,9 +76,10 @@ class PacketPool {
     PacketPool(const PacketPool&) = delete;
     PacketPool& operator=(const PacketPool&) = delete;
 
-    // A copy of `packet` (at most kMaxPacketBytes). Its origin is released with the last reference.
+    // A copy of `packet`; empty if it is longer than kMaxPacketBytes. The last reference releases
+    // `origin`.
     [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
-    // A buffer of `bytes` bytes, into which the caller writes the packet.
+    // The same with a buffer of `bytes` bytes, into which the caller writes the packet.
     [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
     [[nodiscard]] std::size_t held_packets() const { return held_; }
 
@@ -154,7 +157,8 @@ class Transit {
         }
         return held_;
     }
-    // The packets will be delivered singly: their own transits own the receive buffer.
+    // Call before the packets are delivered singly: each then has a Transit of its own, which frees
+    // its part of the receive buffer.
     void split() { origin_.blocks = 0; }
 
   private:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// epoll, level-triggered. Each descriptor has a handler object.
+// An epoll instance with level-triggered events. Each descriptor has a handler object.
 #pragma once
 
 #include <cstdint>

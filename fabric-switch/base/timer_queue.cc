@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// See timer_queue.h.
 #include "base/timer_queue.h"
 
 #include <algorithm>
@@ -32,7 +31,7 @@ void TimerQueue::advance(std::uint64_t now_ns) {
         due_.erase(due_.begin());
         client.due_ns_ = UINT64_MAX;
         client.on_deadline(clock_.now_ns);
-        touch(client);  // update() asks for the next deadline, so this loop always ends
+        touch(client);  // only update() queues the client again, so this loop always ends
     }
 }
 

@@ -24,7 +24,7 @@ class TimerClient {
     TimerClient(const TimerClient&) = delete;
     TimerClient& operator=(const TimerClient&) = delete;
 
-    // Does the work that is due.
+    // Called when the deadline has passed: does the work that is due.
     virtual void on_deadline(std::uint64_t now_ns) = 0;
     // The next deadline; UINT64_MAX: none. The call may drop finished work.
     [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
@@ -32,7 +32,7 @@ class TimerClient {
   private:
     friend class TimerQueue;
     TimerQueue* timers_ = nullptr;
-    std::uint64_t due_ns_ = UINT64_MAX;  // deadline by which the queue sorts it
+    std::uint64_t due_ns_ = UINT64_MAX;  // deadline with which this client is in the queue
     std::uint64_t serial_ = 0;           // order of equal deadlines
     bool touched_ = false;
 };
@@ -42,7 +42,7 @@ class TimerQueue {
     [[nodiscard]] const Clock& clock() const { return clock_; }
     // Reports an event at `client`, which may change its next deadline.
     void touch(TimerClient& client);
-    // Moves the clock (nanoseconds) and calls all clients whose deadline has passed.
+    // Moves the clock to `now_ns` and calls on_deadline() of all clients whose deadline has passed.
     void advance(std::uint64_t now_ns);
     // Reads the next deadlines of all touched clients. Must precede next_deadline().
     void update();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The time of day beside a monotonic clock, for captures.
+// The difference between the time of day and a monotonic clock, for captures.
 #pragma once
 
 #include <chrono>

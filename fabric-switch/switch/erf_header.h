@@ -15,22 +15,23 @@ namespace pib::fabric {
 
 inline constexpr std::uint32_t kLinkTypeErf = 197;
 inline constexpr std::size_t kErfBytes = 16 + 8;  // with the extension header
-// Bytes of both checksums, which follow the packet.
+// Bytes of ICRC and VCRC, which follow the packet.
 inline constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 
-// `bytes`: LRH to VCRC. `lost`: packets that the capture lacks before this one.
+// `wall_ns`: nanoseconds since 1970. `bytes`: LRH to VCRC. `lost`: packets that the capture lacks
+// before this one.
 struct ErfRecord {
     std::uint64_t wall_ns = 0;
     std::size_t bytes = 0;
     std::uint64_t lost = 0;
 };
 
-// The extension header: a type that no program has assigned, the port, the LID of its switch, and
-// the credits or kNoCredits (docs/pib-switch.md).
+// The extension header has a type that is not assigned, the port, the LID of its switch, and the
+// credits or kNoCredits (docs/pib-switch.md).
 inline constexpr std::uint8_t kErfArrival = 0x7E;
 inline constexpr std::uint32_t kNoCredits = UINT32_MAX;
 
-// The time is a little-endian fixed-point number, the rest is big-endian.
+// The time is a little-endian number in units of 2^-32 s, the rest is big-endian.
 inline std::array<std::uint8_t, kErfBytes> erf_header(const ErfRecord& record,
                                                       const Arrival& arrival) {
     constexpr std::uint64_t kNsPerSecond = 1'000'000'000;

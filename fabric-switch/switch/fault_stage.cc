@@ -93,7 +93,7 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     std::optional<std::uint32_t> damage;
     if (corrupt) {
         ++state.counts.corrupted;
-        // Spares the first byte: it has the VL, for which both ends count credits.
+        // Spares the packet's first byte, because it has the VL, whose credits both ends count.
         const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
         damage = static_cast<std::uint32_t>(8 + where % bits);
     }
@@ -133,8 +133,8 @@ void FaultStage::deliver(Held held) {
     sink_.deliver(packet, held.vl, held.damage);
 }
 
-// One more packet has passed: releases the held-back packets that enough packets have passed, or
-// that have waited too long.
+// Call when a packet has passed those that are held back: releases the ones that enough packets
+// have passed, or that have waited for kMaxHoldBackNs.
 void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
     std::vector<Held>& held_back = state_.make().held_back;
     for (std::size_t i = 0; i < held_back.size();) {

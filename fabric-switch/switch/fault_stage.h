@@ -19,9 +19,9 @@ struct FaultSpec {
     double duplicate = 0;
     double reorder = 0;           // a packet is held back until some later ones have passed it
     double corrupt = 0;           // one bit is flipped after the checksums were computed
-    unsigned reorder_depth = 4;   // most packets that pass it, at least one
+    unsigned reorder_depth = 4;   // 1 up to this many packets pass a packet that is held back
     std::uint64_t delay_ns = 0;   // delay of every packet
-    std::uint64_t jitter_ns = 0;  // most random delay added to delay_ns
+    std::uint64_t jitter_ns = 0;  // maximum random delay, added to delay_ns
     std::uint64_t seed = 1;
     bool vl15 = false;                                      // packets on VL15 as well
     std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
@@ -43,8 +43,8 @@ struct FaultCounts {
     std::uint64_t delayed = 0;
 };
 
-// Receives packets after the stage. `vl` is the argument of pass(); `damage` is a bit to flip after
-// the checksums are computed, if the packet is to be corrupted.
+// Receives packets after the stage. `vl` is the argument of pass(). `damage`: the packet's bit,
+// counted from bit 0 of its first byte, to flip after the checksums are computed; nullopt: none.
 class FaultSink {
   public:
     virtual ~FaultSink() = default;
@@ -67,10 +67,12 @@ class FaultStage {
         return state_ && !(state_->held_back.empty() && state_->delayed.empty());
     }
 
+    // Applies the faults to a packet, and delivers, holds or drops it.
     void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
-    // Delivers packets whose time has come.
+    // Delivers packets whose release time has come.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    // Drops the packets that wait in this stage.
     void clear();
 
   private:
@@ -79,7 +81,7 @@ class FaultStage {
         std::uint64_t due_ns = 0;
         std::uint64_t serial = 0;  // keeps packets of one due time in order
         unsigned vl = 0;
-        unsigned passes_left = 0;  // reordering: packets that still have to pass it
+        unsigned passes_left = 0;  // reordering: packets that still have to pass this one
         std::optional<std::uint32_t> damage;
     };
     struct Later {

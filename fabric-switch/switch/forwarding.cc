@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Forwarding tables, block by block.
 #include "switch/forwarding.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The forwarding tables of one switch (IBA 18.2.4.3), linear and multicast. Subnet management
-// writes them in blocks; packets look LIDs up.
+// writes them in blocks; the packet relay looks up LIDs.
 #pragma once
 
 #include <cstddef>
@@ -19,11 +19,11 @@ inline constexpr std::uint8_t kNoPort = 0xFF;
 
 class LinearForwardingTable {
   public:
-    // `cap`: LIDs 0 .. cap - 1, LinearFDBCap.
+    // `cap` is LinearFDBCap: the table has entries for LIDs 0 .. cap - 1.
     explicit LinearForwardingTable(std::uint16_t cap) : ports_(cap) {}
 
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(ports_.size()); }
-    // Highest LID that is looked up (SwitchInfo:LinearFDBTop); no packet is forwarded beyond it.
+    // SwitchInfo:LinearFDBTop. Packets to higher LIDs are not forwarded.
     [[nodiscard]] std::uint16_t top() const { return top_; }
     void set_top(std::uint16_t top) {
         changes_ += top != top_;
@@ -31,7 +31,7 @@ class LinearForwardingTable {
     }
     // The number of LIDs up to the highest that has ever had a port.
     [[nodiscard]] std::size_t used() const { return ports_.used(); }
-    // How often subnet management has changed the table.
+    // The number of changes that subnet management has made to entries and to top().
     [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
     [[nodiscard]] std::uint8_t port(ib::Lid dlid) const {
@@ -39,7 +39,8 @@ class LinearForwardingTable {
     }
     using Block = std::span<std::uint8_t, ib::kLftEntriesPerBlock>;
     using ConstBlock = std::span<const std::uint8_t, ib::kLftEntriesPerBlock>;
-    // False: the block is past the table. Entries past the table's end read as kNoPort.
+    // False: the whole block is past the table's end. Single entries past it read as kNoPort, and
+    // writes to them have no effect.
     [[nodiscard]] bool read_block(std::uint32_t block, Block out) const;
     [[nodiscard]] bool write_block(std::uint32_t block, ConstBlock in);
 
@@ -49,19 +50,19 @@ class LinearForwardingTable {
     std::uint64_t changes_ = 0;
 };
 
-// Ports of a multicast LID, one bit each; bit 0 is port 0. At most 64 ports.
+// A set of ports of a switch: bit N is port N, at most 63.
 using PortMask = std::uint64_t;
 
 class MulticastForwardingTable {
   public:
-    // `cap` LIDs from 0xC000, MulticastFDBCap.
+    // `cap` is MulticastFDBCap: the table has entries for `cap` LIDs from 0xC000 on.
     explicit MulticastForwardingTable(std::uint16_t cap) : masks_(cap) {}
 
     [[nodiscard]] std::uint16_t cap() const { return static_cast<std::uint16_t>(masks_.size()); }
     [[nodiscard]] std::uint16_t top() const { return top_; }
     void set_top(std::uint16_t top) { top_ = top; }
 
-    // nullopt: the LID is not in the table.
+    // nullopt: the LID is outside of the table or above top(), or its entry has no port.
     [[nodiscard]] std::optional<PortMask> ports(ib::Lid dlid) const;
 
     // A block is 32 LIDs of 16 ports; `position` selects the ports (IBA 14.2.5.12). False: the
@@ -77,7 +78,7 @@ class MulticastForwardingTable {
     }
 
     GrowingTable<PortMask, 0> masks_;
-    std::uint16_t top_ = 0;  // 0: not used, the whole table counts
+    std::uint16_t top_ = 0;  // MulticastFDBTop; 0: all entries are valid
 };
 
 }  // namespace pib::fabric

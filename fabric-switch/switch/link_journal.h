@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last changes of a switch's links, with their times: a ring of fixed size. It explains
-// failures afterwards (`ctl journal`).
+// The last kMost changes of a switch's links, with their times, so that an operator can look for
+// the causes of failures (`ctl journal`).
 #pragma once
 
 #include <cstdint>
@@ -10,9 +10,9 @@
 namespace pib::fabric {
 
 enum class LinkChange : std::uint8_t {
-    kUp,           // left Down
-    kDown,         // went to Down
-    kCablePulled,  // by the operator, as kCableBack and kRetrained
+    kUp,           // PortState has left Down
+    kDown,         // PortState has become Down
+    kCablePulled,  // by the operator; so are kCableBack and kRetrained
     kCableBack,
     kRetrained,
     kFaults,  // set or cleared; the detail lists them
@@ -24,13 +24,14 @@ class LinkJournal {
     static constexpr std::size_t kMost = 256;
 
     struct Entry {
-        std::uint64_t time_ns;  // time of the last repetition
+        std::uint64_t time_ns;  // time of the last occurrence, of the switch's clock
         std::uint8_t port;
         LinkChange change;
-        std::uint64_t times;  // repetitions of the same change in a row
+        std::uint64_t times;  // occurrences of the same change in a row
         std::string detail;
     };
 
+    // A change that equals the newest entry in port, change and detail is counted in that entry.
     void add(std::uint64_t now_ns, std::uint8_t port, LinkChange change, std::string detail = {});
     // Oldest first.
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }

@@ -26,31 +26,33 @@ class Neighbour {
     // Sends the written packets. `offer`: the location of an offer's payload; nullptr: the packets
     // have their payload.
     virtual void commit(const ib::BurstSize& size, const OfferRecord* offer) = 0;
-    // Counters of peer copies for the adapter; nullptr: it does not share its memory.
+    // Counters of peer copies for the neighbour; nullptr: the neighbour does not share its memory.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
+    // Whether begin() would give room for one packet of `bytes` bytes, LRH to padding.
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
-    // Free blocks of the neighbour's receive buffer for a data VL.
+    // Credit blocks that this port may still send on a data VL.
     [[nodiscard]] virtual std::uint32_t credits(unsigned vl) const = 0;
-    // Blocks that the neighbour may still send on a data VL.
+    // Credit blocks that the neighbour may still send on a data VL.
     [[nodiscard]] virtual std::uint32_t granted(unsigned vl) const = 0;
-    // Frees the receive buffer of packets from this link.
+    // Frees `blocks` credit blocks of this port's receive buffer, which packets occupied.
     virtual void release(unsigned vl, std::uint32_t blocks) = 0;
-    // Sets this port's link parameters; retrain() sends them again, through Down.
+    // Sets the link parameters that this port offers. A change, or retrain(), takes the link
+    // through Down.
     virtual void set_parameters(const link::Link& parameters) = 0;
     virtual void retrain() = 0;
 };
 
-// A port's end of the cable: the attached link, if any, and the port's link parameters, whose
-// changes are sent to the neighbour.
+// A port's end of the cable: has the neighbour, if any, and sends it the port's link parameters
+// when they change.
 class CableEnd {
   public:
     explicit CableEnd(const ib::PortAttrs& attrs) : attrs_(attrs) {}
 
-    // nullptr: no link.
+    // The neighbour; nullptr: no link.
     [[nodiscard]] Neighbour* neighbour() const { return neighbour_; }
     [[nodiscard]] bool attached() const { return neighbour_ != nullptr; }
-    // Counters of peer copies for the adapter; nullptr: none.
+    // As Neighbour::copies(); also nullptr without a link.
     [[nodiscard]] const CopyCounts* copies() const {
         return neighbour_ != nullptr ? neighbour_->copies() : nullptr;
     }
@@ -68,7 +70,8 @@ class CableEnd {
             push(down);
         }
     }
-    // A port without a cable offers no link, regardless of subnet management.
+    // Plugs the cable in, or pulls it. While it is pulled, the link is down, whatever PortState
+    // subnet management sets.
     void plug(bool plugged) {
         plugged_ = plugged;
         push(false);
@@ -76,7 +79,7 @@ class CableEnd {
     [[nodiscard]] bool is_plugged() const { return plugged_; }
 
   private:
-    // The link goes through Down if the parameters differ from the last ones, or on request.
+    // The link goes through Down if the parameters differ from the last ones, or if `retrain`.
     void push(bool retrain) {
         if (neighbour_ == nullptr) {
             return;
@@ -97,20 +100,22 @@ class CableEnd {
     link::Link parameters_{};
 };
 
-// The port at one end of a link: functions for the neighbour's calls. The owner of the port has the
-// clock.
+// The port at one end of a link: functions that the neighbour calls. The port reads the time from
+// its owner's clock, which the caller has moved.
 class LinkUser {
   public:
     virtual ~LinkUser() = default;
     virtual void attach(Neighbour& neighbour) = 0;
-    // The link has ended. The port may still be up: then detach() does what link_down() does.
+    // The link has ended. Also does what link_down() does, if the link was up.
     virtual void detach() = 0;
     virtual void link_up(const link::ActiveLink& active) = 0;
     virtual void link_down() = 0;
-    // Received packets; returns how many were taken, as LinkEvents::link_burst() does. `offer`: the
-    // location of a payload that stays in the sender's memory; nullptr: `burst` has the payload.
+    // Takes received packets; returns how many were taken, as LinkEvents::link_burst() does.
+    // `offer`: the location of a payload that stays in the sender's memory; nullptr: `burst` has
+    // the payload.
     [[nodiscard]] virtual std::uint32_t receive(const ib::Burst& burst,
                                                 const OfferRecord* offer) = 0;
+    // Counts a received packet that the link has dropped.
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more packets than before: credits have arrived, or output was written.
     virtual void pump() = 0;

@@ -27,19 +27,19 @@ std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib
     return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
 }
 
-// The table of a port is that of the channel adapter behind it. A packet to the adapter must match
-// as at the adapter itself, where two limited members do not match (10.9.3). A packet from the
-// adapter has a P_Key of the sender's table, and the switch compares it with its copy of that
-// table. There the rule for two members would be wrong: it would reject every limited member at its
-// own port, because 0x0001 is on both sides, and accept a packet with a forged full membership. So
-// a packet from the adapter may have the membership of the table's entry, or a lesser one.
+// Compares a packet from an adapter with the P_Key table of the adapter's switch port. For packets
+// to an adapter, the rule of IBA 10.9.3 applies: two limited members do not match. It would be
+// wrong here, because the packet's P_Key comes from the adapter's own table, of which the port's
+// table is a copy: all packets of limited members would be dropped, and packets of a limited member
+// that claim full membership would pass. So the packet must have the membership of the entry, or
+// limited membership.
 bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
     return std::ranges::any_of(table, [pkey](ib::PKey entry) {
         return entry.base() == pkey.base() && (entry.is_full_member() || !pkey.is_full_member());
     });
 }
 
-// Whether a port lets a packet in, or out.
+// Whether the port `at` lets a packet in (`inbound`) or out.
 bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
                       const ib::PortAttrs& at, bool inbound) {
     const auto pkey = packet_pkey(head, lrh);
@@ -47,12 +47,13 @@ bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
 }
 
-// Drops a single packet. Refuses several, which the caller then delivers singly.
+// The result for packets to drop: single packets are taken, several are first delivered singly.
 Outcome taken_if_single(const Transit& packets) {
     return packets.is_single() ? Outcome::kTaken : Outcome::kSingly;
 }
 
-// Drops an offer as a whole: single packets need their payload, which would be copied for nothing.
+// The same, but an offer is dropped as a whole: to deliver its packets singly, their payload would
+// have to be copied.
 Outcome taken_if_unread(const Transit& packets) {
     return packets.offer() != nullptr ? Outcome::kTaken : taken_if_single(packets);
 }
@@ -61,7 +62,7 @@ Outcome taken_if_unread(const Transit& packets) {
 
 Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     if (port.limits().state < ib::PortState::kArmed) {
-        return Outcome::kTaken;  // not linked for data, so dropped without a count (IBA 7.2.7)
+        return Outcome::kTaken;  // dropped without a count (IBA 7.2.7)
     }
     if (packets.lrh().vl.value() >= port.limits().data_vls) {
         return refuse(port.number(), packets, Counter::kPortVlMappingErrors);
@@ -73,7 +74,8 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     return forward(port.number(), packets);
 }
 
-// Counts no packet that the switch itself has made, because no port has received it (IBA 16.1.3.5).
+// Counts no packet that the switch itself has made: its PortRcv counters are for received packets
+// (IBA 16.1.3.5).
 Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
     const Outcome outcome = taken_if_unread(packets);
     if (outcome == Outcome::kTaken && ingress != 0) {
@@ -105,8 +107,8 @@ Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
     return relay(ingress, egress, packets);
 }
 
-// A multicast LID that the table does not list is sent to the default ports: all packets to the
-// primary one, packets that arrived at that port to the other one (IBA 18.2.4.3.3).
+// A packet to a multicast LID without ports in the table goes to the primary default port, or, if
+// it arrived at that port, to the not-primary default port (IBA 18.2.4.3.3).
 PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const {
     if (const auto listed = node_.mft.ports(dlid)) {
         return *listed;
@@ -134,7 +136,7 @@ Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
     return Outcome::kTaken;
 }
 
-// All packets of a burst have the same route; only their lengths differ from the first packet's.
+// All packets of a burst have the same route: their LRHs differ in PktLen only.
 Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets) {
     SwitchPort& out = port(egress);
     if (packets.lrh().vl == ib::kVl15) {

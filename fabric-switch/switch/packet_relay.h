@@ -23,13 +23,14 @@ class PacketRelay {
 
     // The result for the packets.
     enum class Outcome : std::uint8_t {
-        kTaken,   // they are sent, queued, or dropped and counted
+        kTaken,   // they are sent, queued or dropped
         kSingly,  // not handled: deliver them singly
         kLocal,   // not handled: a single packet for port 0
     };
-    // Data packets that arrived at a port.
+    // Checks and forwards data packets that arrived at `port`.
     [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);
-    // Packets from `ingress`; 0: made by port 0.
+    // Forward packets from port `ingress`; 0: port 0 has made them. forward_unicast() does not
+    // check that DLID is a unicast LID.
     [[nodiscard]] Outcome forward(std::uint8_t ingress, Transit& packets);
     [[nodiscard]] Outcome forward_unicast(std::uint8_t ingress, Transit& packets);
 

@@ -8,9 +8,10 @@
 
 namespace pib::fabric {
 
-// The time and place at which a switch has a packet. `lid`: the switch's, 0 before it has one.
-// `port`: at which the packet arrived; 0: the switch has made it. `credits`: the blocks that the
-// neighbour may still send on the packet's VL; nullopt: that VL or port has no credits.
+// The arrival of a packet at a switch. `now_ns`: time of the switch's clock. `lid`: LID of the
+// switch, 0 before it has one. `port`: port at which the packet arrived; 0: the switch has made it.
+// `credits`: the credit blocks that the neighbour may still send on the packet's VL; nullopt: VL15,
+// or a packet that the switch has made.
 struct Arrival {
     std::uint64_t now_ns = 0;
     std::uint16_t lid = 0;
@@ -18,7 +19,7 @@ struct Arrival {
     std::optional<std::uint32_t> credits;
 };
 
-// Receives every packet that reaches a switch or is made by it: LRH to padding.
+// Receives every packet that a switch receives or makes, LRH to padding without checksums.
 class PacketTap {
   public:
     virtual ~PacketTap() = default;

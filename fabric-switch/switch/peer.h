@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The other end of a connection as the kernel or its certificate identifies it. A port that a peer
-// has taken is bound to the peer's name for as long as the switch remembers the port's state.
+// The other end of a connection as the kernel or its certificate identifies it. A port is bound to
+// the name of the peer that used it last, so that no other peer can take over the GUIDs there.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct GuidRange {
 
 // The permissions in a certificate.
 struct Grant {
-    bool is_switch = false;  // HELLO and WELCOME of a switch
+    bool is_switch = false;  // the peer may be a switch
     std::vector<GuidRange> guids;
     std::vector<std::string> nodes;  // nodes of a topology by name, whatever their GUID
 
@@ -41,7 +41,7 @@ struct Peer {
 
     // The reason against this HELLO; none: the certificate permits it.
     [[nodiscard]] std::optional<link::Refuse> objection(const link::Hello& hello) const;
-    // The reason against a switch that answers with this GUID.
+    // The reason against a switch that answers with this GUID; none: the certificate permits it.
     [[nodiscard]] std::optional<std::string> objection(ib::Guid switch_guid) const;
 };
 
@@ -49,7 +49,7 @@ struct Peer {
 // port.
 [[nodiscard]] link::Refuse owned_by_another(const std::string& what, const std::string& owner);
 
-// 0x and 16 digits.
+// "0x" and 16 hexadecimal digits.
 [[nodiscard]] std::string to_text(ib::Guid guid);
 
 }  // namespace pib::fabric

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Interface of the switch for its ports, and decoded PortInfo, which the parts of a port share.
+// The functions of a switch that its ports call, and values of PortInfo that the parts of a port
+// share.
 #pragma once
 
 #include <cstdint>
@@ -12,12 +13,11 @@ namespace pib::fabric {
 
 class SwitchPort;
 
-// Interface of the switch for its ports.
 class PortHost : public OriginSink {
   public:
     [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
-    // Reports an event at a port, which may change its next deadline. Ports without such a report
-    // are not visited.
+    // Reports an event at a port, which may change its next deadline. SwitchPort::advance() is not
+    // called for ports without such a report.
     virtual void port_touched(SwitchPort& port) = 0;
     // Packets that have passed the ingress faults. A single packet has been counted, and is always
     // taken. False, only for several packets: nothing was done, and the caller delivers them
@@ -33,15 +33,15 @@ class PortHost : public OriginSink {
 struct PortLimits {
     ib::PortState state = ib::PortState::kDown;
     unsigned data_vls = 0;          // OperationalVLs
-    std::uint32_t max_pkt_len = 0;  // LRH:PktLen that NeighborMTU admits
-    std::uint64_t hoq_life_ns = 0;  // UINT64_MAX: for ever
-    unsigned vl_stall_count = 0;    // 0: never stalls
+    std::uint32_t max_pkt_len = 0;  // largest LRH:PktLen that NeighborMTU admits
+    std::uint64_t hoq_life_ns = 0;  // HOQLife; UINT64_MAX: unlimited
+    unsigned vl_stall_count = 0;    // VLStallCount; 0: VLs never stall
     bool enforce_pkey_in = false;
     bool enforce_pkey_out = false;
 };
 
-// 4.096 us times 2^value, the unit of HOQLife and LifeTimeValue; from 20 on unlimited (IBA
-// 18.2.5.4).
+// The time that a value of HOQLife or LifeTimeValue stands for: 4.096 us times 2^value; from 20 on
+// UINT64_MAX, unlimited (IBA 18.2.5.4).
 [[nodiscard]] constexpr std::uint64_t lifetime_ns(std::uint64_t value) {
     return value > 19 ? UINT64_MAX : 4096ULL << value;
 }

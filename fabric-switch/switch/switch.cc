@@ -53,8 +53,8 @@ void Switch::advance(std::uint64_t now_ns) {
     on_deadline(own_clock_.now_ns);
 }
 
-// Due work at one port may send packets to another one, which becomes active. That port does its
-// work in the next call.
+// Work at one port may send packets to another port and add that one to active_. The next
+// on_deadline() calls advance() of the added port.
 void Switch::on_deadline(std::uint64_t now_ns) {
     for (PortMask left = active_; left != 0; left &= left - 1) {
         port(static_cast<unsigned>(std::countr_zero(left))).advance(now_ns);

@@ -20,7 +20,8 @@ namespace pib::fabric {
 
 class Switch final : public TimerClient, private PortHost {
   public:
-    // The switch has its own timer queue unless it gets `timers`, which outlive it.
+    // `timers` outlive the switch, and their clock is the switch's clock. nullptr: the switch has a
+    // clock of its own, which advance() moves.
     explicit Switch(const SwitchConfig& config, TimerQueue* timers = nullptr);
     ~Switch() override;
     Switch(const Switch&) = delete;
@@ -29,7 +30,7 @@ class Switch final : public TimerClient, private PortHost {
     [[nodiscard]] const SwitchConfig& config() const { return config_; }
     [[nodiscard]] SwitchNode& node() { return node_; }
     [[nodiscard]] std::uint8_t num_ports() const { return config_.num_ports; }
-    // The peers of its ports.
+    // Assigns ports to peers, and remembers the peers.
     [[nodiscard]] SwitchAdmission& admission() { return admission_; }
     // External port 1..num_ports().
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
@@ -42,8 +43,8 @@ class Switch final : public TimerClient, private PortHost {
         management_.set_tap(tap);
     }
 
-    // Without a shared timer queue: moves the clock (nanoseconds, never backwards) and does due
-    // work. Call before links report events.
+    // For a switch with a clock of its own: moves the clock (nanoseconds, never backwards) and does
+    // the work that is due. Call before links report events.
     void advance(std::uint64_t now_ns);
     void on_deadline(std::uint64_t now_ns) override;
     [[nodiscard]] std::uint64_t next_deadline() override;

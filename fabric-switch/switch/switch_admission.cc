@@ -6,7 +6,7 @@
 namespace pib::fabric {
 namespace {
 
-// External ports of a switch have no GUID of their own.
+// External ports of a switch have no GUID of their own, so port numbers distinguish them.
 bool same_port(const link::Hello& one, const link::Hello& other) {
     const bool of_switch = one.role == link::Role::kSwitch;
     return one.role == other.role && one.port_guid == other.port_guid &&

@@ -19,17 +19,19 @@ class SwitchAdmission final : public Admission {
     SwitchAdmission(const SwitchConfig& config, const SwitchPorts& ports)
         : config_(config), ports_(ports), neighbours_(config.num_ports) {}
 
-    // Assigns the lowest free port. A peer that was connected before (same port GUID; switches:
-    // node GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
-    // Refuses a GUID of a port to peers other than the port's owner.
+    // Assigns the lowest port that no peer has used, else the lowest port without a link. A peer
+    // that was connected before (same port GUID; switches: node GUID and port) gets its old port
+    // again, so the subnet looks the same after a reconnect. Refuses a peer that has a GUID of a
+    // port with another owner.
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
     [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
 
-    // The place of a device that connects to this port. Ports count from 1 here and below.
+    // The Place for a device that connects to port `number`. Here and below, ports count from 1.
     [[nodiscard]] Place place(unsigned number) const;
-    // Keeps admit() from assigning this port, because this side connects it.
+    // Keeps admit() from assigning port `number`, because this process connects it to a peer
+    // itself.
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
@@ -51,7 +53,7 @@ class SwitchAdmission final : public Admission {
 
     const SwitchConfig& config_;
     const SwitchPorts& ports_;
-    std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: nobody yet
+    std::vector<Neighbour> neighbours_;  // [0] is port 1; node GUID 0: no peer yet
     PortMask reserved_ = 0;
 };
 

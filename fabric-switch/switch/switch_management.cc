@@ -57,7 +57,7 @@ void SwitchManagement::follow(const ib::SmiDecision& decision, const ib::Mad& sm
             break;
         case ib::SmiAction::kLocal:
         case ib::SmiAction::kDiscard:
-            break;  // an answer to this switch itself, which has no SM
+            break;  // kLocal: a response to an SM at this switch, which has none
     }
 }
 
@@ -82,7 +82,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
     }
 }
 
-// Changes by a Set take effect after its answer has been sent.
+// Ports act on the changes of a Set after its answer has been sent.
 void SwitchManagement::apply(const ib::SmaAnswer& answer) {
     const std::uint64_t lifetime = lifetime_ns(parts_.node.get(si::kLifeTimeValue));
     for (const auto& port : parts_.ports) {
@@ -93,7 +93,7 @@ void SwitchManagement::apply(const ib::SmaAnswer& answer) {
     }
 }
 
-// Sends from QP0; `out_port` 0: looks up the LFT.
+// Sends an SMP from QP0 through `out_port`; 0: through the port that the LFT has for `dlid`.
 void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl,
                                 std::uint8_t out_port) {
     const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : parts_.node.port0().lid();

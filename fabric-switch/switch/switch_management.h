@@ -29,7 +29,7 @@ class SwitchManagement {
     };
     explicit SwitchManagement(const Parts& parts) : parts_(parts) {}
 
-    // Receives the packets that port 0 makes; nullptr: none.
+    // `tap` receives copies of the packets that port 0 sends; nullptr: no tap.
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
     // Handles a packet that has arrived on VL15.
@@ -39,7 +39,7 @@ class SwitchManagement {
     void link_state_changed();
     void link_error(ib::LinkError error, std::uint8_t port);
 
-    // Moves the PMA's sampling and sends traps that are due.
+    // Moves the PMA's sampling to `now_ns`, and sends traps that are due.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
 

@@ -21,8 +21,8 @@ struct SwitchConfig {
     std::string description = "pib-switch";  // NodeDescription, at most 64 bytes of UTF-8
     std::uint8_t num_ports = 36;             // external, 1..kMaxPorts
     ib::Guid system_image_guid{};            // 0: the node GUID
-    std::uint32_t vendor_id = 0;             // 0: the number of software devices
-    std::uint16_t device_id = 0;
+    std::uint32_t vendor_id = 0;             // 0: kVendorId of switch_sma.cc
+    std::uint16_t device_id = 0;             // 0: kDeviceId of switch_sma.cc
     LinkModes modes = kAllLinkModes;
     std::vector<LinkModes> port_modes;  // [0] is port 1; missing or unset ports use `modes`
     ib::Mtu mtu_cap = ib::Mtu::k4096;
@@ -35,7 +35,7 @@ struct SwitchConfig {
     bool bursts = true;     // bursts of several packets, if the neighbour agrees
     bool peer_copy = true;  // peer copy, if both adapters agree; needs bursts
 
-    // Features for links in shared memory.
+    // Features of HELLO and WELCOME for links in shared memory (link::kFeature...).
     [[nodiscard]] std::uint32_t link_features() const {
         return (bursts ? link::kFeatureBursts : 0) |
                (bursts && peer_copy ? link::kFeaturePeerCopy : 0);
@@ -59,7 +59,7 @@ struct SwitchNode : ib::SmaNode {
     void set(ib::Field field, std::uint64_t value) { ib::set(info, field, value); }
 };
 
-// SwitchInfo and the forwarding tables (IBA 14.2.5.4, 14.2.5.10 to 14.2.5.12).
+// SwitchInfo and the forwarding tables (IBA 14.2.5.4, 14.2.5.10 and 14.2.5.12).
 [[nodiscard]] std::span<const ib::AttributeRow<SwitchNode>> switch_attributes();
 
 }  // namespace pib::fabric

@@ -10,7 +10,7 @@ namespace pi = ib::port_info;
 using ib::Counter;
 using ib::PortEvent;
 
-// Bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
+// Most bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
 PortLimits limits_of(const ib::PortAttrs& attrs) {
@@ -23,7 +23,7 @@ PortLimits limits_of(const ib::PortAttrs& attrs) {
             .enforce_pkey_out = attrs.get(pi::kPartitionEnforcementOutbound) != 0};
 }
 
-// Drops the packets that wait in a port.
+// Drops the packets that wait in a port's queues and fault stages.
 void drop_packets(SwitchPortQueues& queues, FaultStage& ingress, FaultStage& egress) {
     queues.clear();
     ingress.clear();
@@ -89,7 +89,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 
 // ---- packets in
 
-// Several packets are forwarded at once unless a capture, fault or delay needs single ones.
+// Returns 0 for several packets if a capture, a fault stage or PortState needs single ones.
 std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* offer) {
     host_.port_touched(*this);
     const auto vl = burst.lrh().vl.value();
@@ -154,7 +154,7 @@ void SwitchPort::release(const Origin& origin) {
 
 // ---- packets out
 
-// Faults apply to single packets, so several are refused while there are egress faults.
+// Faults apply to single packets, so several are not sent while there are egress faults.
 bool SwitchPort::send(Transit& packets, unsigned vl) {
     const bool open = cable_.neighbour() != nullptr && limits_.state != ib::PortState::kDown &&
                       (vl == link::kVl15 || limits_.state == ib::PortState::kActive);

@@ -46,10 +46,10 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
     // --- for the switch
     // Sends packets to this port's neighbour, or queues a single one. VL15 is sent in every state
-    // except Down, data only in Active. MTU and partition have been checked. False, only for
+    // except Down, data only in Active. The caller has checked MTU and partition. False, only for
     // several packets: nothing was sent, and the caller sends them singly.
     [[nodiscard]] bool send(Transit& packets, unsigned vl);
-    // Subnet management has changed this port.
+    // Call after subnet management has changed attributes of this port.
     void attributes_changed(ib::PortEvents events);
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
@@ -82,7 +82,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     FaultStage egress_faults_;
 };
 
-// Ports 1 .. of a switch, in this order.
+// The external ports of a switch: [0] is port 1.
 using SwitchPorts = std::vector<std::unique_ptr<SwitchPort>>;
 
 }  // namespace pib::fabric

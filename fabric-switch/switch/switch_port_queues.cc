@@ -50,7 +50,7 @@ void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
     push(packet, vl, damage);
 }
 
-// VL is the only field that a switch changes (IBA 7.8.1); the ICRC does not cover it.
+// LRH:VL is the only field that a switch changes (IBA 7.8.1); the ICRC does not cover it.
 bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage damage) {
     const ib::BurstSize& size = packets.size();
     const std::size_t crcs = damage ? kCrcBytes : 0;
@@ -160,8 +160,8 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
                     add_saturated(queue.entries.front().queued_ns, packet_lifetime_ns_));
 }
 
-// VLStallCount discarded packets in a row stall the VL: for some time all packets at its head are
-// discarded, so that a dead neighbour costs one lifetime and not one for each packet.
+// VLStallCount discarded packets in a row stall the VL: for kStallLifetimes all its packets are
+// discarded at once, so that they do not each wait for a lifetime.
 void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
     if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {

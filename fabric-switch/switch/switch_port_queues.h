@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The egress side of a switch port: one queue per VL, VL15 first, the others by arbitration and
-// credits, and the lifetime limits that keep a stuck neighbour from filling the switch (IBA 7.6,
-// 18.2.5).
+// The egress side of a switch port: one queue per VL. VL15 is sent first, data VLs by arbitration
+// and credits. Lifetime limits keep a neighbour that grants no credits from filling the switch (IBA
+// 7.6, 18.2.5).
 #pragma once
 
 #include <array>
@@ -22,12 +22,12 @@
 
 namespace pib::fabric {
 
-// Counts a packet that could not be sent.
+// Counts packets that could not be sent, in PortXmitDiscards and in `detail`.
 void count_discard(ib::PortCounters& counters, ib::Counter detail, std::uint32_t packets = 1);
 
 class SwitchPortQueues final : public FaultSink {
   public:
-    using Damage = std::optional<std::uint32_t>;  // as FaultSink has it
+    using Damage = std::optional<std::uint32_t>;  // a bit to flip, see FaultSink
 
     // The parts of the port. They outlive its queues.
     struct Port {
@@ -41,7 +41,7 @@ class SwitchPortQueues final : public FaultSink {
     explicit SwitchPortQueues(const Port& port)
         : port_(port), arbiter_(port.attrs), xmit_wait_(port.counters) {}
 
-    // Sends packets if none wait and the link has room; false: nothing is done.
+    // Sends packets if none wait on `vl` and the link has room; false: nothing is done.
     [[nodiscard]] bool send(const Transit& packets, unsigned vl);
     // Queues a single packet. VL15 packets beyond the limit are dropped and counted.
     void enqueue(Transit& packet, unsigned vl, Damage damage);
@@ -53,17 +53,17 @@ class SwitchPortQueues final : public FaultSink {
     void clear();
     // Call after a change of the arbitration tables.
     void restart_arbiter() { arbiter_.restart(); }
-    // SwitchInfo:LifeTimeValue, UINT64_MAX: for ever.
+    // SwitchInfo:LifeTimeValue in nanoseconds; UINT64_MAX: unlimited.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
-    // Data that the port has sent and received, by VL.
+    // Data that the port has sent and received.
     [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
-    // Packets that wait.
+    // The number of waiting packets, of all VLs or of one.
     [[nodiscard]] std::size_t size() const;
     [[nodiscard]] std::size_t size(unsigned vl) const {
         return queues_ ? (*queues_)[vl].entries.size() : 0;
     }
 
-    // Drops packets whose lifetime is over.
+    // Drops data packets whose lifetime is over.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
     [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.at_rest(); }

@@ -13,7 +13,7 @@ using ib::SmpRequest;
 using Data = std::span<std::uint8_t, ib::kSmpDataSize>;
 
 constexpr std::uint16_t kPKeys = 32;
-// NodeInfo:VendorID of devices that exist only in software: the number that QEMU uses for PCI.
+// NodeInfo:VendorID if the configuration has none: QEMU's devices have this number for PCI.
 constexpr std::uint32_t kVendorId = 0x001234;
 constexpr std::uint16_t kDeviceId = 0x1b0d;
 
@@ -51,7 +51,7 @@ AttributeResult set_switch_info(SwitchNode& node, const SmpRequest&, Data data) 
     for (const ib::Field field : kWritable) {
         node.set(field, ib::get(data, field));
     }
-    // Writing 1 acknowledges the change; 0 has no effect.
+    // Writing 1 clears PortStateChange; 0 has no effect.
     if (ib::get(data, si::kPortStateChange) != 0) {
         node.set(si::kPortStateChange, 0);
     }
@@ -67,8 +67,9 @@ AttributeResult set_lft(SwitchNode& node, const SmpRequest& request, Data data) 
     return answer(node.lft.write_block(request.modifier(), data));
 }
 
-// Bits of the attribute modifier (IBA 14.2.5.12): 4 position, 19 reserved, 9 block. A reserved bit
-// that is set makes the block too large.
+// The attribute modifier (IBA 14.2.5.12) has, from its most significant bit on, 4 bits of position,
+// 19 reserved bits and 9 bits of block. `block` includes the reserved bits, so that a block with
+// one of them set is too large.
 struct MftPart {
     std::uint32_t block;
     unsigned position;

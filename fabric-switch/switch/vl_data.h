@@ -8,8 +8,8 @@
 
 namespace pib::fabric {
 
-// A port's data by VL in words of 4 bytes, as PortXmitData and PortRcvData count it. IBA has
-// counters by SL, but the VL of a packet changes from link to link.
+// A port's data by VL, in words of 4 bytes, as PortXmitData and PortRcvData count it. IBA counts
+// data by SL only, from which the VL does not follow: ports map SLs to VLs differently.
 struct VlData {
     static constexpr unsigned kVls = 16;
     ib::PriorityCounters sent;

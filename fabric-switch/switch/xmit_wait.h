@@ -16,7 +16,8 @@ class XmitWait {
   public:
     explicit XmitWait(ib::PortCounters& counters) : counters_(counters) {}
 
-    // Data waits on these VLs from now on; adds the time since the last call.
+    // Data waits on the VLs `waiting` from now on. Adds the time since the last call to the
+    // counters of the VLs on which data waited until now.
     void note(ib::VlMask waiting, std::uint64_t now_ns) {
         if (waiting == 0 && waiting_ == 0) {
             return;
@@ -27,7 +28,7 @@ class XmitWait {
         waiting_ = waiting;
         since_ns_ = now_ns;
     }
-    // No VL waited at the last call.
+    // Whether no data waited at the last note().
     [[nodiscard]] bool at_rest() const { return waiting_ == 0; }
 
   private:
@@ -37,7 +38,7 @@ class XmitWait {
     ib::PortCounters& counters_;
     ib::VlMask waiting_ = 0;
     std::uint64_t since_ns_ = 0;
-    // Fractions of ticks that have not been counted yet.
+    // Time that has not been counted yet: less than a tick (ib::kPmaTickNs).
     std::uint64_t remainder_ns_ = 0;
     ib::Lazy<std::array<std::uint64_t, 16>> vl_remainder_ns_;
 };

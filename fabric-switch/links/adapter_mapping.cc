@@ -27,7 +27,7 @@ constexpr const char* kWrongSize =
 // Bytes mapped for all adapters. The switch has one thread.
 std::uint64_t mapped_bytes = 0;
 
-// Mappings, which live until the last reference is dropped.
+// All mappings of one adapter; the destructor unmaps them.
 class Mappings {
   public:
     Mappings() = default;

@@ -16,8 +16,8 @@ namespace pib::fabric {
 
 // `descriptors`: the control memory, then the blocks, whose sizes in bytes are in `blocks`. Checks
 // them first: an access to memory that has shrunk, or to a hole that cannot be filled, would kill
-// this process. Writes the result to the control memory if that is usable. Errors are one-line
-// messages for the user.
+// this process. If the blocks cannot be mapped, stores link::kNotMapped in the control memory; the
+// caller stores link::kMapped. Errors are one-line messages for the user.
 [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
     std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks);
 

@@ -102,8 +102,8 @@ void SegmentCursor::advance(std::uint64_t bytes) {
     }
 }
 
-// Two ports of one machine may share the same memory, so source and target may overlap; the result
-// is then unspecified.
+// Two adapters of one VM may share the same memory, so source and target may overlap; the result is
+// then unspecified.
 PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, SegmentCursor& from,
                      const AdapterMemory& target, SegmentCursor& to, std::uint64_t bytes) {
     const Reading reading(source, handle);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The memory that a channel adapter shares with the switch, and copies between two adapters
 // (docs/fabric-protocol.md, "Peer copy"). The adapter can change all of it at any time, so the
-// switch reads every value once, and keeps the layout privately.
+// switch reads every value once, and has its own copy of the layout.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,12 @@ class AdapterMemory {
     AdapterMemory& operator=(const AdapterMemory&) = delete;
 
     [[nodiscard]] link::PeerCopyControl& control() const { return *control_; }
-    // Whether the offer is still valid.
+    // Whether offer `handle` is valid: the adapter has not revoked it.
     [[nodiscard]] bool holds(std::uint64_t handle) const;
     // Whether every page of the segment is registered. The segment lies in a block or the bounce
     // area.
     [[nodiscard]] bool registered(const link::BlockSegment& segment) const;
+    // The segment's address in this process.
     [[nodiscard]] std::uint8_t* at(const link::BlockSegment& segment) const;
 
   private:
@@ -39,7 +40,7 @@ class AdapterMemory {
     std::shared_ptr<const void> keeper_;
 };
 
-// The switch's record of an offer. The memory is released when its sender disconnects.
+// The switch's record of an offer. `memory` expires when the sender of the offer disconnects.
 struct OfferRecord {
     std::weak_ptr<const AdapterMemory> memory;
     std::uint64_t handle = 0;
@@ -51,7 +52,7 @@ struct OfferRecord {
 class SegmentCursor {
   public:
     SegmentCursor() = default;
-    // `segments` outlive it.
+    // `segments` outlive the cursor.
     explicit SegmentCursor(std::span<const link::BlockSegment> segments) : left_(segments) {}
 
     [[nodiscard]] bool at_end() const { return left_.empty(); }
@@ -64,11 +65,14 @@ class SegmentCursor {
     std::uint32_t done_ = 0;  // consumed bytes of the first remaining segment
 };
 
-// Copies `bytes` bytes, or up to the end of either list. kNone: not finished.
+// Copies `bytes` bytes, or up to the end of either list. kNone: they are copied; kGone: offer
+// `handle` is not valid, or a page of `source` is not registered; kRefused: a page of `target` is
+// not registered. After an error, a part may have been copied.
 [[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
                                          SegmentCursor& from, const AdapterMemory& target,
                                          SegmentCursor& to, std::uint64_t bytes);
-// Copies the whole payload of an offer, to.size() bytes; false: the offer has been revoked.
+// Copies the whole payload of an offer, to.size() bytes; false: the offer is not valid, its pages
+// are not all registered, or its segments have another length.
 [[nodiscard]] bool read_offer(const AdapterMemory& source, std::uint64_t handle,
                               std::span<const link::BlockSegment> from, std::span<std::uint8_t> to);
 

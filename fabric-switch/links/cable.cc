@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// See cable.h.
+// Cables: queues of packets, credits and training.
 #include "links/cable.h"
 
 #include <utility>
@@ -88,7 +88,7 @@ std::uint32_t Cable::End::credits(unsigned vl) const {
     return cable_.up_ && vl < link::kDataVls ? cable_.receive_blocks_ - used_[vl] : 0;
 }
 
-// Gives room for one packet at a time.
+// Gives room for one packet, and none for offers.
 link::BurstRoom Cable::End::begin(const link::BurstRequest& request) {
     if (request.is_offer || !can_send(request.vl, request.longest, request.crc)) {
         return {};

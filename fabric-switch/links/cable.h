@@ -23,7 +23,8 @@ class CableScheduler {
 
 class Cable final {
   public:
-    // Both ports outlive the cable. `receive_blocks`: buffer of each port for each data VL.
+    // Both ports outlive the cable. `receive_blocks`: receive buffer of each port for each data VL,
+    // in credit blocks.
     Cable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
           CableScheduler& scheduler);
     ~Cable();
@@ -71,7 +72,7 @@ class Cable final {
         std::size_t vl15_queued_ = 0;
         Packet pending_;
         std::array<std::uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
-        bool pump_ = false;                                 // credits have come back
+        bool pump_ = false;                                 // this port may send more packets
     };
 
     void ready();

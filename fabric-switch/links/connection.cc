@@ -18,7 +18,7 @@
 namespace pib::fabric {
 namespace {
 
-// Maximum number of descriptors of a MEMORY frame: the control memory and the blocks.
+// Maximum number of descriptors of a MEMORY frame, for the control memory and the blocks.
 constexpr std::size_t kMaxDescriptors = 1 + link::kMaxMemoryBlocks;
 
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
@@ -40,7 +40,7 @@ bool is_unix(int fd) {
            address.ss_family == AF_UNIX;
 }
 
-// send() with descriptors.
+// Does what send() does, and passes the descriptors `fds` to the peer (SCM_RIGHTS).
 template <std::size_t N>
 ssize_t send_with(int socket, std::span<const std::uint8_t> bytes, const std::array<int, N>& fds) {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> room{};
@@ -76,8 +76,8 @@ bool would_block() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-// Adds the message's descriptors to `received`. False, and none are kept: MEMORY may not come now,
-// or there are more than it carries.
+// Adds the message's descriptors to `received`. Returns false and closes all if there are more than
+// a MEMORY frame carries, or if none is expected now (`takes_memory`).
 bool take_descriptors(msghdr& message, bool takes_memory, std::vector<UniqueFd>& received) {
     for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
          header = CMSG_NXTHDR(&message, header)) {
@@ -164,7 +164,7 @@ bool Connection::finish_connect() {
 // Continues the TLS handshake. At its end the certificate identifies the peer.
 void Connection::continue_handshake() {
     if (!host_.may_handshake()) {
-        return;  // the socket stays ready
+        return;  // the socket stays ready, so ready() is called again
     }
     const auto progress = tls_->handshake();
     if (progress == TlsSession::Progress::kWaits) {

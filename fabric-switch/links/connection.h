@@ -22,21 +22,22 @@ namespace pib::fabric {
 
 class Connection;
 
-// Interface of the server for its connections.
+// The functions of the server that its connections call. A turn is one pass of its event loop.
 class ConnectionHost {
   public:
     virtual ~ConnectionHost() = default;
     [[nodiscard]] virtual Poller& poller() = 0;
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;
-    virtual void schedule(Connection& connection) = 0;   // has output
-    virtual void make_busy(Connection& connection) = 0;  // its rings may contain frames
-    // Whether a TLS handshake may continue in this turn: their cost in a turn is bounded.
+    virtual void schedule(Connection& connection) = 0;   // calls write(), for its output
+    virtual void make_busy(Connection& connection) = 0;  // calls serve() until its rings are empty
+    // Whether a TLS handshake may continue in this turn: the number of their steps in a turn is
+    // bounded.
     [[nodiscard]] virtual bool may_handshake() = 0;
     // Destroys the connection at the end of the turn, because events for it may be waiting.
     virtual void close(Connection& connection) = 0;
-    // `known`: the peer has identified itself. The number of notes is limited, because a peer can
-    // cause them.
+    // Logs `text`, one line. `known`: the peer has identified itself. The number of notes is
+    // limited, because a peer can cause them.
     virtual void note(const std::string& text, bool known) = 0;
 };
 
@@ -48,30 +49,32 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
         std::unique_ptr<TlsSession> tls;
     };
 
-    // Accepted connection: the peer sends HELLO.
+    // An accepted connection: the peer sends HELLO.
     Connection(ConnectionHost& host, Admission& admission, Socket socket, std::uint64_t now_ns);
     // An outgoing connection: connect() has been called, and may still be under way.
     Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
                std::uint64_t now_ns);
-    // False: the kernel refused.
+    // Polls the socket; false: the kernel refused.
     [[nodiscard]] bool start();
 
     void ready(std::uint32_t events) override;
     void out_of_memory() override;
+    // Sends output: through the socket as far as it has room, or through the ring.
     void write();
-    // Handles a bounded number of bytes of the ring; false: nothing is left to do.
+    // Handles a bounded number of bytes of the ring and of the peer's pull; false: the connection
+    // has ended.
     [[nodiscard]] bool serve();
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
     [[nodiscard]] const Peer& peer() const { return peer_; }
-    // Why the connection was closed, if the peer caused it; one line.
+    // Why the connection was closed, in one line; empty if the socket just ended or failed.
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
     const std::uint64_t began_ns;
     SwitchEndpoint link;
     bool in_flush_list = false;
     bool is_busy = false;
-    bool waits_for_room = false;  // EPOLLOUT is asked for
+    bool waits_for_room = false;  // the socket is polled for EPOLLOUT
 
   private:
     void link_output_ready() override { host_.schedule(*this); }
@@ -93,7 +96,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     void want_write(bool wanted);
     void write_output();
 
-    // The peer has published frames, or freed ring space.
+    // Handles a wake-up by the peer, which has published frames or freed ring space.
     struct Waker final : PollHandler {
         Connection& connection;
         explicit Waker(Connection& c) : connection(c) {}
@@ -110,8 +113,8 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     bool connecting_;
     Waker waker_{*this};
     std::unique_ptr<SharedRings> shared_;
-    bool handed_over_ = false;
-    std::vector<UniqueFd> received_;  // descriptors of an incomplete frame
+    bool handed_over_ = false;        // the descriptors of shared_ have been sent
+    std::vector<UniqueFd> received_;  // descriptors of an incomplete MEMORY frame
     std::string reason_;
 };
 

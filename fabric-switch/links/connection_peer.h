@@ -8,11 +8,11 @@
 
 namespace pib::fabric {
 
-// Identifies the user who connected to a Unix socket, or listens at it. TCP identifies nobody, so
-// all TCP peers have one name.
+// Identifies the user who connected to a Unix socket, or listens at it. TCP does not identify a
+// user, so all TCP peers have the same name.
 [[nodiscard]] Peer peer_of_socket(int fd);
 
-// The same for a TCP socket whose peer has this address.
+// The peer of a TCP socket, by its address.
 [[nodiscard]] Peer peer_of_tcp(sockaddr_storage address, socklen_t size);
 
 }  // namespace pib::fabric

@@ -35,8 +35,9 @@ class OfferTable {
     explicit OfferTable(const AdapterMemory& reader) : reader_(reader) {}
     // The number of the next offer; nullopt while the table is full.
     [[nodiscard]] std::optional<std::uint64_t> next();
+    // Adds the offer with the number next().
     void add(const OfferRecord& offer);
-    // nullptr: unknown, or finished.
+    // The offer with this number; nullptr: no such offer, or it is finished.
     [[nodiscard]] const OfferRecord* find(std::uint64_t handle);
 
   private:
@@ -55,7 +56,7 @@ class Copier {
     Copier(const Copier&) = delete;
     Copier& operator=(const Copier&) = delete;
 
-    // nullptr: after give_up().
+    // The adapter's memory; nullptr after give_up().
     [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
     [[nodiscard]] OfferTable& table() { return table_; }
     // kOfferRoom bytes for offers that are split into packets.
@@ -63,10 +64,10 @@ class Copier {
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
-    // The error names the peer's violation of the protocol.
+    // Begins a pull. The error names the peer's violation of the protocol.
     [[nodiscard]] std::expected<void, std::string> start(const link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
-    // Copies at most this many bytes; true when the pull is answered.
+    // Copies at most `bytes` bytes of the pull; true: the pull has been answered.
     [[nodiscard]] bool step(std::uint64_t bytes);
     // The connection ends: answers the current pull with kGone, and releases the memory.
     void give_up();

@@ -46,8 +46,8 @@ std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, std::uint6
     return connection;
 }
 
-// Only a connection that lasts ends an outage, so that a peer that closes after WELCOME is not
-// retried without delay.
+// Only a connection that has lasted resets the retry interval, so that a peer that closes after
+// WELCOME is not retried at the shortest interval forever.
 void Dialer::closed(std::uint64_t now_ns) {
     const bool lasted = connection_->began_ns + kLongestWaitNs <= now_ns;
     const bool welcomed = connection_->link.handshake_done();

@@ -26,14 +26,16 @@ class Dialer {
     // The trunk and the credentials outlive the dialer.
     Dialer(Trunk& trunk, Target target) : trunk_(trunk), target_(std::move(target)) {}
 
-    // When to call on_deadline().
+    // The time of the next on_deadline(), in nanoseconds as `now_ns`; UINT64_MAX: none.
     [[nodiscard]] std::uint64_t due_ns() const { return due_ns_; }
-    // A new connection if an attempt is due, else nullptr. The dialer keeps its address.
+    // Returns a new connection if an attempt is due, else nullptr. The dialer keeps a pointer to
+    // the connection until closed(). Closes a connection that has no WELCOME after 10 s.
     [[nodiscard]] std::unique_ptr<Connection> on_deadline(ConnectionHost& host,
                                                           std::uint64_t now_ns);
     [[nodiscard]] bool owns(const Connection& connection) const {
         return connection_ == &connection;
     }
+    // The connection that owns() names has been closed: plans the next attempt.
     void closed(std::uint64_t now_ns);
     // on_deadline() has thrown std::bad_alloc: the attempt counts as one that failed.
     void out_of_memory(std::uint64_t now_ns) { try_later(now_ns, "out of memory"); }

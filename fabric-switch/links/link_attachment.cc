@@ -43,7 +43,7 @@ link::HelloAnswer LinkAttachment::link_hello(const link::Hello& hello) {
                          .port_number = place_.number};
 }
 
-// Only adapters share memory, and peer copy needs bursts.
+// Peer copy needs a channel adapter as the peer, and bursts.
 std::uint32_t LinkAttachment::shared_features(const link::Hello& hello) const {
     std::uint32_t common = hello.features & admission_->link_features();
     if (hello.role != link::Role::kChannelAdapter || (common & link::kFeatureBursts) == 0) {
@@ -92,7 +92,7 @@ std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
     }
     copier_ = std::make_unique<Copier>(std::move(*mapped));
     copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
-    owner_.link_wake();  // the port may have packets to send
+    owner_.link_wake();  // the adapter may have packets that it can offer now
     owner_.link_note(place_.name + ": peer copy");
     return copier_->room();
 }

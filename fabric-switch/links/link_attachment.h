@@ -38,7 +38,7 @@ class LinkOwner {
     virtual void link_note(const std::string& text) = 0;
 };
 
-// The peer to which this side connects.
+// The connecting side of a link: its HELLO, and its check of the peer's WELCOME.
 class OutgoingLink {
   public:
     virtual ~OutgoingLink() = default;
@@ -58,17 +58,18 @@ class LinkAttachment final : public link::LinkEvents {
     LinkAttachment(OutgoingLink& outgoing, LinkOwner& owner, Neighbour& link)
         : outgoing_(&outgoing), owner_(owner), link_(link) {}
 
-    // nullptr: neither HELLO nor WELCOME has arrived, or the connection has ended.
+    // The port at this end; nullptr: neither HELLO nor WELCOME has arrived, or the connection has
+    // ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
     // Why WELCOME was not acceptable; empty: it was.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
-    // nullptr: the peer has not shared its memory.
+    // Peer copy with the peer; nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }
     // The connection has ended; the port goes Down.
     void detach();
 
-    // LinkEvents
+    // --- LinkEvents
     link::HelloAnswer link_hello(const link::Hello& hello) override;
     void link_welcome(const link::Welcome& welcome) override;
     std::optional<link::LinkRings> link_rings() override { return rings_; }

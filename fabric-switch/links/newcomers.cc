@@ -22,8 +22,8 @@ void Newcomers::remove(Connection& connection) {
     std::erase(waiting_, &connection);
 }
 
-// Chooses the oldest connection of the network that has the most, and in it of the origin that has
-// the most: one host may have many addresses, and one network many hosts.
+// Chooses the network with the most connections, its origin with the most, and the oldest
+// connection of that origin. Counts networks, too, because one host may have many IPv6 addresses.
 Connection* Newcomers::one_too_many() {
     if (waiting_.size() < kMost) {
         return nullptr;

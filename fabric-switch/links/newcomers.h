@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Connections whose peers have not identified themselves yet. Their number and their time are
-// limited. If there are too many, the network with the most of them loses one: the oldest of its
-// origin with the most.
+// limited: if there are too many, the one that one_too_many() chooses is closed.
 #pragma once
 
 #include <cstddef>
@@ -17,13 +16,13 @@ class Newcomers {
   public:
     static constexpr std::size_t kMost = 128;
 
-    // The connection that has to be closed for the new one; nullptr: there is room.
+    // The connection that has to be closed for a new one; nullptr: there are fewer than kMost.
     [[nodiscard]] Connection* one_too_many();
     void add(Connection& connection) { waiting_.push_back(&connection); }
     void remove(Connection& connection);
     // A connection whose time is over, or nullptr.
     [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
-    // UINT64_MAX: none waits.
+    // When the time of the oldest connection is over; UINT64_MAX: there is none.
     [[nodiscard]] std::uint64_t next_deadline() const;
 
   private:

@@ -31,7 +31,7 @@ class SwitchEndpoint {
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
     void consume_output(std::size_t bytes);
-    // The same for a link in shared memory.
+    // For a link in shared memory: as in LinkEndpoint and FrameChannel.
     [[nodiscard]] bool is_shared() { return endpoint_.channel().is_shared(); }
     [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
     [[nodiscard]] bool publish();
@@ -41,12 +41,12 @@ class SwitchEndpoint {
     }
     // Copies at most `bytes` bytes of the peer's pull.
     void copy(std::uint64_t bytes);
-    // Whether the next input may carry descriptors.
+    // Whether MEMORY, which carries descriptors, may arrive now.
     [[nodiscard]] bool takes_memory() const {
         return endpoint_.agreed().peer_copy && attachment_.copier() == nullptr;
     }
     [[nodiscard]] bool room_is_back() { return endpoint_.channel().room_is_back(); }
-    // The connection is gone; the port goes Down. A REFUSE may still be in output().
+    // Call when the connection has ended: the port goes Down. A REFUSE may still be in output().
     void close();
 
     [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }

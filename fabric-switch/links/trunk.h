@@ -14,14 +14,14 @@ namespace pib::fabric {
 
 class Trunk final : public SwitchEndpoint::Outgoing {
   public:
-    // The other end, as the topology file has it before the peer answers.
+    // The other end as the topology file names it.
     struct Far {
         ib::Guid guid{};        // GUID of the switch; 0: any
         std::uint8_t port = 0;  // 0: any
-        std::string id;         // in the topology file
+        std::string id;         // id of the switch
     };
 
-    // The switch outlives it.
+    // `near` outlives the trunk.
     Trunk(Switch& near, std::uint8_t port, Far far)
         : near_(near), port_(port), far_(std::move(far)) {}
 

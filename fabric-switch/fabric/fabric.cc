@@ -11,7 +11,7 @@ using link::Hello;
 using link::Refuse;
 using link::RefuseReason;
 
-// Vendor number of devices that exist only in software, as for the switch.
+// NodeInfo:VendorID of phantoms without one in the file, as for switches (switch_sma.cc).
 constexpr std::uint32_t kVendorId = 0x001234;
 constexpr std::uint16_t kPhantomDeviceId = 0x1b0e;
 
@@ -52,8 +52,8 @@ PhantomHca::Config phantom_config(const TopologyNode& node, const LinkModes& mod
     return config;
 }
 
-// All ports of a node belong to the peer that has used the node first. If the peer has a
-// certificate, it must name the node.
+// All ports of a node belong to the peer that has used the node first. A peer's certificate, if it
+// has one, must permit the node's GUID or its id.
 std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::string& owner,
                                       const Peer& peer) {
     if (!owner.empty() && owner != peer.name) {
@@ -118,7 +118,7 @@ void Fabric::add_tap(PacketTap& tap) {
     }
 }
 
-// Without a tap, switches forward several packets of a burst at once.
+// Switches without a tap forward several packets of a burst at once.
 void Fabric::remove_tap(PacketTap& tap) {
     taps_.remove(tap);
     for (Switch* sw : switches()) {
@@ -150,7 +150,8 @@ std::expected<Admission::Place, Refuse> Fabric::admit(const Hello& hello, const 
                                              : admit_adapter(hello, peer);
 }
 
-// Replaces a phantom, with all its ports and for good, by the connected device.
+// Finds the device's port in the topology. If the node is still a phantom, deletes the phantom with
+// all its ports for good.
 std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello,
                                                               const Peer& peer) {
     const auto found = find_place(nodes_.topology(), hello);

@@ -23,7 +23,7 @@ class Fabric final : public Admission {
     using Node = FabricNodes::Node;
     static constexpr std::uint32_t kNoLink = FabricNodes::kNoLink;
 
-    // One switch that admits any device at its ports.
+    // A fabric of one switch, which admits any device at its ports.
     explicit Fabric(const SwitchConfig& config);
     // `defaults`: values of switches that the file does not set. `own`: the switches of this
     // process, by id, description or GUID, with their adapters; the others are in other processes.
@@ -32,7 +32,7 @@ class Fabric final : public Admission {
         Topology topology, const SwitchConfig& defaults, const std::vector<std::string>& own = {});
     ~Fabric() override;
 
-    // --- as FabricNodes
+    // --- as in FabricNodes
     [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_.all(); }
     [[nodiscard]] bool has_topology() const { return nodes_.has_topology(); }
     [[nodiscard]] std::vector<Switch*> switches() const { return nodes_.switches(); }
@@ -48,11 +48,11 @@ class Fabric final : public Admission {
         return nodes_.switch_port(node, port);
     }
     [[nodiscard]] std::optional<PortId> peer(const PortId& port) const { return nodes_.peer(port); }
-    // `tap` receives each packet of the fabric once. It must outlive remove_tap().
+    // `tap` receives each packet of this process's switches once, until remove_tap().
     void add_tap(PacketTap& tap);
     void remove_tap(PacketTap& tap);
 
-    // --- for Trunks and FabricCables
+    // --- as in Trunks and FabricCables
     [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> trunks_to(
         const std::vector<std::string>& nodes) {
         return trunks_.to(nodes);
@@ -67,12 +67,12 @@ class Fabric final : public Admission {
         return cables_.relink(port);
     }
 
-    // Moves the clock. Call before links report events.
+    // Moves the clock to `now_ns`. Call before links report events.
     void advance(std::uint64_t now_ns) { timers_.advance(now_ns); }
     [[nodiscard]] std::uint64_t now_ns() const { return timers_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver() { return cables_.deliver(); }
-    // The present time while packets are on their way. UINT64_MAX: none.
+    // The time of the next advance(): now while packets wait in cables; UINT64_MAX: none.
     [[nodiscard]] std::uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
@@ -81,7 +81,7 @@ class Fabric final : public Admission {
                                                            const Peer& peer) override;
 
   private:
-    // Packets between the nodes of a process occupy no receive buffer.
+    // Packets of pool_ have no Origin: cables count the credit blocks of their packets themselves.
     struct NoOrigins final : OriginSink {
         void release_origin(const Origin&) override {}
     };

@@ -8,8 +8,8 @@ namespace {
 
 using link::Hello;
 
-// Limit of packets in one turn, so that sockets and control commands get their turns even if a
-// routing loop keeps packets moving forever.
+// Limits of one deliver(), so that sockets and control commands are served even if a routing loop
+// keeps packets moving forever.
 constexpr unsigned kCablesPerTurn = 4096;
 constexpr unsigned kPacketsPerCable = 16;
 
@@ -61,8 +61,8 @@ void FabricCables::cut_node(std::uint32_t node) {
     }
 }
 
-// Tells each switch its neighbour, for status displays. Of two switches only one captures a packet,
-// so that a capture has it once.
+// Tells each switch its neighbour, for status displays. A packet from a switch of this process is
+// not captured again when it arrives at another one.
 void FabricCables::tell_neighbours(const Link& link) {
     Switch* a = nodes_[link.a.node].sw.get();
     Switch* b = nodes_[link.b.node].sw.get();
@@ -88,7 +88,7 @@ std::uint32_t FabricCables::free_index() {
     return index;
 }
 
-// Both ports are free.
+// Joins two ports that have no link.
 void FabricCables::join(const PortId& a, const PortId& b) {
     const std::uint32_t index = free_index();
     Link& link = links_[index];
@@ -105,7 +105,8 @@ void FabricCables::join(const PortId& a, const PortId& b) {
 
 // ---- the operator
 
-// The switch port of a link to a virtual machine or another process; nullptr: none.
+// The switch port of a link over a connection, one end of which is `port`; nullptr: `port` has no
+// such link.
 SwitchPort* FabricCables::connection_port(const PortId& port) {
     if (!nodes_.has_topology()) {
         return &nodes_[0].sw->port(port.port);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The cables of a fabric and the packets in them. Cables are laid at the start; an operator can
-// remove and restore them while the fabric runs. The link to a virtual machine cannot be laid
-// elsewhere: it only goes down and comes back. Errors are one line for a user.
+// remove, restore and add some while the fabric runs. A link over a connection cannot be moved to
+// other ports: it only goes down and comes back. Errors are one line for a user.
 #pragma once
 
 #include <cstdint>
@@ -19,18 +19,21 @@ namespace pib::fabric {
 
 class FabricCables final : private CableScheduler {
   public:
-    // `receive_blocks`: credit blocks of a port's receive buffer for each VL. All arguments outlive
-    // the cables.
+    // `receive_blocks`: credit blocks of a port's receive buffer for each data VL. The other
+    // arguments outlive the cables.
     FabricCables(FabricNodes& nodes, Trunks& trunks, std::uint32_t receive_blocks, PacketPool& pool)
         : nodes_(nodes), trunks_(trunks), receive_blocks_(receive_blocks), pool_(pool) {}
 
     // Joins the ports of the topology file.
     void lay_all();
+    // Lays a cable between two ports without a link; one of them must be a switch port.
     [[nodiscard]] std::expected<void, std::string> link(const PortId& a, const PortId& b);
+    // Removes the cable of a port; a link over a connection goes down.
     [[nodiscard]] std::expected<void, std::string> unlink(const PortId& port);
-    // Restores the cable that unlink() removed, from either end.
+    // Undoes unlink(). `port` is either end of the cable.
     [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
-    // Removes the cables of a phantom, because a device with connections takes its place.
+    // Removes the cables of a phantom. Its links remain, for the connections of the device that
+    // replaces it.
     void cut_node(std::uint32_t node);
 
     // Carries a bounded number of packets from node to node; false: no packet is left.
@@ -58,7 +61,7 @@ class FabricCables final : private CableScheduler {
     PacketPool& pool_;
     std::deque<Cable*> ready_;
     std::vector<std::uint32_t> free_links_;  // unused indexes of links_
-    std::vector<Link> links_;                // after all objects that the cables use
+    std::vector<Link> links_;                // last: destroyed before what the cables use
 };
 
 }  // namespace pib::fabric

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The nodes of a fabric, by index as in the topology file, and the port that each port is joined
-// to. A single switch without a file is the only node.
+// The nodes of a fabric, in the order of the topology file, and the port that each port is joined
+// to. Without a file there is one node, a switch.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace pib::fabric {
 
-// A port of a node, by the node's index.
+// A port, by its node's index and its number; number 0: no port.
 struct PortId {
     std::uint32_t node = 0;
     std::uint8_t port = 0;
@@ -29,9 +29,9 @@ class FabricNodes {
     struct Node {
         std::string id;
         std::string description;
-        std::unique_ptr<Switch> sw;           // a switch of this process, or
-        std::unique_ptr<PhantomHca> phantom;  // a phantom; neither: a VM's node, connected or not
-        bool remote = false;                  // the node is in another process
+        std::unique_ptr<Switch> sw;           // set for a switch of this process
+        std::unique_ptr<PhantomHca> phantom;  // set for an adapter that no VM has replaced yet
+        bool remote = false;                  // in another process: sw and phantom are not set
         std::string owner;                    // name of the peer that the node is bound to
         std::vector<std::uint32_t> links;     // by port number - 1: the link's index, or kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: the peer before unlink()
@@ -40,21 +40,22 @@ class FabricNodes {
 
     // Creates no switch and no phantom yet.
     explicit FabricNodes(Topology topology);
-    // The only node is this switch, without a topology.
+    // A fabric without a topology, whose node is the switch `only`.
     explicit FabricNodes(std::unique_ptr<Switch> only);
 
     [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }
     [[nodiscard]] Node& operator[](std::uint32_t node) { return nodes_[node]; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
-    // The file's nodes, and their links with the cables laid and removed since.
+    // The nodes of the file. Their links follow the cables that are laid and removed later.
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] std::vector<Switch*> switches() const;
 
     // `name`: id, description, or GUID with 0x. No value if no node has it, or several have.
     [[nodiscard]] std::optional<std::uint32_t> find(std::string_view name) const;
+    // A port of the node that find() finds. Here and below, errors are one line for a user.
     [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
                                                                unsigned port) const;
-    // The port of a switch; for a channel adapter the switch port at its other end.
+    // The same for a switch; for a channel adapter, the switch port at the other end of the link.
     [[nodiscard]] std::expected<PortId, std::string> switch_port(std::string_view node,
                                                                  unsigned port) const;
     // The port at the other end; no value if there is no link.

@@ -6,8 +6,8 @@
 namespace pib::fabric {
 namespace {
 
-// An adapter belongs to the process of its switches. Its ports share one agent, so they must not
-// belong to two processes.
+// An adapter belongs to the process of the switches that it is joined to. Its ports share one SMA,
+// so they must not belong to two processes.
 std::expected<void, std::string> follow_switches(FabricNodes& nodes) {
     for (std::uint32_t i = 0; i < nodes.all().size(); ++i) {
         const TopologyNode& node = nodes.topology().nodes[i];

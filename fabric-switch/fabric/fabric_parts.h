@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A fabric that several processes share.
+// Divides the nodes of a topology file between several processes.
 #pragma once
 
 #include <expected>

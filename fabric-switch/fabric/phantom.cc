@@ -74,7 +74,8 @@ class PhantomHca::Port final : public LinkUser {
     }
     void pump() override;
     std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
-    // Sends a packet, LRH to padding, or queues it until the neighbour has credits.
+    // Sends a packet, LRH to padding, or queues it until there are credits. Drops and counts it if
+    // the queue is full.
     void send(std::span<const std::uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { cable_.attributes_changed(events); }
     void set_cable(bool plugged) { cable_.plug(plugged); }
@@ -96,7 +97,7 @@ class PhantomHca::Port final : public LinkUser {
     RingQueue<PacketRef> waiting_;
 };
 
-// A phantom has no QPs for messages of several packets, so it takes packets singly.
+// Takes packets singly: a MAD is a message of one packet.
 std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecord*) {
     if (!burst.is_single()) {
         return 0;

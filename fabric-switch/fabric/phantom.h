@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A channel adapter for management only: it has an SMA and a PMA with their traps, and no QPs. Each
-// adapter of a topology file is a phantom until a virtual machine replaces it.
+// A channel adapter for management only: it has an SMA, which sends traps, and a PMA, but no QPs
+// for data. Each adapter of a topology file is a phantom until a virtual machine replaces it.
 #pragma once
 
 #include <memory>
@@ -22,7 +22,7 @@ class PhantomHca final : public TimerClient {
   public:
     struct PortConfig {
         ib::Guid guid{};
-        LinkModes modes;  // supported
+        LinkModes modes;  // PortInfo:Link*Supported
     };
     struct Config {
         ib::Guid node_guid{};
@@ -33,7 +33,7 @@ class PhantomHca final : public TimerClient {
         std::vector<PortConfig> ports;
     };
 
-    // The timers and the pool outlive it.
+    // `timers` and `pool` outlive the phantom.
     PhantomHca(const Config& config, TimerQueue& timers, PacketPool& pool);
     ~PhantomHca() override;
 

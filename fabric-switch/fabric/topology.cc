@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Builds a fabric from lines: assigns GUIDs, and checks that both ends of a link agree.
+// Builds a Topology from lines: assigns GUIDs, and checks that both ends of a link agree.
 #include "fabric/topology.h"
 
 #include <cinttypes>
@@ -32,7 +32,7 @@ std::string hex(std::uint64_t value) {
     return text;
 }
 
-// The GUID in an id that ibnetdiscover has made (S-0002c90200400110, H-0002c903000e0b72); 0: none.
+// The GUID in an id of ibnetdiscover's form (S-0002c90200400110, H-0002c903000e0b72); 0: none.
 std::uint64_t guid_in_id(const std::string& id) {
     constexpr std::size_t kSize = 18;
     const bool made = id.size() == kSize && (id[0] == 'S' || id[0] == 'H') && id[1] == '-';

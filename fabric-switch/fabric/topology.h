@@ -24,7 +24,7 @@ struct TopologyPort {
     std::uint8_t peer_port = 0;
     ib::Guid guid{};
     LinkModes modes;
-    unsigned line = 0;  // line that joins the port; 0: only the peer's record has it
+    unsigned line = 0;  // line of the port's link; 0: the link is only in the peer's record
 
     [[nodiscard]] bool joined() const { return peer_node != kNobody; }
 };
@@ -55,7 +55,8 @@ inline constexpr std::size_t kMaxTopologyBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxTopologyLine = 4096;
 inline constexpr std::size_t kMaxNodeId = 127;
 
-// The error is a one-line message, "FILE:LINE: mistake: remedy"; `file` is only a name.
+// The error is a one-line message, "FILE:LINE: mistake: remedy", without LINE if it is about the
+// whole file. `file` is used in messages only.
 [[nodiscard]] std::expected<Topology, std::string> parse_topology(std::string_view text,
                                                                   const std::string& file);
 // Reads a file and parses it.

@@ -271,7 +271,7 @@ std::expected<TopologyLine, std::string> parse_port(Cursor at) {
     return port;
 }
 
-// Keys that topology.cc handles, and keys of ibsim that are not supported.
+// Keys that topology.cc handles, and words of ibsim and ibnetdiscover that are not supported.
 constexpr std::string_view kAssignments[] = {"vendid",     "devid",  "sysimgguid",
                                              "switchguid", "caguid", "hcaguids",
                                              "width",      "speed",  "extspeed"};

@@ -43,10 +43,12 @@ struct CommentLine {};  // does not end a record
 
 using TopologyLine = std::variant<BlankLine, CommentLine, AssignmentLine, NodeLine, PortLine>;
 
-// The result has views into `line`, which has no newline. The error has mistake and remedy.
+// The result has views into `line`, which has no newline. The error is a message without file and
+// line number.
 [[nodiscard]] std::expected<TopologyLine, std::string> parse_topology_line(std::string_view line);
 
-// "4xEDR" as link modes: that width and speed, and all below. No value if the text is no mode.
+// Parses "4xEDR": that width with 1x (8x and 12x with 4x as well), and that speed with all lower
+// ones. No value if the text has another form.
 [[nodiscard]] std::optional<LinkModes> link_modes_of(std::string_view width_and_speed);
 
 }  // namespace pib::fabric

@@ -21,7 +21,7 @@ std::unexpected<Refuse> not_here(const std::string& text) {
 }
 
 // The channel adapter with this NodeDescription or id; else the only one with the same first word,
-// because programs append the device's name to the host's.
+// because the first word is often the host's name, and the second the device's.
 std::optional<std::uint32_t> find_adapter(const Topology& topology, std::string_view description) {
     std::optional<std::uint32_t> similar;
     unsigned matches = 0;

@@ -18,7 +18,7 @@ void Trunks::add(const PortId& a, const PortId& b) {
                                               Trunk::Far{node.guid, far.port, node.id}));
 }
 
-// Adds a trunk to any peer, at the highest free port of a single switch.
+// Adds a trunk to any peer, at the highest port without a trunk of the only switch.
 std::expected<Trunk*, std::string> Trunks::add_to_single() {
     const std::size_t taken = trunks_.size();
     if (taken >= nodes_[0].sw->num_ports()) {

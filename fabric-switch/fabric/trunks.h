@@ -19,8 +19,9 @@ class Trunks {
 
     // Adds a trunk. One of the ports is in this process, the other in another process.
     void add(const PortId& a, const PortId& b);
-    // The trunks to these nodes of other processes. If `nodes` is empty, all trunks that this side
-    // does not connect yet. A single switch gets one more trunk, at its highest free port.
+    // The trunks that this side does not connect yet: those to the switches of other processes with
+    // these ids, or all if `nodes` is empty. Without a topology, adds a trunk at the highest port
+    // that has none. The error is one line for a user.
     [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> to(
         const std::vector<std::string>& nodes);
     // Admits a switch that connects.

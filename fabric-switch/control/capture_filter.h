@@ -23,10 +23,11 @@ class CaptureFilter {
   public:
     static constexpr std::size_t kMostRules = 256;
 
-    // A list of objects with the members of CaptureRule. The error is one line for a user.
+    // From a JSON array of objects with the members of CaptureRule. The error is one line for a
+    // user.
     [[nodiscard]] static std::expected<CaptureFilter, std::string> from(
         const nlohmann::json& rules);
-    // `packet` is LRH to padding.
+    // Whether the capture includes `packet`, LRH to padding.
     [[nodiscard]] bool takes(std::span<const std::uint8_t> packet) const;
 
   private:

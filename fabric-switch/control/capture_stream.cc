@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pcapng format (draft-ietf-opsawg-pcapng), in this machine's byte order, which the format
-// permits. Each block begins and ends with its length.
+// The pcapng format (draft-ietf-opsawg-pcapng), in host byte order, which the format permits. A
+// block has its type, its length, its body and its length again.
 #include "control/capture_stream.h"
 
 #include <array>
@@ -29,7 +29,7 @@ constexpr std::uint32_t kEndOfOptions = 0;
 constexpr std::uint32_t kSectionBytes = 28;
 constexpr std::uint32_t kInterfaceBytes = 32;
 constexpr std::uint32_t kStatisticsBytes = 40;
-constexpr std::uint32_t kPacketBytes = 32;  // besides the data
+constexpr std::uint32_t kPacketBytes = 32;  // the block of a packet, without its data
 constexpr std::array<std::uint8_t, 4> kPadding{};
 
 }  // namespace
@@ -82,7 +82,7 @@ void CaptureStream::tell_losses() {
     }
     put(kInterfaceStatistics);
     put(kStatisticsBytes);
-    put(0U);  // the interface
+    put(0U);  // number of the interface
     put_time(last_ns_);
     put(kDropped);
     std::array<std::uint8_t, sizeof(lost_)> count;
@@ -109,10 +109,10 @@ void CaptureStream::add(std::span<const std::uint8_t> packet, const Arrival& arr
     link::append_crcs(std::span(bytes).first(size));
     put(kEnhancedPacket);
     put(static_cast<std::uint32_t>(block));
-    put(0U);  // the interface
+    put(0U);  // number of the interface
     put_time(last_ns_);
-    put(static_cast<std::uint32_t>(data));  // captured
-    put(static_cast<std::uint32_t>(data));  // on the wire
+    put(static_cast<std::uint32_t>(data));  // bytes captured
+    put(static_cast<std::uint32_t>(data));  // bytes of the packet
     put(erf_header({.wall_ns = last_ns_, .bytes = size, .lost = lost_ - lost_before_}, arrival));
     lost_before_ = lost_;
     put(std::span(bytes).first(size));

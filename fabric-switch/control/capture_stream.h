@@ -18,15 +18,17 @@ class CaptureStream {
   public:
     static constexpr std::size_t kRoom = 8 << 20;
 
-    // `greeting` precedes the capture. `wall_offset_ns` is added to the packets' times.
+    // `greeting` precedes the capture. `wall_offset_ns` is added to the packets' times to get the
+    // time of day. `room`: most bytes that wait to be sent.
     CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns, std::size_t room = kRoom);
 
-    // `packet` is LRH to padding.
+    // Adds `packet`, LRH to padding, or counts it as lost.
     void add(std::span<const std::uint8_t> packet, const Arrival& arrival);
     // The bytes that were not sent yet.
     [[nodiscard]] std::span<const std::uint8_t> pending() const {
         return std::span(buffer_).subspan(sent_);
     }
+    // The first `bytes` bytes of pending() were sent.
     void sent(std::size_t bytes);
     [[nodiscard]] std::uint64_t lost() const { return lost_; }
 
@@ -44,7 +46,7 @@ class CaptureStream {
     std::size_t sent_ = 0;  // bytes of buffer_ that were sent
     std::uint64_t lost_ = 0;
     std::uint64_t told_ = 0;         // part of lost_ that is in Interface Statistics Blocks
-    std::uint64_t lost_before_ = 0;  // lost_ at the last packet
+    std::uint64_t lost_before_ = 0;  // lost_ when the last packet was added
     std::uint64_t last_ns_ = 0;
 };
 

@@ -129,7 +129,7 @@ json for_a_switch(Fabric& fabric, json request) {
     return answer;
 }
 
-// The fields of several commands.
+// Fields that every request may have.
 constexpr RequestField kCommonFields[] = {
     kCommandField,
     {"switch", FieldType::kText, "an id, a description or a GUID as text"},

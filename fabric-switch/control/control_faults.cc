@@ -148,7 +148,7 @@ std::expected<void, std::string> set_faults(SwitchPort& port, const std::string&
     return {};
 }
 
-// A specification that has only filters is "none".
+// A specification that only selects packets (opcode, attribute, ...) and has no fault is "none".
 std::string describe_faults(const FaultSpec& spec) {
     std::vector<std::string> parts;
     for (const Probability& row : kProbabilities) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Fault specifications in requests.
+// Converts fault specifications of requests, and applies them.
 #pragma once
 
 #include <expected>
@@ -17,7 +17,8 @@ namespace pib::fabric {
 
 inline constexpr const char* kFaultDirections = "in, out or both";
 
-// Sets the faults of a port: "both", "in" (from the neighbour to the switch) or "out".
+// Sets the faults of a port. `direction`: "in" (from the neighbour to the switch), "out" or "both".
+// The error is one line for a user.
 [[nodiscard]] std::expected<void, std::string> set_faults(SwitchPort& port,
                                                           const std::string& direction,
                                                           const FaultSpec& spec);

@@ -27,7 +27,7 @@ inline constexpr RequestField kCommandField{"command", FieldType::kText,
 [[nodiscard]] std::expected<void, std::string> check_fields(const nlohmann::json& request,
                                                             std::span<const RequestField> fields);
 
-// A whole number of 32 bits, else UINT32_MAX; the caller checks its range.
+// `value` if it is a whole number from 0 to 2^32 - 2, else UINT32_MAX; the caller checks the range.
 [[nodiscard]] unsigned control_number(const nlohmann::json& value);
 
 }  // namespace pib::fabric

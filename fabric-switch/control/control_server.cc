@@ -74,7 +74,7 @@ class ControlServer::Client final : public PollHandler {
         }
     }
 
-    // One request per turn, so that packets do not wait for busy clients.
+    // Answers one request per turn, so that packets do not wait for busy clients.
     void answer_one() {
         const std::size_t end = input_.find('\n');
         if (end == std::string::npos) {
@@ -107,8 +107,9 @@ class ControlServer::Client final : public PollHandler {
         output_.clear();
     }
 
-    // While an answer is not written the server reads no request. While a complete request waits,
-    // room in the socket starts the next turn at once.
+    // `wanted`: an answer is not written yet, or a complete request waits. The server then polls
+    // for EPOLLOUT, which calls ready() as soon as the socket has room, and reads no further
+    // requests.
     void wait_for_room(bool wanted) {
         if (wanted != waits_for_room_) {
             waits_for_room_ = wanted;

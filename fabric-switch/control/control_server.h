@@ -22,10 +22,11 @@ class ControlServer {
         const std::string& path, Poller& poller, Fabric& fabric);
     ~ControlServer();
 
-    // Frees disconnected clients and listens again; called after each turn of the loop.
+    // Frees disconnected clients, and ends a pause of the listener. Called once in each turn of the
+    // event loop.
     void reap_closed();
-    // No descriptor was left for a client, which waits in the backlog: the loop must not sleep
-    // long.
+    // Whether a client waits in the backlog because no descriptor was free: the event loop must not
+    // sleep long.
     [[nodiscard]] bool accept_paused() const { return paused_turns_ != 0; }
 
   private:
@@ -46,7 +47,7 @@ class ControlServer {
     std::list<std::unique_ptr<Client>> clients_;
     std::list<std::unique_ptr<Client>> gone_;
     std::list<CaptureClient> captures_;
-    unsigned paused_turns_ = 0;  // turns without accept4(): no descriptor was left
+    unsigned paused_turns_ = 0;  // turns until the listening socket is polled again
 };
 
 }  // namespace pib::fabric

@@ -61,7 +61,7 @@ std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
     return speed < std::size(kBasic) ? kBasic[speed] : "?";
 }
 
-// The LIDs that the LFT maps to a port: those of an adapter, or of all nodes behind a switch.
+// The first kMaxLidsShown LIDs that the LFT maps to a port.
 json lids_behind(const SwitchNode& node, unsigned port) {
     json lids = json::array();
     for (unsigned lid = 1; lid <= node.lft.top() && lids.size() < kMaxLidsShown; ++lid) {
@@ -359,7 +359,7 @@ json vl_arbitration(const std::vector<ib::VlArbEntry>& table) {
     return entries;
 }
 
-// A VL that is not in operation appears only while packets wait for it.
+// The data VLs of OperationalVLs and VL15; other VLs only while packets wait for them.
 json lanes_of(SwitchPort& port) {
     const Neighbour* neighbour = port.cable().neighbour();
     json lanes = json::array();
@@ -458,7 +458,7 @@ constexpr const char* kChangeNames[] = {
     "up", "down", "cable pulled", "cable back", "retrained", "faults", "link error",
 };
 
-// Differs after a restart of the process, whose journals begin anew: its start, ns since 1970.
+// Start of this process, ns since 1970. Clients see by it that journals were lost in a restart.
 const std::uint64_t kInstance = static_cast<std::uint64_t>(
     std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 

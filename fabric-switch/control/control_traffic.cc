@@ -10,7 +10,7 @@ namespace {
 using ib::Counter;
 using nlohmann::json;
 
-// Bits of a row's third number.
+// Bits of a row's third number: the cable is not pulled, faults are set, the link has peer copy.
 constexpr unsigned kPlugged = 1, kFaulty = 2, kCopies = 4;
 
 std::uint64_t sum(const ib::PortCounters& counters, std::initializer_list<Counter> some) {

@@ -3,10 +3,11 @@
 //
 //   Link "node"[port] "node"[port]          lays a cable between two free ports
 //   Unlink "node"[port]                     removes a cable; without [port]: all of the node
-//   ReLink "node"[port]                     restores the cables that Unlink removed, likewise
+//   ReLink "node"[port]                     restores a cable that Unlink removed; without [port]:
+//                                           all of the node
 //   Clear "node"[port]                      Unlink, and resets the port: LID, counters and faults
-//   Error "node"[port] rate [attribute]     loses rate % of the MADs (of one attribute) at that
-//                                           port; 0: none
+//   Error "node"[port] rate [attribute]     loses rate % of the MADs (of one attribute) that the
+//                                           port sends; 0: none
 //   PerformanceSet "node"[port] name=value  sets a counter, by its name in "ctl counters"
 //   Trap "node"[port] number                raises the link error that trap 129, 130 or 131
 //                                           reports (not in ibsim)
@@ -37,7 +38,7 @@ using PortId = Fabric::PortId;
 constexpr double kPercent = 100.0;
 constexpr unsigned kMostLmc = 7;
 
-// White space separates words, but not between quotation marks.
+// Splits a line at white space outside of quotation marks.
 Words words_of(std::string_view line) {
     Words words;
     std::size_t start = std::string_view::npos;
@@ -319,7 +320,7 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
         return Failure("no node \"" + reference->node +
                        "\", or several: pib-switch ctl nodes lists them");
     }
-    // A switch has its LID at port 0.
+    // The LID of a switch is that of its port 0.
     Switch* sw = fabric.nodes()[*node].sw.get();
     const auto port = sw != nullptr
                           ? std::expected<PortId, std::string>(PortId{*node, 0})

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// ibsim's console verbs; listed in control_verbs.cc.
+// The verbs of ibsim's console, as control_verbs.cc lists them.
 #pragma once
 
 #include <expected>

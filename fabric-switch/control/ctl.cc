@@ -189,8 +189,8 @@ void print_for_people(const std::string& command, const json& answer) {
     }
 }
 
-// Values are text: valid JSON is passed as such, all else as a string, which the switch refuses
-// where it needs a number.
+// `faults` has the values as text. Passes valid JSON as it is, and other text as a JSON string,
+// which the switch refuses where it needs a number.
 json fault_members(const std::map<std::string, std::string>& faults) {
     json members = json::object();
     for (const auto& [name, text] : faults) {

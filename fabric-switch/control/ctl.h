@@ -17,7 +17,7 @@ struct CtlOptions {
     std::string node;     // a switch of a topology
     std::string state;
     std::vector<std::string> words;  // words of the verb for "run"
-    std::string script;              // file of verbs; - is standard input
+    std::string script;              // file of verbs; -: standard input
     std::string direction = "both";
     bool clear = false;
     std::map<std::string, std::string> faults;  // value of each fault, by name

@@ -14,7 +14,7 @@ struct PortReference {
     std::string node;
     std::optional<unsigned> port;
 
-    // No value if it is neither.
+    // No value if `text` is neither.
     [[nodiscard]] static std::optional<PortReference> parse(std::string_view text) {
         PortReference found;
         if (text.ends_with(']')) {

@@ -25,7 +25,7 @@ using Done = std::expected<void, std::string>;
 
 constexpr mode_t kDirectoryMode = 0700, kKeyMode = 0600, kCertMode = 0644;
 constexpr std::time_t kDay = 24L * 60 * 60;
-constexpr std::time_t kClockDifference = 60L * 60;  // seconds between clocks of hosts
+constexpr std::time_t kClockDifference = 60L * 60;  // seconds by which clocks of hosts may differ
 constexpr std::size_t kSerialBytes = 16;
 constexpr std::size_t kMaxName = 64;  // bytes of an X.509 common name
 
@@ -143,7 +143,7 @@ void set_identity(Steps& steps, const Pair& pair, const std::string& name, unsig
         .then([&] { return gnutls_x509_crt_set_key(crt, pair.key.get()); });
 }
 
-// QEMU up to 10.1 demands key encipherment of every certificate.
+// QEMU up to 10.1 demands the key usage keyEncipherment of certificates.
 void set_usage(Steps& steps, gnutls_x509_crt_t crt, const std::string& command) {
     const bool is_ca = command == "ca";
     const unsigned usage = is_ca ? GNUTLS_KEY_KEY_CERT_SIGN | GNUTLS_KEY_CRL_SIGN
@@ -213,7 +213,7 @@ std::expected<Grant, std::string> grant_from(const CertOptions& options) {
     return grant;
 }
 
-// Whether `name` can name a directory, and a peer in logs.
+// Whether `name` is fit as the name of a directory, and of a peer in logs.
 bool is_name(const std::string& name) {
     const auto fits = [](char c) {
         return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||

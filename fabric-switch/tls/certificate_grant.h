@@ -3,7 +3,7 @@
 //
 //     pib:role:switch, pib:role:host
 //     pib:guid:FIRST-LAST              16 hexadecimal digits each
-//     pib:node:NAME                    of a topology
+//     pib:node:NAME                    id of a node in a topology file
 #pragma once
 
 #include <expected>
@@ -19,11 +19,13 @@ namespace pib::fabric {
 // Parses a range as an operator writes it: GUID, FIRST-LAST or "any". The error is one line.
 [[nodiscard]] std::expected<GuidRange, std::string> parse_guids(std::string_view text);
 
+// The URIs of a grant.
 [[nodiscard]] std::vector<std::string> to_uris(const Grant& grant);
-// Ignores other URIs. The error is one line, about a malformed URI or a missing role.
+// Parses these URIs, and ignores others. The error is one line, about a malformed URI or a missing
+// role.
 [[nodiscard]] std::expected<Grant, std::string> grant_of(const std::vector<std::string>& uris);
 
-// The peer with this certificate, which has been verified. The error is one line.
+// The peer with this certificate, which the caller has verified. The error is one line.
 [[nodiscard]] std::expected<Peer, std::string> peer_of_certificate(gnutls_x509_crt_t certificate,
                                                                    const std::string& origin);
 

@@ -17,7 +17,7 @@ class TlsCredentials {
     [[nodiscard]] static std::expected<std::unique_ptr<TlsCredentials>, std::string> load(
         const std::string& directory);
 
-    // A session on a connected socket; nullptr: no memory. The credentials outlive it.
+    // A session on a connected socket; nullptr: no memory. The credentials outlive the session.
     [[nodiscard]] std::unique_ptr<TlsSession> accept(int fd) const;
     // `host`: a name or address that the peer's certificate must have; empty: any.
     [[nodiscard]] std::unique_ptr<TlsSession> connect(int fd, const std::string& host) const;

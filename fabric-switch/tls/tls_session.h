@@ -19,8 +19,8 @@ class TlsSession {
   public:
     enum class Progress { kDone, kWaits, kFailed };
 
-    // Requirements for the peer's certificate: a key purpose of GnuTLS, and a name or address of
-    // the host; empty: any.
+    // Requirements for the peer's certificate: a key purpose (GNUTLS_KP_...), and a name or address
+    // of the host; empty: any host.
     struct Expected {
         const char* purpose;
         std::string host;
@@ -37,7 +37,8 @@ class TlsSession {
         return gnutls_record_get_direction(session_.get()) == 1;
     }
     [[nodiscard]] const std::string& error() const { return error_; }
-    // After the handshake: the peer, as its certificate has it.
+    // After the handshake: the peer as its certificate identifies it. `origin`: see Peer. The error
+    // is one line.
     [[nodiscard]] std::expected<Peer, std::string> peer(const std::string& origin) const;
 
     // Bytes read or written; 0: none now; no value: the connection has ended. A writer that got 0

@@ -91,7 +91,7 @@ int add_rules(scmp_filter_ctx filter) {
 }
 #endif
 
-// Drops the capabilities that the switch has if root has started it.
+// Drops all capabilities; the switch has some if root has started it.
 bool drop_capabilities() {
     __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
     const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Gives up rights that a serving switch does not need: new privileges and most system calls.
+// Gives up rights that a serving switch does not need: capabilities, new privileges and most system
+// calls.
 #pragma once
 
 #include <expected>
@@ -7,9 +8,9 @@
 
 namespace pib::fabric {
 
-// Cannot be undone. Afterwards the process can start no program, open no file for writing, create
-// sockets only of the families UNIX, INET and INET6, and map no executable memory. The error is one
-// line.
+// This cannot be undone. Afterwards the process can start no program, open no file for writing,
+// create sockets only of the families UNIX, INET and INET6, and map no executable memory. The error
+// is one line.
 [[nodiscard]] std::expected<void, std::string> confine();
 
 }  // namespace pib::fabric

@@ -23,12 +23,12 @@ namespace {
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kAcceptsPerTurn = 64;
-// Turns that serve only links in shared memory before the sockets are polled again.
+// How often links in shared memory are served before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
 // Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
-constexpr int kMaxWaitMs = 1000;  // between flushes of captures; until a paused listener accepts
+constexpr int kMaxWaitMs = 1000;  // longest sleep with a deadline, capture or paused listener
 
 std::uint64_t clock_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -48,7 +48,7 @@ void make_room(std::size_t connections, std::vector<Connection*>& to_flush,
     busy.reserve(connections);
 }
 
-// Allocates the list's node first: the dialer keeps the new connection's address, so nothing may
+// Allocates the list's node first: the dialer keeps a pointer to the new connection, so nothing may
 // fail after on_deadline().
 void dial_one(Dialer& dialer, ConnectionHost& host,
               std::list<std::unique_ptr<Connection>>& connections, std::uint64_t now_ns) {
@@ -311,7 +311,7 @@ void FabricServer::make_busy(Connection& connection) {
     }
 }
 
-// A turn serves every busy connection, then wakes sleeping peers, each once.
+// Up to kRingTurns times, serves every busy connection, then wakes each sleeping peer once.
 void FabricServer::serve_busy() {
     for (unsigned turn = 0; turn < kRingTurns && !busy_.empty(); ++turn) {
         if (turn != 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The process around a switch: listening sockets, connections, time. A peer's fault ends at most
-// that peer's connection.
+// The event loop of a pib-switch process: listening sockets, connections, time. A peer's fault ends
+// at most that peer's connection.
 #pragma once
 
 #include <chrono>
@@ -35,13 +35,15 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] std::expected<void, std::string> connect(const Address& address,
                                                            const std::vector<std::string>& nodes,
                                                            const SocketRules& rules);
+    // Creates the control socket.
     [[nodiscard]] std::expected<void, std::string> listen_control(const std::string& path);
+    // Writes all packets to a file, see PcapTap::open().
     [[nodiscard]] std::expected<void, std::string> capture(const std::string& path,
                                                            PcapFormat format);
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     // Certificates for TLS addresses. Without them listen() and connect() refuse such addresses.
     void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
-    // Whether peers on Unix sockets are offered shared memory; true unless told otherwise.
+    // Whether peers on Unix sockets are offered shared memory; true without this call.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
     // Longest adaptive polling without work, in microseconds; 0: none.
     void set_poll_us(unsigned most) { poll_us_ = most; }
@@ -79,11 +81,11 @@ class FabricServer final : private ConnectionHost {
     std::list<std::unique_ptr<Connection>> connections_;
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
-    Newcomers newcomers_;                // no HELLO yet
-    std::vector<Connection*> to_flush_;  // these two have room for every connection
+    Newcomers newcomers_;
+    std::vector<Connection*> to_flush_;  // has room for all connections, as busy_
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
-    UniqueFd spare_fd_;  // closed to accept and refuse a connection when no other is free
+    UniqueFd spare_fd_;  // closed to accept and close a connection when no descriptor is free
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;

@@ -18,9 +18,8 @@ namespace {
 using namespace pib;
 using namespace pib::fabric;
 
-// Derives the GUID from the addresses, so that the subnet manager sees a restarted switch as the
-// same node. The GUID is locally administered and begins with 0x06 for the reason given in
-// topology.cc.
+// Derives the GUID from the addresses of --listen, so that the subnet manager sees a restarted
+// switch as the same node. topology.cc explains why the GUID begins with 0x06.
 ib::Guid default_guid(const std::vector<std::string>& listen) {
     std::uint64_t hash = 0xCBF29CE484222325;
     for (const std::string& address : listen) {
@@ -89,7 +88,7 @@ std::expected<std::unique_ptr<Fabric>, std::string> make_fabric(const ServeOptio
     return Fabric::make(std::move(*topology), options.config, options.only);
 }
 
-// ADDRESS or ADDRESS=NODE,NODE...
+// Connects as --connect says: `text` is ADDRESS or ADDRESS=NODE,NODE...
 std::expected<void, std::string> connect(FabricServer& server, const std::string& text,
                                          const SocketRules& rules) {
     const std::size_t equals = text.find('=');
@@ -169,7 +168,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return std::unexpected(page.error());
         }
     }
-    // If this fails, the filter of the systemd unit still applies.
+    // If confine() fails, the filter of the systemd unit still applies.
     if (const auto confined = confine(); !confined) {
         spdlog::warn(
             "{}: the switch keeps all of its user's rights: start it as a user that has few",

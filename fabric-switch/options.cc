@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Options and subcommands.
 #include "options.h"
 
 #include <CLI/CLI.hpp>
@@ -12,7 +11,7 @@ namespace {
 constexpr unsigned kMostMode = 0777;
 constexpr const char* kPortHelp = "a number, or NODE[NUMBER] in a topology";
 
-// Octal, with or without a 0 in front.
+// Reads permissions in octal, with or without a 0 in front. Returns the error, or an empty string.
 std::string take_mode(const std::string& text, unsigned& mode) {
     char* end = nullptr;
     const unsigned long given = std::strtoul(text.c_str(), &end, 8);

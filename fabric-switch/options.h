@@ -20,10 +20,10 @@ struct ServeOptions {
     std::string tls;                   // directory of certificates; empty: none
     std::vector<std::string> connect;  // as listen, with =NODE,... for some nodes only
     std::vector<std::string> only;     // switches of this process; empty: all
-    std::string control;
-    std::string http;  // address of the page; empty: no page
-    std::string guid;  // hexadecimal; empty: from the addresses
-    std::string pcap;
+    std::string control;               // path of the control socket; empty: none
+    std::string http;                  // address of the page; empty: no page
+    std::string guid;                  // hexadecimal; empty: from the addresses
+    std::string pcap;                  // file; -: standard output; empty: no capture
     PcapFormat pcap_format = PcapFormat::kInfiniBand;
     std::string topology;  // file; empty: one switch
     unsigned ports = 36;
@@ -33,7 +33,7 @@ struct ServeOptions {
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;
     unsigned data_vls = 8;
-    SwitchConfig config;  // the caller derives it from the options above
+    SwitchConfig config;  // --name, --no-bursts, --no-peer-copy; the caller adds options above
 };
 
 struct Options {

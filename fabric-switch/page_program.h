@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The program behind --http: `pib web`, which serves the fabric's page and reads the fabric through
-// the control socket, as any other client.
+// The program that --http starts: `pib web`. It serves a page about the fabric, which it reads
+// through the control socket as other clients do.
 #pragma once
 
 #include <expected>
@@ -14,8 +14,8 @@ namespace pib::fabric {
 [[nodiscard]] std::expected<std::vector<std::string>, std::string> page_options(
     const std::string& text);
 
-// The file with the page's address, which only the switch's user can read: the address has the
-// token. It is beside the control socket.
+// The path of the file with the page's address, beside the control socket. Only the switch's user
+// can read the file, because the address has the token.
 [[nodiscard]] std::string page_address_file(const std::string& control);
 
 // Starts `pib web`, which ends with this process, for a control socket that listens already. Call

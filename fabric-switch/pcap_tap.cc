@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The pcap format, with nanoseconds, in this machine's byte order, which the format permits.
+// The pcap format, with times in nanoseconds, in host byte order, which the format permits.
 #include "pcap_tap.h"
 
 #include <cerrno>

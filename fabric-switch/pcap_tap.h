@@ -32,7 +32,7 @@ class PcapTap final : public PacketTap {
         const std::string& path, std::int64_t wall_offset_ns,
         PcapFormat format = PcapFormat::kInfiniBand);
     void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
-    // Flushes the capture to the file.
+    // Writes buffered packets to the file.
     void flush();
     // Whether a write has failed, for example on a full disk. The switch goes on.
     [[nodiscard]] bool failed() const { return failed_; }

@@ -52,7 +52,7 @@ void write(QpServices& services, QueuePair* qp, const HeldCompletion& next) {
     if (!cqs.post(next.cqn, next.completion, next.solicited, next.event_may_wait) &&
         qp != nullptr && !qp->reported.fatal) {
         cq_failed(services, next.cqn);
-        fatal(services, *qp);  // cq_failed() misses XRC targets: they use the CQs of SRQs
+        fatal(services, *qp);  // cq_failed() misses XRC targets, which use the CQs of SRQs
     }
 }
 
@@ -127,7 +127,7 @@ void complete_local(QpServices& services, QueuePair& qp) {
         if (!request.wqe.is_local() || !request.started || request.failed()) {
             return;
         }
-        // A retry that has not reached this request skips it.
+        // A retry whose cursor is at this request goes on with the next request.
         qp.req.cursor_wqe += qp.req.cursor_wqe == request.counter ? 1 : 0;
         complete_send(services, qp, {});
     }
@@ -160,8 +160,8 @@ void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error) {
 
 void release_completions(QpServices& services) {
     std::deque<HeldCompletion>& held = services.held_completions();
-    // A completion that finds its CQ full fails QPs, and so may revoke memory, which makes peer
-    // copy busy again.
+    // A completion that finds its CQ full moves QPs to Error. This revokes their offers, and peer
+    // copy may become busy again.
     while (!held.empty() && !services.peer_copy()->is_busy()) {
         const HeldCompletion next = held.front();
         held.pop_front();

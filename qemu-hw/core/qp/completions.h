@@ -13,13 +13,15 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error);
 // Completes in error a send WQE that was never copied.
 void complete_uncopied_send(QpServices& services, QueuePair& qp, uint32_t counter,
                             const WqeError& error);
-// Completes executed operations on keys that have become the oldest requests.
+// Completes the oldest requests of the send window as long as they are operations on keys (bind,
+// fast registration, invalidation) that the device has executed.
 void complete_local(QpServices& services, QueuePair& qp);
-// Completes qp.resp.recv. The QP, the WQE's counter and its SRQ are filled in.
+// Completes the receive WQE qp.resp.recv. The function fills in the QP, the WQE's counter and its
+// SRQ.
 void complete_recv(QpServices& services, QueuePair& qp, Completion completion);
 void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error);
-// Completions of all QPs are held while the switch may still access revoked memory. Writes the held
-// completions once it no longer does.
+// Writes the held completions unless the switch may still access revoked memory
+// (PeerCopy::is_busy()). While it may, the completions of all QPs are held.
 void release_completions(QpServices& services);
 
 }  // namespace pib::hca

@@ -13,12 +13,12 @@ constexpr WqeError kFlushed{WcStatus::kWrFlushErr};
 void start_error(QpServices& services, QueuePair& qp) {
     revoke_offers(services, qp);
     qp.state = QpState::kErr;
-    qp.scheduling.blocked = false;  // the flush needs no port
+    qp.scheduling.blocked = false;  // the flush needs no room at the port
     qp.sq_draining = false;
     qp.req.timer = QpTimer::kNone;
     services.timers().cancel(qp.qpn);
-    // The flag asks software for doorbells of receives that it posts from now on. Producers are
-    // read after it, so that earlier WQEs are flushed without a doorbell (IBA 10.3.1.7).
+    // Sets a flag that asks software to ring a doorbell for each receive WQE that it posts from now
+    // on. WQEs posted before need none: the producers are read after the store (IBA 10.3.1.7).
     request_receive_doorbells(services.host(), qp.buffer, true);
     (void)refresh_sq(services, qp);
     (void)refresh_rq(services, qp);
@@ -54,7 +54,8 @@ bool flush_one_recv(QpServices& services, QueuePair& qp) {
     return true;
 }
 
-// A QP in Error takes no more WQEs of its SRQ, and has completed those it took (IBA 10.3.1.7).
+// Raises LAST_WQE_REACHED, because a QP in Error takes no more WQEs of its SRQ and has completed
+// those that it has taken (IBA 10.3.1.7).
 void report_last_wqe(QpServices& services, QueuePair& qp) {
     const bool shares = qp.srq != 0 || qp.type == QpType::kXrcTgt;
     if (shares && qp.state == QpState::kErr && !qp.reported.last_wqe) {
@@ -117,8 +118,8 @@ void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {
 }
 
 Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget) {
-    // The depths of the queues bound the loop: it does not read the producers again, because
-    // software rings a doorbell for WQEs that it posts in these states.
+    // The depths of the queues bound the loop, because it does not read the producers again.
+    // Software rings a doorbell for WQEs that it posts in the states SQE and Error.
     while (!budget.spent()) {
         const bool sent = flush_one_send(services, qp);
         const bool received = flush_one_recv(services, qp);

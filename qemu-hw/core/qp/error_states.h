@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The states Error and SQE of a QP, and the flush of its queues there (IBA vol. 1, 10.3.1.6,
-// 10.3.1.7); the end of a drain in SQD.
+// The states Error and SQE of a QP, the flush of the QP's queues in these states (IBA vol. 1,
+// 10.3.1.6, 10.3.1.7), and the end of a drain in SQD.
 #pragma once
 
 #include "qp/qp_services.h"
@@ -11,18 +11,22 @@ namespace pib::hca {
 void enter_error(QpServices& services, QueuePair& qp);
 // Enters Error after a responder's NAK: earlier responses and the NAK itself are still sent.
 void enter_error_after_nak(QpServices& services, QueuePair& qp);
-// Enters Error for a reason that no completion can report: raises QP_FATAL, once.
+// Enters Error for a reason that no completion can report, and raises QP_FATAL, at most once until
+// the QP is reset.
 void fatal(QpServices& services, QueuePair& qp);
-// A CQ takes no more entries, which is fatal to every QP that completes to it (IBA 10.8.3).
+// Call this when a CQ takes no more entries: calls fatal() for every QP that completes to the CQ
+// (IBA 10.8.3).
 void cq_failed(QpServices& services, uint32_t cqn);
-// The oldest send request fails: SQE on unreliable QPs, else Error.
+// Completes the oldest send request in error. An unreliable QP enters SQE, a reliable one Error.
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error);
 
-// Flushes the queues that the state requires to be flushed, in order.
+// Flushes the send queue, and in Error also the receive queue, each from its oldest WQE on.
 Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget);
-// SQD: raises SQ_DRAINED once when all started requests have completed (IBA 10.3.1.5).
+// In SQD, ends the drain when all requests in the send window have completed, and then raises
+// SQ_DRAINED if the attribute en_sqd_async_notify is set (IBA 10.3.1.5).
 void report_drained(QpServices& services, QueuePair& qp);
-// Reads the send producer; false if it is impossible, which is fatal to the QP.
+// Reads the send queue's producer counter. False: the counter has an impossible value or cannot be
+// read, and the function has called fatal().
 bool refresh_send_queue(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

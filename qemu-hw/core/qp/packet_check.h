@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Checks whether a packet may belong to a connection (IBA vol. 1, 9.6.1). Other packets are dropped
-// without an answer, which would go to the peer although another node sent the packet.
+// Checks whether a packet may belong to a connection (IBA vol. 1, 9.6.1). The responder drops other
+// packets without a NAK, because a NAK would go to the peer and not to the packet's sender.
 #pragma once
 
 #include "ib/wire/packet.h"
@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// Whether SLID, DLID and GRH are those of a connection's address vector (C9-47 and neighbours).
+// Whether SLID, DLID and GRH fit the address vector of a connection (C9-47 and the next clauses).
 bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet);
 
 // Whether the P_Key matches the entry of the port's table that the connection uses (C9-43).

@@ -25,7 +25,7 @@ struct PageFault {
 // Whether half of a QP waits for a page.
 struct PageWait {
     bool waiting = false;  // until QpVerbs::resume_page_fault()
-    bool refused = false;  // there will be no page: the next miss is an error
+    bool refused = false;  // the driver has refused the page: its next absence is an error
 };
 
 class PageFaults {

@@ -17,7 +17,8 @@ bool comes_by_alternate(const QpServices& services, const QueuePair& qp, unsigne
            pkey_is_right(qp.attr.alt_pkey_index, port_at(services, port), packet);
 }
 
-// Any node can send such packets, so one event reports all of them until the next MODIFY_QP.
+// Any node can send packets with MigReq on a wrong path, so one event reports all of them until the
+// next MODIFY_QP.
 void refuse_migration(QpServices& services, QueuePair& qp) {
     if (!qp.migration.error_reported) {
         qp.migration.error_reported = true;
@@ -52,7 +53,7 @@ PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
 }
 
 void migrate(QpServices& services, QueuePair& qp) {
-    services.scheduler().unpark(qp);  // it may wait for the port that it leaves
+    services.scheduler().unpark(qp);  // the QP may wait for room at its old port
     QpAttributes& attr = qp.attr;
     attr.av = attr.alt_av;
     attr.port = attr.alt_port;

@@ -11,16 +11,18 @@ namespace pib::hca {
 // Whether a packet belongs to the connection.
 enum class PathCheck : uint8_t { kOk, kForeign, kWrongPKey };
 
-// `port`: 1.., where the packet arrived. The packet may also change the migration state: without
-// MigReq it arms a QP in Rearm, with MigReq on the alternate path it makes an Armed QP migrate, and
-// with MigReq on another path it raises Event::kPathMigFailed.
+// Checks a packet that has arrived at `port` (counted from 1). The packet may also change the
+// migration state: without MigReq it arms a QP in Rearm, with MigReq on the alternate path it makes
+// an Armed QP migrate. With MigReq on any other path than the QP's own it raises
+// Event::kPathMigFailed, once until the next MODIFY_QP, unless the QP is Migrated.
 PathCheck check_path(QpServices& services, QueuePair& qp, unsigned port,
                      const ib::PacketView& packet);
 
 // Makes the alternate path the connection's path, and raises Event::kPathMigrated.
 void migrate(QpServices& services, QueuePair& qp);
 
-// To be called when the path has failed. Migrates if the QP is Armed, else returns false.
+// Call this when retries on the current path are used up. Migrates and returns true if the QP is
+// Armed.
 bool migrate_if_armed(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

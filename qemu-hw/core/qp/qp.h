@@ -31,17 +31,18 @@ struct RequesterState {
     ib::Psn una;              // the oldest PSN that is not acknowledged
     ib::Psn cursor;           // the next PSN to send
     ib::Psn sent_end;         // the first PSN that was never sent
-    ib::Psn next;             // the first PSN that no WQE has
+    ib::Psn next;             // the first PSN that no copied WQE uses
     uint32_t cursor_wqe = 0;  // counter of the WQE that `cursor` belongs to
     uint8_t retries_left = 0;
     uint8_t rnr_retries_left = 0;
-    uint8_t rd_atomic_outstanding = 0;  // READs and atomics sent and not completed
+    // Number of READs, atomics, FLUSHes and ATOMIC WRITEs that were sent and have not completed.
+    uint8_t rd_atomic_outstanding = 0;
     uint8_t packets_since_ack_req = 0;
     // End-to-end credits (receive_credits.h), modulo 2^24.
     uint32_t ssn = 0;         // number of the newest message
     uint32_t lsn = 0;         // messages up to this number find a receive WQE
-    bool no_credits = false;  // the responder gives none: messages are not limited
-    bool offers = false;      // offers of its memory may be valid
+    bool no_credits = false;  // the responder gives no credits: messages are not limited
+    bool offers = false;      // offers (peer copy) of requests may be valid
     // A NAK or implied NAK for `una` has started a retry; later ones for `una` start none.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
@@ -69,7 +70,7 @@ enum class AckKind : uint8_t { kNone, kAck, kRnrNak, kNak };
 struct PendingAck {
     AckKind kind = AckKind::kNone;
     uint8_t code = 0;  // NAK code or RNR timer
-    ib::Psn psn = {};  // a NAK's; send_ack() sets that of an ACK
+    ib::Psn psn = {};  // PSN of a NAK; send_ack() chooses the PSN of an ACK
 };
 
 // How a ResponderResource is answered: a READ's data, an atomic's old value, or an empty READ
@@ -84,13 +85,13 @@ struct ResponderResource {
     uint32_t packets = 0;
     // The response being sent, as indexes of packets from psn_first on. It starts after packet 0
     // when part of a READ is repeated.
-    uint32_t next_packet = 0;   // the next one to send
-    uint32_t first_packet = 0;  // the first one of the response
-    uint32_t end_packet = 0;    // the one after the last
+    uint32_t next_packet = 0;   // the next packet to send
+    uint32_t first_packet = 0;  // the first packet of the response
+    uint32_t end_packet = 0;    // one more than the last packet of the response
     uint32_t end_bytes = 0;     // end of the response's data, as an offset from `va`
     uint32_t rkey = 0;
     uint32_t length = 0;
-    uint32_t msn = 0;  // counts this request and those before it
+    uint32_t msn = 0;  // MSN of the response: number of messages up to this request
     uint64_t va = 0;
     uint64_t original_data = 0;  // the atomic's result
     KeyUser user{};              // user of the R_Key
@@ -113,13 +114,13 @@ struct ResponderState {
 
     ReceiveRequest recv;
     PendingAck ack;
-    bool nak_sent = false;  // a NAK or RNR NAK of expected_psn is out: later packets are dropped
+    bool nak_sent = false;  // expected_psn was answered by a NAK: later packets are dropped
     // A ring of max_dest_rd_atomic entries, oldest at resource_head.
     std::vector<ResponderResource> resources;
     uint32_t resource_head = 0;
     bool response_pending = false;  // a response of `resources` may be pending
     bool communication_established = false;
-    // XRC: SRQ of the current packet (IBA annex A14).
+    // XRC target: the SRQ that the current packet names (IBA annex A14), and that SRQ's PD.
     uint32_t xrc_srqn = 0;
     uint32_t xrc_pd = 0;
 };
@@ -128,28 +129,29 @@ struct ResponderState {
 struct PagingState {
     PageWait send;
     PageWait recv;
-    // A response was dropped for an absent page; later ones are dropped until `send` is resolved.
+    // A response was dropped because its target page is absent. Later responses are dropped until
+    // the wait `send` has ended.
     bool response_lost = false;
-    bool read_waits = false;  // a READ response and all answers after it wait for `recv`
+    bool read_waits = false;  // a READ response and all answers after it wait with `recv`
 };
 
 // Automatic path migration (IBA 17.2.8).
 struct MigrationState {
     bool alternate_loaded = false;  // attr.alt_* have an alternate path
-    bool error_reported = false;    // PATH_MIG_FAILED, since the last MODIFY_QP
+    bool error_reported = false;    // PATH_MIG_FAILED was raised since the last MODIFY_QP
 };
 
-// The QP as the scheduler sees it.
+// State of the QP in the Scheduler.
 struct SchedulingState {
     bool queued = false;   // in the run queue
     bool blocked = false;  // the port had no room for its packet, until port_ready()
-    bool parked = false;   // in the port's list of waiting QPs
-    // Destination of the last datagram, whose lane the next one waits in.
+    bool parked = false;   // in the Scheduler's list of QPs that wait for room at the port
+    // Destination of the last datagram. It gives the lane while the next destination is unknown.
     uint16_t last_dlid = 0;
     uint8_t last_sl = 0;
 };
 
-// Events that are raised once.
+// Events that are raised at most once until the QP is reset.
 struct ReportedEvents {
     bool fatal = false;     // QP_FATAL
     bool last_wqe = false;  // LAST_WQE_REACHED
@@ -166,7 +168,7 @@ struct QueuePair {
     uint32_t srq = 0;   // 0: none
     uint32_t xrcd = 0;  // XRC domain of an XRC target
     uint32_t max_inline = 0;
-    uint32_t mcast_groups = 0;  // number of groups that it is attached to
+    uint32_t mcast_groups = 0;  // number of multicast groups that the QP is attached to
     uint8_t special_port = 0;   // port of an SMI or GSI QP; 0: others
     bool signal_all = false;
     bool privileged = false;
@@ -184,7 +186,7 @@ struct QueuePair {
     MigrationState migration;
     SchedulingState scheduling;
     ReportedEvents reported;
-    bool sq_draining = false;  // SQD, and a WQE that was begun has not completed
+    bool sq_draining = false;  // the state is SQD, and a request of `window` has not completed
 
     PageWait& page_wait(QpHalf half) {
         return half == QpHalf::kRequester ? paging.send : paging.recv;
@@ -193,7 +195,7 @@ struct QueuePair {
     bool is_reliable() const { return type == QpType::kRc || is_xrc(); }
     bool is_connected() const { return is_reliable() || type == QpType::kUc; }
     bool is_datagram() const { return !is_connected(); }
-    // The opcodes of a connected QP's packets.
+    // The service that the opcodes of a connected QP's packets belong to.
     ib::Service service() const {
         return type == QpType::kUc ? ib::Service::kUc
                : is_xrc()          ? ib::Service::kXrc
@@ -204,18 +206,18 @@ struct QueuePair {
     uint32_t shared_queue() const { return srq != 0 ? srq : resp.xrc_srqn; }
     bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }
-    // Its QP number on the wire.
+    // The QP number in packets.
     ib::Qpn wire_qpn() const {
         return is_special() ? (type == QpType::kSmi ? ib::kQp0 : ib::kQp1) : ib::Qpn(qpn);
     }
     KeyUser key_user() const { return {.pd = pd, .privileged = privileged, .qpn = qpn}; }
-    // User of keys in packets: an R_Key is never the privileged L_Key.
+    // User of the R_Keys in packets, which may not use the privileged L_Key.
     KeyUser remote_user() const {
         const uint32_t remote_pd = type == QpType::kXrcTgt ? resp.xrc_pd : pd;
         return {.pd = remote_pd, .privileged = false, .qpn = qpn};
     }
     uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
-    // Receives are accepted (IBA 10.3.1).
+    // Whether the state lets the QP accept packets (IBA 10.3.1).
     bool can_receive() const {
         return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
                state == QpState::kSqe;
@@ -223,12 +225,12 @@ struct QueuePair {
     bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
 
-// Distance from `earlier` to `later`; both belong to one window of at most 2^23 PSNs.
+// Number of PSNs from `earlier` to `later`, which lie in a window of at most 2^23 PSNs.
 constexpr uint32_t psn_distance(ib::Psn later, ib::Psn earlier) {
     return (later.value() - earlier.value()) & ib::Psn::kMask;
 }
 
-// Packets that `length` bytes take; an empty message takes one.
+// Number of packets of a message of `length` bytes; an empty message is one packet.
 constexpr uint32_t packet_count(uint32_t length, uint32_t mtu) {
     return length == 0 ? 1 : static_cast<uint32_t>((uint64_t{length} + mtu - 1) / mtu);
 }

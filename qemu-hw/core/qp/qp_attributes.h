@@ -34,14 +34,14 @@ inline constexpr uint32_t kCap = 1u << 19;
 inline constexpr uint32_t kDestQpn = 1u << 20;
 }  // namespace qp_attr
 
-// IBA vol. 1, 17.2.8.
+// States of automatic path migration (IBA vol. 1, 17.2.8).
 enum class PathMigration : uint8_t { kMigrated = 0, kRearm = 1, kArmed = 2 };
 
 struct QpAttributes {
     uint32_t attr_mask = 0;
     QpState state = QpState::kReset;      // MODIFY_QP: the state to enter; QUERY_QP: the state
-    QpState cur_state = QpState::kReset;  // the state that the caller expects; kCurState
-    uint8_t path_mtu = 0;                 // 1: 256 ... 5: 4096
+    QpState cur_state = QpState::kReset;  // with qp_attr::kCurState: the state that must be current
+    uint8_t path_mtu = 0;                 // code of the size in bytes, 1: 256 ... 5: 4096
     PathMigration path_mig_state = PathMigration::kMigrated;
     uint32_t qkey = 0;
     uint32_t rq_psn = 0;
@@ -58,9 +58,9 @@ struct QpAttributes {
     uint8_t alt_timeout = 0;
     uint8_t retry_cnt = 0;
     uint8_t rnr_retry = 0;           // 7: no limit
-    uint8_t min_rnr_timer = 0;       // IBA vol. 1, 9.7.5.2.8
-    uint8_t max_rd_atomic = 0;       // as requester
-    uint8_t max_dest_rd_atomic = 0;  // as responder
+    uint8_t min_rnr_timer = 0;       // code of a time (IBA vol. 1, 9.7.5.2.8)
+    uint8_t max_rd_atomic = 0;       // limit of RequesterState::rd_atomic_outstanding
+    uint8_t max_dest_rd_atomic = 0;  // number of responder resources
     uint8_t en_sqd_async_notify = 0;
     bool sq_draining = false;  // QUERY_QP: the state is SQD, and the queue has not drained
 };

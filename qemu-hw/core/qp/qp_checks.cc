@@ -21,7 +21,7 @@ uint64_t end_of(const WorkQueue& queue) {
 
 using Refresh = QueueRead (&)(Host&, const GuestBuffer&, WorkQueue&, uint32_t);
 
-// The producer in guest memory of a queue that the device does not read in this state.
+// The producer counter in guest memory of a queue that the device does not read in the QP's state.
 uint32_t producer_in_memory(Refresh refresh, Host& host, const QueuePair& qp, WorkQueue queue) {
     queue.found = queue.producer;
     (void)refresh(host, qp.buffer, queue, 0);

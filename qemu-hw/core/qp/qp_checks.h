@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Checks of a strict device in the memory of a queue pair.
+// Checks of a QP's queues in guest memory that only a strict device makes. Each function reports
+// broken rules to `strict`.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +13,20 @@
 
 namespace pib::hca {
 
-// The QP is new: the device has written only the flags in the header of its buffer.
+// Checks the buffer of a new QP: its header must be zero, and no other queue may own its memory.
 void check_new_qp(Strict& strict, const QueuePair& qp);
-// The QP goes from Reset to Init.
+// Checks that both producer counters are 0. Call this when the QP goes from Reset to Init.
 void check_init(Host& host, Strict& strict, const QueuePair& qp);
-// The device has read the producer of one of the QP's queues. `before`: the former value.
+// Checks the producer counter of `queue`, sq or rq of `qp`, and the header's reserved bytes. Call
+// this when the device has read the counter. `before`: its former value.
 void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                     uint32_t before, QueueRead result);
-// A WQE is about to complete. `copy`: the entry as it was executed.
+// Checks that software has not changed a WQE since the device copied it to `copy`. Call this
+// before the WQE completes.
 void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                      uint32_t counter, std::span<const uint8_t> copy);
-// Software has rung a doorbell of the QP.
+// Checks that a doorbell announces no send WQE before the QP is in RTS. Call this when software has
+// rung a doorbell of the QP.
 void check_doorbell(Host& host, Strict& strict, const QueuePair& qp);
 
 }  // namespace pib::hca

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kAllFlags =
     qp_flag::kSignalAll | qp_flag::kPrivileged | qp_flag::kNoRq | qp_flag::kNoSq | qp_flag::kSrq;
-// Two queues of the largest size, the header, and a page's alignment for each.
+// Two queues of the largest size, and 64 KiB for the header and for the alignment of each queue.
 constexpr uint64_t kMaxBufferBytes = (2ull << (kMaxWqLogDepth + kMaxLogWqeStride)) + 3 * 65536;
 
 // A queue as CREATE_QP describes it.
@@ -36,7 +36,7 @@ QueueSpec receive_queue(const QpRequest& in) {
             kMinLogRqStride};
 }
 
-// The rules that name errors of a send or receive queue.
+// The rules that a wrong field of a send or receive queue breaks.
 struct QueueRules {
     Rule absent;
     Rule deep;
@@ -97,8 +97,8 @@ Verdict check_srq(const QpRequest& in) {
     return fits ? CmdStatus::kOk : refuse(Rule::kQpSrqFlag, in.flags);
 }
 
-// XRC halves of a connection (annex A14): an initiator only sends; a target has neither queues nor
-// memory of its own, and no doorbells.
+// XRC (annex A14): an initiator has no receive queue; a target has neither queues nor memory of its
+// own, and no doorbells.
 Verdict check_xrc(const QpRequest& in) {
     constexpr uint32_t kNoQueues = qp_flag::kNoSq | qp_flag::kNoRq;
     const auto type = static_cast<uint8_t>(in.type);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// CREATE_QP: checks the command and makes the context.
+// The command CREATE_QP: checks it and makes the context of the QP.
 #pragma once
 
 #include "base/host.h"
@@ -32,17 +32,18 @@ struct QpRequest {
     uint8_t log_sq_stride = 0;
     uint8_t log_rq_stride = 0;
     uint32_t srq = 0;
-    uint32_t xrcd = 0;  // XRC targets
+    uint32_t xrcd = 0;  // XRC domain of an XRC target; otherwise 0
 };
 
-// OK, BAD_PARAM, BAD_RESERVED or NOT_SUPPORTED. Checks the command alone, not the objects it names.
+// Checks the command alone, not the objects that it names. Errors: BAD_PARAM, BAD_RESERVED.
 Verdict check_create_qp(const QpRequest& in, unsigned port_count);
 
 // Makes a QP in Reset, without a number. `pages_left` bounds the host memory that page lists take,
 // and is reduced. Errors: those of GuestBuffer::load_queue().
 CmdResult<QueuePair> make_qp(Host& host, const QpRequest& in, uint64_t& pages_left);
 
-// Back to Reset: only values from CREATE_QP stay.
+// Moves the QP to Reset. Values from CREATE_QP and attached multicast groups stay; the memory of
+// WQE copies goes back to `snapshots`.
 void reset_qp(Host& host, QueuePair& qp, SnapshotBudget& snapshots);
 
 }  // namespace pib::hca

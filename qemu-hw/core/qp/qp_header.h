@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Reads the producers of a QP's queues, and their entries.
+// Reads the producer counters and the entries of a QP's queues.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ inline QueueRead refresh_rq(QpServices& services, QueuePair& qp) {
     return result;
 }
 
-// Copies the next entry of a queue; false: its memory is no longer accessible.
+// Copies the next entry of a queue; false: the entry's memory is no longer accessible.
 inline bool copy_wqe(QpServices& services, const QueuePair& qp, const WorkQueue& queue,
                      std::span<uint8_t> to) {
     const bool copied = copy_entry(services.host(), qp.buffer, queue, queue.consumer, to);

@@ -44,8 +44,9 @@ struct Masks {
     uint32_t optional;
 };
 
-// The steps of IBA table 91 (QP state transition properties), in this order in each column.
-// Transitions from any state to Reset and Error take no attributes, and are not listed.
+// Transitions of IBA table 91 (QP state transition properties). A Column has the masks of one type
+// of QP for all kSteps, in the same order. Transitions to Reset and Error take no attributes from
+// any state and are not listed.
 struct Step {
     QpState from;
     QpState to;
@@ -82,8 +83,8 @@ constexpr Masks connected_rtr(uint32_t responder) {
     return {kAv | kMtu | kDestQpn | kRqPsn | responder, kAccess | kPkey | kAltPath | kMigState};
 }
 
-// RC has both halves, XRC one each (annex A14). SQE exists for unreliable services only (IBA
-// 10.3.1.6).
+// RC QPs have a requester and a responder, XRC initiators only a requester, XRC targets only a
+// responder (annex A14). Only unreliable services have the state SQE (IBA 10.3.1.6).
 constexpr Column reliable(uint32_t requester, uint32_t responder) {
     const Masks live{0, kConnectedLive | (responder & kRnrTimer)};
     return {kConnectedInit,
@@ -146,7 +147,7 @@ bool lid_is_allowed(ib::Lid lid, LidClass allowed) {
            (allowed.permissive && lid.is_permissive());
 }
 
-// PathRecord:Rate (IBA 15.2.5.16 and annex A16): 2 to 22 have a meaning; 0 is the port's own.
+// Codes of PathRecord:Rate (IBA 15.2.5.16 and annex A16) are 2 to 22; 0 is the rate of the port.
 bool rate_is_valid(uint8_t rate) {
     return rate == 0 || ib::data_mbps(rate) != 0;
 }
@@ -155,7 +156,7 @@ constexpr uint32_t kAllAccess = access::kLocalWrite | access::kRemoteWrite | acc
                                 access::kRemoteAtomic | access::kFlushGlobal |
                                 access::kFlushPersistent;
 
-// Attributes that are numbers with an upper limit.
+// An attribute that is a number with an upper limit.
 struct Limit {
     uint32_t mask;
     uint32_t (*value)(const QpAttributes&);
@@ -180,7 +181,7 @@ constexpr Limit kLimits[] = {
 };
 
 Verdict check_vector(const AddressVector& av, const Port& port) {
-    // The QP's port is an attribute of its own; the vector's field is for datagrams.
+    // A connected QP has its port in QpAttributes::port; only datagrams use the vector's field.
     return av.port == 0 ? check_address_vector(av, port, {}) : refuse(Rule::kVectorPort, av.port);
 }
 

@@ -10,7 +10,8 @@ namespace pib::hca {
 void acknowledge_offers(QpServices& services, QueuePair& qp);
 // Revokes the offers of all requests, which will be sent again in packets.
 void revoke_request_offers(QpServices& services, QueuePair& qp);
-// Revokes all offers of the QP's memory, before its completions are written.
+// Revokes all offers of the QP's memory. Call this before requests complete in error, and before
+// the QP is reset or destroyed.
 void revoke_offers(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

@@ -29,9 +29,9 @@ class QpServices {
     Strict* strict() { return parts_.counters.strict; }
     // nullptr unless the device has peer copy.
     PeerCopy* peer_copy() { return parts_.peer_copy; }
-    // Requires a state in which the QP has a port.
+    // The QP must have a port: qp.port() is not 0.
     Port& port_of(const QueuePair& qp) { return *parts_.ports[qp.port() - 1u]; }
-    // Path of a connected QP's packets.
+    // Port and static rate of a connected QP's packets.
     Outlet outlet_of(const QueuePair& qp) {
         return {.port = port_of(qp), .static_rate = qp.attr.av.static_rate, .qpn = qp.qpn};
     }
@@ -52,8 +52,8 @@ class QpServices {
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
-    // Tell the trace and the driver's coverage of a WQE that was copied from a queue, and tell the
-    // trace of its completion.
+    // trace_send() and trace_recv() report a WQE that was copied from a queue to the trace and to
+    // the driver's coverage. trace_done() reports a completion to the trace.
     void trace_send(const QueuePair& qp, const SendRequest& request, std::span<const uint8_t> wqe) {
         if (DriverCoverage* coverage = parts_.counters.coverage; coverage != nullptr) {
             coverage->send_wqe(wqe[0], wqe[1]);
@@ -83,7 +83,7 @@ class QpServices {
         }
     }
 
-    // Forgets every QP: device reset.
+    // Removes all QPs. Call this when the device is reset or stops.
     void reset() {
         qps_.clear();
         scheduler_.clear();

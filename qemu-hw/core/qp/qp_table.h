@@ -21,7 +21,8 @@ class QpTable {
     QueuePair* find(uint32_t qpn) {
         return qpn < kSpecialQps ? special_[qpn].get() : qps_.find(qpn);
     }
-    // The destination of a packet that arrives at `port`. QP0 and QP1 of the wire are the port's.
+    // The destination of a packet that arrives at `port`. QP numbers 0 and 1 in a packet name the
+    // SMI and the GSI QP of that port. nullptr: there is no such QP.
     QueuePair* find_wire(unsigned port, ib::Qpn qpn) {
         if (qpn.value() <= ib::kQp1.value()) {
             return special_[special_qpn(port, qpn == ib::kQp1)].get();

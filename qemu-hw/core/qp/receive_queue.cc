@@ -30,7 +30,7 @@ Fetch peek_own(QpServices& services, QueuePair& qp) {
     return Fetch::kOk;
 }
 
-// IBA 10.2.9: the SRQ's PD, not the QP's, checks the WQE's keys.
+// The WQE's keys must belong to the PD of the SRQ, not to that of the QP (IBA 10.2.9).
 Fetch peek_shared(QpServices& services, QueuePair& qp) {
     ReceiveRequest& recv = qp.resp.recv;
     const uint32_t srqn = qp.shared_queue();

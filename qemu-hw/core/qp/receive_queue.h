@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Receive WQEs for a QP, from its own queue or its shared one.
+// Takes receive WQEs for a QP from the QP's own queue or from an SRQ.
 #pragma once
 
 #include "qp/qp_services.h"
@@ -9,13 +9,14 @@ namespace pib::hca {
 enum class [[nodiscard]] Fetch : uint8_t {
     kOk,
     kNone,   // the queue is empty
-    kShort,  // the WQE has less room than asked for, and stays in the queue
+    kShort,  // the WQE has too little room, and stays in the queue
     kBad,    // the WQE was completed in error, or the QP is in Error
 };
 
-// Copies and decodes the next receive WQE into qp.resp.recv. `bytes`: the room that it must have.
+// Takes the next receive WQE from its queue and decodes it into qp.resp.recv. kShort: the segments
+// of the WQE have room for less than `bytes`.
 Fetch fetch_recv(QpServices& services, QueuePair& qp, uint32_t bytes = 0);
-// Copies the WQE that fetch_recv() would take, and leaves it in its queue.
+// Copies the WQE that fetch_recv() would take into qp.resp.recv, and leaves it in its queue.
 Fetch peek_recv(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Requests that an adversarial device may make a requester repeat.
+// Decides whether an adversarial device may make a requester repeat a request and so use up one of
+// the QP's retries.
 #pragma once
 
 #include "qp/qp.h"
 
 namespace pib::hca {
 
-// Retries that the adversary leaves for causes outside of the device.
+// The adversary acts only on QPs with at least this number of retries left, so that some remain for
+// packets that the fabric loses.
 inline constexpr uint8_t kSpareRetries = 3;
 
 inline bool can_repeat(const QueuePair& qp) {

@@ -6,7 +6,7 @@
 namespace pib::hca {
 namespace {
 
-// The address of the packet that a QP would send next.
+// The destination of the packet that a QP would send next.
 TxRequest next_request(const QueuePair& qp) {
     const bool vl15 = qp.type == QpType::kSmi;
     if (qp.is_connected()) {
@@ -22,7 +22,7 @@ TxRequest next_request(const QueuePair& qp) {
 
 }  // namespace
 
-// Work that only completes WQEs, or has no destination, waits for no VL.
+// A QP that only flushes WQEs, or that has no destination yet, waits for no VL.
 unsigned Scheduler::lane_of(const QueuePair& qp) const {
     return qp.can_receive() && qp.state != QpState::kSqe
                ? ports_[qp.port() - 1u]->lane(next_request(qp))
@@ -58,8 +58,8 @@ void Scheduler::unpark(QueuePair& qp) {
 }
 
 void Scheduler::room(unsigned port, QpTable& qps) {
-    // Cleared at the end, which keeps the vector's memory: schedule() gives no turns, so no QP is
-    // parked meanwhile.
+    // The vector is cleared after the loop, not moved away before it, and so keeps its memory. No
+    // QP is parked meanwhile, because schedule() gives no turns.
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
         if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->scheduling.parked) {
@@ -70,7 +70,8 @@ void Scheduler::room(unsigned port, QpTable& qps) {
     parked.clear();
 }
 
-// Takes the QP out of the run queue: only existing QPs are in it, which bounds its length.
+// Removes the QP from the run queue too. Only existing QPs are in the run queue, so its length is
+// bounded.
 void Scheduler::forget(QueuePair& qp) {
     unpark(qp);
     if (qp.scheduling.queued) {

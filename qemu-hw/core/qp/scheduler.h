@@ -24,9 +24,9 @@ class Scheduler {
     void schedule(QueuePair& qp);
     bool has_work() const { return !run_queue_.empty(); }
     RunQueue& run_queue() { return run_queue_; }
-    // Lane of the QP's next packet: see Port::lane(). kLoopbackLane: it waits for no VL.
+    // Lane of the QP's next packet: see Port::lane(). kLoopbackLane: the packet waits for no VL.
     unsigned lane_of(const QueuePair& qp) const;
-    // Whether a turn for this QP now would overtake others that wait for the same link.
+    // Whether a turn for the QP now would overtake other QPs that wait for the same link.
     bool others_wait(const QueuePair& qp) const {
         return !run_queue_.empty() && run_queue_.others_wait(qp.port(), lane_of(qp));
     }
@@ -37,8 +37,8 @@ class Scheduler {
     // The host has called Device::run(): the request is no longer pending.
     void woken() { woken_ = false; }
 
-    // Bytes that QPs of this HCA have received of its own multicasts since the last call of
-    // take_copied(). They are work beyond the budget of the turn that sent the packets.
+    // Bytes of this HCA's own multicast packets that were copied to its QPs since the last call of
+    // take_copied(). The budget of the turn that sent the packets does not cover this work.
     void add_copied(uint32_t bytes) { copied_ += bytes; }
     uint64_t copied() const { return copied_; }
     uint64_t take_copied() { return std::exchange(copied_, 0); }
@@ -49,7 +49,7 @@ class Scheduler {
     // The port has room: its parked QPs get turns.
     void room(unsigned port, QpTable& qps);
 
-    // The QP is going away.
+    // Removes the QP from all lists. Call this before the QP is destroyed.
     void forget(QueuePair& qp);
     void clear();
 

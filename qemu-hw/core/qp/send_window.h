@@ -13,8 +13,8 @@
 
 namespace pib::hca {
 
-// Bytes of host memory that all windows may take. Beyond it no window grows, except to its first
-// kFirstSlots.
+// Bytes of host memory that the windows of all QPs may still take. When they are used up, a window
+// gets kFirstSlots slots and does not grow.
 struct SnapshotBudget {
     static constexpr uint64_t kBytes = 1ull << 30;
     uint64_t left = kBytes;
@@ -24,7 +24,8 @@ struct SendRequest {
     SendWqe wqe = {};
     uint32_t counter = 0;  // counter of the WQE in its send queue
     ib::Psn psn_first = {};
-    // The PSN from which it was sent the last time: a repeated READ asks for the rest only.
+    // First PSN of the last transmission: a repeated READ asks only for the responses that are
+    // missing, so it starts after psn_first.
     ib::Psn psn_asked = {};
     uint32_t ssn = 0;  // number of the message (receive_credits.h)
     // Number of PSNs: of its request packets, or of the response packets of a READ; 0 for an
@@ -32,7 +33,7 @@ struct SendRequest {
     uint32_t packets = 0;
     // Success, or the local error with which it completes after all requests before it.
     WqeError error{};
-    bool started = false;  // its first packet has been sent once, or the key's operation is done
+    bool started = false;  // the first packet was sent, or the operation on a key was executed
 
     ib::Psn psn_end() const { return psn_first + packets; }
     bool failed() const { return error.status != WcStatus::kSuccess; }
@@ -47,10 +48,10 @@ class SendWindow {
     uint32_t size() const { return count_; }
     SendRequest& front() { return requests_[head_]; }
     const SendRequest& front() const { return requests_[head_]; }
-    // The n-th oldest, n < size().
+    // The request after the n oldest ones, n < size(): at(0) is the oldest.
     SendRequest& at(uint32_t n) { return requests_[slot(n)]; }
     const SendRequest& at(uint32_t n) const { return requests_[slot(n)]; }
-    // The data of the n-th oldest; `user` is the user of the keys.
+    // The data segments of at(n); `user` is the user of their keys.
     SegmentView segments_at(uint32_t n, const KeyUser& user) const {
         return {.wqe = bytes_at(n), .data = requests_[slot(n)].wqe.data, .user = user};
     }
@@ -58,7 +59,8 @@ class SendWindow {
         return {bytes_.data() + uint64_t{slot(n)} * stride_, stride_};
     }
 
-    // Room for one more, with `stride` bytes to copy its WQE to; empty when the window is full.
+    // Reserves a slot and returns the `stride` bytes for the copy of the WQE. Empty: the window is
+    // full and cannot grow.
     std::span<uint8_t> reserve(uint32_t stride, SnapshotBudget& budget);
     // Appends the request whose WQE is in the reserved bytes.
     SendRequest& push(const SendRequest& request);
@@ -67,7 +69,7 @@ class SendWindow {
         --count_;
     }
     void clear() { head_ = count_ = 0; }
-    // Gives the memory back: the QP is being destroyed or reset.
+    // Empties the window and gives its memory back. Call this when the QP is destroyed or reset.
     void release(SnapshotBudget& budget);
 
   private:

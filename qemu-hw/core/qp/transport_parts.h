@@ -25,7 +25,7 @@ struct TransportParts {
     EqTable& eqs;
     Counters& counters;
     std::span<Port* const> ports;   // [0] is port 1
-    PeerCopy* peer_copy = nullptr;  // nullptr: payload is copied
+    PeerCopy* peer_copy = nullptr;  // nullptr: the device has no peer copy
 };
 
 }  // namespace pib::hca

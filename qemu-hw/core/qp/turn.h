@@ -18,8 +18,8 @@ struct Budget {
     static constexpr uint8_t kAnyVl = 0xff;
 
     bool spent() const { return packets == 0 || bytes == 0; }
-    // Arbitration has granted the turn to one VL, for the bytes of its weight: no offers, which
-    // would exceed them by far.
+    // Whether VL arbitration has granted the turn to one VL, for the bytes of its weight. Such a
+    // turn sends no offers, which would exceed these bytes by far.
     bool is_arbitrated() const { return vl != kAnyVl; }
     // Charges one packet, or one burst: a burst counts as one packet and `packets_sent` headers.
     void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
@@ -27,15 +27,16 @@ struct Budget {
         packets -= packets != 0 ? 1 : 0;
         bytes -= cost < bytes ? cost : bytes;
     }
-    // Charges work that sends nothing.
+    // Charges `work_bytes` of work that sends no packet.
     void spend(uint64_t work_bytes) {
         bytes -= static_cast<uint32_t>(std::min<uint64_t>(work_bytes, bytes));
     }
 
-    // Number of packets with this payload; the last one may exceed the budget.
+    // Number of packets with a payload of `mtu` bytes that the budget permits; the last of them may
+    // exceed it.
     uint32_t packets_of(uint32_t mtu) const { return packet_count(bytes, mtu + header_weight()); }
-    // Bytes charged to a VL's weight for a packet besides its payload: headers, and rounding up to
-    // the unit of weights.
+    // Bytes that an arbitrated turn is charged for a packet besides its payload: for its headers,
+    // and for rounding up to 64 bytes, the unit of weights (IBA 7.6.9).
     uint32_t header_weight() const { return vl != kAnyVl ? 64 : 0; }
 };
 

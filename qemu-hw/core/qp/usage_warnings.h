@@ -11,13 +11,13 @@ namespace pib::hca {
 
 class UsageWarnings {
   public:
-    // Most lines until the next power-on: a program repeats its mistakes.
+    // Limit of log lines in the life of the device, because programs repeat their mistakes.
     static constexpr uint32_t kMostLines = 100;
 
     explicit UsageWarnings(Host& host) : host_(host) {}
     void enable(bool enabled) { enabled_ = enabled; }
 
-    // `cq_room`: entries of the smaller of its CQs.
+    // `cq_room`: entries of the smaller one of the QP's CQs.
     void qp_created(const QueuePair& qp, uint32_t cq_room);
     void qp_modified(const QueuePair& qp, QpState from);
     void qp_destroyed(const QueuePair& qp);

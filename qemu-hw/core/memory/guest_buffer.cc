@@ -13,7 +13,7 @@ constexpr uint64_t kTableBytes = kTableEntries * sizeof(uint64_t);
 constexpr unsigned kLogTableEntries = 9;
 static_assert(1u << kLogTableEntries == kTableEntries);
 
-// Checks the description itself, before guest memory is read.
+// Checks the fields of the description, before tables in guest memory are read.
 Verdict check_description(const PageList& pages, uint64_t bytes, uint32_t max_pages) {
     if (pages.levels > kMaxTableLevels) {
         return refuse(Rule::kPagesLevels, pages.levels, kMaxTableLevels);
@@ -66,8 +66,8 @@ class ProvenRam {
   public:
     explicit ProvenRam(Host& host) : host_(host) {}
 
-    // Whether the host has a pointer to the page. Its size `bytes` is a power of two and its
-    // alignment.
+    // Whether the host has a pointer to the page of `bytes` bytes, a power of two. The page is
+    // aligned to its size.
     bool has(uint64_t page, uint64_t bytes) {
         const auto around = [&](const Block& block) { return page - block.base < block.bytes; };
         if (around(blocks_[last_])) {
@@ -88,7 +88,7 @@ class ProvenRam {
     };
     static constexpr size_t kBlocks = 64;
     static constexpr uint64_t kLargest = uint64_t{1} << 46;
-    // Under a vIOMMU no page has a pointer.
+    // Limit of vain requests for a pointer, because under a vIOMMU no page has one.
     static constexpr unsigned kMostFailures = 64;
 
     bool add(uint64_t page, uint64_t bytes) {
@@ -215,7 +215,8 @@ Verdict GuestBuffer::read_table(Host& host, uint64_t table, unsigned level) {
     return CmdStatus::kOk;
 }
 
-// The guest's list may name pages at both ends of the bus, so the sums must not overflow.
+// The guest's list may name pages at address 0 and at the end of the 64-bit bus address space, so
+// the extent is capped.
 void GuestBuffer::find_bounds() {
     const uint64_t page_size = uint64_t{1} << log_page_size_;
     low_ = page(0);

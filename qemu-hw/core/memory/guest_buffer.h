@@ -3,8 +3,8 @@
 // once, and kept in host memory. Queues and memory regions consist of such buffers.
 //
 // Guest RAM is a few large pieces. If all pages of a buffer are in the same piece, one host pointer
-// leads to each of them. The host is asked for that pointer when the buffer is created, and again
-// after a change of the memory map, at the same small cost for any number of pages.
+// reaches all of them. The buffer asks the host for that pointer at its creation, and again after a
+// change of the memory map, at the same small cost for any number of pages.
 #pragma once
 
 #include <cstdint>
@@ -20,25 +20,25 @@ namespace pib::hca {
 
 class GuestBuffer {
   public:
-    // How load() checks the first bytes of each page. Queues use kWritable, so that their creation
-    // detects a ROM and not their first entry.
+    // How load() checks the first bytes of each page. Queues use kWritable, so that a queue in ROM
+    // is refused at its creation, before the device writes an entry.
     enum class Proof : uint8_t { kNone, kReadable, kWritable };
 
     GuestBuffer() = default;
 
     // Reads the list, which must cover `bytes` (page_offset included) and have at most `max_pages`
-    // pages. Errors: BAD_PARAM, or BAD_MEMORY (a table page, or the first bytes of a listed page,
-    // is not RAM). The allocation is bounded by `max_pages` and by the table pages that were
-    // actually read.
+    // pages. Errors: BAD_PARAM, or BAD_MEMORY (a table page is not RAM, or a page fails `proof`).
+    // `max_pages` and the table pages that were actually read bound the allocation.
     static CmdResult<GuestBuffer> load(Host& host, const PageList& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
-    // The same for the buffer of a queue: writable, and counted against the pages that all queues
-    // of a kind may list. NO_RESOURCES: max_pages exceeds what is left.
+    // Does the same with kWritable for the buffer of a queue, and takes its listed pages from
+    // `pages_left`, the rest of those that all queues of a kind may list. Errors also: NO_RESOURCES
+    // (`max_pages` exceeds `pages_left`).
     static CmdResult<GuestBuffer> load_queue(Host& host, const PageList& pages, uint64_t bytes,
                                              uint32_t max_pages, uint64_t& pages_left,
                                              DmaPurpose purpose);
 
-    // Sets the purpose that the host is told for accesses without a pointer.
+    // Sets the purpose that accesses without a host pointer pass to Host::dma_for().
     void serve(DmaPurpose purpose) { purpose_ = purpose; }
 
     // Copies from or to the bytes at `offset`, counted from the start of the first page, across
@@ -47,12 +47,12 @@ class GuestBuffer {
     bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
     bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
 
-    // The same as read(), by Host::look().
+    // Does the same as read(), but by Host::look(), which traces and recordings leave out.
     bool look(Host& host, uint64_t offset, std::span<uint8_t> to) const;
 
     // Calls piece(host pointer, bus address, bytes) for each part of the range that is contiguous
     // on the bus, until a call returns false. The pointer is nullptr where Host::ram() has none.
-    // Also false if the range leaves the buffer.
+    // False: a call has returned false, or the range leaves the buffer.
     template <typename Piece>
     bool for_each_piece(Host& host, uint64_t offset, uint64_t length, Piece&& piece) const;
 
@@ -75,7 +75,7 @@ class GuestBuffer {
         return ram_;
     }
     Verdict read_table(Host& host, uint64_t table, unsigned level);
-    // The first page that is not RAM as `proof` demands.
+    // Bus address of the first page that is not readable or writable RAM, as `proof` demands.
     std::optional<uint64_t> first_unproven(Host& host, Proof proof) const;
     uint64_t bus_of(uint64_t offset) const {
         return page(offset >> log_page_size_) + (offset & ((uint64_t{1} << log_page_size_) - 1));
@@ -92,13 +92,13 @@ class GuestBuffer {
         return offset <= bytes() && length <= bytes() - offset;
     }
 
-    std::vector<uint64_t> list_;  // empty: contiguous from root_
+    std::vector<uint64_t> list_;  // bus addresses of the pages; empty: contiguous from root_
     uint64_t root_ = 0;
     uint64_t low_ = 0;     // lowest bus address; all pages lie within extent_ bytes from it
     uint64_t extent_ = 0;  // capped at UINT64_MAX
-    // Host pointer of low_, valid while generation_ is the host's.
+    // Host address of the byte at low_; valid while generation_ equals Host::ram_generation().
     mutable uint8_t* ram_ = nullptr;
-    mutable uint64_t generation_ = 0;  // the host's when ram_ was set; 0: never set
+    mutable uint64_t generation_ = 0;  // Host::ram_generation() when ram_ was set; 0: never set
     uint32_t page_count_ = 0;
     uint8_t log_page_size_ = kMinLogPageSize;
     DmaPurpose purpose_ = DmaPurpose::kPayload;

@@ -9,7 +9,8 @@ namespace pib::hca {
 
 namespace {
 
-// Only packets use windows, so an access that needs no remote right cannot use one.
+// Only packets may use windows. An access that needs no remote right is one of the local QP, so it
+// is refused.
 bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyUser& user,
                     const KeyedRange& range, Target& target) {
     if (!window.bound || window.key != (range.key & 0xff) || window.pd != user.pd ||
@@ -65,7 +66,7 @@ bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& rang
     if (!whole) {
         return resolve(keys, user, range, target);
     }
-    // The check of the first byte holds for the whole region, because rights belong to the key.
+    // Rights belong to the key, so a check of the first byte is a check of the whole region.
     const uint32_t number = KeyTable::number_of(range.key);
     KeyedRange first = range;
     first.length = 1;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rights of keys: whether a user may access a range, and the memory of that range.
+// Checks of L_Keys and R_Keys: whether a user may access a range, and the memory of that range.
 #pragma once
 
 #include <cstdint>
@@ -34,7 +34,7 @@ struct Target {
     uint64_t offset = 0;
 };
 
-// False: the user may not access the whole range.
+// Sets `target` to the memory of the range. False: the user may not access the whole range.
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
 // Checks only that the region contains the range: no key, PD or rights.
 bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);

@@ -11,7 +11,7 @@ namespace pib::hca {
 namespace {
 
 // Consecutive keys are easy to guess, so a four-round Feistel network scrambles the 24-bit index.
-// Both directions take a few instructions. It is no secret and replaces no R_Key check.
+// Both directions take a few instructions. The scrambling is no secret and replaces no R_Key check.
 constexpr uint32_t kHalf = 0xfff;
 constexpr uint32_t kRounds[] = {0x9e5, 0x3c7, 0xb1d, 0x64f};
 

@@ -21,7 +21,8 @@ class KeyTable {
         keys_.set_choice(choice);
     }
 
-    // The number of a key, and the key of a number with key byte 0.
+    // number_of() returns the number of the object that a key names, and ignores the key byte.
+    // key_of() returns the key of an object, with key byte 0.
     static uint32_t number_of(uint32_t key);
     static uint32_t key_of(uint32_t number);
 
@@ -36,7 +37,7 @@ class KeyTable {
     uint32_t capacity() const { return keys_.capacity(); }
     uint32_t keys_of_pd(uint32_t pd) const;
 
-    // nullptr: no object has this number, or it is of the other kind.
+    // nullptr: no object has this number, or the object is not of the kind asked for.
     MemoryKey* find(uint32_t number) { return keys_.find(number); }
     const MemoryKey* find(uint32_t number) const { return keys_.find(number); }
     MemoryRegion* region(uint32_t number) { return std::get_if<MemoryRegion>(find(number)); }
@@ -47,7 +48,7 @@ class KeyTable {
     const MemoryWindow* window(uint32_t number) const {
         return std::get_if<MemoryWindow>(find(number));
     }
-    // The region with this key, in the Free state or not.
+    // The region with this key, also in the Free state (IBA 10.6.4.1). nullptr: there is none.
     MemoryRegion* region_with(uint32_t key) {
         MemoryRegion* found = region(number_of(key));
         return found != nullptr && found->key == (key & 0xff) ? found : nullptr;

@@ -11,11 +11,11 @@
 
 namespace pib::hca {
 
-// region_flag::kPhysical: all of guest memory, by bus address.
+// The memory of a region with region_flag::kPhysical: all guest memory, by bus address.
 struct PhysicalMemory {};
 
-// region_flag::kFast: REG_MR names the pages. Without pages the region is in the Free state (IBA
-// 10.6.4.1).
+// The memory of a region with region_flag::kFast. REG_MR sets the pages; without them the region is
+// in the Free state (IBA 10.6.4.1).
 struct FastMemory {
     uint32_t max_pages;
     std::optional<GuestBuffer> pages;
@@ -29,8 +29,8 @@ struct MemoryRegion {
     uint32_t page_offset;
     uint8_t key;
     uint32_t windows = 0;  // number of windows that are bound to the region
-    uint32_t number = 0;   // in the key table
-    // A page list, or the other kind of memory that a flag of CREATE_MR has chosen.
+    uint32_t number = 0;   // number of the region in the key table
+    // Without a flag of CREATE_MR a page list, else the kind of memory that the flag has chosen.
     std::variant<GuestBuffer, FastMemory, PhysicalMemory, OnDemandTable> memory;
 
     bool is_physical() const { return std::holds_alternative<PhysicalMemory>(memory); }

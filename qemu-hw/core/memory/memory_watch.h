@@ -13,8 +13,8 @@ class MemoryWatch {
     virtual ~MemoryWatch() = default;
     // The region is usable from now on.
     virtual void region_added(const MemoryRegion& region) = 0;
-    // The region or window with this number is being destroyed or invalidated: revokes the switch's
-    // access to its memory. The access has ended when PeerCopy::is_busy() is false.
+    // Revokes the switch's access to the memory of a region or window. Called before the object is
+    // destroyed, changed or invalidated. The access has ended when PeerCopy::is_busy() is false.
     virtual void key_revoked(uint32_t number) = 0;
     // The region's pages are no longer registered. Called after key_revoked(), with the region
     // still unchanged.

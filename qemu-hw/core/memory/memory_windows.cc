@@ -62,7 +62,9 @@ void MemoryWindows::unbind_all_of(uint32_t qpn) {
     }
 }
 
-// IBA 10.6.7.2.1: same PD, bind enabled, within the region, and only rights that the region has.
+// Returns the region if the window may be bound to it (IBA 10.6.7.2.1): the region has the QP's PD,
+// permits binding and contains the range. If the window permits remote writes or atomics, the
+// region permits local writes.
 const MemoryRegion* MemoryWindows::region_to_bind(const KeyUser& user,
                                                   const WindowBinding& in) const {
     const MemoryRegion* region = keys_.region_with(in.lkey);
@@ -111,7 +113,7 @@ bool MemoryWindows::bind(const KeyUser& user, const WindowBinding& in) {
     return true;
 }
 
-// A type 1 window is unbound by a bind of length 0 (IBA 10.6.7.2.4).
+// Windows of type 1 cannot be invalidated: a bind of length 0 unbinds them (IBA 10.6.7.2.4).
 bool MemoryWindows::invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote) {
     MemoryWindow* found = keys_.window(number);
     if (found == nullptr) {

@@ -23,7 +23,8 @@ void goes(MemoryWatch* watch, const MemoryRegion& region) {
     }
 }
 
-// The owner may invalidate a free key again; a peer's key must be valid.
+// A work request may invalidate a region that is Free already. A peer may invalidate only a region
+// that is not Free and has remote rights.
 bool may_invalidate(const MemoryRegion& region, const KeyUser& user, uint32_t key, bool remote) {
     const bool named = region.fast() != nullptr && region.pd == user.pd &&
                        region.key == (key & 0xff) && region.windows == 0;
@@ -105,7 +106,7 @@ Verdict Mpt::destroy(uint32_t key) {
     if (region == nullptr || (region->fast() == nullptr && region->key != (key & 0xff))) {
         return refuse(Rule::kNoRegion, key);
     }
-    // IBA vol. 1, 11.2.8.4.
+    // A region cannot be destroyed while windows are bound to it (IBA vol. 1, 11.2.8.4).
     if (region->windows != 0) {
         return refuse(Rule::kRegionBusy, key, region->windows);
     }

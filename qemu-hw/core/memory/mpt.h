@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory protection table: L_Keys and R_Keys, their rights, and the translation behind them. The
-// only way by which a work request or a packet reaches guest memory (IBA vol. 1, 10.6).
+// Memory protection table: L_Keys and R_Keys, their rights, and the memory behind them. Work
+// requests and packets reach guest memory only through this table (IBA vol. 1, 10.6).
 #pragma once
 
 #include <cstdint>
@@ -26,12 +26,14 @@ class Mpt {
 
     // Returns the key. The caller has checked the PD.
     CmdResult<uint32_t> create(const Registration& in);
-    Verdict destroy(uint32_t key);  // BAD_RESOURCE; BUSY while windows are bound
-    // Returns the new key. BAD_RESOURCE; BUSY while windows are bound; BAD_PARAM also for a
-    // physical, fast or on-demand region. A refusal leaves the region unchanged.
+    // Errors: BAD_RESOURCE (there is no such region), BUSY (windows are bound to it).
+    Verdict destroy(uint32_t key);
+    // Returns the new key. Errors: those of create() and destroy(), and BAD_PARAM for a physical,
+    // fast or on-demand region. They leave the region unchanged.
     CmdResult<uint32_t> reregister(uint32_t key, const Reregistration& in);
     CmdResult<uint32_t> alloc_window(const WindowRequest& in) { return windows_.alloc(in); }
-    Verdict dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }  // BAD_RESOURCE
+    // Error: BAD_RESOURCE (there is no such window).
+    Verdict dealloc_window(uint32_t rkey) { return windows_.dealloc(rkey); }
     void clear();
 
     // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing
@@ -41,26 +43,29 @@ class Mpt {
     bool invalidate_local(const KeyUser& user, uint32_t key) {
         return invalidate(user, key, false);
     }
-    // The peer's SEND with Invalidate calls this (IBA 9.4.1.1.3).
+    // Executes the invalidation of a SEND with Invalidate from the peer (IBA 9.4.1.1.3).
     bool invalidate_remote(const KeyUser& user, uint32_t rkey) {
         return invalidate(user, rkey, true);
     }
-    // The QP is destroyed or reset: frees the windows of type 2 that it has bound.
+    // Frees the windows of type 2 that a QP has bound. Call this before the QP is destroyed or
+    // reset.
     void unbind_windows_of(uint32_t qpn) { windows_.unbind_all_of(qpn); }
 
     // True when `user` may access all of `range`. A zero length needs no valid key (IBA vol. 1,
     // C9-88).
     bool check(const KeyUser& user, const KeyedRange& range) const;
 
-    // Copies at range.addr after check(); range.length must equal the span. False: refused, not
-    // RAM, or an absent page, which take_miss() reports; then a prefix may have been copied.
+    // Copy from or to range.addr after the checks of check(); range.length must be the size of the
+    // span. False: the access is not permitted, or a part is not RAM, or a page is absent, which
+    // take_miss() reports; in the last two cases a prefix may have been copied.
     bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
     bool write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from);
-    // Adds the location of the range to `out`, for callers that move the bytes themselves. False:
-    // refused as by read() and write(), or a part has no lasting host address; then a prefix may
-    // have been added.
+    // Adds the location of the range to `out`, for a peer copy. False: the access is not permitted,
+    // `out` has no room for the key, or a part has no lasting host address; then a prefix may have
+    // been added.
     bool locate(const KeyUser& user, const KeyedRange& range, SgList& out) const;
-    // Atomic on the aligned 8 bytes at range.addr (as Host::dma_cmpxchg64).
+    // Executes Host::dma_cmpxchg64() on the 8 bytes at range.addr. False: as read(), or their bus
+    // address is not a multiple of 8.
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
 
@@ -81,7 +86,7 @@ class Mpt {
         windows_.set_watch(watch);
     }
 
-    // For FREE_PD and the dump of objects, which count keys.
+    // The table of regions and windows; FREE_PD and the dump of objects count its entries.
     const KeyTable& keys() const { return keys_; }
     // Calls f(key with key byte 0, region or window) if the key's index is in use.
     template <typename F>
@@ -91,7 +96,7 @@ class Mpt {
             std::visit([&](const auto& e) { f(KeyTable::key_of(number), e); }, *entry);
         }
     }
-    // Calls the same f for all keys in use.
+    // Calls f with the arguments of look_at() for all keys in use.
     template <typename F>
     void visit(F&& f) const {
         keys_.for_each([&](uint32_t number, const MemoryKey& entry) {

@@ -23,7 +23,7 @@ constexpr bool rights_agree(uint32_t access) {
     return !writes_remotely(access) || (access & access::kLocalWrite) != 0;
 }
 
-// The last byte must be addressable, so a range may end at 2^64.
+// Whether the range is not empty and its last byte has a 64-bit address; it may end at 2^64.
 constexpr bool range_is_sane(uint64_t addr, uint64_t length) {
     return length != 0 && addr + (length - 1) >= addr;
 }

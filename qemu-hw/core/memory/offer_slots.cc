@@ -48,8 +48,8 @@ void OfferSlots::end_slot(size_t slot) {
     live_[slot] = {};
     --count_;
     control_.slots[slot].store(0, std::memory_order_release);
-    // The switch announces the handle before it checks the slot, so at least one side sees the
-    // other's store.
+    // The switch writes the handle to `reading` before it checks the slot, so at least one side
+    // sees the other's store.
     std::atomic_thread_fence(std::memory_order_seq_cst);
     if (control_.reading.load(std::memory_order_acquire) == handle) [[unlikely]] {
         read_ = handle;

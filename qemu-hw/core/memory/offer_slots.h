@@ -14,7 +14,8 @@
 
 namespace pib::hca {
 
-// The owner of an offer: the owner determines how long the offer is valid.
+// The QP and the keys of an offer, and the request that the offer ends with. The end of a key's
+// validity ends the offer earlier.
 struct OfferOwner {
     uint32_t qpn = 0;
     bool response = false;  // READ response: no packet acknowledges it
@@ -27,8 +28,8 @@ class OfferSlots {
   public:
     explicit OfferSlots(link::PeerCopyControl& control) : control_(control) {}
 
-    // A new handle. Without a free slot the oldest READ response is revoked. 0: all slots belong to
-    // requests.
+    // Opens an offer and returns its handle. If no slot is free, revokes the offer of the oldest
+    // READ response. 0: all slots belong to requests.
     uint64_t open(const OfferOwner& owner);
     // Revokes a handle. The switch may read the memory until being_read() is false.
     void end(uint64_t handle) { end_slot(handle % link::kOfferSlots); }
@@ -48,7 +49,7 @@ class OfferSlots {
         }
         return read_ != 0;
     }
-    // The switch does not answer, so being_read() no longer waits for it.
+    // Makes being_read() false. Call this when the switch does not answer.
     void drop_reader() { read_ = 0; }
     uint32_t count() const { return count_; }
 

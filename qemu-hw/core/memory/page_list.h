@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Pages of guest memory, as a verb describes them: contiguous, or in a tree of tables.
+// The pages of a queue or region, as a command describes them: contiguous, or in a tree of tables.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@ inline constexpr unsigned kMaxTableLevels = 3;
 inline constexpr unsigned kTableEntries = 512;
 
 // levels 0: root is the bus address of page_count contiguous pages. levels 1: root is the address
-// of a table page, 512 page addresses. levels 2 and 3: tables of tables. A table page has 4 KiB and
-// is read once, while the verb executes.
+// of a table page, 512 page addresses. levels 2 and 3: tables of tables. A table page has 4 KiB,
+// holds little-endian addresses, and is read once, while the command or work request executes.
 struct PageList {
     uint64_t root = 0;
     uint32_t page_count = 0;

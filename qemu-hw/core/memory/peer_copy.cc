@@ -63,7 +63,7 @@ void PeerCopy::count(Shared& shared, const MemoryRegion& region, bool comes) {
     (void)pages->for_each_piece(host_, region.page_offset, region.length, change);
 }
 
-// Page numbers depend on the memory map, so after a change all pages are counted again.
+// Page numbers depend on the memory map, so all pages are counted again after a change of the map.
 void PeerCopy::refresh(Shared& shared) {
     if (shared.generation == host_.ram_generation()) {
         return;
@@ -132,8 +132,8 @@ bool PeerCopy::PortState::is_busy() {
     return cancelled != 0 || (shared && shared->offers.being_read());
 }
 
-// Does not close the link for a switch that still reads, because the caller may be a handler of
-// that link.
+// Closes the link only of a switch that still writes. Packets whose payload the switch still reads
+// are lost: it checks the offer's slot after each part (docs/fabric-protocol.md, "Peer copy").
 void PeerCopy::PortState::give_up() {
     if (shared) {
         shared->offers.drop_reader();

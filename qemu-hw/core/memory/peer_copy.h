@@ -29,13 +29,13 @@ class PeerCopyLink {
     // Whether the switch may be writing to the target of a pull; false without a link.
     virtual bool pulling() const = 0;
     virtual void cancel_pull() = 0;
-    // The switch does not answer: closes the link.
+    // Closes the link, because the switch does not answer.
     virtual void give_up() = 0;
 };
 
 // Memory that a link shares with the switch, with its mapping in this process.
 struct PeerCopyMemory {
-    uint8_t* control = nullptr;  // has link::peer_copy_bytes() of the blocks
+    uint8_t* control = nullptr;  // control memory; link::peer_copy_bytes() says its size
     std::vector<RamBlock> blocks;
 };
 
@@ -68,11 +68,12 @@ class PeerCopy final : public MemoryWatch {
     // Revokes the offers of a QP's requests, which will be sent again in packets.
     void revoke_requests(uint32_t qpn);
 
-    // --- receiver. begin_pull(): sets `where` to the target of a burst's payload for this QP;
-    // false: the target cannot be shared.
+    // --- receiver. Begins a pull for a QP to the memory in `sg_list`, which it translates to
+    // `where`. False: the switch cannot reach this memory.
     bool begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
                     std::vector<link::BlockSegment>& where);
-    // Whether the target is still valid at the end of the pull.
+    // Ends a pull that the switch has answered. False: the pull was cancelled, or its target has
+    // changed.
     bool end_pull(unsigned port, const SgList& sg_list, std::span<const link::BlockSegment> where);
 
     // The pull has ended without an accepted burst.
@@ -80,9 +81,9 @@ class PeerCopy final : public MemoryWatch {
 
     // Whether the switch still accesses revoked memory.
     bool is_busy();
-    // Whether the switch no longer accesses revoked memory. After kPullTimeoutNs gives up and
-    // returns true: closes the link of a switch that still writes, and no longer waits for one that
-    // still reads. Handlers of a link must not call this.
+    // Whether the switch no longer accesses revoked memory. After kPullTimeoutNs the function gives
+    // up and returns true: it closes the link of a switch that still writes, and waits no longer
+    // for a switch that still reads. Handlers of a link must not call this.
     bool settled();
 
     // --- sender and receiver. Revokes the offers and cancels the pull of a QP.
@@ -102,7 +103,7 @@ class PeerCopy final : public MemoryWatch {
         link::PeerCopyControl& control;
         RegisteredPages pages;
         OfferSlots offers;
-        uint64_t generation = 0;        // generation of guest memory at the last count of `pages`
+        uint64_t generation = 0;        // Host::ram_generation() at the last count of `pages`
         uint32_t physical_regions = 0;  // regions over all memory (DMA MRs)
     };
     struct PortState {
@@ -114,7 +115,7 @@ class PeerCopy final : public MemoryWatch {
 
         PeerCopyLink* link = nullptr;
         std::unique_ptr<Shared> shared;
-        // The current pull: whether it copies to guest memory, and its user.
+        // Whether a pull copies to guest memory, for the QP `qpn` and with the keys `keys`.
         bool to_guest = false;
         uint64_t pulls = 0;      // number of pulls that have begun
         uint64_t cancelled = 0;  // number of the cancelled pull that has not ended; 0: none
@@ -137,7 +138,7 @@ class PeerCopy final : public MemoryWatch {
     Mpt& mpt_;
     const uint32_t min_bytes_;
     bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
-    uint64_t until_ns_ = 0;     // end of the wait on Host::real_ns(); 0: there is no wait
+    uint64_t until_ns_ = 0;     // end of the wait, by Host::real_ns(); 0: there is no wait
     std::array<PortState, kMaxPorts> ports_;
     std::vector<link::BlockSegment> segments_;  // segments of the newest offer
 };

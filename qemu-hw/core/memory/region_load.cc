@@ -17,7 +17,7 @@ Verdict check_physical(const Registration& in) {
     return empty && in.page_offset == 0 ? CmdStatus::kOk : refuse(Rule::kPhysicalPages, in.flags);
 }
 
-// CREATE_MR sets only the maximum number of pages; REG_MR sets the rest.
+// CREATE_MR sets only PD, key byte and the largest number of pages; REG_MR sets the other fields.
 Verdict check_fast(const Registration& in) {
     const bool empty = in.access == 0 && in.iova == 0 && in.length == 0 && in.page_offset == 0 &&
                        in.pages.root == 0 && in.pages.levels == 0 && in.pages.log_page_size == 0;
@@ -31,7 +31,7 @@ Verdict check_fast(const Registration& in) {
     return CmdStatus::kOk;
 }
 
-// The guest owns the tables and may change them at any time, so only the root is checked here.
+// The guest may change the tables at any time, so their contents are not checked here.
 Verdict check_on_demand(const Registration& in) {
     const PageList& pages = in.pages;
     const bool sane = pages.page_count == 0 && pages.log_page_size == kMinLogPageSize &&

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Converts the fields of a registration to a checked region.
+// Checks the fields of a registration and makes a region from them.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@
 
 namespace pib::hca {
 
-// Checks the fields that all kinds of regions share.
+// Checks the access rights and flags, and the address range unless the region is fast.
 Verdict check_region(const Registration& in);
-// Call after check_region(). Checks the other fields and reads the page list. `pages_left` bounds
-// the listed pages.
+// Checks the other fields and reads the page list. `pages_left` bounds the listed pages. Call this
+// after check_region().
 CmdResult<MemoryRegion> load_region(Host& host, const Registration& in, uint64_t pages_left);
 
-// The registration after REREG_MR: the fields in the mask from `in`, all others from the old
-// region.
+// The registration after REREG_MR: the key and the fields in the mask are those of `in`, all others
+// those of the old region.
 Registration merge(const MemoryRegion& region, const Reregistration& in);
 
 // Number of pages of the region that count against the limit of all regions.

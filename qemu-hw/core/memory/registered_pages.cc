@@ -10,7 +10,7 @@ namespace {
 
 constexpr uint64_t kPage = link::kPageBytes;
 
-// The switch may read a bit at any time. Only the device writes.
+// The switch may read a bit at any time. Only the device writes bits.
 void write_word(uint64_t& word, uint64_t value) {
     std::atomic_ref<uint64_t>(word).store(value, std::memory_order_release);
 }

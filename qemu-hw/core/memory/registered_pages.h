@@ -24,12 +24,14 @@ class RegisteredPages {
     // `bitmaps`: zeroed memory for the bitmaps of all blocks, one after the other.
     RegisteredPages(std::span<const RamBlock> blocks, uint8_t* bitmaps);
 
-    // Ignores memory outside the blocks.
+    // add() and remove() count the registrations of each page of the segment. A segment that no
+    // block contains is ignored.
     void add(const HostSegment& segment) { change(segment, true); }
     void remove(const HostSegment& segment) { change(segment, false); }
     void clear();
 
-    // Adds the segment with its block number; false: it is in no block.
+    // Appends the segment to `out` as a part of a block. False: no block contains it, or it has
+    // more than UINT32_MAX bytes.
     bool translate(const HostSegment& segment, std::vector<link::BlockSegment>& out) const;
 
   private:

@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// A key: index in 31:8, key byte in 7:0.
+// Bits of a key: the index is in 31:8, the key byte in 7:0.
 inline constexpr unsigned kKeyIndexShift = 8;
 
 namespace region_flag {
@@ -25,7 +25,7 @@ struct Registration {
     PageList pages;
     uint32_t page_offset = 0;  // offset of the first byte in the first page
     uint8_t key = 0;           // low byte of the key
-    uint8_t flags = 0;         // region_flag, at most one
+    uint8_t flags = 0;         // region_flag::k..., at most one
 };
 
 namespace rereg_mask {
@@ -34,7 +34,7 @@ inline constexpr uint32_t kPd = 1u << 1;
 inline constexpr uint32_t kAccess = 1u << 2;
 }  // namespace rereg_mask
 
-// Changes the fields of the mask; mr.key always applies.
+// Parameters of REREG_MR: new values of the fields in `mask`, and a new key byte.
 struct Reregistration {
     Registration mr;
     uint32_t mask = 0;

@@ -17,7 +17,8 @@ struct HostSegment {
     uint64_t length;
 };
 
-// Regions and windows by their number in the key table. A payload with more keys is not offered.
+// A set of regions and windows, by their number in the key table. A payload in more than kMost of
+// them is not copied by the switch.
 class KeySet {
   public:
     static constexpr size_t kMost = 4;
@@ -50,7 +51,7 @@ class KeySet {
 struct SgList {
     std::vector<HostSegment> segments;
     KeySet keys;
-    // A part of the payload has a bus address instead of a place in a region.
+    // A part of the payload was named by bus address: by the privileged L_Key or a physical region.
     bool by_bus_address = false;
 
     void clear() {
@@ -58,7 +59,8 @@ struct SgList {
         keys = {};
         by_bus_address = false;
     }
-    // Merges segments that are adjacent on the bus and in the host's memory.
+    // Appends a segment, or extends the last one if both are adjacent on the bus and in the host's
+    // memory.
     void append(const HostSegment& segment) {
         if (!segments.empty()) {
             HostSegment& last = segments.back();

@@ -82,7 +82,8 @@ bool MemoryAccess::cmpxchg64(uint64_t& expected, uint64_t desired) {
                !target.region->pages()->bus_address(target.offset, bus_addr)) {
         return false;
     }
-    // An aligned iova may be unaligned in its pages, because the guest chooses page_offset.
+    // The bus address of an aligned virtual address may be unaligned, because the guest chooses
+    // page_offset.
     host.dma_for(DmaPurpose::kPayload);
     return bus_addr % 8 == 0 && host.dma_cmpxchg64(bus_addr, expected, desired);
 }

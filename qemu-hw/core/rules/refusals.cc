@@ -75,7 +75,7 @@ std::string byte_text(const Refusal& refusal, const RuleText::Field& field) {
            (field.place == Place::kEntry ? " of the entry" : "");
 }
 
-// "log_depth 31 at byte 24"
+// The field in words, for example "log_depth 31 at byte 24".
 std::string field_text(const Refusal& refusal, const RuleText& rule) {
     const Place place = rule.field.place;
     if (place == Place::kNone) {
@@ -85,7 +85,7 @@ std::string field_text(const Refusal& refusal, const RuleText& rule) {
            number_text(rule.value, refusal.verdict.value) + byte_text(refusal, rule.field);
 }
 
-// In the order of Thing.
+// Names of the kinds of objects, in the order of Thing.
 constexpr const char* kThings[] = {"",
                                    "device",
                                    "command queue",
@@ -105,7 +105,8 @@ std::string name_of(const Subject& subject) {
            (numbered ? " " + std::to_string(subject.number) : "");
 }
 
-// "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65", or "send WQE 12 of QP 65"
+// The refused thing in words, for example "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65"
+// or "send WQE 12 of QP 65".
 std::string subject_text(const Refusal& refusal, const RuleText& rule) {
     if (refusal.kind == Refusal::Kind::kAccess) {
         return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
@@ -161,8 +162,8 @@ void Refusals::print(const Refusal& refusal) {
               [&] { return "before that: " + refusal.accesses.text(); });
 }
 
-// Does not throw, because loads of registers call this. Without memory the refusal is kept, but
-// coverage and log may lack it.
+// Does not throw, because loads of registers call this function. If an allocation fails, the
+// refusal is kept, but coverage and log may lack it.
 void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The last refusals of a device with their reasons, and the last misuses of its objects that a
-// strict device names, for authors of drivers. A guest can cause any number of them, so a fixed
-// number is kept, and the number logged per second is limited. Resets keep them.
+// strict device reports, for authors of drivers. A guest can cause any number of refusals, so a
+// fixed number is kept, and the number logged per second is limited. Resets keep them.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ namespace pib::hca {
 
 class JsonWriter;
 
-// Kinds of objects that a driver misuses.
+// Kinds of objects that a driver may misuse.
 enum class Thing : uint8_t {
     kNone,
     kDevice,
@@ -48,29 +48,30 @@ struct Refusal {
 
     const char* what = "";  // a literal: the command's name, "store to BAR0", or "send WQE"
     Kind kind = Kind::kCommand;
-    uint16_t opcode = 0;  // command
-    uint16_t id = 0;
+    uint16_t opcode = 0;                       // command: its opcode
+    uint16_t id = 0;                           // command: its id
     uint32_t object = 0;                       // command: its object; work request: its QP
     uint32_t counter = 0;                      // work request: its WQE counter
     bool is_send = false;                      // work request: a send; else a receive
     WcStatus completion = WcStatus::kSuccess;  // work request: its status
     uint16_t pages_at = 0;                     // command: offset of the page list in its input
-    uint8_t bar = 0;                           // access: its BAR; `offset` is in it
+    uint8_t bar = 0;                           // access: the BAR that `offset` is in
     uint64_t offset = 0;
     Verdict verdict;
-    Subject misused{};  // misuse: its object, in place of `what`
+    Subject misused{};  // misuse: the object; `what` is unused
     Subject other{};    // the object that the misused one conflicts with
     uint64_t time_ns = 0;
-    RecentAccesses accesses{};  // strict device: the accesses before the refusal
+    RecentAccesses accesses{};  // strict device: the loads and stores before the refusal
 };
 
-// Offset of the wrong field in the command's entry or input structure, or in the WQE; 0: it is in
-// none of them.
+// Offset in bytes of the wrong field in the command's entry or input structure, or in the WQE; also
+// 0 if the field is in none of them.
 uint16_t field_offset(const Refusal& refusal);
-// "log_depth 31 at byte 24, at most 22"
+// The reason in words, for example "log_depth 31 at byte 24, at most 22".
 std::string reason_of(const Refusal& refusal);
-// "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
-// "CQ 3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)"
+// The refusal in words, for example
+// "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)" or
+// "CQ 3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)".
 std::string text_of(const Refusal& refusal);
 
 class Refusals final : public RequestReasons {
@@ -78,8 +79,8 @@ class Refusals final : public RequestReasons {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
-    // From now on logs rules that the device does not report to the driver as warnings, with the
-    // last accesses.
+    // From now on logs rules that the device does not report to the driver as warnings, together
+    // with the last loads and stores in `accesses`. A strict device calls this.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }

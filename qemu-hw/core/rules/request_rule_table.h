@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// Takes a field's name and offset from the same member, so that they agree.
+// The macro takes a field's name and offset from the same member, so that they agree.
 #define FIELD_OF(place, type, member)                           \
     RuleText::Field {                                           \
         RuleText::Place::place, offsetof(type, member), #member \

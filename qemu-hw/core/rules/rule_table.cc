@@ -16,7 +16,7 @@ namespace {
 using Number = RuleText::Number;
 using Place = RuleText::Place;
 
-// Takes a field's name and offset from the same member, so that they agree.
+// The macro takes a field's name and offset from the same member, so that they agree.
 #define FIELD(place, type, member)             \
     RuleText::Field {                          \
         place, offsetof(type, member), #member \
@@ -473,7 +473,7 @@ constexpr RuleText kTexts[] = {
     {Rule::kKickPage, STORED, Number::kHex,
      " is for a UAR without a shadow doorbell page:", Number::kDecimal},
 
-    // Posting.
+    // Producers, and WQEs that were posted.
     {Rule::kSendPasses, REGISTER(sq_producer), Number::kDecimal, " passes the ring; at most",
      Number::kDecimal},
     {Rule::kRecvPasses, REGISTER(rq_producer), Number::kDecimal, " passes the ring; at most",

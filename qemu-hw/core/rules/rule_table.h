@@ -14,13 +14,13 @@ struct RuleText {
     // The structure that has the field.
     enum class Place : uint8_t {
         kNone,
-        kEntry,
-        kInput,
-        kPages,
-        kVector,
-        kRegister,
-        kWqe,      // the control segment, or a receive WQE
-        kSegment,  // the segment of the operation
+        kEntry,     // the command's entry in the command queue
+        kInput,     // the command's input structure
+        kPages,     // struct pib_hca_pages in the input or in a WQE
+        kVector,    // an address vector, in MODIFY_QP or in a WQE
+        kRegister,  // a register, a stored value or another value without an offset
+        kWqe,       // the control segment, or a receive WQE
+        kSegment,   // the segment of the operation
         kSge,
     };
     enum class Number : uint8_t { kNone, kDecimal, kHex };
@@ -34,8 +34,8 @@ struct RuleText {
     Rule rule;
     Field field;
     Number value;      // how to print the field's value
-    const char* text;  // follows the field
-    Number limit;      // follows the text
+    const char* text;  // printed after the field
+    Number limit;      // how to print the limit, which follows `text`
 };
 
 std::span<const RuleText> rule_texts();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The commands between their doorbell and their completion, as they were at the doorbell. The
-// driver must not change them meanwhile.
+// Keeps copies of commands from their doorbell to their completion, because the driver must not
+// change a command or its input meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -17,19 +17,21 @@ class CommandWatch {
   public:
     CommandWatch(Host& host, Strict& strict) : host_(host), strict_(strict) {}
 
-    // The command queue was enabled.
+    // The command queue was enabled: checks that its completion ring is zero and that no other
+    // object owns the memory of its rings.
     void started(uint64_t base, uint64_t cpl_base, uint32_t log_depth);
-    // A valid doorbell has moved the producer.
+    // A valid doorbell has moved the producer: copies the new entries.
     void rung(uint32_t from, uint32_t to);
-    // The device has copied the entry of the oldest command, and will copy its input.
+    // The device has copied the entry `cmd` of the oldest command, and will copy its input next:
+    // compares both with those at the doorbell.
     void fetched(const pib_hca_cmd& cmd);
-    // The device is about to complete the oldest command.
+    // The device is about to complete the oldest command: compares its entry once more.
     void completing();
 
   private:
     struct Pending {
-        uint64_t place = 0;  // bus address of the entry
-        pib_hca_cmd entry{};
+        uint64_t place = 0;             // bus address of the entry
+        pib_hca_cmd entry{};            // the entry at the time of the doorbell
         std::optional<uint64_t> input;  // hash of the input, if the device could read it
     };
 

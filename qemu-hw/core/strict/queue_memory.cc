@@ -10,9 +10,9 @@ namespace pib::hca {
 
 namespace {
 
-// No header and no shadow doorbell page is larger.
+// Limit of the bytes that is_zero() reads; headers and shadow doorbell pages are smaller.
 constexpr size_t kMostBytes = 1024;
-// Limit of the entries of a new queue that are read.
+// Limit of the entries of a new queue that first_owned() reads.
 constexpr uint32_t kMostEntries = 1u << 16;
 constexpr uint8_t kOwnerBit = 1;
 
@@ -62,7 +62,7 @@ const Subject* MemoryClaims::claim(Subject owner, uint64_t bus_addr, uint64_t by
 }
 
 const Subject* MemoryClaims::owner(uint64_t bus_addr, uint64_t bytes) const {
-    // The last range that begins before the end.
+    // Finds the last range that begins before the end of the given one.
     const auto after = ranges_.lower_bound(bus_addr + bytes);
     if (after == ranges_.begin()) {
         return nullptr;

@@ -17,27 +17,28 @@ namespace pib::hca {
 
 // The parts of a queue's buffer.
 struct QueueLayout {
-    // Bytes of the queue; the rest of its last page is not the queue's.
+    // Bytes of the queue; the rest of its last page does not belong to the queue.
     uint64_t bytes = 0;
-    // Bytes of the header at its start; 0: none.
+    // Bytes of the header at the start of the buffer; 0: there is no header.
     uint32_t header = 0;
-    // Size in bytes and number of the entries after the header that the device writes, each with an
-    // owner bit in its last byte; 0: none.
+    // Size in bytes and number of the entries after the header. The device writes them, each with
+    // an owner bit in its last byte. 0: the device writes no entries to this queue.
     uint32_t entry_size = 0;
     uint32_t entries = 0;
 };
 
-// Whether these bytes are 0. Also true if they cannot be read, because another rule covers that.
+// Whether `bytes` bytes at `offset` are 0; at most 1024 are read. Also true if the bytes cannot be
+// read, because another rule covers unreadable memory.
 bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t bytes);
-// Index of the first entry whose owner bit is set, so that the entry looks new before the device
-// has written it. Reads a bounded number of entries.
+// Index of the first entry in a new queue whose owner bit is set, so that software would take the
+// entry for one that the device has written. Reads at most 2^16 entries.
 std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
                                     const QueueLayout& layout);
 
 // The ring of an EQ or CQ.
 struct OwnedRing {
     const GuestBuffer& buffer;
-    uint32_t header = 0;  // bytes before its entries
+    uint32_t header = 0;  // bytes before the entries
     uint32_t entry_size = 0;
     uint32_t log_depth = 0;
 };
@@ -48,11 +49,11 @@ struct ForeignOwner {
     uint8_t found = 0;
 };
 
-// Looks at the last entry that the device has written, and at the one that it writes next.
+// Checks the owner bytes of the entry that the device has written last and of the entry that it
+// writes next. No value: the driver has changed neither.
 std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring, uint32_t producer);
 
-// Calls run(bus address, bytes) for each part of the first `bytes` that is contiguous on the bus,
-// page by page.
+// Calls run(bus address, bytes) for each page of the first `bytes` bytes of the buffer.
 template <typename F>
 void for_each_run(const GuestBuffer& buffer, uint64_t bytes, F&& run) {
     const uint64_t page_size = buffer.bytes() / std::max(buffer.page_count(), 1u);

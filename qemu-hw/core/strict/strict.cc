@@ -7,7 +7,7 @@ namespace pib::hca {
 
 namespace {
 
-// Counters run modulo 2^32.
+// Whether `counter` is less than `other`. Counters count modulo 2^32.
 bool is_behind(uint32_t counter, uint32_t other) {
     return static_cast<int32_t>(counter - other) < 0;
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A device that checks its driver (property strict): reports broken rules that the device does not
-// enforce. The parts of the device tell this class what the driver has done to their objects. A
-// device without the property has nullptr in its place.
+// Checks the driver of a strict device (property strict): reports broken rules that the device does
+// not enforce. The parts of the device tell this class what the driver has done to their objects. A
+// device that is not strict has a nullptr instead of this object.
 #pragma once
 
 #include <cstdint>
@@ -21,19 +21,20 @@ namespace pib::hca {
 
 class Strict {
   public:
-    // The driver must take an interrupt's events within kSteps * kStepNs. The time is measured in
-    // steps, so that a jump of the clock after a pause of the virtual machine uses up one step
+    // The driver must take the EQEs of an interrupt within kSteps * kStepNs. The time is measured
+    // in steps, so that a jump of the clock after a pause of the virtual machine uses up one step
     // only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
 
-    // nullptr: the property is off.
+    // nullptr: the property strict is off.
     static std::unique_ptr<Strict> create(Host& host, Strictness strictness);
     Strict(Host& host, bool fatal) : host_(host), fatal_(fatal) {}
     // Sets where broken rules are reported. Call this before all other functions.
     void report_to(Refusals& refusals);
 
-    // Reports a broken rule, once for each object until the next reset.
+    // Reports a broken rule, once for each object until the next reset. After kMostNamed reports it
+    // reports the rule every time.
     void broken(Rule rule, Subject subject, uint64_t value = 0, uint64_t limit = 0,
                 Subject other = {});
     // Whether the device must stop: with strict=fatal, if the driver has broken a rule since the
@@ -49,13 +50,14 @@ class Strict {
     void status_read(uint64_t status) { ready_seen_ = ready_seen_ || status == 0; }
     void reset();
     void enabled();
-    // The numbers of QPs that work, commands under way, and objects that should not be left over.
+    // Numbers of QPs that can receive, of commands that have not completed, and of objects that the
+    // driver should have destroyed.
     struct Unfinished {
         uint32_t working_qps = 0;
         uint32_t commands = 0;
         uint32_t objects = 0;
     };
-    // Bus mastering was switched off, or the function has left D0.
+    // Bus mastering was switched off, or the PCI function has left the power state D0.
     void dma_ended(const Unfinished& left);
 
     // ---- memory that belongs to the device
@@ -63,8 +65,8 @@ class Strict {
     void queue_created(Subject queue, const GuestBuffer& buffer, const QueueLayout& layout);
     void memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes);
     void queue_destroyed(Subject queue) { claims_.release(queue); }
-    // A resize has ended, and the queue does not use `buffer`: the old one, or the new one if the
-    // resize was refused.
+    // A resize has ended, and the queue does not use `buffer`: its old buffer, or the new buffer if
+    // the resize was refused.
     void memory_released(Subject queue, const GuestBuffer& buffer);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
     // The device is about to write the ring's entry number `producer`.
@@ -73,23 +75,24 @@ class Strict {
             broken(Rule::kOwnerWritten, queue, entry->found, entry->index);
         }
     }
-    // The device is about to write the output of a command there.
+    // The device is about to write the output of a command to this range of bus addresses.
     void output(Subject command, uint64_t bus_addr, uint64_t bytes);
 
     // ---- event queues
     void armed(uint32_t eqn, uint32_t vector);
-    // An EQE has raised an interrupt (kEqeLeft), or none in an EQ that was armed before
-    // (kEqUnarmed): names the rule unless the driver rings the EQ's doorbell in time.
+    // An EQE has raised an interrupt (`rule` is kEqeLeft), or it has raised none although its EQ
+    // was armed earlier (kEqUnarmed). Reports the rule unless the driver rings the EQ's doorbell,
+    // which calls events_taken(), within kSteps * kStepNs.
     void await_doorbell(Rule rule, uint32_t eqn, uint32_t vector);
     void events_taken(uint32_t eqn) { unserved_.erase(eqn); }
     uint64_t next_deadline() const;
     void timer(uint64_t now_ns);
 
     // ---- counters in guest memory
-    // Whether the consumer moved forward, and not past the producer.
+    // Whether the consumer of a CQ moved forward, and not past the producer. Else reports the rule.
     bool consumer_moved(Subject cq, uint32_t from, uint32_t to, uint32_t producer);
     void arm_counter(Subject cq, uint32_t counter, uint32_t producer);
-    // The rules that a producer breaks when it passes its limit, or when it moves back.
+    // The rules that a producer counter breaks when it passes its limit, or when it moves back.
     struct ProducerRules {
         Rule passes;
         Rule back;

@@ -18,14 +18,14 @@ struct pib_hca_alloc_ucontext_req {
 struct pib_hca_alloc_ucontext_resp {
 	__u32 comp_mask;
 	__u32 uar;                   /* UAR page number */
-	__aligned_u64 uar_mmap_offset; /* mmap() of one page gives the UAR page */
+	__aligned_u64 uar_mmap_offset; /* offset for mmap() of the UAR page */
 	__u32 max_qp_wr;
 	__u32 max_sge;
 	__u32 max_inline_data;
 	__u32 max_cqe;
-	__aligned_u64 shadow_mmap_offset; /* with PIB_HCA_UCONTEXT_SHADOW_PAGE: mmap() of one page */
+	__aligned_u64 shadow_mmap_offset; /* for mmap() of the shadow doorbell page */
 };
-/* Use struct pib_hca_shadow_page instead of PIB_HCA_UAR_SEND. */
+/* In comp_mask: send doorbells are bits of struct pib_hca_shadow_page, not PIB_HCA_UAR_SEND. */
 #define PIB_HCA_UCONTEXT_SHADOW_PAGE (1u << 0)
 
 /* Driver-specific ioctl() commands and attributes: for ibv_import_device(), ibv_import_pd(). */
@@ -33,7 +33,7 @@ enum pib_hca_query_context_attrs {
 	PIB_HCA_ATTR_QUERY_CONTEXT_RESP = 1u << 12, /* out: pib_hca_alloc_ucontext_resp */
 };
 enum pib_hca_pd_methods {
-	PIB_HCA_METHOD_PD_QUERY = 1u << 12, /* succeeds if such a PD exists */
+	PIB_HCA_METHOD_PD_QUERY = 1u << 12, /* succeeds if a PD has this handle */
 };
 enum pib_hca_pd_query_attrs {
 	PIB_HCA_ATTR_PD_QUERY_HANDLE = 1u << 12,
@@ -41,16 +41,16 @@ enum pib_hca_pd_query_attrs {
 
 /* Driver attributes of UVERBS_METHOD_DM_ALLOC; they begin at 1 << UVERBS_ID_NS_SHIFT. */
 enum pib_hca_alloc_dm_attr {
-	PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET = 1u << 12, /* out, u64: mmap() gives the memory */
+	PIB_HCA_ATTR_ALLOC_DM_MMAP_OFFSET = 1u << 12, /* out, u64: for mmap() of the memory */
 };
-/* For ibv_import_dm(). */
+/* Methods and attributes for ibv_import_dm(). */
 enum pib_hca_dm_methods {
 	PIB_HCA_METHOD_DM_QUERY = 1u << 12,
 };
 enum pib_hca_dm_query_attrs {
 	PIB_HCA_ATTR_DM_QUERY_HANDLE = 1u << 12,
-	PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, /* out, u64: mmap() gives the memory */
-	PIB_HCA_ATTR_DM_QUERY_LENGTH,      /* out, u64: the requested length */
+	PIB_HCA_ATTR_DM_QUERY_MMAP_OFFSET, /* out, u64: offset for mmap() of the memory */
+	PIB_HCA_ATTR_DM_QUERY_LENGTH,      /* out, u64: the length in ALLOC_DM, bytes */
 };
 
 struct pib_hca_alloc_pd_resp {

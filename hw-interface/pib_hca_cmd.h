@@ -32,8 +32,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_cmd, 64);
 
 struct pib_hca_cmd_cpl {
 	__le32 result;     /* created object's number, or defined per opcode; refused: the rule */
-	__le32 out_length; /* bytes of the output structure; written up to out_length */
-	__le16 id;
+	__le32 out_length; /* bytes of the output; at most out_length of the command are written */
+	__le16 id; /* id of the command */
 	__u8 status; /* PIB_HCA_CMD_STATUS_* */
 	__u8 reserved[4];
 	__u8 owner; /* bit 0: 1 in the first pass over the ring, then 0, and so on; written last */
@@ -164,7 +164,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_query_device, 240);
 #define PIB_HCA_FEATURE_MASKED_ATOMICS (1ull << 6)
 #define PIB_HCA_FEATURE_ON_DEMAND (1ull << 7) /* regions with PIB_HCA_MR_ON_DEMAND */
 #define PIB_HCA_FEATURE_INJECT (1ull << 16) /* INJECT_EVENT */
-#define PIB_HCA_FEATURE_SHADOW_DOORBELLS (1ull << 18) /* SET_SHADOW_PAGE; kicks are cheaper */
+#define PIB_HCA_FEATURE_SHADOW_DOORBELLS (1ull << 18) /* SET_SHADOW_PAGE, UAR_KICK */
 #define PIB_HCA_FEATURE_APM (1ull << 17)    /* alternate paths */
 #define PIB_HCA_FEATURE_REFUSALS (1ull << 19) /* QUERY_REFUSAL */
 
@@ -240,8 +240,8 @@ PIB_HCA_ASSERT_SIZE(pib_hca_mad_ifc, 272);
 /* ---------------------------------------------------------------- counters ------------------- */
 
 /*
- * QUERY_COUNTERS of a port, or of the whole device (object 0): events since reset, by the names that
- * rdma-core's tools know.
+ * QUERY_COUNTERS of a port, or of the whole device (object 0): events since reset, by the
+ * names that the driver shows in hw_counters.
  */
 enum pib_hca_counter {
 	PIB_HCA_COUNTER_DUPLICATE_REQUEST,
@@ -283,7 +283,7 @@ struct pib_hca_query_eq {
 	__le32 producer;
 	__le32 consumer; /* value of the last doorbell */
 	__le32 vector;
-	__le32 users; /* CQs */
+	__le32 users; /* CQs that use the EQ */
 	__u8 log_depth;
 	__u8 flags; /* PIB_HCA_EQ_* */
 	__u8 armed;
@@ -296,13 +296,13 @@ struct pib_hca_query_cq {
 	__le32 consumer; /* value last read from the header, which may be newer */
 	__le32 eqn;
 	__le32 uar;
-	__le32 users; /* send and receive queues of QPs */
+	__le32 users; /* send and receive queues of QPs, and SRQs, that complete to the CQ */
 	__u8 log_depth;
 	__u8 armed; /* PIB_HCA_CQ_ARMED_* */
-	__u8 error; /* overrun, or its memory is gone */
+	__u8 error; /* 1: overrun, or its memory is no longer guest RAM */
 	__u8 reserved;
-	__le16 moderation_count; /* as of MODERATE_CQ */
-	__le16 moderation_period;
+	__le16 moderation_count; /* as MODERATE_CQ has set it */
+	__le16 moderation_period; /* likewise, microseconds */
 	__u8 reserved2[4];
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_query_cq, 32);
@@ -370,35 +370,35 @@ struct pib_hca_inject_event {
 PIB_HCA_ASSERT_SIZE(pib_hca_inject_event, 8);
 
 /*
- * QUERY_REFUSAL: the reason of one of the last refusals. Rules have numbers in docs/device-spec.md:
- * section 23:16, subsection 15:8, rule 7:0. Offsets are in bytes.
+ * QUERY_REFUSAL: the reason for one of the last refusals. Rules have numbers in
+ * docs/device-spec.md: section 23:16, subsection 15:8, rule 7:0. Offsets are in bytes.
  */
 struct pib_hca_refusal {
 	__le64 number; /* counts from power-on, from 1; 0: the device has kept no such refusal */
-	__le64 time;   /* device clock */
-	__le64 value;  /* the field's; 0 if the rule is about no field */
+	__le64 time;   /* device clock, nanoseconds */
+	__le64 value;  /* value of the field; 0 if the rule is about no field */
 	__le64 limit;  /* most or least value, the permitted bits, or the last value in `text` */
 	__le32 rule;
-	__le32 object; /* the command's; ACCESS: offset in the BAR; MISUSE: number; WQE: QPN */
+	__le32 object; /* COMMAND: its object; ACCESS: offset in BAR; MISUSE: number; WQE: QPN */
 	__le16 opcode; /* COMMAND: PIB_HCA_CMD_* */
 	__le16 id;     /* COMMAND */
-	__le16 offset; /* the field's, in its structure */
+	__le16 offset; /* offset of the field in its structure */
 	__u8 kind;      /* PIB_HCA_REFUSAL_* */
-	__u8 structure; /* PIB_HCA_REFUSAL_IN_*: has the field */
+	__u8 structure; /* PIB_HCA_REFUSAL_IN_*: the structure that has the field */
 	__u8 status;    /* COMMAND: PIB_HCA_CMD_STATUS_*; WQE: PIB_HCA_WC_* */
 	__u8 bar;       /* ACCESS */
 	__u8 reserved[2];
-	__le32 counter; /* WQE: its counter in its queue */
+	__le32 counter; /* WQE: its counter in its queue; of an SRQ: its id */
 	__u8 reserved2[8];
 	__u8 text[256]; /* the refusal in words, ASCII, ends with a zero byte */
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
 #define PIB_HCA_RULE_SECTION_SHIFT 16
 #define PIB_HCA_RULE_SUBSECTION_SHIFT 8
-#define PIB_HCA_REFUSALS_KEPT 64 /* the last ones */
+#define PIB_HCA_REFUSALS_KEPT 64 /* number of refusals that the device remembers */
 #define PIB_HCA_REFUSAL_COMMAND 1
 #define PIB_HCA_REFUSAL_ACCESS 2 /* a store or load, which the device has ignored */
-#define PIB_HCA_REFUSAL_MISUSE 3 /* a rule that only a strict device names */
+#define PIB_HCA_REFUSAL_MISUSE 3 /* a broken rule that only a strict device checks */
 #define PIB_HCA_REFUSAL_SEND_WQE 4 /* the WQE completes with an error */
 #define PIB_HCA_REFUSAL_RECV_WQE 5
 #define PIB_HCA_REFUSAL_IN_NONE 0

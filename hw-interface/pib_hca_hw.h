@@ -21,8 +21,9 @@
 /*
  * A list of pages of guest memory. levels 0: root is the bus address of page_count contiguous pages.
  * levels 1: root is the address of a table page, 512 page addresses. levels 2 and 3: tables of tables.
- * Table pages are 4 KiB, hold little-endian 64-bit bus addresses and are read once, while the command
- * executes. Pages are 2^log_page_size bytes, aligned to their size, 12 <= log_page_size <= 30.
+ * Table pages are 4 KiB and hold little-endian 64-bit bus addresses. The device reads them once,
+ * while it executes the command or the REG_MR WQE; tables of an on-demand region, at each access.
+ * Pages are 2^log_page_size bytes, aligned to their size, 12 <= log_page_size <= 30.
  */
 struct pib_hca_pages {
 	__le64 root;
@@ -71,7 +72,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_srq_header, 64);
 #define PIB_HCA_ACCESS_REMOTE_READ (1u << 2)
 #define PIB_HCA_ACCESS_REMOTE_ATOMIC (1u << 3)
 #define PIB_HCA_ACCESS_MW_BIND (1u << 4)   /* regions: windows may be bound to it */
-#define PIB_HCA_ACCESS_ZERO_BASED (1u << 5) /* windows: addresses count from its first byte */
+#define PIB_HCA_ACCESS_ZERO_BASED (1u << 5) /* windows: addresses count from the first byte */
 #define PIB_HCA_ACCESS_FLUSH_GLOBAL (1u << 8)
 #define PIB_HCA_ACCESS_FLUSH_PERSISTENT (1u << 9)
 
@@ -91,7 +92,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
 /*
  * `pages` are tables that software keeps: root, levels, log_page_size 12, page_count 0. An entry is
- * the bus address of a page or table, and the bits below. Software may change it at any time.
+ * the bus address of a page or table, ORed with the bits below. Software may change it at any time.
  */
 #define PIB_HCA_MR_ON_DEMAND (1u << 2)
 #define PIB_HCA_MAX_ON_DEMAND_LEVELS 4
@@ -156,10 +157,10 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_eq, 32);
 
 struct pib_hca_eqe {
 	__u8 type; /* PIB_HCA_EVENT_* */
-	__u8 port; /* port events: 1..4 */
+	__u8 port; /* PORT: 1..4 */
 	__le16 reserved;
 	__le32 number; /* CQN, QPN, SRQN or command id */
-	__le32 data;   /* port events: PIB_HCA_PORT_EVENT_*; CQ and QP errors: syndrome */
+	__le32 data;   /* PORT: PIB_HCA_PORT_EVENT_*; CQ_ERROR: syndrome; DEVICE_FATAL: its cause */
 	__u8 reserved2[3];
 	__u8 owner; /* as in pib_hca_cmd_cpl */
 };
@@ -186,7 +187,7 @@ enum pib_hca_event {
 
 /* Several may be set in one event. */
 #define PIB_HCA_PORT_EVENT_ACTIVE (1u << 0)
-#define PIB_HCA_PORT_EVENT_ERROR (1u << 1) /* left Active */
+#define PIB_HCA_PORT_EVENT_ERROR (1u << 1) /* the port has left the state Active */
 #define PIB_HCA_PORT_EVENT_LID_CHANGE (1u << 2)
 #define PIB_HCA_PORT_EVENT_PKEY_CHANGE (1u << 3)
 #define PIB_HCA_PORT_EVENT_SM_CHANGE (1u << 4)
@@ -228,7 +229,7 @@ struct pib_hca_cqe {
 	__u8 dlid_path_bits; /* UD */
 	__u8 port;        /* UD: ingress port */
 	__u8 reserved;
-	__le64 timestamp; /* device clock when the completion was written */
+	__le64 timestamp; /* device clock when the completion was written, nanoseconds */
 	__le32 srqn;      /* with PIB_HCA_CQE_FLAG_SRQ: the SRQ that had the WQE */
 	__u8 reserved2[19];
 	__u8 owner; /* as in pib_hca_cmd_cpl */
@@ -309,7 +310,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_modify_srq, 32);
 #define PIB_HCA_SRQ_ATTR_LIMIT (1u << 1)
 
 struct pib_hca_query_srq {
-	__le32 limit;   /* 0: the limit has been reached */
+	__le32 limit;   /* 0: not set, or the limit has been reached */
 	__le32 waiting; /* posted WQEs that no message has taken */
 	__u8 log_depth;
 	__u8 is_error;
@@ -491,8 +492,8 @@ enum pib_hca_wqe_opcode {
 #define PIB_HCA_WQE_INLINE (1u << 3) /* inline_length bytes in place of the SGEs */
 
 /*
- * A send WQE is the control segment, then what its opcode needs (rdma, atomic; ud on a datagram QP),
- * then num_sge SGEs or the inline data. It must fit in 1 << log_sq_stride bytes.
+ * A send WQE has at most 1 << log_sq_stride bytes: the control segment, then what its opcode needs
+ * (rdma, atomic; ud on a datagram QP), then num_sge SGEs or inline data. Sizes, offsets in bytes:
  *   RC SEND               control | data at 16
  *   RC RDMA WRITE, READ   control | rdma 16   | data at 32
  *   RC atomics            control | atomic 48 | one SGE of 8 bytes at 64
@@ -559,7 +560,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_wqe_key, 16);
 /* BIND_MW (IBA vol. 1, 10.6.7.2) */
 struct pib_hca_wqe_bind {
 	__le32 rkey;   /* the window's index and a new key byte, other than the old one */
-	__le32 lkey;   /* the region's */
+	__le32 lkey;   /* L_Key of the region */
 	__le32 access; /* PIB_HCA_ACCESS_* */
 	__le32 reserved;
 	__le64 addr;   /* the window's first byte, in the region's address space */

@@ -62,8 +62,8 @@
 #define PIB_HCA_FATAL_NONE 0
 #define PIB_HCA_FATAL_CMDQ_DMA 1      /* command or completion ring not readable or writable memory */
 #define PIB_HCA_FATAL_CMDQ_OVERRUN 2  /* doorbell ahead of the ring's depth */
-#define PIB_HCA_FATAL_EQ_DMA 3        /* an event queue's memory vanished */
-#define PIB_HCA_FATAL_INTERNAL 4      /* the device found its own state inconsistent */
+#define PIB_HCA_FATAL_EQ_DMA 3        /* an event queue's memory is no longer guest RAM */
+#define PIB_HCA_FATAL_INTERNAL 4      /* inconsistent state, or no memory left on the host */
 #define PIB_HCA_FATAL_RULE 5          /* the driver broke a rule, and the device has strict=fatal */
 
 /* ---------------------------------------------------------------- doorbells (BAR2) ----------- */

@@ -71,8 +71,9 @@ void pib_hca_table_set(const struct pib_hca_page_table *table, u32 index, u64 ad
 }
 
 /*
- * Allocates the tables for pages->page_count pages, all of the lowest level first, then all of the
- * one above, and links the levels. A single page needs no table: the caller makes it the root.
+ * Allocates the tables for pages->page_count pages, those of the lowest level first, then those of
+ * each level above, and links the levels. A single page needs no table: the caller makes the page
+ * the root.
  */
 static int pib_hca_table_alloc(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			       struct pib_hca_pages *pages)
@@ -164,8 +165,8 @@ int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_tabl
 }
 
 /*
- * The tables of the lowest level come first, and the table above them, if there is one, is the
- * last.
+ * Describes the first `page_count` pages of the table. The lowest level's tables come first; the
+ * table above them, if there is one, is the last.
  */
 void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
 			u32 page_count, u32 page_size)
@@ -234,7 +235,7 @@ int pib_hca_queue_mem_table(struct pib_hca_dev *dev, struct pib_hca_page_table *
 
 	if (!mem->umem)
 		return pib_hca_table_from_buf(dev, table, pages, &mem->buf);
-	/* A queue begins at the start of a page: offset 0 finds a page size that allows this. */
+	/* The 0 demands a page size at whose multiple the buffer begins. */
 	page_size = ib_umem_find_best_pgsz(mem->umem, le64_to_cpu(dev->caps.page_size_cap), 0);
 	if (!page_size)
 		return -EINVAL;

@@ -2,11 +2,11 @@
 /*
  * The differences between the kernels that the driver supports, 6.1 and newer. Kbuild looks for
  * each PIB_HCA_HAS_* in the kernel's headers, because distributions take changes earlier than their
- * version number says. compat.c has the verbs whose type differs; no other file depends on a kernel
- * version.
+ * version number says. compat.c has the verbs whose type differs, compat_odp.h the DMA mapping of
+ * on-demand pages. Other files only leave out features that the kernel lacks.
  *
  * PIB_HCA_HAS_CREATE_CQ_ATTRS: create_cq receives all attributes of the command.
- * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf receives them.
+ * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf receives all attributes of the command.
  * PIB_HCA_HAS_REG_MR_DMAH: reg_user_mr receives a DMA handle, a steering hint.
  * PIB_HCA_HAS_RESIZE_USER_CQ: resize_cq is called resize_user_cq and takes an unsigned count.
  * PIB_HCA_HAS_FILL_RES_SRQ: drivers may add details to `rdma resource show srq`.
@@ -16,8 +16,8 @@
  * Otherwise the driver maps them, in ib_umem_odp.map.
  * PIB_HCA_HAS_PLACEMENT: the core supports FLUSH and ATOMIC WRITE. Without it processes can use
  * ATOMIC WRITE, but cannot request the rights that FLUSH needs.
- * PIB_HCA_HAS_VM_FLAGS_MOD: functions change vm_flags.
- * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() knows devices behind an IOMMU.
+ * PIB_HCA_HAS_VM_FLAGS_MOD: only vm_flags_mod() and the like may change vm_flags.
+ * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() is exact for devices behind an IOMMU.
  */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H
@@ -73,8 +73,8 @@ static inline void pib_hca_compat_vm_flags_mod(struct vm_area_struct *vma, unsig
 }
 
 /*
- * Whether a streaming mapping needs a sync at each use. Older kernels say so of every mapping by an
- * IOMMU, but use bounce buffers there only for devices that they do not trust.
+ * Returns whether a streaming mapping needs a sync at each use. dma_need_sync() of older kernels is
+ * true for every mapping by an IOMMU, but they use bounce buffers there only for untrusted devices.
  */
 static inline bool pib_hca_compat_dma_need_sync(struct pci_dev *pdev, dma_addr_t dma)
 {

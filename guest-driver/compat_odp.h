@@ -13,7 +13,7 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 	return ODP_READ_ALLOWED_BIT | (write ? ODP_WRITE_ALLOWED_BIT : 0);
 }
 
-/* The device's table entry of one page, 0 if it is absent. umem_mutex is held. */
+/* Sets *entry to the device's entry of a page, 0 if the page is absent. umem_mutex is held. */
 static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
 {
 	BUILD_BUG_ON(ODP_READ_ALLOWED_BIT != PIB_HCA_ON_DEMAND_READ ||

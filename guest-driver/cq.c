@@ -20,7 +20,7 @@ static struct pib_hca_cqe *pib_hca_cqe_at(struct pib_hca_cq *cq, u32 counter)
 			      PIB_HCA_QUEUE_HEADER_SIZE + index * sizeof(struct pib_hca_cqe));
 }
 
-/* The CQE of this counter if the device has written it. */
+/* Returns the CQE of this counter; NULL: the device has not written it yet. */
 static struct pib_hca_cqe *pib_hca_valid_cqe(struct pib_hca_cq *cq, u32 counter)
 {
 	struct pib_hca_cqe *cqe = pib_hca_cqe_at(cq, counter);
@@ -65,8 +65,8 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 }
 
 /*
- * Returns the QP if it completes at this CQ, whose lock is held: pib_hca_cq_remove_qp() waits for
- * that lock. A device may name any other QP, which may be freed meanwhile.
+ * Returns the QP if it completes at this CQ, else NULL. cq->lock is held, for which
+ * pib_hca_cq_remove_qp() waits, so such a QP is not freed. A faulty device may name any other QP.
  */
 static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
 {
@@ -82,7 +82,7 @@ static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
 	return qp;
 }
 
-/* NULL for a QP that has been destroyed: its last completions are dropped. */
+/* Returns a CQE's QP; NULL if it has been destroyed: its last completions are dropped. */
 static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
@@ -90,7 +90,7 @@ static struct pib_hca_qp *pib_hca_cqe_qp(struct pib_hca_cq *cq, u32 qpn)
 	return cq->last_qp;
 }
 
-/* Work requests complete in order: this one also retires the unsignaled ones before it. */
+/* Returns the wr_id of a completed WQE; also retires the unsignaled WQEs before it. */
 static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 {
 	u64 wr_id = wq->wr_ids[counter & (wq->depth - 1)];
@@ -100,7 +100,7 @@ static u64 pib_hca_retire(struct pib_hca_wq *wq, u32 counter)
 	return wr_id;
 }
 
-/* A device may name a work request that has completed already, or one that nobody has posted. */
+/* False for a WQE that has completed already or is not posted: a faulty device may name any WQE. */
 static bool pib_hca_is_posted(struct pib_hca_wq *wq, u32 counter)
 {
 	u32 head = smp_load_acquire(&wq->head); /* acquire: reads the wr_ids stored before head */
@@ -183,7 +183,7 @@ static int pib_hca_flush_wq(struct pib_hca_qp *qp, struct pib_hca_wq *wq, int ro
 
 /*
  * A dead device completes nothing, but consumers wait for their posted work requests before they
- * leave, so this flushes them (IBA vol. 1, 10.3.1.7). cq->lock is held.
+ * leave, so the driver flushes these requests (IBA vol. 1, 10.3.1.7). cq->lock is held.
  */
 static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 {
@@ -240,10 +240,10 @@ int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	first = cq->consumer;
-	/* One pass: a device may write CQEs that complete nothing as fast as they are read. */
+	/* At most one pass: a faulty device may write CQEs of no WQE as fast as they are read. */
 	while (polled < num_entries && cq->consumer - first < 1U << cq->log_depth &&
 	       (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
-		copy = *cqe; /* a device may write it again while it is checked */
+		copy = *cqe; /* a faulty device may write the CQE again while it is checked */
 		polled += pib_hca_fill_wc(cq, &copy, &wc[polled]);
 		cq->consumer++;
 	}
@@ -434,11 +434,11 @@ static int pib_hca_cq_create_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 /* Ends all use of the CQ by event handlers and of its memory by the device. */
 static void pib_hca_cq_withdraw(struct pib_hca_dev *dev, struct pib_hca_cq *cq)
 {
-	/* Leave the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: after the command the device may give the number to another CQ. */
 	xa_erase_irq(&dev->cqs, cq->cqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_CQ, cq->cqn);
 	/*
-	 * Running handlers may have found the CQ already. A pending one finds nothing, because the
+	 * Running handlers may have found the CQ already. Later handlers find nothing, because the
 	 * device reuses a number only after the driver has taken the events that name it.
 	 */
 	pib_hca_eqs_sync(dev);
@@ -530,7 +530,7 @@ static int pib_hca_cq_resize_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 	return ret;
 }
 
-/* The provider does not poll meanwhile. The device moves waiting CQEs to the new buffer. */
+/* For CQs of processes. The device moves waiting CQEs; the provider does not poll meanwhile. */
 int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);
@@ -539,7 +539,7 @@ int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata 
 	struct pib_hca_resize_cq_req req;
 	int ret;
 
-	if (!udata) /* the kernel has no such verb for its own CQs */
+	if (!udata) /* the driver does not resize kernel CQs */
 		return -EOPNOTSUPP;
 	if (entries < 1 || entries > le32_to_cpu(dev->caps.max_cqe))
 		return -EINVAL;

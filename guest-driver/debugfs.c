@@ -111,8 +111,8 @@ static void pib_hca_show_key(struct seq_file *s, struct pib_hca_dev *dev, u32 in
 }
 
 /*
- * Lists objects by the driver's numbers and queries the device for each. After an error the device
- * may lack one.
+ * Queries the device for each object that the driver has. After an error the device may have lost
+ * an object that the driver still has.
  */
 static void pib_hca_show_all(struct seq_file *s, struct xarray *objects, pib_hca_show_fn show)
 {
@@ -182,8 +182,8 @@ static void pib_hca_print_refusal(struct seq_file *s, const struct pib_hca_refus
 
 /*
  * Reads the refusals from the newest to the oldest one and returns their number, or a negative
- * errno. A refusal in between moves all others one index up, so that one is read twice, and none is
- * missed. An index without a refusal has number 0.
+ * errno. A refusal that happens in between moves the others up by one index: one is read twice,
+ * none is missed. An index without a refusal has number 0.
  */
 static int pib_hca_read_refusals(struct pib_hca_dev *dev, struct pib_hca_refusal *refusals)
 {
@@ -273,7 +273,7 @@ static int pib_hca_inject(struct pib_hca_dev *dev, const char *name, u32 number)
 	return -EINVAL;
 }
 
-/* "EVENT NUMBER": a QPN, CQN, SRQN or port. */
+/* The text is "EVENT NUMBER": the number is a QPN, CQN, SRQN or port, or 0 for device_fatal. */
 static ssize_t pib_hca_inject_write(struct file *file, const char __user *buf, size_t count,
 				    loff_t *offset)
 {
@@ -331,7 +331,7 @@ void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key)
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 {
-	/* Named by PCI address: an IB device may be renamed, its name given to another. */
+	/* Named by PCI address: an IB device may be renamed, and another device get its name. */
 	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), pib_hca_debugfs_root);
 
 	dev->debugfs = dir;
@@ -347,7 +347,7 @@ void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 		debugfs_create_file("inject", 0600, dir, dev, &pib_hca_inject_fops);
 }
 
-/* Waits until no file is being read or written. */
+/* Removes the files; waits until no file is being read or written. */
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev)
 {
 	debugfs_remove_recursive(dev->debugfs);

@@ -18,7 +18,7 @@ struct pib_hca_dm {
 	struct pib_hca_dm_entry *entry;
 };
 
-/* The pages; freed when the last process has unmapped them. */
+/* The pages of one allocation; freed when the last process has unmapped them. */
 struct pib_hca_dm_entry {
 	struct pib_hca_mmap_entry mmap;
 	size_t bytes; /* taken from the pool */
@@ -41,7 +41,7 @@ void pib_hca_dm_mmap_free(struct pib_hca_mmap_entry *entry)
 	pib_hca_free_dm_pages(container_of(entry, struct pib_hca_dm_entry, mmap));
 }
 
-/* Zeroed pages, whose address is a multiple of 1 << log_align. */
+/* Allocates zeroed pages at a multiple of 1 << log_align bytes; NULL: no memory. */
 static struct pib_hca_dm_entry *pib_hca_alloc_dm_pages(struct pib_hca_dev *dev, u64 length,
 						       u32 log_align)
 {
@@ -116,7 +116,7 @@ int pib_hca_dealloc_dm(struct ib_dm *ibdm, struct uverbs_attr_bundle *attrs)
 	return 0;
 }
 
-/* The core has checked that the range lies in the memory and that addresses count from 0. */
+/* The core has checked that the range lies in the memory and that access has IB_ZERO_BASED. */
 struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 				struct ib_dm_mr_attr *attr, struct uverbs_attr_bundle *attrs)
 {

@@ -48,7 +48,7 @@ static bool pib_hca_poll_eq(struct pib_hca_eq *eq)
 	u32 handled = 0;
 
 	while (handled < PIB_HCA_EQ_BUDGET && (eqe = pib_hca_next_eqe(eq))) {
-		event = *eqe; /* a device may write again between a check and a use */
+		event = *eqe; /* a faulty device may write again between a check and a use */
 		pib_hca_handle_event(eq->dev, &event);
 		eq->consumer++;
 		handled++;
@@ -177,7 +177,7 @@ static int pib_hca_request_irqs(struct pib_hca_dev *dev)
 			pib_hca_free_irqs(dev, i);
 			return ret;
 		}
-		/* Each processor has a completion vector; the async vector may go to any. */
+		/* Spread completion vectors over processors; the async vector may go to any. */
 		if (i)
 			irq_set_affinity_and_hint(irq,
 						  cpumask_of(cpumask_local_spread(i - 1, node)));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Events: passes each event queue entry to the object that it names (IBA vol. 1, 11.6.3). All of
- * this runs in interrupt context.
+ * Events: passes each event queue entry to the object that it names (IBA vol. 1, 11.6.3). The
+ * handlers of entries run in interrupt context.
  */
 #include "pib_hca.h"
 
@@ -14,8 +14,8 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 	};
 
 	/*
-	 * Before the flag is set, the core's caches are not set up; after it is cleared, the device
-	 * is not registered.
+	 * The flag is set once the core's caches are set up, and cleared before the device is
+	 * unregistered.
 	 */
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
@@ -56,7 +56,7 @@ static void pib_hca_port_event(struct pib_hca_dev *dev, const struct pib_hca_eqe
 	if (!eqe->port || eqe->port > dev->caps.port_count)
 		return;
 	atomic_or(le32_to_cpu(eqe->data), &dev->port_events[eqe->port - 1]);
-	smp_mb__after_atomic(); /* pairs with the one in pib_hca_enable_driver() */
+	smp_mb__after_atomic(); /* pairs with the barrier in pib_hca_enable_driver() */
 	pib_hca_tell_port(dev, eqe->port);
 }
 
@@ -66,7 +66,7 @@ int pib_hca_enable_driver(struct ib_device *ibdev)
 	u32 port;
 
 	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	smp_mb__after_atomic(); /* the handler sees the bit, or the loop the handler's flags */
+	smp_mb__after_atomic(); /* a handler sees the bit, or the loop sees the handler's flags */
 	for (port = 1; port <= dev->caps.port_count; port++)
 		pib_hca_tell_port(dev, port);
 	return 0;

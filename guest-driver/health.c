@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * The device's health: detects that it has stopped, and gives it up until its recovery
+ * The device's health: detects that the device has stopped, and gives it up until its recovery
  * (recovery.c). A dead device has been reset, which ends its use of this machine's memory. Its
  * commands fail, its objects can be destroyed, and work requests are flushed in software.
  */
@@ -14,7 +14,7 @@
 
 /*
  * Also called by interrupt handlers. The fabric may write to registered memory until the reset has
- * ended, at most 1 s.
+ * ended, which takes at most 1 s.
  */
 static void pib_hca_reset_now(struct pib_hca_dev *dev)
 {

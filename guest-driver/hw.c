@@ -76,7 +76,7 @@ static int pib_hca_enable_pci(struct pib_hca_dev *dev)
 	ret = dma_set_mask_and_coherent(&pdev->dev, DMA_BIT_MASK(64));
 	if (ret)
 		goto err_regions;
-	/* A segment must not exceed the length field of an SGE or of a page list. */
+	/* A segment must not exceed the 32-bit length of an SGE. */
 	dma_set_max_seg_size(&pdev->dev, UINT_MAX);
 	ret = pib_hca_map_bars(dev);
 	if (ret)
@@ -99,9 +99,9 @@ static void pib_hca_disable_pci(struct pib_hca_dev *dev)
 }
 
 /*
- * Streaming mappings need a sync at each use where DMA goes through bounce buffers (swiotlb=force,
- * encrypted guests) or caches are not coherent. Memory that a process shares with the device is
- * never synced.
+ * Finds out whether streaming mappings need a sync at each use, as they do if DMA goes through
+ * bounce buffers (swiotlb=force, encrypted guests) or caches are not coherent. The driver never
+ * syncs memory that a process shares with the device.
  */
 static int pib_hca_probe_streaming_dma(struct pib_hca_dev *dev)
 {

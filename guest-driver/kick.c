@@ -21,11 +21,11 @@ int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, 
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_SHADOW_DOORBELLS))
 		return 0;
 	/*
-	 * Driver and device use the page without syncs, so there is no page where DMA needs syncs.
+	 * Driver and device use the page without syncs, so a UAR has none if DMA needs syncs.
 	 */
 	if (dev->dma_needs_sync)
 		return 0;
-	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* a page for each context */
+	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* each context has one */
 	if (!shadow->page)
 		return -ENOMEM;
 	shadow->dma = dma_map_page(dma_dev, shadow->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);
@@ -47,7 +47,7 @@ err_page:
 	return ret;
 }
 
-/* A process that still maps the page keeps it; the device no longer reads it. */
+/* The page lives on while a process maps it, but the device no longer reads it. */
 void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow)
 {
 	struct pib_hca_set_shadow_page in = {};

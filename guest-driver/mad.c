@@ -9,7 +9,7 @@
 
 #include "pib_hca.h"
 
-/* The D bit of a directed-route SMP's status: on its way back (IBA vol. 1, 14.2.1.2). */
+/* The D bit in the status of a directed-route SMP: set in responses (IBA vol. 1, 14.2.1.2). */
 #define PIB_HCA_SMP_RETURNING cpu_to_be16(0x8000)
 
 static bool pib_hca_is_smp(const struct ib_mad_hdr *hdr)
@@ -18,7 +18,7 @@ static bool pib_hca_is_smp(const struct ib_mad_hdr *hdr)
 	       hdr->mgmt_class == IB_MGMT_CLASS_SUBN_DIRECTED_ROUTE;
 }
 
-/* Requests to the SMA or PMA. Software handles replies, traps and SMInfo. */
+/* True for requests to the SMA or PMA. Software handles replies, traps and SMInfo. */
 static bool pib_hca_is_for_device(const struct ib_mad_hdr *hdr)
 {
 	if (!pib_hca_is_smp(hdr))

@@ -295,7 +295,7 @@ static void pib_hca_shutdown(struct pci_dev *pdev)
 	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
 	struct pib_hca_dev *dev = binding->dev;
 
-	/* Recovery and resets, which need the lock that the caller holds, start nothing now. */
+	/* From now on, recovery and resets, which need the caller's lock, start nothing. */
 	WRITE_ONCE(binding->shut_down, true);
 	if (dev) {
 		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
@@ -343,7 +343,7 @@ static int pib_hca_resume(struct device *device)
 
 static DEFINE_SIMPLE_DEV_PM_OPS(pib_hca_pm_ops, pib_hca_suspend, pib_hca_resume);
 
-/* A non-fatal error affects one transaction, and the device reports that. */
+/* A non-fatal PCI error affects one transaction; the device reports its failure. */
 static pci_ers_result_t pib_hca_error_detected(struct pci_dev *pdev, pci_channel_state_t state)
 {
 	struct pib_hca_binding *binding = pci_get_drvdata(pdev);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Multicast groups (IBA vol. 1, 11.3): which QPs of this HCA get a copy. */
+/* Multicast groups (IBA vol. 1, 11.3): attaches and detaches the QPs that get a copy. */
 #include "pib_hca.h"
 
 static int pib_hca_mcast_cmd(struct ib_qp *ibqp, const union ib_gid *gid, u16 lid, u16 opcode)

@@ -88,7 +88,7 @@ static unsigned long pib_hca_best_page_size(struct pib_hca_dev *dev, struct ib_u
 }
 
 /*
- * Sets the fields that describe the memory's location. The table lives until the command has ended.
+ * Sets the fields of `in` that describe the memory. The caller frees the table after the command.
  */
 static int pib_hca_describe_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 				 struct pib_hca_create_mr *in, struct ib_umem *umem, u64 iova)
@@ -185,7 +185,7 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 
 /* ---------------------------------------------------------------- reregistration ------------- */
 
-/* Write access to memory that was pinned for reading, or another origin, needs a new umem. */
+/* A new umem is needed to write to memory pinned for reading, or if IB_ZERO_BASED changes. */
 static bool pib_hca_needs_new_umem(const struct pib_hca_mr *mr, int access)
 {
 	return (ib_access_writable(access) && !mr->umem->writable) ||
@@ -220,7 +220,7 @@ static int pib_hca_rereg_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	return 0;
 }
 
-/* Replaces the region's umem; NULL keeps the memory. */
+/* Executes REREG_MR; then `umem` replaces the region's umem unless it is NULL. */
 static int pib_hca_rereg_umem(struct pib_hca_mr *mr, struct pib_hca_rereg_mr *in,
 			      struct ib_umem *umem, u64 iova)
 {

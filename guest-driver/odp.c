@@ -46,7 +46,7 @@ static void pib_hca_odp_set_private(struct ib_umem_odp *umem, struct pib_hca_odp
 	mutex_unlock(&umem->umem_mutex);
 }
 
-/* The umem of the page at `va`. An implicit region's chunk is made at its first use. */
+/* Returns the umem of the page at `va`, or an ERR_PTR; makes an implicit region's missing chunk. */
 static struct ib_umem_odp *pib_hca_odp_umem_at(struct pib_hca_odp *odp, u64 va)
 {
 	unsigned long index = va / PIB_HCA_ODP_TABLE_BYTES;
@@ -72,7 +72,7 @@ static struct ib_umem_odp *pib_hca_odp_umem_at(struct pib_hca_odp *odp, u64 va)
 	return chunk;
 }
 
-/* The umem of the page at `va`, with tables for [va, *end); may reduce *end to the umem's end. */
+/* As pib_hca_odp_umem_at(); also reduces *end to the umem's end and adds tables for [va, *end). */
 static struct ib_umem_odp *pib_hca_odp_prepare(struct pib_hca_odp *odp, u64 va, u64 *end)
 {
 	struct ib_umem_odp *umem;
@@ -106,9 +106,9 @@ static int pib_hca_odp_map_pages(struct pib_hca_odp *odp, struct ib_umem_odp *um
 }
 
 /*
- * Maps pages of one umem. A writable page is mapped for writing even if the device only reads: if
- * it were mapped for reading, a page that the device has written would lose its dirty mark. If some
- * of the pages are read-only, each is mapped as its own mapping permits.
+ * Maps pages of one umem. A writable page is mapped for writing even if the device only reads:
+ * mapping a written page again for reading would clear the write bit by which the kernel later
+ * marks the page dirty. If some of the pages are read-only, each page is mapped as its VMA permits.
  */
 static int pib_hca_odp_map_part(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start,
 				u64 end, bool write, bool fault)
@@ -149,7 +149,7 @@ static int pib_hca_odp_map(struct pib_hca_odp *odp, u64 va, u64 length, bool wri
 	return ret;
 }
 
-/* The region with this key, with a reference; NULL if there is none. */
+/* Returns the region with this key and takes a reference; NULL if there is none. */
 static struct pib_hca_mr *pib_hca_odp_get(struct pib_hca_dev *dev, u32 key)
 {
 	struct pib_hca_mr *mr;
@@ -285,8 +285,8 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 	if (ret)
 		return ret;
 	/*
-	 * The device may have reused the key of a region whose deregistration goes on: this
-	 * replaces that region's entry, and pib_hca_dereg_odp_mr() then keeps the new one.
+	 * The device may have reused the index of a region whose deregistration goes on: the new
+	 * entry replaces the old one, and pib_hca_dereg_odp_mr() then keeps the new one.
 	 */
 	ret = xa_err(xa_store(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr,
 			      GFP_KERNEL));
@@ -350,7 +350,7 @@ int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr)
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, mr->ibmr.lkey);
 	if (ret)
 		return ret;
-	/* Another region may have the key now, so keep its entry. */
+	/* A new region may have the index by now; its entry stays. */
 	xa_cmpxchg(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr, NULL, GFP_KERNEL);
 	pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey);
 	pib_hca_ref_wait(&mr->odp->ref);

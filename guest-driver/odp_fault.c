@@ -12,7 +12,7 @@
 
 /* Bytes of a long access that one fault maps; the device faults again for the rest. */
 #define PIB_HCA_ODP_FAULT_STEP SZ_2M
-/* Delay before the device repeats an access whose fault failed temporarily (-EAGAIN, -ENOMEM). */
+/* Delay before the device repeats an access for which pib_hca_may_work_later() is true. */
 #define PIB_HCA_ODP_RETRY_MS 10
 
 struct pib_hca_fault_work {

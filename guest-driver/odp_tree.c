@@ -138,7 +138,7 @@ static void pib_hca_odp_unlink(struct pib_hca_odp *odp, u64 va, struct pib_hca_o
 	if (!table)
 		return;
 	WRITE_ONCE(parent->entries[index], 0);
-	/* pib_hca_odp_grow() adds a table, and its entry, after it has seen that there is none. */
+	/* Clear the entry before pib_hca_odp_grow() can see the NULL and add a new table. */
 	smp_store_release(&parent->children[index], NULL);
 	table->next = *gone;
 	*gone = table;

@@ -2,10 +2,12 @@
 /*
  * pib_hca: driver of the pib-hca device. pib_hca_hw.h defines the interface to the device and
  * pib_hca_abi.h the one to the provider in user space; this header declares what the driver's files
- * share. Each file handles one kind of InfiniBand object, as in other HCA drivers.
+ * share. Each file handles one kind of InfiniBand object, as in other HCA drivers. Comments call
+ * the kernel's RDMA subsystem (drivers/infiniband/core) the core.
  *
  * Locks, in the order in which they are taken:
  *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
+ *   cq->mutex, srq->mutex     one resize of a CQ or SRQ at a time; sleep
  *   odp->mutex, umem_mutex    see pib_hca_odp.h; sleep
  *   cmdq->slots_free          a semaphore: as many commands in flight as the ring holds; sleeps
  *   cmdq->post_mutex          the command ring's producer and its doorbell; sleeps
@@ -64,7 +66,7 @@ struct pib_hca_buf {
 int pib_hca_buf_alloc(struct pib_hca_dev *dev, struct pib_hca_buf *buf, size_t bytes);
 void pib_hca_buf_free(struct pib_hca_dev *dev, struct pib_hca_buf *buf);
 
-/* An entry never crosses a chunk: it is aligned to its size, a power of two. */
+/* The address of a byte. Entries never cross a chunk: their size, a power of two, aligns them. */
 static inline void *pib_hca_buf_at(const struct pib_hca_buf *buf, size_t offset)
 {
 	return buf->chunks[offset >> buf->chunk_shift].addr +
@@ -77,13 +79,19 @@ static inline dma_addr_t pib_hca_buf_dma_at(const struct pib_hca_buf *buf, size_
 	       (offset & ((1UL << buf->chunk_shift) - 1));
 }
 
-/* Table pages behind a struct pib_hca_pages. The device reads them only while the command runs. */
+/*
+ * The tables to which a struct pib_hca_pages refers. The device reads them only while it executes
+ * the command or the REG_MR work request that has the structure.
+ */
 struct pib_hca_page_table {
 	struct pib_hca_chunk *tables;
 	u32 table_count;
 };
 
-/* Both fill *pages; the table lives until pib_hca_table_free(), which accepts a zeroed one. */
+/*
+ * Both fill *pages and return 0, -ENOMEM or -EINVAL. The caller frees the table by
+ * pib_hca_table_free(), which accepts a zeroed table.
+ */
 int pib_hca_table_from_buf(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			   struct pib_hca_pages *pages, const struct pib_hca_buf *buf);
 int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
@@ -91,21 +99,21 @@ int pib_hca_table_from_umem(struct pib_hca_dev *dev, struct pib_hca_page_table *
 			    unsigned long page_size);
 void pib_hca_table_free(struct pib_hca_dev *dev, struct pib_hca_page_table *table);
 
-/* A table that each fast registration fills again, with up to max_pages pages. */
+/* Allocates a table that each fast registration fills again, with up to max_pages pages. */
 int pib_hca_table_for_fast_reg(struct pib_hca_dev *dev, struct pib_hca_page_table *table,
 			       u32 max_pages);
 void pib_hca_table_set(const struct pib_hca_page_table *table, u32 index, u64 addr);
 void pib_hca_table_view(const struct pib_hca_page_table *table, struct pib_hca_pages *pages,
 			u32 page_count, u32 page_size);
 
-/* A queue's memory, which belongs to the kernel or to a process: one of the two is set. */
+/* The memory of a queue: `buf` if the queue belongs to the kernel, `umem` if to a process. */
 struct pib_hca_queue_mem {
 	struct pib_hca_buf buf;
 	struct ib_umem *umem;
 };
 
 int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes);
-/* -EOPNOTSUPP, with a message, if device and processes cannot share memory. */
+/* 0; or -EOPNOTSUPP, with a message, if device and processes cannot share memory. */
 int pib_hca_check_user_dma(struct pib_hca_dev *dev);
 /* Pins a process's memory; -EOPNOTSUPP if the device cannot share it with the process. */
 struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes, int access);
@@ -120,7 +128,7 @@ void pib_hca_queue_mem_free(struct pib_hca_dev *dev, struct pib_hca_queue_mem *m
 #define PIB_HCA_CMDQ_LOG_DEPTH 5
 #define PIB_HCA_CMDQ_DEPTH (1 << PIB_HCA_CMDQ_LOG_DEPTH)
 
-/* One command in flight; its index is its id. */
+/* A command in flight. The index of its slot is its id. */
 struct pib_hca_cmd_slot {
 	struct completion done;
 	bool busy;
@@ -137,10 +145,10 @@ struct pib_hca_cmdq {
 	struct semaphore slots_free;
 	struct mutex post_mutex; /* guards the producer and orders doorbells */
 	u32 producer;
-	spinlock_t lock; /* consumer and the slots */
+	spinlock_t lock; /* guards the consumer and the slots */
 	u32 consumer;
-	bool stopped; /* the device is dead or has not started */
-	bool use_events;
+	bool stopped; /* the device is dead, or the driver stops it */
+	bool use_events; /* an event queue reports completions; else the driver polls */
 	struct pib_hca_cmd_slot slots[PIB_HCA_CMDQ_DEPTH];
 };
 
@@ -164,8 +172,9 @@ void pib_hca_cmdq_reap(struct pib_hca_dev *dev);
 void pib_hca_cmdq_stop(struct pib_hca_dev *dev);
 
 /*
- * All of these sleep and return 0 or a negative errno: -EIO for a dead device, -EOPNOTSUPP for a
- * missing feature, -EINVAL for a refused value, -ENOMEM for a limit, -EBUSY, -EFAULT.
+ * The functions for commands sleep. Those that can fail return 0 or a negative errno: -EIO for a
+ * dead device, -EOPNOTSUPP for a missing feature, -EINVAL for a refused value, -ENOMEM for a limit,
+ * -EBUSY for an object in use, -EFAULT for an address that is not RAM.
  */
 int pib_hca_cmd(struct pib_hca_dev *dev, struct pib_hca_cmd_args *args);
 /* `in` may be NULL with in_length 0. *number is set to the created object's number. */
@@ -179,7 +188,7 @@ int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out
  * complete the command is reset.
  */
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
-/* The same for objects that may be in use; -EBUSY: the object stays. */
+/* As pib_hca_cmd_destroy(), for objects that may be in use; -EBUSY: the object stays. */
 int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
 
 /* ---------------------------------------------------------------- events (eq.c, event.c) ----- */
@@ -211,8 +220,8 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 /* ---------------------------------------------------------------- the device ----------------- */
 
 enum pib_hca_dev_flag {
-	PIB_HCA_DEV_DEAD,       /* given up until its recovery; see health.c */
-	PIB_HCA_DEV_QUIET,      /* dead, and its reset has ended: it uses no memory any more */
+	PIB_HCA_DEV_DEAD,       /* the driver has given up the device until its recovery */
+	PIB_HCA_DEV_QUIET,      /* dead, and the reset has ended: the device uses no memory */
 	PIB_HCA_DEV_REGISTERED, /* consumers may wait for completions */
 	PIB_HCA_DEV_EVENTS,     /* the core takes asynchronous events */
 };
@@ -235,26 +244,26 @@ struct pib_hca_dev {
 
 	struct pib_hca_cmdq cmdq;
 	struct pib_hca_query_device caps;
-	struct xarray qps;       /* by the device's number */
-	struct xarray cqs;       /* likewise */
-	struct xarray srqs;      /* likewise */
+	struct xarray qps;       /* struct pib_hca_qp by pib_hca_qp.qpn */
+	struct xarray cqs;       /* struct pib_hca_cq by CQN */
+	struct xarray srqs;      /* struct pib_hca_srq by SRQN */
 	struct pib_hca_shadow shadow; /* shadow doorbell page of UAR 0 */
 	struct {
 		phys_addr_t start;
-		u64 bytes;       /* 0: there is none */
+		u64 bytes;       /* 0: the device has no memory of its own */
 		dma_addr_t bus;
 		u8 __iomem *cpu;
 		struct gen_pool *pool; /* allocates addresses from `start` on */
-	} dm;
+	} dm;                    /* device memory, see dm.c */
 	struct {
 		struct xarray mrs; /* pib_hca_mr by key without its key byte */
 		struct workqueue_struct *queue;
 		struct delayed_work fetch;
-		atomic_t tables; /* tables of the lowest level, in all regions */
+		atomic_t tables; /* number of lowest-level tables of all regions */
 	} odp;                   /* see pib_hca_odp.h */
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
-	struct work_struct flush_work; /* completes work requests of a dead device in software */
+	struct work_struct flush_work; /* when the device is dead: makes consumers poll */
 };
 
 static inline struct pib_hca_dev *to_pdev(struct ib_device *ibdev)
@@ -276,8 +285,8 @@ static inline bool pib_hca_is_quiet(const struct pib_hca_dev *dev)
 struct pib_hca_binding {
 	struct pci_dev *pdev;
 	struct pib_hca_dev *dev; /* NULL: not started, or stopped */
-	unsigned long started;   /* jiffies */
-	bool shut_down;          /* the device is not started any more */
+	unsigned long started;   /* time of the last start, jiffies */
+	bool shut_down;          /* the machine shuts down: the device is not started again */
 	struct delayed_work recovery;
 };
 
@@ -305,10 +314,10 @@ bool pib_hca_has_failed(struct pib_hca_dev *dev);
 bool pib_hca_cut_off(struct pib_hca_dev *dev);
 /* Waits until a dead device uses no memory any more. May sleep, at most as long as its reset. */
 void pib_hca_wait_quiet(struct pib_hca_dev *dev);
-/* As pib_hca_cut_off(); also informs the log (`why`) and the consumers. */
+/* As pib_hca_cut_off(); also schedules the recovery, logs `why` and informs the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 
-#define PIB_HCA_ALL_ONES (~0U) /* a load from an unplugged device */
+#define PIB_HCA_ALL_ONES (~0U) /* value of a load from an unplugged device */
 
 static inline u32 pib_hca_read(const struct pib_hca_dev *dev, u32 reg)
 {
@@ -331,7 +340,7 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
 /* Copies the part of *resp that fits in user space's buffer, and zeroes the rest of the buffer. */
 int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
-/* For verbs without driver-specific input: -EOPNOTSUPP if there is any. NULL is allowed. */
+/* For verbs without driver-specific input: 0, or -EOPNOTSUPP if some is not 0. NULL is allowed. */
 int pib_hca_udata_no_input(struct ib_udata *udata);
 
 /* ---------------------------------------------------------------- verbs ---------------------- */
@@ -381,8 +390,9 @@ int pib_hca_create_ah(struct ib_ah *ibah, struct rdma_ah_init_attr *init_attr,
 		      struct ib_udata *udata);
 int pib_hca_query_ah(struct ib_ah *ibah, struct rdma_ah_attr *attr);
 int pib_hca_destroy_ah(struct ib_ah *ibah, u32 flags);
-/* `port` is the address vector's field: the port for datagrams, 0 for connections. */
+/* `port` becomes av->port: the port of a datagram, 0 for connections. */
 void pib_hca_av_from_attr(struct pib_hca_av *av, const struct rdma_ah_attr *attr, u8 port);
+/* `port` becomes attr->port_num, because av->port of a connection is 0. */
 void pib_hca_av_to_attr(const struct pib_hca_av *av, struct rdma_ah_attr *attr, u8 port);
 
 /* mr.c */
@@ -401,7 +411,7 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags);
 /* Add a kernel QP to its CQs' lists; remove it and its completions. */
 void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
 void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
-/* Discards the completions and all posted work requests, as a QP that enters Reset does. */
+/* Discards the completions and all posted work requests of a kernel QP that has entered Reset. */
 void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
 void pib_hca_flush_work(struct work_struct *work);
 
@@ -420,13 +430,13 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 		      const struct ib_send_wr **bad_wr);
 int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		      const struct ib_recv_wr **bad_wr);
-/* The caller holds both CQs' locks, and nothing posts any more. */
+/* Empties both queues. The caller holds both CQs' locks, and nothing posts any more. */
 void pib_hca_reset_rings(struct pib_hca_qp *qp);
-/* Bytes of a send WQE with this much data, before rounding up to a stride. */
+/* Bytes of a send WQE with this much data, before they are rounded up to a stride. */
 u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
 u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
 
-/* Writes a receive WQE, whose SGEs fit. `id` is 0 unless it belongs to an SRQ. */
+/* Writes a receive WQE, whose SGEs fit. `id` is the WQE's id in an SRQ, else 0. */
 void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id);
 
 /* srq.c */
@@ -447,7 +457,7 @@ bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id);
 /* debugfs.c */
 void pib_hca_debugfs_init(void);
 void pib_hca_debugfs_exit(void);
-/* Called for registered devices. */
+/* The files of a registered device: adds and removes them. */
 void pib_hca_debugfs_add(struct pib_hca_dev *dev);
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev);
 void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Memory that the device uses for processes and kernel users: a part of pib_hca.h. */
+/* Functions of memory regions, windows, device memory and on-demand paging: part of pib_hca.h. */
 #ifndef PIB_HCA_MEMORY_H
 #define PIB_HCA_MEMORY_H
 
@@ -9,7 +9,7 @@ struct ib_mr *pib_hca_alloc_fast_mr(struct ib_pd *ibpd, enum ib_mr_type type, u3
 int pib_hca_map_mr_sg(struct ib_mr *ibmr, struct scatterlist *sg, int sg_nents,
 		      unsigned int *sg_offset);
 int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata);
-/* Random, so that a stale key is unlikely to match the object that reuses its index. */
+/* Returns a random byte: a stale key is unlikely to match the object that reuses its index. */
 u8 pib_hca_new_key_byte(void);
 
 struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access);
@@ -20,11 +20,11 @@ struct ib_mr *pib_hca_reg_dmabuf(struct ib_pd *ibpd, u64 offset, u64 length, u64
 struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 length, u64 iova,
 			       int access, struct ib_pd *ibpd, struct ib_udata *udata);
 
-/* Sets all fields of `in`, for PIB_HCA_CMD_CREATE_MR, except those that describe the memory. */
+/* Allocates a region or returns ERR_PTR(-ENOMEM); sets `pd`, `access` and `key` of `in`. */
 struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 			  const struct pib_hca_create_mr *in);
-/* Registers the memory that `in` describes; sets the other fields. */
+/* Registers the memory that `in` describes; sets its `pd`, `access` and `key`. */
 struct ib_mr *pib_hca_reg_described(struct ib_pd *ibpd, struct pib_hca_create_mr *in, int access);
 
 /* mw.c */
@@ -51,7 +51,7 @@ struct ib_mr *pib_hca_reg_dm_mr(struct ib_pd *ibpd, struct ib_dm *ibdm,
 int pib_hca_odp_init(struct pib_hca_dev *dev);
 void pib_hca_odp_cleanup(struct pib_hca_dev *dev);
 void pib_hca_odp_caps(const struct pib_hca_dev *dev, struct ib_device_attr *attr);
-/* The device has page faults to fetch. Any context. */
+/* Handles PIB_HCA_EVENT_PAGE_FAULT: schedules a work item that fetches the faults. Any context. */
 void pib_hca_odp_event(struct pib_hca_dev *dev);
 struct ib_mr *pib_hca_reg_odp_mr(struct ib_pd *ibpd, u64 start, u64 length, u64 iova, int access);
 int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* The driver's part of each verbs object: part of pib_hca.h. */
+/* The structures of verbs objects with the driver's fields: part of pib_hca.h. */
 #ifndef PIB_HCA_OBJECTS_H
 #define PIB_HCA_OBJECTS_H
 
 struct pib_hca_ucontext {
 	struct ib_ucontext ibucontext;
 	struct pib_hca_uar_entry *uar;
-	struct pib_hca_shadow_entry *shadow; /* NULL: there is none */
+	struct pib_hca_shadow_entry *shadow; /* NULL: no shadow doorbell page */
 };
 
 enum pib_hca_mmap_kind {
@@ -19,7 +19,7 @@ enum pib_hca_mmap_kind {
 struct pib_hca_mmap_entry {
 	struct rdma_user_mmap_entry rdma_entry;
 	struct pib_hca_dev *dev;
-	phys_addr_t addr; /* in BAR2, or the bus address of a shadow doorbell page */
+	phys_addr_t addr; /* in BAR2; unused with PIB_HCA_MMAP_SHADOW */
 	enum pib_hca_mmap_kind kind;
 };
 
@@ -79,8 +79,8 @@ static inline void pib_hca_ref_init(struct pib_hca_ref *ref)
 }
 
 /*
- * The object with this number, with a reference to put; NULL: there is none. Its struct pib_hca_ref
- * is at `ref_offset`. Any context.
+ * Returns the object with this number and takes a reference for the caller; NULL: there is none.
+ * The struct pib_hca_ref of an object is at `ref_offset`. Any context.
  */
 static inline void *pib_hca_get_object(struct xarray *objects, u32 number, size_t ref_offset)
 {
@@ -101,6 +101,7 @@ static inline void pib_hca_ref_put(struct pib_hca_ref *ref)
 		complete(&ref->last_put);
 }
 
+/* Puts the owner's reference and waits until the handlers have put theirs. Sleeps. */
 static inline void pib_hca_ref_wait(struct pib_hca_ref *ref)
 {
 	pib_hca_ref_put(ref);
@@ -134,21 +135,21 @@ struct pib_hca_srq {
 	struct pib_hca_ref ref;
 	/* Kernel SRQs only: */
 	spinlock_t lock;
-	u32 head;       /* posted, modulo 2^32 */
-	u64 *wr_ids;    /* by id */
+	u32 head;       /* number of posted WQEs, modulo 2^32 */
+	u64 *wr_ids;    /* wr_id of each posted WQE, by the WQE's id */
 	u32 *free_ids;  /* unused ids: the first free_count entries */
 	u32 free_count;
 	unsigned long *posted; /* bits: ids of posted work requests */
 };
 
 struct pib_hca_wq {
-	spinlock_t lock; /* posters: head, wr_ids, the entries */
+	spinlock_t lock; /* guards head, wr_ids and the WQEs between posters */
 	u64 *wr_ids;
 	u32 offset;   /* offset of entry 0 in the QP's buffer */
 	u32 depth;    /* power of two; 0: there is no such queue */
 	u32 max_sge;
-	u32 head;     /* posted, modulo 2^32 */
-	u32 tail;     /* completed; written with the CQ's lock held */
+	u32 head;     /* number of posted WQEs, modulo 2^32 */
+	u32 tail;     /* number of completed WQEs; written with the CQ's lock held */
 	u8 log_stride;
 };
 
@@ -157,17 +158,17 @@ struct pib_hca_qp {
 	struct pib_hca_queue_mem mem;
 	struct mutex mutex; /* one transition at a time; guards state */
 	u32 qpn; /* the device's number; on special QPs it differs from ibqp.qp_num */
-	u32 xrcdn; /* XRC target */
+	u32 xrcdn; /* XRC targets: number of their domain */
 	u8 port; /* SMI and GSI: number of their port; other QPs: 0 */
 	bool user; /* a process has its queues; also true for XRC targets, which have none */
-	enum ib_qp_state state; /* as last set; the device may have moved it to an error state */
+	enum ib_qp_state state; /* as last set or queried; the device may be in an error state */
 	bool signal_all;
 	u32 max_inline;
 	struct pib_hca_ref ref;
 	struct pib_hca_wq sq;
 	struct pib_hca_wq rq;
-	struct list_head send_entry; /* in the CQs' lists */
-	struct list_head recv_entry;
+	struct list_head send_entry; /* in the send CQ's send_qps */
+	struct list_head recv_entry; /* in the receive CQ's recv_qps */
 	bool completes; /* the QP is in the CQs' lists; written with the CQs' locks held */
 };
 

@@ -7,7 +7,7 @@
  *
  * Locks, in the order in which they are taken:
  *   odp->mutex         growth of one region's tree and of its chunks; sleeps
- *   umem->umem_mutex   the entries of one umem's pages; the kernel's invalidation takes only this
+ *   umem->umem_mutex   the entries of one umem's pages; invalidation takes only this mutex
  * No lock is held while the kernel faults memory in: a file server may take arbitrarily long.
  * A region in use by a fault is kept by its reference count.
  */
@@ -32,8 +32,8 @@ struct pib_hca_odp_node {
 
 struct pib_hca_odp {
 	struct pib_hca_dev *dev;
-	struct ib_umem_odp *umem; /* implicit region: the root of its chunks */
-	struct xarray chunks;     /* implicit region: ib_umem_odp by address */
+	struct ib_umem_odp *umem; /* implicit region: the parent of its chunks */
+	struct xarray chunks;     /* children of `umem` by address / PIB_HCA_ODP_TABLE_BYTES */
 	struct mutex mutex;
 	struct pib_hca_ref ref;
 	struct pib_hca_odp_node *root;
@@ -49,7 +49,7 @@ u64 pib_hca_odp_reach(void);
 /* Makes a tree for `pages` pages; 0 or -ENOMEM. */
 int pib_hca_odp_tree_init(struct pib_hca_odp *odp, u64 pages);
 void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
-/* Adds the tables for [start, end). odp->mutex is held. */
+/* Adds the tables for [start, end); 0 or -ENOMEM. odp->mutex is held. */
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
@@ -62,9 +62,10 @@ void pib_hca_odp_hide(struct pib_hca_odp *odp, u64 start, u64 end);
 /* odp.c */
 
 /*
- * Maps the pages of an access by the device or a process. -ENOENT: there is no such region; -EPERM
- * or -EFAULT: the access is not allowed; -EAGAIN, -EBUSY or -ENOMEM: it may work later. `addr` is
- * the address in work requests; `ibpd`, unless NULL, must be the region's.
+ * Maps the pages of an access by the device, or of a prefetch; without `fault`, only pages that are
+ * in memory. -ENOENT: there is no such region; -EPERM or -EFAULT: the access is not allowed;
+ * -EAGAIN, -EBUSY or -ENOMEM: the access may work later. `addr` is the address in work requests;
+ * `ibpd`, unless NULL, must be the region's PD.
  */
 int pib_hca_odp_demand(struct pib_hca_dev *dev, u32 key, struct ib_pd *ibpd, u64 addr, u64 length,
 		       bool write, bool fault);

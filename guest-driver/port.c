@@ -44,7 +44,7 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_mcast_qp_attach = le32_to_cpu(caps->max_mcast_qp_attach);
 	attr->max_total_mcast_qp_attach = le32_to_cpu(caps->max_total_mcast_qp_attach);
 	attr->max_ah = INT_MAX; /* the device has no address handles */
-	/* The device's atomics are atomic among themselves only (IBA vol. 1, 10.7.2.3). */
+	/* No IB_ATOMIC_GLOB: not atomic against other devices (IBA vol. 1, 10.7.2.3). */
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->masked_atomic_cap =
 		le64_to_cpu(caps->feature_flags) & PIB_HCA_FEATURE_MASKED_ATOMICS ?

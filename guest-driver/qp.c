@@ -28,8 +28,8 @@ static void pib_hca_set_max_sge(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 }
 
 /*
- * Each entry of a kernel's queue is at a multiple of its size, so none crosses a chunk of the
- * buffer. Returns the end of the queue.
+ * Places a queue at or after `offset` and returns its end. Each entry is at a multiple of its size,
+ * so none crosses a chunk of the buffer.
  */
 static size_t pib_hca_place_wq(struct pib_hca_wq *wq, u32 wr, u32 wqe_size, u8 min_log_stride,
 			       size_t offset)
@@ -265,18 +265,18 @@ static int pib_hca_tell_user(struct pib_hca_qp *qp, struct ib_udata *udata)
 /* Ends all use of the QP by event handlers and of its memory by the device. */
 static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {
-	/* Leave the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: after the command the device may give the number to another QP. */
 	xa_erase_irq(&dev->qps, qp->qpn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
 	/*
-	 * Running handlers may have found the QP already. A pending one finds nothing, because the
+	 * Running handlers may have found the QP already. Later handlers find nothing, because the
 	 * device reuses a number only after the driver has taken the events that name it.
 	 */
 	pib_hca_eqs_sync(dev);
 	pib_hca_ref_wait(&qp->ref);
 }
 
-/* Ignores the sizes of queues that the QP does not have, as the verb does. */
+/* Ignores the sizes of queues that the QP does not have: callers may pass any. */
 static void pib_hca_trim_cap(struct ib_qp_init_attr *init_attr)
 {
 	struct ib_qp_cap *cap = &init_attr->cap;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.4.2 and 11.2.4.3). The core's table has the attributes
- * that a transition needs; the device checks their values.
+ * MODIFY_QP and QUERY_QP (IBA vol. 1, 11.2.4.2 and 11.2.4.3). ib_modify_qp_is_ok() checks which
+ * attributes a transition has; the device checks their values.
  */
 #include "pib_hca.h"
 
@@ -50,8 +50,8 @@ static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct 
 }
 
 /*
- * Whether a transition may fail on a dead device. One to Reset or Error always succeeds: the QPs of
- * a dead device are inactive.
+ * Returns whether a transition may fail on a dead device. A transition to Reset or Error always
+ * succeeds: the QPs of a dead device are inactive.
  */
 static bool pib_hca_may_fail(enum ib_qp_state new_state)
 {
@@ -147,7 +147,7 @@ int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 
 	mutex_lock(&qp->mutex);
 	ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_QP, qp->qpn, &out, sizeof(out));
-	if (!ret) /* the device may have moved it to an error state */
+	if (!ret) /* the device may have moved the QP to an error state */
 		WRITE_ONCE(qp->state, out.state);
 	mutex_unlock(&qp->mutex);
 	if (ret)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Recovery: starts a device again that has failed. Consumers see one device go and another come:
- * the driver unregisters it, which ends all contexts, resets it and registers it.
+ * Recovery: starts a device again that has failed. The driver unregisters the device, which ends
+ * all contexts, resets it and registers it; consumers see a removed device and a new one.
  */
 #include "pib_hca.h"
 
@@ -16,8 +16,8 @@ static void pib_hca_recover_later(struct pib_hca_binding *binding, unsigned long
 }
 
 /*
- * False: try again later. A device that does not answer is unplugged, or its configuration is being
- * restored. A device that works has been started again by a reset or a resume of the kernel.
+ * Returns false if the caller must try again later: a device that does not answer is unplugged, or
+ * its configuration is being restored. A device that works was started by a reset or a resume.
  */
 static bool pib_hca_recover(struct pib_hca_binding *binding)
 {
@@ -64,7 +64,7 @@ bool pib_hca_recovery_begin(struct pib_hca_dev *dev)
 	unsigned long delay = PIB_HCA_RECOVERY_DELAY;
 
 	if (READ_ONCE(binding->dev) != dev || READ_ONCE(binding->shut_down))
-		return false; /* it is starting or stopping */
+		return false; /* the device is starting or stopping */
 	if (time_before(jiffies + delay, next))
 		delay = next - jiffies;
 	pib_hca_recover_later(binding, delay);

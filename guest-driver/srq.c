@@ -2,8 +2,8 @@
 /*
  * Shared receive queues (IBA vol. 1, 10.2.9 and 11.2.3). WQEs are taken in order and complete in
  * any order, so each WQE carries an id, the index of its wr_id. No more WQEs are posted than there
- * are ids, so the device has always taken the ring's next entry; see docs/device-spec.md, "Shared
- * receive queues".
+ * are ids, so the next entry to fill is always one that the device has taken; see
+ * docs/device-spec.md, "Shared receive queues".
  */
 #include <linux/bitmap.h>
 
@@ -52,7 +52,7 @@ int pib_hca_post_srq_recv(struct ib_srq *ibsrq, const struct ib_recv_wr *wr,
 	return ret;
 }
 
-/* The id comes from the device, which may name one that is not posted. */
+/* A faulty device may name an id that is not posted. */
 bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id)
 {
 	unsigned long flags;
@@ -169,11 +169,11 @@ static int pib_hca_srq_set_limit(struct pib_hca_dev *dev, struct pib_hca_srq *sr
 /* Ends all use of the SRQ by event handlers and of its memory by the device. */
 static void pib_hca_srq_withdraw(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 {
-	/* Leave the array first: the number may be another's as soon as the command has ended. */
+	/* Leave the array first: after the command another SRQ may get the number. */
 	xa_erase_irq(&dev->srqs, srq->srqn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_SRQ, srq->srqn);
 	/*
-	 * Running handlers may have found the SRQ already. A pending one finds nothing, because the
+	 * Running handlers may have found the SRQ already. Later handlers find nothing, because the
 	 * device reuses a number only after the driver has taken the events that name it.
 	 */
 	pib_hca_eqs_sync(dev);
@@ -257,8 +257,8 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 /* ---------------------------------------------------------------- modify and query ----------- */
 
 /*
- * The provider posts nothing meanwhile. The device moves waiting WQEs to the new buffer. The same
- * command also sets a limit, so that both take effect or neither.
+ * For SRQs of processes. The device moves waiting WQEs to the new buffer; the provider posts
+ * nothing meanwhile. The same command also sets a limit, so that both take effect or neither.
  */
 static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 max_wr,
 			      struct pib_hca_modify_srq *in, struct ib_udata *udata)
@@ -309,7 +309,7 @@ int pib_hca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	if (!(mask & IB_SRQ_MAX_WR))
 		return pib_hca_udata_no_input(udata) ?:
 		       pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_SRQ, srq->srqn, &in, sizeof(in));
-	if (!udata) /* the kernel has no such verb for its own SRQs */
+	if (!udata) /* the driver does not resize kernel SRQs */
 		return -EOPNOTSUPP;
 	if (!attr->max_wr || attr->max_wr > le32_to_cpu(dev->caps.max_srq_wr))
 		return -EINVAL;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * User contexts: each process has a UAR, a page of doorbells that it maps. The page lives as long
- * as its last mapping; the context lives no longer than the process's file.
+ * User contexts: each context has a UAR, a page of doorbells that the process maps. The page lives
+ * as long as its last mapping; the context lives no longer than the process's file.
  */
 #include <linux/mm.h>
 
@@ -64,7 +64,7 @@ static struct pib_hca_shadow_entry *to_pshadow(struct rdma_user_mmap_entry *rdma
 	return container_of(to_pentry(rdma_entry), struct pib_hca_shadow_entry, mmap);
 }
 
-/* Maps the context's shadow doorbell page on devices that have them. */
+/* Adds a shadow doorbell page to the context, on devices that have such pages. */
 static int pib_hca_add_shadow(struct pib_hca_dev *dev, struct pib_hca_ucontext *context)
 {
 	struct pib_hca_shadow_entry *entry;

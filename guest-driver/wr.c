@@ -195,7 +195,7 @@ static u32 pib_hca_put_ud(struct pib_hca_qp *qp, void *segment, const struct ib_
 	return sizeof(*ud);
 }
 
-/* Writes the segment before the data on connected QPs; returns its length. */
+/* Functions that write the segment before the data on connected QPs and return its length. */
 static u32 (*const pib_hca_put_segment[])(void *segment, const struct ib_send_wr *wr) = {
 	[PIB_HCA_SEGMENT_NONE] = NULL,
 	[PIB_HCA_SEGMENT_RDMA] = pib_hca_put_rdma,
@@ -331,7 +331,7 @@ int pib_hca_post_send(struct ib_qp *ibqp, const struct ib_send_wr *wr,
 	u32 first, head;
 	int ret = 0;
 
-	/* C10-97: refused in Reset, Init and RTR. In later states it is queued or flushed. */
+	/* C10-97: a send is refused in Reset, Init and RTR; later states queue or flush it. */
 	if (!wq->depth || READ_ONCE(qp->state) < IB_QPS_RTS) {
 		*bad_wr = wr;
 		return -EINVAL;

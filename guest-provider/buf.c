@@ -20,8 +20,8 @@ static int pib_map(struct pib_buf *buf)
 }
 
 /*
- * Memory from the domain's allocator; from the provider if the allocator asks for that
- * (ibv_alloc_parent_domain(3)).
+ * Takes memory from the domain's allocator, or maps it if the allocator returns
+ * IBV_ALLOCATOR_USE_DEFAULT (ibv_alloc_parent_domain(3)).
  */
 static int pib_ask_allocator(struct pib_pd *domain, struct pib_buf *buf, size_t page_size)
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
  * The device's clock, which stamps CQEs with nanoseconds, and its offset from the wall clock.
- * Reading it leaves the guest (a VM exit).
+ * Each reading of the device's clock is a VM exit.
  */
 #include <config.h>
 
@@ -66,7 +66,7 @@ static uint64_t pib_measure_offset(struct pib_context *ctx)
 
 /*
  * Measures again every second, because the clocks drift apart and the wall clock may be set.
- * Reading the present second takes no system call.
+ * CLOCK_MONOTONIC_COARSE takes no system call.
  */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp)
 {

@@ -120,7 +120,7 @@ static void *pib_map_page(struct pib_context *ctx, int cmd_fd, uint64_t offset)
 	return at == MAP_FAILED ? NULL : at;
 }
 
-/* Keeps the driver's answer and maps the UAR page and the shadow doorbell page; 0 or an errno value. */
+/* Keeps the driver's answer, maps UAR and shadow doorbell page, sets the verbs; 0 or an errno. */
 static int pib_setup_context(struct pib_context *ctx, int cmd_fd,
 			     const struct pib_hca_alloc_ucontext_resp *resp)
 {

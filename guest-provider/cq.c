@@ -43,8 +43,8 @@ struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq)
 void pib_cq_publish_consumer(struct pib_cq *cq)
 {
 	/*
-	 * Release, because the udma barriers order stores only: the loads of the CQEs must be
-	 * complete before the device may overwrite them.
+	 * Release, because udma_to_device_barrier() orders stores only: the loads of the CQEs must
+	 * be complete before the device may overwrite them.
 	 */
 	atomic_store_explicit((_Atomic(uint32_t) *)&cq->header->consumer,
 			      htole32(cq->consumer), memory_order_release);
@@ -59,8 +59,8 @@ static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 }
 
 /*
- * The SRQ from which a CQE's WQE was taken, or NULL. A QP with an SRQ knows it; an XRC SRQ is
- * looked up by number, because the QP may belong to another process.
+ * The SRQ from which a CQE's WQE was taken, or NULL. A QP of this process names its SRQ; an XRC SRQ
+ * is looked up by number, because its QP may belong to another process.
  */
 static struct pib_srq *pib_cqe_srq(struct pib_cq *cq, const struct pib_hca_cqe *cqe,
 				   const struct pib_qp *qp)
@@ -131,7 +131,7 @@ unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
 	       (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED ? IBV_WC_WITH_INV : 0);
 }
 
-/* The same verbs function returns the immediate data, in wire order, and an R_Key, a number. */
+/* One field of a work completion has the immediate data, in wire order, or an R_Key, a number. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe)
 {
 	if (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED)
@@ -175,7 +175,7 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc)
 	return polled;
 }
 
-/* The counter of the first CQE that the device has not written yet, as far as this side can see. */
+/* The counter of the first CQE that this processor does not see written yet. */
 static uint32_t pib_cq_end(struct pib_cq *cq)
 {
 	uint32_t counter = cq->consumer;

@@ -64,7 +64,7 @@ static int pib_next_poll(struct ibv_cq_ex *cq_ex)
 	cq->consumer++;
 	ret = pib_load_cqe(cq);
 	if (ret)
-		cq->consumer--; /* end_poll consumes the last one */
+		cq->consumer--; /* end_poll() consumes the last CQE */
 	return ret;
 }
 

@@ -13,7 +13,7 @@
 #include "pib.h"
 #include "pib_hca_abi.h"
 
-/* The unit of offsets and lengths, in bytes: the smallest access that the bus carries. */
+/* The unit of offsets and lengths, in bytes; the driver demands the same of regions. */
 #define PIB_DM_UNIT 4
 
 struct pib_dm {

@@ -11,9 +11,9 @@
 #include "pib.h"
 
 /*
- * A full barrier between a store here and a load of data that the device stores. Compilers use a
- * locked instruction, which on an emulated machine with one processor does not order accesses with
- * respect to the device's thread.
+ * A full barrier between a store to memory and a load of data that the device stores. Compilers use
+ * a locked instruction, which on an emulated machine with one processor does not order accesses
+ * with respect to the device's thread.
  */
 static inline void pib_full_barrier(void)
 {
@@ -39,11 +39,11 @@ static inline bool pib_shadow_has(__le64 *words, uint32_t bit)
 }
 
 /*
- * Whether the device needs a kick to see the QP's new counter, which has been stored. A poster that
- * has set a bit may be stopped or killed before it continues, so a poster that finds the bit set
- * does the rest for it. On an emulated machine with one processor (see above), an atomic operation
- * on `rung` may restore bits that the device clears meanwhile; the later store to `summary` makes
- * up for that.
+ * Returns whether the device needs a kick to see the QP's new counter, which has been stored. A
+ * poster that has set a bit of `rung` may be stopped or killed before it sets the bit of `summary`,
+ * so a poster that finds the first bit set also sets the second. On an emulated machine with
+ * one processor (see above), an atomic operation on `rung` may restore bits that the device clears
+ * meanwhile; the later store to `summary` makes up for that.
  */
 static inline bool pib_shadow_needs_kick(struct pib_hca_shadow_page *shadow, uint32_t qpn)
 {

@@ -25,7 +25,7 @@ struct ibv_mr *pib_reg_mr(struct ibv_pd *pd, void *addr, size_t length,
 	return &vmr->ibv_mr;
 }
 
-/* Since release 55 the library's own function has one more argument. */
+/* Since release 55 ibv_cmd_reg_dmabuf_mr() has one more argument. */
 #ifdef PIB_REG_DMABUF_HAS_DRIVER
 #define PIB_REG_DMABUF_DRIVER , NULL
 #else

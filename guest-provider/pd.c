@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Protection and XRC domains, which the kernel keeps; parent and thread domains, which it does not
- * know.
+ * Protection and XRC domains, which the kernel keeps; parent and thread domains, which only the
+ * provider has.
  */
 #include <config.h>
 

@@ -12,8 +12,8 @@
 #include "pib_hca_abi.h"
 
 /*
- * rdma-core makes such a macro for each structure in its own headers. The macro repeats the
- * payload's fields in the command's structure, which the provider does not need.
+ * rdma-core makes a macro _STRUCT_NAME for each structure in its own headers. The macro repeats
+ * the payload's fields in the command's structure, which the provider does not need.
  */
 #define _STRUCT_pib_hca_alloc_ucontext_req _STRUCT_empty
 #define _STRUCT_pib_hca_alloc_ucontext_resp _STRUCT_empty

@@ -69,16 +69,16 @@ struct pib_context {
 	 */
 	pthread_mutex_t table_mutex;
 	struct pib_table qps;
-	struct pib_table xrc_srqs; /* XRC SRQs, likewise; each has one CQ */
+	struct pib_table xrc_srqs; /* XRC SRQs by number; likewise, but each has one CQ */
 };
 
 /* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
 struct pib_pd {
 	struct ibv_pd ibv_pd;
-	atomic_uint users;        /* parent domains made of a PD; buffers of a parent domain */
+	atomic_uint users;        /* a PD: its parent domains; a parent domain: its buffers */
 	/* Parent domains only: */
-	struct pib_pd *contained; /* NULL: a PD */
-	struct pib_td *td;        /* NULL: none */
+	struct pib_pd *contained; /* NULL in a PD */
+	struct pib_td *td;        /* NULL: no thread domain */
 	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
 		       uint64_t resource_type);
 	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
@@ -86,13 +86,13 @@ struct pib_pd {
 };
 
 /*
- * A thread domain promises that one thread at a time uses its objects. The provider ignores the
- * promise: uncontended locks cost next to nothing, and threads cannot disturb each other on the UAR
- * page, which has no state.
+ * By a thread domain a program promises that one thread at a time uses the domain's objects. The
+ * provider takes their locks all the same: without contention they cost next to nothing. Threads
+ * may share the UAR page, which has no state.
  */
 struct pib_td {
 	struct ibv_td ibv_td;
-	atomic_uint users; /* parent domains */
+	atomic_uint users; /* number of parent domains with it */
 };
 
 struct pib_ah {
@@ -107,15 +107,15 @@ struct pib_buf {
 	struct pib_pd *domain;  /* the parent domain whose allocator supplied it, or NULL */
 	uint64_t resource_type; /* PIB_RESOURCE_*, as passed to allocators */
 	bool is_foreign;        /* from an allocator */
-	bool is_kept;           /* a fork does not copy it: MADV_DONTFORK */
+	bool is_kept;           /* MADV_DONTFORK: a fork does not copy the memory */
 };
 
 enum pib_resource_type { PIB_RESOURCE_QP = 1, PIB_RESOURCE_SRQ = 2, PIB_RESOURCE_CQ = 3 };
 
-/* The difference between wall clock and device clock, and when it was measured; zeros: not yet. */
+/* The difference between wall clock and device clock; zeros: not measured yet. */
 struct pib_clock {
-	uint64_t second;
-	uint64_t offset; /* nanoseconds, modulo 2^64 */
+	uint64_t second; /* time of the measurement: monotonic clock, seconds, plus 1 */
+	uint64_t offset; /* wall clock minus device clock, nanoseconds, modulo 2^64 */
 };
 
 struct pib_cq {
@@ -125,13 +125,13 @@ struct pib_cq {
 	struct pib_hca_cq_header *header;
 	struct pib_hca_cqe *cqes;
 	uint32_t cqn;
-	uint32_t consumer; /* modulo 2^32 */
+	uint32_t consumer; /* number of consumed CQEs, modulo 2^32 */
 	uint8_t log_depth;
-	/* The QP of the last CQE, which usually is that of the next one as well. */
+	/* The QP of the last CQE: often the next CQE has the same QP. */
 	struct pib_qp *last_qp;
-	/* Between start_poll and end_poll. */
+	/* The current CQE between start_poll() and end_poll(). */
 	struct pib_hca_cqe *cur_cqe;
-	struct pib_clock clock;
+	struct pib_clock clock; /* for wall clock time stamps */
 };
 
 struct pib_srq {
@@ -139,11 +139,11 @@ struct pib_srq {
 	pthread_spinlock_t lock;
 	struct pib_buf buf;
 	struct pib_hca_srq_header *header;
-	uint64_t *wr_ids;    /* by id */
+	uint64_t *wr_ids;    /* wr_id of each posted WQE, by the WQE's id */
 	uint32_t *free_ids;  /* stack of unused ids, with free_count entries */
 	uint32_t free_count;
-	uint32_t id_count;   /* at least depth */
-	uint32_t head;       /* posted, modulo 2^32 */
+	uint32_t id_count;   /* number of ids, at least depth */
+	uint32_t head;       /* number of posted WQEs, modulo 2^32 */
 	uint32_t depth;      /* power of two */
 	uint32_t max_sge;
 	uint32_t srqn;
@@ -155,8 +155,8 @@ struct pib_wq {
 	pthread_spinlock_t lock;
 	void *ring;
 	uint64_t *wr_ids;
-	uint32_t head;     /* posted, modulo 2^32 */
-	atomic_uint tail;  /* completed; written with the CQ's lock held */
+	uint32_t head;     /* number of posted WQEs, modulo 2^32 */
+	atomic_uint tail;  /* number of completed WQEs; written with the CQ's lock held */
 	uint32_t depth;    /* power of two, 0: there is no such queue */
 	uint32_t max_sge;
 	uint8_t log_depth;
@@ -171,8 +171,8 @@ struct pib_qp {
 	struct pib_wq rq;
 	uint32_t qpn; /* for doorbells and CQEs; special QPs have another number on the wire */
 	uint32_t max_inline_data;
-	bool is_target; /* XRC: no queues */
-	/* Between wr_start and wr_complete or wr_abort, under sq.lock. */
+	bool is_target; /* XRC target, which has no queues */
+	/* The batch between wr_start() and wr_complete() or wr_abort(), with sq.lock held. */
 	uint32_t ex_head;
 	int ex_error;
 	void *ex_wqe;
@@ -229,7 +229,12 @@ struct verbs_context *pib_import_context(struct ibv_device *ibdev, int cmd_fd);
 struct pib_hca_alloc_ucontext_resp;
 void pib_keep_limits(struct pib_context *ctx, const struct pib_hca_alloc_ucontext_resp *resp);
 
-/* clock.c, import.c, buf.c: 0 or an errno value; a failed allocation leaves the buffer empty. */
+/*
+ * Functions below that return int, except pib_poll_cq(), return 0 or an errno value. Those that
+ * return an object return NULL, with errno, on failure.
+ */
+
+/* clock.c, import.c, buf.c */
 int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *values);
 /* Converts a time of the device's clock to nanoseconds since 1970. `clock` keeps the offset. */
 uint64_t pib_wallclock_ns(struct pib_context *ctx, struct pib_clock *clock, uint64_t timestamp);
@@ -240,7 +245,7 @@ void pib_unimport_pd(struct ibv_pd *pd);
 struct ibv_mr *pib_import_mr(struct ibv_pd *pd, uint32_t handle);
 void pib_unimport_mr(struct ibv_mr *mr);
 
-/* `pd` is the PD of the object, or NULL. Returns 0 or an errno value. */
+/* `pd` is the PD of the object, or NULL. After an error *buf is empty. */
 int pib_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, uint64_t resource_type,
 		  struct pib_buf *buf, size_t length);
 void pib_free_buf(struct pib_buf *buf);
@@ -287,7 +292,7 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe);
 void pib_cq_free_rings(struct pib_cq *cq);
-/* The next CQE if there is one; the CQ's lock is held. It stays valid until the consumer moves. */
+/* The next CQE or NULL; the CQ's lock is held. The CQE stays valid until the consumer moves. */
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
 /* Informs the device that the CQEs before cq->consumer may be overwritten. */
 void pib_cq_publish_consumer(struct pib_cq *cq);
@@ -295,7 +300,7 @@ void pib_cq_publish_consumer(struct pib_cq *cq);
 bool pib_cq_retire(struct pib_cq *cq, const struct pib_hca_cqe *cqe, uint64_t *wr_id);
 enum ibv_wc_opcode pib_wc_opcode(const struct pib_hca_cqe *cqe);
 unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe);
-/* The immediate data, or the R_Key that was invalidated. */
+/* The immediate data in wire order, or the R_Key that was invalidated, in host order. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe);
 /* Drops the completions of an XRC SRQ, or of a QP; the CQ's lock is held. */
 void pib_cq_clean_srq(struct pib_cq *cq, uint32_t srqn);
@@ -314,11 +319,11 @@ int pib_destroy_qp(struct ibv_qp *ibqp);
 struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr *attr);
 
 /* table.c */
-/* The object if it may complete at this CQ, whose lock is held; else NULL. */
+/* Returns the object if it may complete at this CQ, whose lock is held; else NULL. */
 void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_cq *cq);
 /*
- * 0, ENOMEM, or EPROTO if the number is longer than a doorbell's; afterwards pib_table_set() of that
- * number cannot fail. A mutex is held for both.
+ * Makes room for a number, after which pib_table_set() of that number cannot fail. ENOMEM; EPROTO:
+ * the number has more than 24 bits. table_mutex is held for both.
  */
 int pib_table_reserve(struct pib_table *table, uint32_t number);
 /* Either CQ may be NULL. */
@@ -337,7 +342,7 @@ int pib_destroy_srq(struct ibv_srq *ibsrq);
 int pib_get_srq_num(struct ibv_srq *ibsrq, uint32_t *number);
 int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 		      struct ibv_recv_wr **bad_wr);
-/* Frees the id of a completed WQE and finds its wr_id; false if no posted WQE has that id. */
+/* Frees the id of a completed WQE and finds its wr_id; false if the SRQ cannot have that WQE. */
 bool pib_srq_retire(struct pib_srq *srq, uint32_t id, uint64_t *wr_id);
 
 /* wr.c, wr_ex.c */
@@ -346,7 +351,7 @@ int pib_post_send(struct ibv_qp *ibqp, struct ibv_send_wr *wr,
 int pib_post_recv(struct ibv_qp *ibqp, struct ibv_recv_wr *wr,
 		  struct ibv_recv_wr **bad_wr);
 bool pib_sq_can_post(const struct pib_qp *qp);
-/* Publishes the WQEs before `head` and rings. sq.lock is held on entry and released. */
+/* Publishes the WQEs before `head`, releases sq.lock, which is held, and rings the doorbell. */
 void pib_sq_publish(struct pib_qp *qp, uint32_t head);
 uint64_t pib_send_ops_supported(enum ibv_qp_type type);
 void pib_qp_set_wr_ops(struct pib_qp *qp);

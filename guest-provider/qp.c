@@ -12,7 +12,7 @@
 /* The longest header before the data of a send WQE: an atomic's or a datagram's. */
 #define PIB_SEND_WQE_OVERHEAD 64
 
-/* An XRC QP may have no CQ for one of its queues: then NULL. */
+/* NULL for the queue of an XRC QP that has no CQ. */
 static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 {
 	return ibcq ? to_pcq(ibcq) : NULL;
@@ -65,7 +65,7 @@ static void pib_clean_cqs(struct pib_qp *qp)
 		pib_cq_clean(cqs[i], qp);
 }
 
-/* table_mutex is held. */
+/* Makes the QP known to pollers of its CQs; 0 or an errno value. table_mutex is held. */
 static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
 	int ret = pib_table_reserve(&ctx->qps, qp->qpn);
@@ -137,7 +137,7 @@ static int pib_size_queues(struct pib_context *ctx, struct pib_qp *qp,
 	return 0;
 }
 
-/* Header, send queue, receive queue, one after the other. */
+/* Allocates the buffer: header, send queue, receive queue. Describes it in `req`. */
 static int pib_alloc_rings(struct pib_context *ctx, struct ibv_pd *pd, struct pib_qp *qp,
 			   struct pib_hca_create_qp_req *req)
 {
@@ -146,7 +146,7 @@ static int pib_alloc_rings(struct pib_context *ctx, struct ibv_pd *pd, struct pi
 	size_t length = rq_offset + ((size_t)qp->rq.depth << qp->rq.log_stride);
 	int ret;
 
-	/* rq_offset is a multiple of 64, because the stride of the send queue is one. */
+	/* rq_offset is a multiple of 64, because strides of send queues are multiples of 64. */
 	ret = pib_alloc_buf(ctx, pd, PIB_RESOURCE_QP, &qp->buf, length);
 	if (ret)
 		return ret;
@@ -243,8 +243,8 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 }
 
 /*
- * XRC targets have no queues, and outlive this process in their domain: the provider keeps only
- * their handle.
+ * Creates an XRC target, or opens one if `attr` is NULL. XRC targets have no queues, and outlive
+ * this process in their domain: the provider keeps only their handle.
  */
 static struct ibv_qp *pib_new_target(struct ibv_context *context,
 				     struct ibv_qp_init_attr_ex *attr,

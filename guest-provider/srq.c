@@ -60,7 +60,7 @@ int pib_post_srq_recv(struct ibv_srq *ibsrq, struct ibv_recv_wr *wr,
 	return ret;
 }
 
-/* The id comes from the device, which may name one that is not in use. */
+/* A faulty device may name any id: the check only keeps wr_ids and free_ids within their bounds. */
 bool pib_srq_retire(struct pib_srq *srq, uint32_t id, uint64_t *wr_id)
 {
 	bool is_one;
@@ -82,7 +82,7 @@ static size_t pib_srq_bytes(const struct pib_srq *srq, uint32_t depth)
 	return PIB_HCA_QUEUE_HEADER_SIZE + ((size_t)depth << srq->log_stride);
 }
 
-/* Makes room for the ids of `depth` WQEs; those that are in use stay. */
+/* Makes room for the ids of `depth` WQEs; ids in use stay as they are. */
 static int pib_srq_grow_ids(struct pib_srq *srq, uint32_t depth)
 {
 	uint64_t *wr_ids;

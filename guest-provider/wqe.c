@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
-/* Which operations a QP has, by its transport service (IBA vol. 1, table 81), and their WQEs. */
+/* The operations that a QP has, by its transport service (IBA vol. 1, table 81), and their WQEs. */
 #include <config.h>
 
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB */
-/* Send and receive WQEs in the layout of pib_hca_hw.h, for both ways of posting. */
+/* Send and receive WQEs in the layout of pib_hca_hw.h, for ibv_post_send() and ibv_wr_start(). */
 #ifndef __PIB_WQE_H__
 #define __PIB_WQE_H__
 
@@ -26,10 +26,10 @@ struct pib_send_op {
 	bool has_imm;
 	bool may_inline;
 	bool needs_reliability; /* not on UC */
-	bool no_data; /* an operation on a key, which ignores the work request's SGEs */
+	bool no_data; /* the operation has no data and ignores the work request's SGEs */
 };
 
-/* NULL when a QP of this type has no such operation. */
+/* Returns NULL if QPs of this type do not have the operation. */
 const struct pib_send_op *pib_find_send_op(enum ibv_qp_type type, enum ibv_wr_opcode opcode);
 
 static inline void *pib_wqe_at(const struct pib_wq *wq, uint32_t counter)
@@ -111,7 +111,7 @@ static inline void pib_wqe_put_bind(void *wqe, uint32_t rkey,
 	bind->length = htole64(info->length);
 }
 
-/* XRC: the SRQ at the destination. */
+/* Sets the number of the SRQ at the destination, on XRC QPs. */
 static inline void pib_wqe_put_srqn(void *wqe, uint32_t srqn)
 {
 	((struct pib_hca_wqe_control *)wqe)->srqn = htole32(srqn);
@@ -145,7 +145,7 @@ static inline void pib_put_sges(struct pib_hca_sge *to, const struct ibv_sge *fr
 		pib_put_sge(&to[i], from[i].addr, from[i].length, from[i].lkey);
 }
 
-/* Writes a receive WQE, whose SGEs fit. `id` is 0 unless it belongs to an SRQ. */
+/* Writes a receive WQE, whose SGEs fit. `id` is the WQE's id in an SRQ, else 0. */
 static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uint32_t id)
 {
 	struct pib_hca_recv_wqe *recv = wqe;

@@ -120,7 +120,7 @@ static int pib_build_send(struct pib_qp *qp, void *wqe, const struct ibv_send_wr
 	/* struct ibv_send_wr has no fields for a FLUSH. */
 	if (!op || op->segment == PIB_SEGMENT_FLUSH)
 		return EINVAL;
-	/* Windows of type 1 are bound by the verb (IBA 11.2.8.10). */
+	/* Only ibv_bind_mw() binds windows of type 1 (IBA 11.2.8.10). */
 	if (op->segment == PIB_SEGMENT_BIND && wr->bind_mw.mw->type != IBV_MW_TYPE_2)
 		return EINVAL;
 	ret = pib_wqe_put_control(wqe, op, wr->send_flags, wr->imm_data);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Posting by builder and setter functions (ibv_wr_start() to ibv_wr_complete()). The first
- * error is kept and makes ibv_wr_complete() fail; it publishes no WQE of the batch.
+ * Posting by builder and setter functions (ibv_wr_start() to ibv_wr_complete()). After an error,
+ * ibv_wr_complete() returns the first one and publishes no WQE of the batch.
  */
 #include <config.h>
 
@@ -213,7 +213,7 @@ static void pib_wr_set_sge_list(struct ibv_qp_ex *qp_ex, size_t num_sge,
 
 	if (qp->ex_error)
 		return;
-	/* An operation on a key has no place for data. */
+	/* Offset 0: the operation has no data, or the builder has written it. */
 	if (num_sge > qp->sq.max_sge || !qp->ex_data_offset) {
 		qp->ex_error = EINVAL;
 		return;

@@ -259,9 +259,9 @@ static bool pib_hca_may_reach(PibHca *hca, hwaddr addr, hwaddr length)
 }
 
 /*
- * Accesses nothing unless the whole range is RAM. Each part is copied through
- * the translation that has been checked: if the guest changes the tables of a
- * vIOMMU meanwhile, the access fails.
+ * Accesses nothing unless the whole range is RAM. Each part is translated again
+ * before it is copied: if the guest has changed the tables of a vIOMMU so that
+ * a part is no longer RAM, the access fails there.
  */
 static bool pib_hca_dma_translated(PibHca *hca, hwaddr addr, uint8_t *buffer,
                                    hwaddr length, bool is_write)
@@ -382,7 +382,7 @@ void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length)
     PibHca *hca = opaque;
     PibHcaRam *ram = pib_hca_find_ram(hca->dma, bus_addr, length);
 
-    /* Always found: the core asks again after pib_hca_ram_changed(). */
+    /* Not NULL: after pib_hca_ram_changed() the core asks for new pointers. */
     if (ram) {
         address_space_cache_invalidate(&ram->cache, bus_addr - ram->start,
                                        length);

@@ -4,7 +4,7 @@
  *
  *   pib_hca_trace.c      trace events
  *   pib_hca_irqfd.c      interrupts that KVM sends
- *   pib_hca_lock.c       the core's lock, the way into the core, interrupts
+ *   pib_hca_lock.c       the core's lock, entry into the core, interrupts
  *   pib_hca_dma.c        guest memory
  *   pib_hca_thread.c     a thread for each link in shared memory
  *   pib_hca_kick.c       doorbells by eventfd
@@ -94,7 +94,7 @@ struct PibHca {
 
     MemoryRegion regs;
     MemoryRegion uar;
-    MemoryRegion device_memory; /* RAM that guests get by ibv_alloc_dm() */
+    MemoryRegion device_memory; /* RAM for ibv_alloc_dm() in the guest */
     MemoryRegion bar2;          /* contains uar and device_memory */
     MemoryRegion msix;
     char *path; /* in QEMU's object tree */
@@ -107,7 +107,7 @@ struct PibHca {
     bool guids_claimed;
     uint64_t pending_vectors; /* raised by the core, not yet sent; atomic */
     uint64_t messages_sent;   /* interrupts that QEMU has sent; BQL */
-    /* Each is opaque outside of its file. */
+    /* Each of these structures is opaque outside of its file. */
     PibHcaLock *lock;
     PibHcaIrqfds *irqfds; /* NULL: QEMU sends all interrupts */
     PibHcaDma *dma;
@@ -150,12 +150,12 @@ typedef enum PibHcaTraceEvent {
     PIB_HCA_TRACE_COUNT,
 } PibHcaTraceEvent;
 
-/* For each event: not 0 while QEMU wants it. */
+/* For each event: not 0 while it is enabled (-trace, QMP). */
 extern uint16_t pib_hca_trace_on[PIB_HCA_TRACE_COUNT];
 void pib_hca_trace_print(PibHca *hca, PibHcaTraceEvent event,
                          const char *format, ...) G_GNUC_PRINTF(3, 4);
 
-/* Costs one load while the event is off. */
+/* Prints the event if it is enabled; costs one load while it is not. */
 #define PIB_HCA_TRACE(hca, event, ...)                    \
     do {                                                  \
         if (unlikely(pib_hca_trace_on[event])) {          \
@@ -181,12 +181,12 @@ void pib_hca_lock_init(PibHca *hca);
 void pib_hca_lock_destroy(PibHca *hca);
 void pib_hca_lock(PibHca *hca);
 void pib_hca_unlock(PibHca *hca);
-/* Whether a thread waits for the lock. */
+/* Returns whether a thread waits for the lock. */
 bool pib_hca_lock_is_wanted(PibHca *hca);
-/* Counts the waits for the lock, and those that slept; the counts wrap. */
+/* Returns the number of waits for the lock, and of sleeps; modulo 2^32. */
 void pib_hca_lock_count(PibHca *hca, uint32_t *waits, uint32_t *sleeps);
 /*
- * Entry into the core from the main loop. From pib_hca_enter() to
+ * Entry into the core, with the BQL, outside of MMIO. From pib_hca_enter() to
  * pib_hca_leave() the caller has the lock and a reference to the device, and
  * the device refuses MMIO from itself. pib_hca_leave() sends the interrupts
  * that the core has raised. It sends them last, because a message is a write to
@@ -212,7 +212,8 @@ void pib_hca_dma_stop(PibHca *hca);
 void pib_hca_ram_changed(PibHca *hca);
 /*
  * Waits, after pib_hca_ram_changed() and with the lock, until the switch has
- * stopped copying. Not for accesses of the guest's processors to the device.
+ * stopped copying. A reset by a register does not call it: the guest polls
+ * STATUS.RESETTING instead.
  */
 void pib_hca_await_switch(PibHca *hca);
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,
@@ -229,9 +230,9 @@ void pib_hca_dma_barrier(void *opaque);
 void pib_hca_threads_init(PibHca *hca);
 void pib_hca_threads_free(PibHca *hca);
 bool pib_hca_thread_runs(PibHca *hca, unsigned port);
-/* The thread sleeps on the futex `wakes`. Call with the lock. */
+/* Starts a thread that sleeps on the futex `wakes`. Call with the lock. */
 void pib_hca_thread_start(PibHca *hca, unsigned port, uint32_t *wakes);
-/* Call without the lock. Does nothing when the port has no thread. */
+/* Call with the BQL, without the lock. No effect if the port has no thread. */
 void pib_hca_thread_stop(PibHca *hca, unsigned port);
 /* Wakes all threads; call after `paused` has changed. */
 void pib_hca_threads_wake(PibHca *hca);
@@ -246,8 +247,9 @@ void pib_hca_kicks_resume(PibHca *hca);
 void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted);
 
 /* pib_hca_peer_copy.c */
-bool pib_hca_peer_copy_possible(void); /* warns of the reason if false */
-/* NULL, after a warning, if there is no memory to share. */
+/* Returns whether the VM's memory can be shared; warns if not. */
+bool pib_hca_peer_copy_possible(void);
+/* Returns NULL if the VM has no memory to share, or control memory fails. */
 PibHcaPeerCopy *pib_hca_peer_copy_new(void);
 /* Call after the core has closed the link. NULL is allowed. */
 void pib_hca_peer_copy_free(PibHcaPeerCopy *shared);
@@ -257,7 +259,7 @@ void pib_hca_peer_copy_offer(PibHcaPeerCopy *shared, PibHcaCore *core,
                             unsigned port);
 
 /* pib_hca_tls.c */
-/* Takes the properties for TLS; true, and no TLS, if there are none. */
+/* Checks the TLS properties. True without hca->tls: links have no TLS. */
 bool pib_hca_tls_open(PibHca *hca, const SocketAddress *address,
                       Error **errp);
 void pib_hca_tls_close(PibHca *hca);
@@ -268,7 +270,7 @@ QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
 /* pib_hca_link.c */
 void pib_hca_links_init(PibHca *hca);
 void pib_hca_links_free(PibHca *hca);
-/* Parses the property `fabric`. */
+/* Parses the property `fabric`, and checks those for TLS. */
 bool pib_hca_links_parse(PibHca *hca, Error **errp);
 void pib_hca_links_start(PibHca *hca);
 void pib_hca_links_stop(PibHca *hca);
@@ -281,7 +283,7 @@ void pib_hca_link_kick(void *opaque, unsigned port);
 
 /* pib_hca_record.c */
 #define PIB_HCA_RECORD_LIMIT (16 * GiB) /* default */
-/* Takes the properties for a recording; true, and no file, if there is none. */
+/* Opens the file of the property `record`. True without it: no recording. */
 bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp);
 void pib_hca_record_close(PibHca *hca); /* after pib_hca_core_destroy() */
 bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length);

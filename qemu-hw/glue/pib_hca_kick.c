@@ -26,9 +26,9 @@ typedef struct PibHcaKickGroup {
 
 struct PibHcaKicks {
     QEMUBH *bh; /* runs after a change of `wanted` */
-    /* UARs that shall have an eventfd. The core's lock protects it. */
+    /* UARs that shall have an eventfd. Protected by the core's lock. */
     DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS);
-    /* UARs that have an eventfd. The BQL protects it. */
+    /* UARs that have an eventfd. Protected by the BQL. */
     DECLARE_BITMAP(served, PIB_HCA_MAX_UARS);
     PibHcaKickGroup groups[GROUPS];
 };
@@ -142,7 +142,7 @@ void pib_hca_kicks_resume(PibHca *hca)
 
 /*
  * Host::kicks(), on any thread that holds the core's lock. The bottom half
- * makes and closes eventfds, because they need the BQL.
+ * makes and closes eventfds, which needs the BQL.
  */
 void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted)
 {

@@ -19,7 +19,7 @@
 
 #define RETRY_FIRST_MS 50
 #define RETRY_LAST_MS 1000
-/* How long connections avoid shared memory after it has failed. */
+/* Time for which connections avoid shared memory after it has failed. */
 #define SHARE_AGAIN_MS 60000
 #define RX_CHUNK (256 * 1024)
 #define TX_PARTS 64
@@ -39,16 +39,19 @@ struct PibHcaLink {
     QEMUTimer *retry;          /* real-time clock */
     unsigned retry_delay_ms;
     int64_t connected_at_ms;
-    int64_t share_after_ms; /* until then, no shared memory; real-time clock */
-    /* Changed with the lock, and all except `want_write` also with the BQL. */
+    int64_t share_after_ms; /* no shared memory before; real-time clock */
+    /*
+     * Changed with the lock; all except `want_write` and `to_close` also with
+     * the BQL.
+     */
     QIOChannel *channel; /* NULL: not connected */
-    bool want_write; /* the core waits for space in the socket */
+    bool want_write; /* the core waits for room in the socket */
     bool to_close;   /* the core has closed the link */
     bool tls_failed; /* the log has the warning */
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
     PibHcaPeerCopy *peer_copy; /* NULL: no peer copy */
-    bool sends_fds; /* send peer_copy's descriptors with the next bytes */
+    bool sends_fds; /* the next bytes carry peer_copy's descriptors */
 };
 
 struct PibHcaLinks {
@@ -566,6 +569,6 @@ void pib_hca_link_kick(void *opaque, unsigned port)
     ssize_t written =
         write(hca->links->links[port - 1].kick_fd, &one, sizeof(one));
 
-    /* EAGAIN: the counter is full, so the switch is awake. */
+    /* EAGAIN: the counter is full, so the eventfd wakes the switch anyway. */
     (void)written;
 }

@@ -18,7 +18,7 @@
 
 struct PibHcaLock {
     QemuMutex mutex;
-    unsigned waiters; /* all atomic */
+    unsigned waiters; /* atomic, as are the two below */
     uint32_t waits;
     uint32_t sleeps;
 };

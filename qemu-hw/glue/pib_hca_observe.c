@@ -72,7 +72,7 @@ static char *pib_hca_get_taken_coverage(Object *obj, Error **errp)
                      : g_strdup("{}");
 }
 
-/* Does not take the lock, which would count as a wait. */
+/* Does not take the lock: a wait for it would be counted. */
 static char *pib_hca_get_waits(Object *obj, Error **errp)
 {
     uint32_t waits, sleeps;

@@ -170,7 +170,8 @@ static bool pib_hca_init_bar2(PibHca *hca, Error **errp)
 }
 
 /*
- * A subregion keeps a reference to the device, which would then never be freed.
+ * Removes the subregions: each keeps a reference to the device, which would
+ * never be freed.
  */
 static void pib_hca_empty_bar2(PibHca *hca)
 {
@@ -303,7 +304,7 @@ static void pib_hca_exit(PCIDevice *pci)
     pib_hca_links_stop(hca);
     g_clear_pointer(&hca->vm_state, qemu_del_vm_change_state_handler);
     pib_hca_irqfds_stop(hca);
-    /* Destroys the core first, because it calls all other parts. */
+    /* Destroy the core before the parts that it calls. */
     g_clear_pointer(&hca->core, pib_hca_core_destroy);
     pib_hca_record_close(hca);
     pib_hca_kicks_free(hca);

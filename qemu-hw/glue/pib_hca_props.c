@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * The properties of -device pib-hca: names, descriptions, and checks. They are
- * converted to the numbers of PibHcaConfig. The message for a refused value is
- * one line that lists the accepted values.
+ * The properties of -device pib-hca: names, descriptions, checks, and the
+ * conversion of their values to PibHcaConfig. The message for a refused value
+ * is one line that lists the accepted values.
  */
 #include "qemu/osdep.h"
 #include "pib_hca_glue.h"
@@ -44,11 +44,13 @@ static const PibHcaChoice pib_hca_speed_choices[] = {
     {"edr", 7, 3}, {"hdr", 7, 7}, {"ndr", 7, 15}, {NULL, 0, 0},
 };
 
+/* PortInfo:MTUCap */
 static const PibHcaChoice pib_hca_mtu_choices[] = {
     {"256", 1, 0},  {"512", 2, 0},  {"1024", 3, 0},
     {"2048", 4, 0}, {"4096", 5, 0}, {NULL, 0, 0},
 };
 
+/* PortInfo:VLCap */
 static const PibHcaChoice pib_hca_vl_choices[] = {
     {"1", 1, 0}, {"2", 2, 0},  {"4", 3, 0},
     {"8", 4, 0}, {"15", 5, 0}, {NULL, 0, 0},
@@ -204,7 +206,7 @@ static bool pib_hca_doorbell_config(PibHca *hca, PibHcaConfig *config,
     return true;
 }
 
-/* Before the device is realized, its configuration takes the values. */
+/* Passes changed values to the core; before realize, PibHcaConfig has them. */
 static void pib_hca_choose_trace(PibHca *hca, Error **errp)
 {
     bool chosen;

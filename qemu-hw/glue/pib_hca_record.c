@@ -11,7 +11,7 @@
 #include "qemu/units.h"
 
 struct PibHcaRecord {
-    int fd; /* changed with the core's lock */
+    int fd; /* -1: the recording has ended; changed with the core's lock */
 };
 
 /* The file has content of guest memory: only QEMU's user may read it. */
@@ -98,7 +98,7 @@ static void pib_hca_record_end(PibHca *hca)
     hca->record->fd = -1;
 }
 
-/* On any thread with the lock. */
+/* Host::record(), on any thread with the lock. */
 bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length)
 {
     PibHca *hca = opaque;

@@ -19,14 +19,14 @@
 
 /* Interval between two checks of the futex by a thread that spins. */
 #define LOOK_NS 2000
-/* How long a thread with more work leaves the lock to others. */
+/* Longest time for which a thread with more work leaves the lock to others. */
 #define YIELD_NS 50000
-/* How long a thread may take to stop before it is woken again. */
+/* Time that a thread may take to stop before it is woken again. */
 #define STOP_RETRY_MS 10
 
 /* Outlives its place in PibHcaThreads while it waits for the BQL. */
 typedef struct PibHcaThread {
-    PibHca *hca; /* a reference */
+    PibHca *hca; /* the thread holds a reference */
     unsigned port;
     uint32_t *wakes; /* not to be accessed once `stopping` and `away` are set */
     QemuThread thread;
@@ -55,7 +55,7 @@ void pib_hca_threads_free(PibHca *hca)
     g_clear_pointer(&hca->threads, g_free);
 }
 
-/* Gives way to a vCPU that waits with its doorbell. */
+/* Leaves the lock to a thread that waits, such as a vCPU with a doorbell. */
 static void pib_hca_thread_yield(PibHca *hca)
 {
     int64_t until = get_clock() + YIELD_NS;
@@ -76,8 +76,8 @@ static void pib_hca_thread_pause(void)
 }
 
 /*
- * Spins while no other thread wants the processor. True: the switch has changed
- * the counter.
+ * Spins while no other thread wants the processor. True: the counter has
+ * changed, so there may be work.
  */
 static bool pib_hca_thread_spin(PibHcaThread *self, PibIdleSpin *idle,
                                 uint32_t seen)

@@ -13,7 +13,7 @@ struct PibHcaTls {
     char *hostname;
 };
 
-/* Without TLS, the user must permit links to hosts that are not loopback. */
+/* To other hosts, links without TLS need the user's permission. */
 static bool pib_hca_is_loopback(const char *host)
 {
     struct in_addr v4;

@@ -18,13 +18,14 @@
 #define DEVICE_MODULE "pib-hca-device.so"
 #define VERSION_SIZE 32
 
-/* The first members of QEMU's QAPI type (qapi/control.json, since 2.0). */
+/* QEMU's QAPI type VersionTriple (qapi/control.json, since 2.0). */
 struct VersionTriple {
     int64_t major;
     int64_t minor;
     int64_t micro;
 };
 
+/* The first members of QEMU's QAPI type VersionInfo. */
 struct VersionInfo {
     struct VersionTriple *qemu;
     char *package;

@@ -28,7 +28,8 @@ inline ib::PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, cons
     return headers;
 }
 
-// Sends the message as a burst; false without room or credit. Payload bytes are packet numbers.
+// Sends an RDMA WRITE of `packets` packets as one burst; false if the link has no room or credit.
+// Each payload byte is the number of its packet, modulo 256.
 inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
     const auto first = headers_of(ib::opcode::kRdmaWriteFirst, 0, way);
     const auto last = headers_of(ib::opcode::kRdmaWriteLast, packets - 1, way);
@@ -48,7 +49,7 @@ inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Wa
     return true;
 }
 
-// Sends middle packets of such a message as an offer.
+// Sends `packets` RDMA WRITE MIDDLE packets as one offer; false if the link has no room or credit.
 inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
                        std::span<const link::BlockSegment> segments, std::uint32_t packets,
                        const Way& way = {}) {
@@ -70,7 +71,7 @@ inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
     return true;
 }
 
-// The message of a burst as single packets.
+// The packets of the message that send_burst() sends.
 inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way = {}) {
     std::vector<Bytes> all;
     for (std::uint32_t i = 0; i < packets; ++i) {

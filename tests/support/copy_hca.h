@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A channel adapter that hands its memory over to the switch, in memfds as QEMU's are.
+// A channel adapter that shares its memory with the switch in memfds, as QEMU does.
 #pragma once
 
 #include <fcntl.h>
@@ -15,7 +15,7 @@ namespace pib::test {
 inline constexpr std::uint32_t kCopyFeatures =
     link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
 
-// A memfd and where it is mapped.
+// A memfd and its mapping.
 class TestMemory {
   public:
     explicit TestMemory(std::size_t bytes, int seals = F_SEAL_SHRINK)
@@ -42,7 +42,8 @@ class TestMemory {
     std::uint8_t* bytes_ = nullptr;
 };
 
-// Memory that MEMORY shares.
+// The memory that a MEMORY frame shares: a RAM block and the control memory. `said` is the size of
+// the block in the frame, in bytes.
 struct ShownMemory {
     static constexpr std::size_t kBytes = 4 << 20;
 
@@ -97,9 +98,9 @@ class CopyHca final : public RingHca {
     static constexpr std::uint64_t kChunk = 64 * 1024;
 
     ShownMemory shown;
-    bool copied = true;  // carry() copies; false: the test calls copy()
+    bool copied = true;  // carry() runs the switch's copies; false: the test does
     std::uint64_t last_handle = 0;
-    std::vector<link::BlockSegment> place;  // destination of bursts
+    std::vector<link::BlockSegment> place;  // destination of offers' payload
     unsigned placed = 0, refused = 0, wakes = 0;
 
   private:

@@ -21,11 +21,11 @@ class FabricSweep {
         std::uint8_t switch_ports = 0;  // 0: a channel adapter
     };
 
-    // `own`: the adapter that asks, the first of the net.
+    // `own`: the first adapter of the net, which sends the requests.
     FabricSweep(TopologyNet& net, FakeHca& own) : net_(net), own_(own) {}
 
     void run();
-    // A request that has to succeed.
+    // Sends a request along `path` and returns the answer, whose status has to be 0.
     ib::Mad ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
                 const Path& path, std::span<const std::uint8_t> data = {});
 

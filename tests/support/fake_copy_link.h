@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The switch's side of peer copies under control of a test: whether it copies, and the control
-// memory.
+// The switch's side of a peer copy for tests of the HCA: a link whose pulls the test starts and
+// ends, and the control memory.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace pib::hca::test {
 
-// A link whose switch copies as long as the test says.
+// A link that has an unfinished pull while the test keeps `is_pulling` set.
 class FakeCopyLink final : public PeerCopyLink {
   public:
     bool pulling() const override { return is_pulling; }

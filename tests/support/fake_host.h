@@ -79,12 +79,12 @@ class FakeHost : public Host, public GuestRam {
         fail_dma_after = UINT64_MAX;
     }
     Setting<bool> bus_master{*this, true};                // false: all DMA fails
-    Setting<uint64_t> fail_dma_after{*this, UINT64_MAX};  // further accesses that succeed
-    // Runs before each DMA access: a second processor that writes while the device reads.
+    Setting<uint64_t> fail_dma_after{*this, UINT64_MAX};  // accesses that still succeed
+    // Called before each DMA access; may act as a processor that writes while the device reads.
     using BeforeDma = std::function<void(uint64_t bus_addr, size_t bytes, bool is_write)>;
     Setting<BeforeDma> before_dma{*this, nullptr};
-    // False: ram() returns nothing, as behind a vIOMMU. It also returns nothing while
-    // fail_dma_after or before_dma is set.
+    // False: ram() returns nullptr, as behind a vIOMMU. It also returns nullptr while
+    // record_writes, fail_dma_after or before_dma is set.
     Setting<bool> direct{*this, true};
 
     // ---- what the device did
@@ -94,17 +94,17 @@ class FakeHost : public Host, public GuestRam {
         uint64_t barriers_before;
     };
     Setting<bool> record_writes{*this, false};
-    std::vector<Write> writes;  // with record_writes
-    uint64_t dma_reads = 0;     // through ram() not counted
+    std::vector<Write> writes;  // filled while record_writes is set
+    uint64_t dma_reads = 0;     // without accesses through ram()
     uint64_t dma_writes = 0;
-    uint64_t ram_asked = 0;
-    uint64_t ram_writes = 0;  // ram_written()
+    uint64_t ram_asked = 0;   // calls of ram()
+    uint64_t ram_writes = 0;  // calls of ram_written()
     uint64_t barriers = 0;
     std::array<uint64_t, PIB_HCA_MAX_VECTORS> interrupts{};
     uint64_t interrupt_count() const;
     VectorState vectors = VectorState::kOpen;
     uint64_t clock_ns = 1'000'000;
-    uint64_t real_clock_ns = 0;  // moves while the device waits
+    uint64_t real_clock_ns = 0;  // only the test moves it
     uint64_t timer_deadline_ns = kNever;
     bool woken = false;
     std::set<uint32_t> kicked_uars;  // UARs that kicks() has reported
@@ -115,10 +115,10 @@ class FakeHost : public Host, public GuestRam {
     // ---- links; port 1 is links[1]
     struct Link {
         std::vector<uint8_t> sent;  // bytes from the device, at most kLinkCapacity
-        bool blocked = false;       // a write fell short: link_writable() is owed
+        bool blocked = false;       // a write was cut short: the test calls link_writable()
         unsigned closes = 0;
         uint64_t kicks = 0;
-        bool woken = false;  // link_poll() is owed
+        bool woken = false;  // the test has to call link_poll()
     };
     std::array<Link, PIB_HCA_MAX_PORTS + 1> links;
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()

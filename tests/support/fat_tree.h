@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A fat tree of three levels as a topology file: each leaf of a pod has a link to each middle
-// switch of the pod, and each of these has `up` links to the core switch of its number.
+// switch of the pod. Middle switch N of each pod has `up` links to core switch N.
 #pragma once
 
 #include <string>

@@ -13,7 +13,7 @@
 
 namespace pib::test {
 
-// A port of 127.0.0.1 that was free.
+// A TCP port of 127.0.0.1 that was free during the call.
 inline std::string free_port() {
     const auto sockets = fabric::listen_on(*fabric::Address::parse("tcp:127.0.0.1:0"));
     REQUIRE(sockets);

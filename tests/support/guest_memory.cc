@@ -5,12 +5,12 @@
 
 namespace pib::hca::test {
 
-// Table pages of one level are enough for 2 MiB; more take two levels.
+// One level of table pages is enough for 2 MiB, two levels for 1 GiB.
 GuestMemory::GuestMemory(FakeHost& host, uint64_t bytes) : host_(&host) {
     const uint64_t count = std::max<uint64_t>(1, (bytes + FakeHost::kPage - 1) / FakeHost::kPage);
     for (uint64_t i = 0; i < count; ++i) {
         pages_.push_back(host.alloc(FakeHost::kPage));
-        host.alloc(FakeHost::kPage);  // the gap
+        host.alloc(FakeHost::kPage);  // a gap, so that pages are not adjacent
     }
     std::vector<uint64_t> table = pages_;
     list_.page_count = static_cast<uint32_t>(count);

@@ -36,7 +36,7 @@ class GuestRam {
         static_assert(std::is_trivially_copyable_v<T>);
         poke_bytes(addr, {reinterpret_cast<const uint8_t*>(&value), sizeof value});
     }
-    // Frees the memory behind what was written so far; it reads as zero again.
+    // Frees the host's memory of all allocations; they read as zero again.
     void forget_memory();
 
   protected:
@@ -55,7 +55,7 @@ class GuestRam {
         uint64_t bytes;
     };
 
-    // kRamBase on. Address space only: the kernel gives a page when it is first written.
+    // Mapping of guest RAM from kRamBase on. The kernel allocates a page at the first write to it.
     uint8_t* ram_;
     std::vector<Range> holes_;
     std::vector<Range> roms_;

@@ -64,7 +64,7 @@ struct LinkRecorder : link::LinkEvents {
     std::vector<link::Refuse> refusals;
     std::vector<link::PacketFault> faults;
     std::vector<Bytes> packets;
-    std::vector<std::pair<unsigned, std::uint32_t>> held;  // VL, blocks
+    std::vector<std::pair<unsigned, std::uint32_t>> held;  // VL and credit blocks of each packet
     link::HelloAnswer answer = link::Welcome{.switch_guid = ib::Guid(0x5), .port_number = 1};
     unsigned ups = 0;
     unsigned downs = 0;
@@ -78,7 +78,7 @@ struct LinkRecorder : link::LinkEvents {
     void link_refused(const link::Refuse& refusal) override { refusals.push_back(refusal); }
     void link_up(const link::ActiveLink&) override { ++ups; }
     void link_down() override { ++downs; }
-    // Takes packets singly.
+    // Takes single packets. The endpoint delivers a refused burst packet by packet.
     std::uint32_t link_burst(ib::Burst& burst, ib::Placement&) override {
         if (!burst.is_single()) {
             return 0;

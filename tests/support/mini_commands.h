@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The lowest parts of the small driver: registers, doorbells and commands.
+// The lowest layers of MiniDriver: registers, doorbells and commands.
 #pragma once
 
 #include <cstdint>
@@ -52,15 +52,15 @@ class MiniCommands : public MiniRegisters {
   public:
     using MiniRegisters::MiniRegisters;
 
-    // The clock moves until a command completes, for devices whose commands take time.
+    // submit() moves the clock until the command completes, for devices whose commands take time.
     bool submit_steps_clock = false;
     // Moves the clock to the device's next deadline; false without one.
     bool step_clock();
-    // Fresh rings, then ENABLE; false when the device refuses.
+    // Allocates command rings and enables the device; false if the device refuses.
     bool enable(uint32_t log_depth = 4);
-    // Writes one entry and rings for it. `entry.id` is chosen here.
+    // Submits one command and returns its completion. submit() chooses `entry.id`.
     CommandOutcome submit(pib_hca_cmd entry);
-    // Puts an entry in the ring without a doorbell; returns its id.
+    // Writes an entry to the ring without a doorbell; returns the id that it chose for the entry.
     uint16_t enqueue(pib_hca_cmd entry);
     void ring_commands() { write32(PIB_HCA_REG_CMDQ_DOORBELL, cmd_producer_); }
     // The next completion, or status 0xff when there is none.

@@ -38,7 +38,7 @@ MiniCq MiniDriver::create_cq(uint32_t eqn, uint8_t log_depth, uint32_t uar) {
 MiniMr MiniDriver::create_mr(uint32_t pd, uint64_t bytes, uint32_t access, uint32_t page_offset) {
     MiniMr mr;
     mr.memory = GuestMemory(host_, page_offset + bytes);
-    mr.addr = 0x7f0000000000 + mr.memory.page(0) + page_offset;  // like a process's address
+    mr.addr = 0x7f0000000000 + mr.memory.page(0) + page_offset;  // not the bus address
     register_mr(mr, {.pd = pd, .access = access, .bytes = bytes, .page_offset = page_offset});
     return mr;
 }

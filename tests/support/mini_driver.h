@@ -44,7 +44,7 @@ struct MrShape {
     uint32_t pd = 0;
     uint32_t access = 0;
     uint64_t bytes = 0;
-    uint32_t page_offset = 0;  // where the first byte is in the first page
+    uint32_t page_offset = 0;  // offset of the first byte in the first page
     uint8_t key_byte = 0x5a;
 };
 
@@ -99,9 +99,9 @@ class MiniDriver : public MiniCommands {
     uint32_t alloc_uar() { return must(command(PIB_HCA_CMD_ALLOC_UAR), "ALLOC_UAR"); }
     MiniEq create_eq(uint32_t vector, bool async = false, uint8_t log_depth = 6);
     MiniCq create_cq(uint32_t eqn, uint8_t log_depth = 6, uint32_t uar = 0);
-    // Fresh memory of that many bytes, from `page_offset` on in its first page.
+    // Allocates and registers `bytes` bytes, which start `page_offset` bytes into their first page.
     MiniMr create_mr(uint32_t pd, uint64_t bytes, uint32_t access, uint32_t page_offset = 0);
-    // Gives memory, which may have had a key before, a new one.
+    // Registers mr.memory and stores the new key in `mr`.
     void register_mr(MiniMr& mr, const MrShape& shape);
     MiniQp create_qp(const QpShape& shape);
     void destroy(pib_hca_cmd_opcode opcode, uint32_t object) {
@@ -109,7 +109,7 @@ class MiniDriver : public MiniCommands {
     }
 
     // ---- events and completions
-    // Arms, as the driver's interrupt handler does when it has drained the queue.
+    // Arms the EQ, as the driver's interrupt handler does when it has drained the queue.
     void arm(const MiniEq& eq) { eq_doorbell(eq, true); }
     void eq_doorbell(const MiniEq& eq, bool arm);
     std::optional<pib_hca_eqe> poll(MiniEq& eq);  // also rings the EQ's doorbell
@@ -123,7 +123,7 @@ class MiniDriver : public MiniCommands {
         return command_in(PIB_HCA_CMD_MODIFY_QP, qp.qpn, attributes);
     }
     pib_hca_modify_qp query(const MiniQp& qp);
-    // Reset to RTS; a datagram QP without a peer, an RC QP with one.
+    // Bring a QP from Reset to RTS: an RC QP with the peer in `path`, a datagram QP without a peer.
     void connect_rc(const MiniQp& qp, const RcPath& path);
     void connect_ud(const MiniQp& qp, uint8_t port, uint32_t qkey, uint16_t pkey_index = 0);
 

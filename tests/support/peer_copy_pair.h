@@ -47,7 +47,7 @@ class ControlMemory {
 
 struct AdapterEvents : LinkRecorder {
     std::optional<link::LinkRings> rings;
-    std::vector<BlockSegment> place;  // destination of bursts; empty: no burst has one
+    std::vector<BlockSegment> place;  // destination of offers; empty: they are refused
     bool stays = true;                // the destination still exists when the payload comes
     unsigned asked = 0, placed = 0, refused = 0;
 
@@ -75,7 +75,7 @@ struct SwitchEvents : LinkRecorder {
     std::optional<link::LinkRings> rings;
     Bytes room = Bytes(link::kOfferRoom);
     bool mappable = true, takes = true, lives = true;
-    bool keeps = false;        // the receive buffer of offers
+    bool keeps = false;        // offers keep their receive buffer
     std::string pull_refusal;  // link_pull() answers it; empty: takes the pull
     std::string refusal;       // link_memory() answers it; empty: takes the memory
     std::vector<link::Memory> memories;
@@ -166,7 +166,7 @@ struct PeerCopyPair {
             turn(sw);
         }
     }
-    // Shares the adapter's memory, and answers for the switch whether it is mapped.
+    // Shares the adapter's memory, and sets `mapped` in the control memory for the switch.
     void share() {
         hca.peer_copy().share(shown.data(), shown.blocks);
         stream(hca, sw);
@@ -181,7 +181,7 @@ struct PeerCopyPair {
         ++next_handle;
         return true;
     }
-    // Makes an offer, for which the adapter sends a PULL; returns that PULL.
+    // Sends an offer to the adapter and returns the PULL with which the adapter responds.
     const link::Pull& asked() {
         REQUIRE(offer(sw, {}));
         return again();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The ports of an HCA without the rest of the HCA: a fake host, a recording client, and as
-// neighbour a switch's end of the link, at which tests send and receive.
+// The ports of an HCA without its other parts: with a fake host, a client that records packets, and
+// a switch's end of the link as the peer, through which tests send and receive.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>
@@ -20,7 +20,7 @@ namespace pib::hca::test {
 
 using Bytes = std::vector<uint8_t>;
 
-// One end of a packet that carries a MAD; what the tests vary.
+// Header fields of a packet with a MAD that tests vary.
 struct MadPacket {
     bool vl15 = true;
     uint16_t dlid = ib::Lid::kPermissiveValue;
@@ -36,7 +36,7 @@ struct MadPacket {
     size_t bytes = ib::kMadSize;
 };
 Bytes make_packet(const MadPacket& ends, const ib::Mad& mad);
-// To QP1 of `dlid`, as a management node with LID 2 sends it.
+// Headers of a GMP to QP1 of `dlid` from a management node with LID 2.
 MadPacket gmp_to(uint16_t dlid);
 
 ib::Mad make_mad(ib::MgmtClass mgmt_class, ib::Method method, uint16_t attribute,
@@ -51,7 +51,7 @@ class RecordingClient : public PortClient {
     unsigned ready = 0;
     unsigned changed = 0;
     std::function<void(const ib::PacketView&)> on_packet;
-    uint64_t copies = 0;  // bytes of copies of each packet
+    uint64_t copies = 0;  // bytes that each packet adds to take_copied()
 
     uint64_t take_copied() override { return std::exchange(copied_, 0); }
     uint32_t burst_in(unsigned, const ib::Burst& burst, ib::Placement&) override {
@@ -96,13 +96,14 @@ class PortBench : private EqTable::Events {
     ib::PortState state() { return attrs().state(); }
     uint64_t counter(ib::Counter which) { return pma().value(which); }
 
-    // The host connects port 1 to a fresh peer that grants `blocks` per VL, to VL 1 no more than
-    // that; the port is in Initialize.
+    // Connects port 1 to a new peer that grants `blocks` credit blocks to each VL, but at most
+    // `blocks_of_vl1` to VL 1. Afterwards the port is in Initialize.
     void connect(uint32_t blocks = 1024, uint32_t blocks_of_vl1 = UINT32_MAX);
     void disconnect();
-    // connect(), then LID, SM, Armed and Active as a subnet manager sets them.
+    // Calls connect(), then sets LID, SM LID, Armed and Active as a subnet manager does.
     void bring_up(uint32_t blocks = 1024, uint32_t blocks_of_vl1 = UINT32_MAX);
-    // Set(PortInfo) by directed route of what the port has now, changed by `change`.
+    // Sends a directed-route Set(PortInfo) with the present PortInfo, changed by `change`; returns
+    // the status of the reply.
     template <typename Change>
     uint16_t set_port_info(Change&& change) {
         ib::Mad smp = make_dr_smp(ib::Method::kSet, ib::attr::kPortInfo, 1);
@@ -115,13 +116,13 @@ class PortBench : private EqTable::Events {
     // Sends a directed-route SMP and returns the reply, which must come.
     ib::Mad ask(const ib::Mad& smp);
 
-    // Sends a packet from the peer to the port, and runs what follows.
+    // Sends a packet from the peer to the port, then calls pump().
     void inject(const Bytes& packet);
     void inject(const MadPacket& ends, const ib::Mad& mad) { inject(make_packet(ends, mad)); }
     // Carries bytes both ways and runs the device until nothing moves.
     void pump();
     void advance(uint64_t ns);  // moves the clock past timers that are due
-    // What the peer received since the last call.
+    // Packets that the peer has received since the last call.
     std::vector<Bytes> take_sent() { return std::exchange(peer_events.packets, {}); }
     std::vector<ib::Mad> take_sent_mads();
     std::vector<Bytes> take_delivered() { return std::exchange(client.packets, {}); }
@@ -130,7 +131,7 @@ class PortBench : private EqTable::Events {
     uint32_t take_events();
     unsigned last_event_count = 0;
 
-    // Sends a UD packet of `payload` bytes to `dlid`; false when refused.
+    // Sends a UD packet of `payload` bytes to `dlid`; false if the port does not accept it.
     bool send_data(uint16_t dlid, size_t payload = 64, uint8_t sl = 0, uint8_t static_rate = 0);
 
   private:

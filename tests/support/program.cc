@@ -19,7 +19,7 @@
 namespace pib::test {
 namespace {
 
-// Arguments for become(), which allocates nothing: a test may have threads.
+// Arguments for become(), which must not allocate memory after fork(): the test may have threads.
 std::vector<char*> pointers(std::vector<std::string>& words) {
     std::vector<char*> argv;
     for (std::string& word : words) {

@@ -18,7 +18,7 @@ using nlohmann::json;
 
 inline constexpr std::chrono::milliseconds kOnlyAHangTakesIt = std::chrono::minutes(1);
 
-// Polls until `done`; false after that time.
+// Polls until `done` returns true; false after kOnlyAHangTakesIt.
 bool eventually(const std::function<bool()>& done);
 
 bool have_program();
@@ -50,7 +50,7 @@ class Program {
     [[nodiscard]] std::string fabric_path() const { return directory_ + "/fabric"; }
     [[nodiscard]] std::string control_path() const { return directory_ + "/control"; }
 
-    // A request to the control socket and its answer.
+    // Sends a request to the control socket; returns the answer.
     [[nodiscard]] json ask(const json& request) const;
     // Waits until a port is in this state.
     [[nodiscard]] bool reaches(unsigned port, const std::string& state) const;

@@ -17,7 +17,7 @@ pib_hca_av vector_to(uint16_t dlid) {
     return av;
 }
 
-// "CREATE_CQ refused: ..." of "pib-hca: CREATE_CQ id 7 refused: ..."
+// Turns "pib-hca: CREATE_CQ id 7 refused: ..." into "CREATE_CQ refused: ...".
 std::string without_id(const std::string& line) {
     const std::string who = "pib-hca: ", id = " id ";
     const std::size_t at = line.find(id);

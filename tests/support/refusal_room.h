@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A device with a valid input of each command. A case changes a field of one: the device refuses
-// the command with the reason that the case expects.
+// A device and a valid input for each command. A test case changes one field of an input, and the
+// device has to refuse the command for the reason that the case expects.
 #pragma once
 
 #include <set>
@@ -54,10 +54,10 @@ template <>
 inline constexpr auto kOpcodeOf<pib_hca_inject_event> = PIB_HCA_CMD_INJECT_EVENT;
 
 Config refusal_config();
-Config plain_config();  // without what is optional
+Config plain_config();  // without optional features
 Config strict_config(Strictness strictness = Strictness::kOn);
 
-// Commands, and the object of the next one.
+// Sends commands. `object` is the object of the next command.
 struct RefusalBench : ReadyBench {
     explicit RefusalBench(const Config& config) : ReadyBench(config), d(driver) {}
 
@@ -125,7 +125,7 @@ struct RefusalRoom : QueueInputs {
     pib_hca_inject_event inject_in(uint8_t type, uint32_t number);
     pib_hca_inject_event port_event_in();
 
-    MiniQp qp;  // the QP in init_in() and those after it
+    MiniQp qp;  // the QP of init_in() and of the functions after it
 };
 
 struct RefusalCase {
@@ -157,16 +157,16 @@ std::span<const RefusalCase> queue_refusals();
 std::span<const RefusalCase> qp_refusals();
 std::span<const MisuseCase> misuses();  // strict_rules_test.cc
 
-// Provokes each refusal on a new device; checks the status, the line that is printed, and that the
-// property `objects` has the same. Returns the rules that devices have named.
+// Provokes each refusal on a new device; checks the status, the logged line, and that the property
+// `objects` shows the same reason. Returns the rules that the devices have named.
 std::set<std::string> check_refusals(std::span<const RefusalCase> cases);
 std::set<std::string> check_accesses(std::span<const AccessCase> cases);
 // Provokes each misuse on a device with strict=on, which warns, and with strict=fatal, which stops.
 std::set<std::string> check_misuses(std::span<const MisuseCase> cases);
-// Number and text of the last entry of the property's "refusals"; "" without one.
+// Number and text of the last entry of "refusals" in the property `objects`; "" without an entry.
 std::string last_rule(Device& device);
 
-// The members of a case whose input has one field changed.
+// Initializes a RefusalCase whose command gets the input `valid` with one field changed.
 #define REFUSED_IN(rule, valid, change, text) \
     {Rule::rule, text, [](RefusalRoom& r) {   \
          auto in = r.valid();                 \

@@ -12,7 +12,7 @@ namespace pib::test {
 
 class RingHca : public FakeHca {
   public:
-    // `features`: of HELLO, kFeatureSharedMemory among them.
+    // `features`: the features in HELLO, which include kFeatureSharedMemory.
     RingHca(fabric::Admission& fabric, unsigned index, std::uint32_t features,
             std::uint32_t blocks = 8192)
         : FakeHca(fabric, hello(index, features), make_buffers(blocks)) {}
@@ -40,7 +40,7 @@ class RingHca : public FakeHca {
     bool counting = false;  // packets are counted, and not kept
 
   private:
-    static constexpr unsigned kLogRing = 19;  // as the program's
+    static constexpr unsigned kLogRing = 19;  // as in pib-switch
     static constexpr std::size_t kTurnBytes = 128 * 1024;
     static constexpr std::uint64_t kFirstGuid = 0x0650000000001000;
 

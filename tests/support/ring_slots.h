@@ -8,7 +8,7 @@
 
 namespace pib::hca::test {
 
-// Whether the entry at `counter` of a ring is of the present pass.
+// Whether the owner bit shows that the device has written the entry at `counter` in this pass.
 inline bool owned(uint8_t owner, uint32_t counter, uint32_t log_depth) {
     const uint8_t expected = (counter >> log_depth & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
     return (owner & PIB_HCA_OWNER_BIT) == expected;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An adapter that is connected to pib-switch as a program.
+// An adapter that is connected to a pib-switch process.
 #pragma once
 
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A switch with channel adapters at its ports, all in memory and in one thread, with a clock that
-// moves when told. Each adapter answers SMPs with the SMA that the HCA has too.
+// A switch with channel adapters at its ports, all in memory and in one thread. The test moves the
+// clock. Each adapter answers SMPs with the code of the HCA's SMA.
 #pragma once
 
 #include <array>
@@ -30,13 +30,14 @@ class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
     virtual bool carry();
     void disconnect();
 
-    // Sends an SMP along a directed route of switch ports; the path of an adapter starts with 1.
+    // Sends an SMP: along its directed route, whose first hop is the adapter's port 1, or by LID to
+    // the switch.
     void send_smp(ib::Mad smp);
     bool send_packet(const Bytes& packet) { return test::send(endpoint_, packet); }
 
-    // MADs for QP0 that are no requests, in order.
+    // Received SMPs that are not for the SMA (responses and traps), in order.
     std::vector<ib::Mad> answers;
-    std::vector<ib::Lrh> smp_lrhs;  // time of every received SMP
+    std::vector<ib::Lrh> smp_lrhs;  // LRH of every received SMP
     std::vector<ib::Mad> requests;  // SMPs that the SMA answered
     std::vector<std::string> notes;
     std::string error;  // why the switch closed the connection
@@ -77,15 +78,15 @@ class TestFabric {
     std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
                                  std::span<const std::uint8_t> data = {},
                                  std::vector<std::uint8_t> path = {});
-    // PortInfo of a switch port with some fields changed.
+    // Changes fields in the PortInfo of a switch port; returns the status of the answer.
     struct Change {
         ib::Field field;
         std::uint64_t value;
     };
     std::uint16_t set_port_info(unsigned port, std::vector<Change> changes);
 
-    // Acts as a subnet manager: LIDs 1.. to the adapters, 100 to the switch, the LFT, SM LID 1, and
-    // all connected ports Active.
+    // Acts as a subnet manager: assigns LIDs 1, 2, ... to the adapters and 100 to the switch, sets
+    // the LFT and SM LID 1, and makes all connected ports Active.
     void make_active();
     static constexpr std::uint16_t kSwitchLid = 100;
     static std::uint16_t lid_of(unsigned hca_index) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A directory with a private CA and certificates that pib-switch cert would make.
+// A directory with a private CA and certificates as `pib-switch cert` makes them.
 #pragma once
 
 #include <stdlib.h>

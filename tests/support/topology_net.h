@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a topology file describes, in one Fabric or in several that are joined by cables between
-// processes, with adapters that connect; all in memory and in one thread.
+// The nodes of a topology file in one Fabric, or in several that trunks join, and adapters that
+// connect to them; all in memory and in one thread.
 #pragma once
 
 #include <memory>
@@ -14,18 +14,18 @@
 
 namespace pib::test {
 
-// A cable between two parts: `from` connects.
+// A trunk between two parts: `from` opens the connection.
 class TrunkCarrier {
   public:
     TrunkCarrier(fabric::Trunk& from, fabric::Fabric& to);
-    // Carries bytes both ways once; false when there were none, or when it has ended.
+    // Carries bytes both ways once; false if there were none, or if the trunk has ended.
     bool carry();
     void cut();
     [[nodiscard]] bool is_open() const { return connecting_ != nullptr; }
     [[nodiscard]] fabric::Trunk& trunk() const { return trunk_; }
 
-    bool stalled = false;  // output that the test does not read
-    std::string error;     // why it ended
+    bool stalled = false;  // true: carry() carries nothing
+    std::string error;     // why the trunk ended
 
   private:
     struct Owner final : fabric::SwitchEndpoint::Owner {
@@ -46,7 +46,7 @@ class TopologyNet {
 
     FakeHca& connect(const link::Hello& hello, unsigned part = 0);
     FakeHca& connect(const std::string& name, std::uint64_t guid = 0x77, unsigned part = 0);
-    // All cables between two parts. Those that have ended stay where they are, closed.
+    // Connects all trunks from one part to another. Ended trunks stay in `cables`, closed.
     void join(unsigned from, unsigned to);
     void settle();
     void advance(std::uint64_t ns);
@@ -60,16 +60,16 @@ class TopologyNet {
     std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
                                  std::vector<std::uint8_t> path,
                                  std::span<const std::uint8_t> data = {});
-    // 0: no answer.
+    // NodeGUID of the node at `path`; 0 without an answer.
     std::uint64_t node_guid(std::vector<std::uint8_t> path);
     void set_port(const std::vector<std::uint8_t>& path, unsigned port,
                   const std::vector<TestFabric::Change>& changes);
     void activate(const std::vector<std::uint8_t>& path, unsigned port);
-    // Egress ports of LIDs 0.., at the switch at the end of `path`.
+    // Sets the egress ports of LIDs 0, 1, ... in the LFT of the switch at `path`.
     void set_route(const std::vector<std::uint8_t>& path, const std::vector<std::uint8_t>& ports);
 
   private:
-    // Links end before what they are links of.
+    // Destroyed last, because the links of adapters and trunks refer to the fabrics.
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
     std::vector<std::unique_ptr<FakeHca>> hcas_;
     std::uint64_t now_ns_ = 1'000'000'000;

@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kInfiniBand = 247;
 constexpr int kUser0 = 147;
-constexpr long kLinkTypeOffset = 20;  // offset of its low byte in the file's header
+constexpr long kLinkTypeOffset = 20;  // offset of the type's low byte in the file's header
 
 std::string output_of(const std::string& command) {
     std::FILE* pipe = ::popen(command.c_str(), "r");
@@ -26,7 +26,8 @@ std::string output_of(const std::string& command) {
     return pipe != nullptr && ::pclose(pipe) == 0 ? text : "";
 }
 
-// Options that make a file readable which has link type 247, after changing it.
+// Changes link type 247 in the file to DLT_USER0; returns the options that declare DLT_USER0 as
+// InfiniBand.
 std::string options_for(const std::string& file) {
     std::FILE* stream = std::fopen(file.c_str(), "r+be");
     REQUIRE(stream != nullptr);

@@ -11,7 +11,7 @@ namespace pib::test {
 // Whether tshark is installed.
 bool have_tshark();
 
-// A packet's fields by tshark's names; one that the packet has not is empty.
+// A packet's fields by tshark's names; a field that the packet lacks is empty.
 using Dissected = std::map<std::string, std::string>;
 
 // Every packet of a capture. If the link type is 247, which tshark 4.0 cannot read, the file's

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Work requests as tests write them, and the WQEs that they become.
+// Work requests of tests and their encoding as WQEs.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace pib::hca::test {
 struct SendWr {
     uint8_t opcode = PIB_HCA_WQE_SEND;
     uint8_t flags = PIB_HCA_WQE_SIGNALED;
-    uint32_t imm = 0;  // as it lies in memory
+    uint32_t imm = 0;  // big-endian (be32)
     std::vector<pib_hca_sge> sges = {};
     std::vector<uint8_t> inline_data = {};  // instead of SGEs
     uint64_t remote_addr = 0;
@@ -28,12 +28,12 @@ struct SendWr {
     uint32_t qkey = 0;
     uint16_t pkey_index = 0;
     uint32_t srqn = 0;                  // XRC
-    std::vector<uint8_t> segment = {};  // in place of what the opcode would need after the control
+    std::vector<uint8_t> segment = {};  // replaces the opcode's segment after the control segment
 };
 
-// The bytes of a WQE of a QP of this type.
+// A send WQE for a QP of this type.
 std::vector<uint8_t> encode_send(pib_hca_qp_type type, const SendWr& wr);
-// `id`: of an SRQ's WQE.
+// A receive WQE. `id` is for an SRQ; 0 for a QP's own receive queue.
 std::vector<uint8_t> encode_recv(std::span<const pib_hca_sge> sges, uint32_t id = 0);
 
 }  // namespace pib::hca::test

@@ -120,7 +120,7 @@ TEST_CASE("a Q_Key must match, and bit 31 of a WQE's Q_Key selects the QP's own"
 }
 
 TEST_CASE("limited members reject each other's P_Key, and violations are reported") {
-    // Tables hold 0xffff, 0x8001 (full), 0x0002 (limited), empty.
+    // Each P_Key table holds 0xffff and 0x8001 (full members), 0x0002 (limited), an empty entry.
     struct Case {
         uint16_t sender;
         uint16_t receiver;
@@ -152,7 +152,7 @@ TEST_CASE("a GSI WQE names its P_Key, and a GSI QP accepts each P_Key of the tab
     CHECK(cqe->src_qp == 1);
     CHECK(cqe->qpn == 1);
 
-    wr.pkey_index = 3;  // empty: nobody may accept it
+    wr.pkey_index = 3;  // an empty entry: no port accepts the packet
     t.send(wr);
     CHECK_FALSE(t.pair.b.poll(t.qb));
     CHECK(t.pair.b.port.pkey_violations == 1);
@@ -259,7 +259,7 @@ TEST_CASE("a datagram that cannot be sent moves the QP to SQE, and MODIFY_QP to 
     CHECK(t.pair.a.state(t.qa) == PIB_HCA_QPS_SQE);
     CHECK_FALSE(t.pair.b.poll(t.qb));
 
-    // The receive queue goes on meanwhile, and so does the send queue after RTS.
+    // The receive queue works in SQE, and the send queue works again after the move to RTS.
     SendWr back = t.wr(8);
     back.av = t.pair.b.av_to(t.pair.a);
     back.av.port = 1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy without a switch, for PIB_BURSTS=peer-copy: an HCA's memory as it would be shared, and
-// the switch's copies, which are made at once.
+// Peer copy without a switch, for PIB_BURSTS=peer-copy: shares an HCA's memory as with a switch,
+// and makes the switch's copies at once.
 #pragma once
 
 #include <cstdlib>

@@ -25,7 +25,7 @@ inline bool bursts_wanted() {
     return bursts != nullptr && (std::string_view(bursts) == "on" || peer_copy_wanted());
 }
 
-// A burst whose payload is still in the sender's memory.
+// An offer: a burst whose payload is still in the sender's memory.
 struct SentOffer {
     FakePeerCopy* memory;
     uint64_t handle;
@@ -33,7 +33,7 @@ struct SentOffer {
     uint32_t packets;
 };
 
-// A packet, and its offer and place in the offer, if it belongs to one.
+// A packet, and if it belongs to an offer, the offer and the packet's index in it.
 struct SentPacket : std::vector<uint8_t> {
     using std::vector<uint8_t>::vector;
     std::shared_ptr<const SentOffer> offer = nullptr;
@@ -133,7 +133,7 @@ class FakePort : public Port {
     std::deque<SentPacket> sent;
     TxRequest last_request{};
     ib::PortAttrs vl_port =
-        ib::make_port({.vl_cap = 5});  // tables: which SL is which VL, and its share
+        ib::make_port({.vl_cap = 5});  // source of the SL-to-VL and VL arbitration tables
     bool refused = false;
     unsigned pkey_violations = 0;
     unsigned qkey_violations = 0;
@@ -141,7 +141,7 @@ class FakePort : public Port {
     unsigned qp1_dropped = 0;
 
   private:
-    // Packets that leave on the VL of the present turn.
+    // Counts a packet's bytes for the VL arbiter, if the arbiter has granted the packet's VL.
     void charge(size_t bytes) {
         if (lane(last_request) == granted_vl_) {
             arbiter_.account(bytes);
@@ -160,7 +160,7 @@ class FakePort : public Port {
                       size_t{ib::kMaxBurstPackets}});
         return peer_copy != nullptr && most > 1 ? static_cast<uint32_t>(most) : 0;
     }
-    // The burst that is pending.
+    // Splits the pending burst or offer into packets.
     void split() {
         if (offer_) {
             const std::vector<uint8_t> payload = peer_copy->gather(offer_->segments);

@@ -237,7 +237,7 @@ TEST_CASE("a peer invalidates an R_Key once, and no L_Key") {
 
 TEST_CASE("memory requests complete in order although each packet is lost once") {
     Fast f;
-    // The peer's memory; this side's fast region is what is sent from.
+    // The WRITEs go to this buffer of A. Their source is the fast region of B.
     const Buffer to = f.a.make_buffer(16 * 4096);
     std::vector<char> seen(1 << 16);
     f.filter = [&](const pib::ib::PacketView& packet) {

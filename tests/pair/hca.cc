@@ -13,7 +13,7 @@
 namespace pib::hca::test {
 namespace {
 
-// So that the tests' short messages are offered, too.
+// Small, so that the tests' short messages are offered, too.
 constexpr uint32_t kMinOffer = 512;
 
 Strictness strictness() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The transport of one HCA with fake host and fake port, and a driver for it that writes WQEs and
-// reads CQEs as a provider does.
+// The transport of one HCA with a fake host and a fake port, and a driver for it that writes WQEs
+// and reads CQEs as a provider does.
 #pragma once
 
 #include <deque>
@@ -41,8 +41,8 @@ struct QpConfig {
     uint8_t port = 0;  // special QPs
     std::optional<uint32_t> cqn = {};
     uint8_t log_cq_depth = 10;
-    uint32_t srq = 0;   // no receive queue of its own, then
-    uint32_t xrcd = 0;  // XRC target
+    uint32_t srq = 0;   // if not 0, in place of a receive queue
+    uint32_t xrcd = 0;  // domain of an XRC target
 };
 
 struct Cq {
@@ -59,7 +59,7 @@ struct Srq {
     uint8_t log_depth = 0;
     uint8_t log_stride = 0;
     uint32_t producer = 0;
-    uint32_t cqn = 0;  // XRC
+    uint32_t cqn = 0;  // CQ of an XRC SRQ
 };
 
 // A QP as software sees it.
@@ -76,13 +76,13 @@ struct Qp {
 
 // The page list of a buffer that is contiguous.
 pib_hca_pages contiguous(uint64_t addr, uint64_t bytes);
-// The bytes of a WQE, one stride.
+// A send WQE for this QP, padded to the stride of its send queue.
 std::vector<uint8_t> encode(const Qp& qp, const SendWr& wr);
 
 // The asynchronous event queue as software reads it.
 class AsyncEvents : private EqTable::Events {
   public:
-    // Events so far, and forgets them.
+    // Returns the events so far and forgets them.
     std::vector<pib_hca_eqe> events();
     bool saw_event(pib_hca_event type, uint32_t number);
 
@@ -112,7 +112,7 @@ class Hca : public AsyncEvents {
 
     Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
     Cq& make_cq(uint8_t log_depth);
-    // With a domain: an XRC SRQ that completes to a CQ of its own.
+    // With `xrcd` other than 0: an XRC SRQ, with a new CQ for its completions.
     Srq make_srq(uint8_t log_depth, uint32_t pd = 1, uint32_t xrcd = 0);
     void post_srq(Srq& srq, uint32_t id, const std::vector<pib_hca_sge>& sges);
     // Moves the queue to another buffer.
@@ -153,7 +153,7 @@ class Hca : public AsyncEvents {
     FakeHost host;
     GuestErrors guest_errors{host};
     Refusals refusals{host, guest_errors};
-    // With PIB_STRICT=on: the driver here breaks no rule.
+    // Exists if PIB_STRICT is set, to check that the driver of these tests breaks no rule.
     std::unique_ptr<Strict> strict;
     Journal journal;
     Counters counters{.journal = &journal, .strict = strict.get()};
@@ -173,7 +173,7 @@ class Hca : public AsyncEvents {
     uint32_t eqn_ = 0;
 };
 
-// Verbs by the structures of their commands.
+// Verbs, called with the input structures of their commands.
 CmdResult<uint32_t> create_qp(Hca& hca, const pib_hca_create_qp& in);
 Verdict modify_qp(Hca& hca, uint32_t qpn, const pib_hca_modify_qp& in);
 CmdResult<pib_hca_modify_qp> query_qp(Hca& hca, uint32_t qpn);
@@ -181,10 +181,10 @@ Verdict attach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
 Verdict detach_mcast(Hca& hca, uint32_t qpn, const pib_hca_mcast& in);
 pib_hca_page_fault next_page_fault(Hca& hca);
 
-// The attributes that bring a QP up, for MODIFY_QP.
+// Attributes for the MODIFY_QP commands that bring a connected QP to RTS.
 struct RcAttributes {
     uint8_t path_mtu = 3;  // 1024
-    uint32_t psn = 0;      // sum of both directions
+    uint32_t psn = 0;      // first PSN of both directions
     uint8_t timeout = 10;
     uint8_t retry_cnt = 7;
     uint8_t rnr_retry = 7;
@@ -200,7 +200,7 @@ void to_rtr(Hca& hca, const Qp& qp, const pib_hca_av& av, uint32_t dest_qpn,
             const RcAttributes& attr = {});
 void to_rts(Hca& hca, const Qp& qp, const RcAttributes& attr = {});
 void to_state(Hca& hca, const Qp& qp, pib_hca_qp_state state);
-// A datagram QP from Reset to RTS.
+// Brings a datagram QP from Reset to RTS.
 void start_datagram(Hca& hca, const Qp& qp, uint32_t qkey, uint16_t pkey_index = 0);
 
 }  // namespace pib::hca::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// WQEs that are wrong in themselves: the completion the specification names, Error (SQE on UD), the
-// rest flushed; and the limits that are still right.
+// Malformed WQEs: each completes with the status that IBA names and takes its QP to Error (a UD QP
+// to SQE), and later WQEs are flushed. Values at the limits are accepted.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -207,7 +207,7 @@ TEST_CASE("requests under way keep their places in the queue") {
     pair.settle();
     pair.a.write_send(qa, wr);
     if (overrun) {
-        pair.a.write_send(qa, wr);  // in the place of the first one
+        pair.a.write_send(qa, wr);  // overwrites the first WQE
     }
     pair.a.ring(qa);
     pair.settle();

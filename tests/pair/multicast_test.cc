@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Multicast: one copy for each attached QP, at the sender's HCA too; none for anybody else.
+// Multicast: one copy for each attached QP, at the sender's HCA too, and none for other QPs.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -92,7 +92,7 @@ TEST_CASE("a member receives packets with its group's GID, LID and keys only") {
     CHECK(t.pair.b.port.qkey_violations == 0);
 }
 
-// Entry 1 of the table is 0x8001 and entry 2 the limited 0x0002.
+// Entry 1 of the P_Key table is 0x8001, entry 2 is 0x0002 (limited member).
 TEST_CASE("a member receives packets of its partition, and others count no violation") {
     struct Case {
         uint16_t sender;
@@ -159,7 +159,7 @@ TEST_CASE("the numbers of groups and of members are limited") {
     }
 }
 
-// T41: whoever has left gets nothing, though the packet was on its way before.
+// T41 in docs/fault-cases.md: the packet was sent before the member detached.
 TEST_CASE("a member that detaches while a packet is in flight does not get it") {
     Multicast t;
     const auto g = group(1);
@@ -201,7 +201,8 @@ TEST_CASE("one QP in a thousand groups gets one copy of what is sent to each") {
     }
 }
 
-// One packet is 256 copies of 4 KiB: each call of the device does little more than that.
+// One multicast packet makes 256 copies of 4 KiB. A call of the device may exceed the budgets of
+// its turns by the copies of one such packet.
 TEST_CASE("copies to own members count as work of the turn") {
     constexpr uint32_t kSends = 16;
     constexpr uint32_t kPayload = 4096;
@@ -272,7 +273,7 @@ TEST_CASE("a doorbell after many multicast copies is served in the next turn") {
     while (const auto cqe = hca.poll(cqn)) {
         copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;
     }
-    CHECK(copies == 64);  // the first doorbell's alone
+    CHECK(copies == 64);  // copies of the first doorbell's packet alone
     t.pair.settle();
     while (const auto cqe = hca.poll(cqn)) {
         copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;

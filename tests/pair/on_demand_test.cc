@@ -17,7 +17,7 @@ constexpr uint32_t kBytes = kPages * 4096;
 constexpr uint64_t kIova = 0x7000'0000'0100;  // not at the beginning of a page
 constexpr uint64_t kOffset = kIova % 4096;
 
-// A region of one HCA, and what its driver does about faults.
+// An on-demand region of one HCA, and the driver's handler of its page faults.
 struct OnDemand {
     explicit OnDemand(Hca& on) : hca(on), table(on.host.alloc(4096)) {
         memory = hca.host.alloc(kBytes);
@@ -46,7 +46,7 @@ struct OnDemand {
             hide(page);
         }
     }
-    // One round of the driver's fault handler.
+    // Resolves all page faults, as the driver's fault handler does.
     void serve() {
         for (;;) {
             const pib_hca_page_fault fault = next_page_fault(hca);
@@ -102,7 +102,7 @@ struct Paging : Pair {
             if (const auto cqe = a.poll(qa)) {
                 return *cqe;
             }
-            // A driver is faster than any timeout.
+            // The clock moves only if there was no fault: a driver is faster than any timeout.
             const uint32_t faults = from.faults + to.faults;
             from.serve();
             to.serve();
@@ -147,7 +147,7 @@ TEST_CASE("both sides fault in the absent pages of a message") {
     CHECK(p.from.byte(0) == (opcode == PIB_HCA_WQE_RDMA_READ ? 90 : 3));
     CHECK(p.from.faults > 0);
     CHECK(p.to.faults > 0);
-    // Now that they are there, nobody asks for them.
+    // The pages are present now, so the same operation raises no fault.
     const uint32_t faults = p.from.faults + p.to.faults;
     if (opcode == PIB_HCA_WQE_SEND) {
         p.b.post_recv(p.qb, {p.to.sge(length)});

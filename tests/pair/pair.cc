@@ -73,14 +73,14 @@ std::vector<uint8_t> join(std::span<const ib::PacketView> packets) {
 
 }  // namespace
 
-// Packets in order at the front of the wire that form a burst.
+// Delivers packets at the front of the wire as one burst; false if they form none.
 bool Pair::deliver_burst() {
     std::vector<ib::PacketView> packets;
     for (const InFlight& next : wire_) {
         const auto view = ib::PacketView::parse(next.bytes, ib::Crcs::kElided);
         const bool full = !packets.empty() &&
                           (packets.size() + 1) * packets[0].payload().size() > ib::kMaxBurstPayload;
-        // Packets that may travel as an offer stay separate.
+        // A burst ends before the first packet of an offer, which deliver_offer() may deliver.
         const bool refers =
             !packets.empty() && next.bytes.offer != nullptr && next.bytes.index == 0;
         if (next.delay != 0 || full || refers ||
@@ -137,7 +137,7 @@ bool Pair::deliver_offer() {
     const auto dlid = packets.front().lrh().dlid.value();
     wire_.erase(wire_.begin(), wire_.begin() + static_cast<ptrdiff_t>(packets.size()));
     if (!offer->memory->is_live(offer->handle)) {
-        return true;  // gone: lost, as far as the receiver is concerned
+        return true;  // the sender has withdrawn the offer: its packets are lost
     }
     for (Hca* hca : {&a, &b}) {
         if (hca->port.owns_lid(dlid) && !place(*offer, body, *hca)) {
@@ -175,7 +175,8 @@ uint32_t Pair::give(Hca& to, const ib::Burst& burst) {
     return to.transport.burst_in(1, burst, here);
 }
 
-// Delivers a burst as a link does: if it is not accepted as a whole, its first packet and the rest.
+// Delivers a burst as a link does. If the HCA refuses it as a whole, the HCA gets its first packet
+// alone, then the rest of the burst.
 void Pair::arrive(const ib::Burst& burst) {
     const auto dlid = burst.lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {
@@ -245,7 +246,7 @@ void Pair::settle() {
             busy = hca->transport.run() || busy;
             carry(*hca);
         }
-        // A few at a time, so that answers mix with what follows.
+        // A few packets at a time, so that responses mix with later requests.
         for (int i = 0; i < 8 && deliver_one(); ++i) {
             busy = true;
         }

@@ -54,7 +54,7 @@ class Pair {
     uint64_t packets = 0;
     uint64_t packets_joined = 0;  // packets delivered as part of a burst
     uint64_t offers_placed = 0;
-    // Called after a payload has been copied and before its receiver is told.
+    // Called after the payload of an offer has been copied and before the receiver learns of it.
     std::function<void()> while_placing;
 
     Hca a;
@@ -63,7 +63,7 @@ class Pair {
   private:
     struct InFlight {
         SentPacket bytes;
-        unsigned delay = 0;  // packets that pass it
+        unsigned delay = 0;  // number of later packets that still overtake the packet
     };
     bool percent(unsigned p) { return p != 0 && random() % 100 < p; }
     void carry(Hca& from);

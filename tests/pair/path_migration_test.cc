@@ -55,7 +55,7 @@ struct Migrating : Pair {
         return modify_qp(hca, qp.qpn, request(PIB_HCA_QP_ATTR_PATH_MIG_STATE, state));
     }
     uint8_t migration(Hca& hca, const Qp& qp) { return query_qp(hca, qp.qpn)->path_mig_state; }
-    // One SEND from a to b, and what becomes of it.
+    // Sends one message from a to b; returns its completion status, or 0xff without a completion.
     uint8_t send() {
         b.post_recv(qb, {});
         a.post(qa, {});
@@ -63,7 +63,7 @@ struct Migrating : Pair {
         run_until([&] { return cqe || (cqe = a.poll(qa)); });
         return cqe ? cqe->status : 0xff;
     }
-    // Both armed. The first packet finds its receiver in Rearm; what comes back does, too.
+    // Brings both QPs to Armed: the SEND arrives at a QP in Rearm, and so does its ACK.
     void arm() {
         REQUIRE(load(a, qa) == CmdStatus::kOk);
         REQUIRE(load(b, qb) == CmdStatus::kOk);
@@ -89,7 +89,7 @@ TEST_CASE("path migration is armed when both sides have rearmed") {
     pair.tap = [&](const ib::PacketView& packet) { requests.push_back(packet.bth().mig_req); };
     REQUIRE(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_REARM);
-    // The peer has not: its packets ask for migration, as those of every QP in Migrated.
+    // The peer has not rearmed: its packets have MigReq set, as have those of each QP in Migrated.
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     CHECK(requests == std::vector<bool>{false, true});
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_REARM);
@@ -120,7 +120,7 @@ TEST_CASE("MODIFY_QP migrates a path, and the peer follows") {
     CHECK(primary == 0);
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_MIGRATED);
     CHECK(pair.b.saw_event(PIB_HCA_EVENT_PATH_MIGRATED, pair.qb.qpn));
-    // There and back again: the old primary path is loaded as the alternate one.
+    // To migrate back, the QP must first load the old primary path as its alternate path.
     REQUIRE(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == CmdStatus::kBadState);
     pair.arm();
 }
@@ -239,7 +239,7 @@ TEST_CASE("MODIFY_QP refuses invalid migration requests") {
     pib_hca_modify_qp in = Migrating::loading(pair.a, pair.b);
     in.attr_mask = PIB_HCA_QP_ATTR_ALT_PATH;  // the armed path is in use
     CHECK(modify(in) == CmdStatus::kBadState);
-    // Reset forgets all of it.
+    // Reset forgets the alternate path and the migration state.
     to_state(pair.a, pair.qa, PIB_HCA_QPS_RESET);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
 }
@@ -250,7 +250,7 @@ TEST_CASE("a UC QP migrates by MODIFY_QP, and its peer follows") {
     REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);
     REQUIRE(pair.send() == PIB_HCA_WC_SUCCESS);
     pair.settle();
-    // UC has no responses that would cause a migration.
+    // UC has no responses, so only a message of b brings a to Armed.
     pair.a.post_recv(pair.qa, {});
     pair.b.post(pair.qb, {});
     pair.settle();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy of a pair: the ends of offers and pulls. The test is the switch.
+// Peer copy between two HCAs: how offers and pulls end. The test takes the place of the switch.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
@@ -427,7 +427,7 @@ TEST_CASE("handles are unique, and as many are valid as there are slots") {
     test.offers.end(17);
     const uint64_t next = test.offers.open({.qpn = 2, .response = true});
     CHECK((next % link::kOfferSlots == 17 && handles.count(next) == 0));
-    // The response goes when another one needs the slot.
+    // The READ response's offer is withdrawn when another offer needs its slot.
     const uint64_t newer = test.offers.open({.qpn = 3});
     CHECK((newer % link::kOfferSlots == 17 && newer > next));
     CHECK(test.control.slots[17].load() == newer);

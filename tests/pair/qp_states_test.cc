@@ -98,7 +98,7 @@ TEST_CASE("a QP sends its pending ACK before it is destroyed") {
     const auto bytes = pair.a.port.sent.at(0);
     pair.a.port.sent.clear();
     pair.give(pair.b, ib::Burst(ib::PacketView::parse(bytes, ib::Crcs::kElided).value()));
-    REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program that sees this may be gone at once
+    REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program may end as soon as it sees the CQE
     REQUIRE(pair.b.port.sent.empty());
     if (destroyed) {
         (void)pair.b.transport.verbs().destroy(qb.qpn);
@@ -116,7 +116,7 @@ TEST_CASE("a QP that is destroyed before it has answered a READ acknowledges not
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
     const Buffer to = pair.a.make_buffer(4096);
     const Buffer from = pair.b.make_buffer(4096);
-    pair.b.port.capacity = 0;  // the response stays
+    pair.b.port.capacity = 0;  // the response cannot leave
     pair.a.post(qa, {.opcode = PIB_HCA_WQE_RDMA_READ,
                      .sges = {to.sge(0, 8)},
                      .remote_addr = from.addr,
@@ -265,7 +265,7 @@ TEST_CASE("the first request in RTR raises COMM_EST once") {
     REQUIRE(events.size() == 1);
     CHECK(events[0].type == PIB_HCA_EVENT_COMM_ESTABLISHED);
     CHECK(events[0].number == qb.qpn);
-    pair.b.post(qb, {});  // RTR does not send
+    pair.b.post(qb, {});  // a QP in RTR does not send
     pair.settle();
     CHECK(pair.b.poll_all(qb).size() == 2);
 }
@@ -317,7 +317,7 @@ TEST_CASE("a destroyed QP has neither a timer nor a turn") {
 
 TEST_CASE("an event that waits for room goes with its QP") {
     constexpr uint32_t kAsyncEqn = 1;
-    constexpr uint32_t kEvents = 4096;  // the EQ is full then
+    constexpr uint32_t kEvents = 4096;  // so many fill the EQ
     const bool destroyed = GENERATE(true, false);
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -441,7 +441,7 @@ TEST_CASE("each transition of each QP type takes the attributes of the table alo
         for (unsigned bit = 1; bit < 21; ++bit) {
             const uint32_t attribute = 1u << bit;
             const bool optional = ((table.optional | kCur) & attribute) != 0;
-            // The state of a path without an alternate one cannot change, whatever the table says.
+            // The table permits this, but without an alternate path the state cannot change.
             if (optional && attribute == PIB_HCA_QP_ATTR_PATH_MIG_STATE) {
                 continue;
             }

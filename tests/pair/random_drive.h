@@ -30,7 +30,7 @@ class RandomDrive {
     const std::vector<Flow>& flows() const { return flows_; }
 
   protected:
-    // most_posted: by one flow at a time.
+    // `most_posted`: limit of the posted requests of each flow.
     RandomDrive(uint64_t seed, const Faults& faults, size_t most_posted)
         : random_(seed), most_posted_(most_posted) {
         pair_.faults = faults;
@@ -38,7 +38,7 @@ class RandomDrive {
     }
 
     virtual void post(Flow& flow) = 0;
-    virtual void replenish(Flow& flow) = 0;  // its receive queue
+    virtual void replenish(Flow& flow) = 0;  // may post receives
     virtual bool poll() = 0;                 // false: nothing has completed
 
     void post_all(uint64_t operations) {

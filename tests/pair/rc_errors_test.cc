@@ -32,8 +32,7 @@ struct Connected {
         pair.a.post(qa, wr);
         pair.settle();
         auto cqe = pair.a.poll(qa);
-        if (!cqe &&
-            peer_copy_wanted()) {  // packets that were lost with their region: the timer finds it
+        if (!cqe && peer_copy_wanted()) {  // packets were lost with their region: the timer retries
             pair.run_until([&] { return cqe || (cqe = pair.a.poll(qa)); });
         }
         REQUIRE(cqe);

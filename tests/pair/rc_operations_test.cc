@@ -228,7 +228,8 @@ TEST_CASE("one doorbell does a bounded amount of work") {
                      .sges = {from.all()},
                      .remote_addr = to.addr,
                      .rkey = to.key});
-    // 64 KiB at once; and 16 packets, of which a burst is one. Offers are bounded by the message.
+    // A turn sends at most 64 KiB, and at most 16 packets or bursts. Only the length of the message
+    // bounds offers.
     CHECK(pair.a.port.sent.size() == (peer_copy_wanted()         ? 1024
                                       : pair.a.port.takes_bursts ? 64
                                                                  : 16));

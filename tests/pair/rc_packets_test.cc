@@ -420,7 +420,7 @@ TEST_CASE("FIRST, MIDDLE and LAST complete a READ") {
     CHECK(t.status() == PIB_HCA_WC_SUCCESS);
 }
 
-// The response to the first request may still arrive when the rest has been asked for again.
+// Responses to the first READ request may still arrive after the requester has repeated it.
 TEST_CASE("a repeated READ accepts the packets of both responses") {
     const bool again = GENERATE(true, false);
     ForgedRead t;
@@ -431,7 +431,7 @@ TEST_CASE("a repeated READ accepts the packets of both responses") {
     CHECK(t.status() == PIB_HCA_WC_SUCCESS);
 }
 
-// IBA 9.7.4.1.4, 9.7.4.1.6: the responder says so, and does not leave its peer to time out.
+// IBA 9.7.4.1.4, 9.7.4.1.6: the responder sends a NAK, and does not leave its peer to time out.
 TEST_CASE("requests of invalid length are invalid requests") {
     struct Case {
         uint8_t opcode;
@@ -473,7 +473,7 @@ TEST_CASE("reserved opcodes of RC are invalid requests") {
     CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
 }
 
-// IBA 9.7.7.1: what a response acknowledges includes no later request, whose response may be lost.
+// IBA 9.7.7.1: a response acknowledges no later request, whose own response may be lost.
 TEST_CASE("the responses of a READ carry the MSN of that READ") {
     Forged t;
     std::vector<std::pair<uint8_t, uint32_t>> seen;

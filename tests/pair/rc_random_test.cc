@@ -33,7 +33,7 @@ struct Flow {
     Qp* qp;
     Qp* peer;
     Buffer local;                    // a slot for each send WQE
-    Buffer remote;                   // likewise, the target of WRITE and source of READ
+    Buffer remote;                   // a slot for each: target of WRITE, source of READ
     Buffer receive;                  // at the executing side: a slot for each receive WQE
     std::deque<Operation> posted;    // oldest first; not yet known to be complete
     std::deque<Operation> expected;  // messages that take a receive WQE
@@ -208,7 +208,7 @@ class RandomTraffic final : public RandomDrive<Flow> {
             received(inbound, cqe);
             return;
         }
-        // Everything before it is complete, too, and none of that was signalled.
+        // All requests before this one are complete, too, and none of them was signalled.
         while (flow.completed != cqe.wqe_counter) {
             REQUIRE(!flow.posted.front().signalled);
             check_sent(flow);

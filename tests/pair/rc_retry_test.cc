@@ -311,7 +311,7 @@ TEST_CASE("a connection survives a short loss of its port") {
 TEST_CASE("a message of 2^31 bytes has 2^19 packets or more") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
-    // The sender's pages are all the same one, the receiver's too.
+    // All pages of a region are the same page of RAM, so 2 GiB need little memory.
     const uint64_t bytes = 1ull << 31;
     const auto huge = [&](Hca& hca) {
         const uint64_t page = hca.host.alloc(4096);

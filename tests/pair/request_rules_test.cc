@@ -23,14 +23,14 @@ using Spoil = void (*)(Wqe);
 constexpr uint32_t kQkey = 0x1234;
 constexpr uint32_t kNoKey = 0x1200;
 constexpr unsigned kSegment = sizeof(pib_hca_wqe_control);
-// The section of the manual that has their rules.
+// The section of the manual that has the rules of work requests.
 constexpr unsigned kSection = 12;
 
 void put32(Wqe wqe, size_t offset, uint32_t value) {
     std::memcpy(wqe.data() + offset, &value, sizeof value);
 }
 
-// A connection, and datagram QPs beside it. The WQE that breaks the rule is one of `qp` at `hca`.
+// A connection, and datagram QPs beside it. The WQE that breaks the rule is in `qp` at `hca`.
 struct Requests {
     Requests() {
         auto connection = pair.rc_pair({}, {.flags = PIB_HCA_QP_PRIVILEGED});
@@ -40,7 +40,7 @@ struct Requests {
         to = pair.b.make_buffer(8192);
     }
 
-    // A send WQE, with some bytes changed.
+    // Posts a send WQE of which `spoil` has changed some bytes.
     void post(Qp& by, const SendWr& wr, Spoil spoil = [](Wqe) {}) {
         qp = &by;
         std::vector<uint8_t> bytes = encode(by, wr);
@@ -72,7 +72,7 @@ struct Requests {
         change(wr);
         post(ud, wr, spoil);
     }
-    // A receive WQE with one word changed, for a message of 8 bytes.
+    // Posts a receive WQE with one word changed, and sends a message of 8 bytes to it.
     void receive(uint32_t room, size_t offset, uint32_t value) {
         pair.b.post_recv(qb, {to.sge(0, room)});
         if (value != 0) {
@@ -95,7 +95,7 @@ struct Requests {
 
 struct Case {
     Rule rule;
-    const char* text;  // behind "refused: "
+    const char* text;  // text after "refused: "
     void (*provoke)(Requests&);
 };
 
@@ -139,7 +139,7 @@ constexpr Case kCases[] = {
      [](Requests& r) { r.send({}, [](Wqe w) { w[2] = 33; }); }},
     {Rule::kWqeNoSges, "num_sge 1 at byte 2 must be 0, because the operation has no data",
      [](Requests& r) { r.send(local_inv(kNoKey), [](Wqe w) { w[2] = 1; }); }},
-    // Lengths, and what the QP lacks.
+    // Lengths, and attributes or capabilities that the QP lacks.
     {Rule::kWqeLong, "length 2147483649 of the message, at most 2147483648",
      [](Requests& r) { r.send(r.of(PIB_HCA_WQE_SEND, 0x80000001)); }},
     {Rule::kWqeAboveMtu, "length 4097 of the datagram, at most 4096",

@@ -27,10 +27,10 @@ constexpr uint32_t kSlots = 1u << kLogDepth;
 constexpr uint32_t kQkey = 0x1234;
 constexpr uint32_t kDomain = 7;
 
-// First bytes of a message; the rest follows from them.
+// The first bytes of a message. They determine its other bytes.
 struct Header {
     uint32_t flow;
-    uint32_t number;  // number of the flow's messages
+    uint32_t number;  // number of the message in its flow
     uint32_t length;
     uint32_t seed;
 };
@@ -65,7 +65,7 @@ struct Flow {
     Qp peer;
     Srq srq{};       // XRC: in place of the peer's own queue
     Buffer out{};    // slots by send WQE
-    Buffer in{};     // likewise: the target of WRITE, the source of READ
+    Buffer in{};     // slots: the target of WRITE, the source of READ
     Buffer inbox{};  // slots by receive WQE
     std::deque<Operation> posted{};
     uint32_t completed = 0;  // counter of the oldest in `posted`

@@ -44,7 +44,7 @@ struct Unreliable {
         pair.b.host.peek_bytes(to.addr, received);
         return sent == received;
     }
-    // Packets of the wire are lost by their number, counted from 0.
+    // Loses the packets with these numbers, counted from 0 on the wire.
     void lose(std::vector<unsigned> numbers) {
         pair.filter = [this, numbers](const ib::PacketView&) {
             return std::ranges::find(numbers, passed_++) == numbers.end();
@@ -121,7 +121,7 @@ TEST_CASE("the last packet of a message and the first of the next may be lost to
     for (int i = 0; i < 3; ++i) {
         t.send(2048, 4096u * static_cast<uint32_t>(i));
     }
-    // The rest of the second must not be taken for the rest of the first.
+    // The rest of the second message must not be taken for the rest of the first.
     const auto received = t.pair.b.poll_all(t.qb);
     REQUIRE(received.size() == 1);
     CHECK(received[0].byte_count == 2048);
@@ -150,7 +150,7 @@ TEST_CASE("requests that RC would refuse are dropped, and the connection continu
         uint32_t qp_access;  // right of the QP
         uint32_t receive;    // bytes of the receive buffer
         uint8_t opcode;
-        uint64_t dropped;  // packets of the three in the message
+        uint64_t dropped;  // how many of the message's three packets
     };
     constexpr uint32_t kAll = Hca::kAllAccess;
     const Case c =
@@ -242,7 +242,7 @@ TEST_CASE("each UC message that arrives over a lossy wire is complete, in order 
             ++received;
         }
         if (n % 32 == 0) {
-            to_state(t.pair.b, t.qb, PIB_HCA_QPS_RESET);  // drops the WQEs that lost ones have left
+            to_state(t.pair.b, t.qb, PIB_HCA_QPS_RESET);  // drops WQEs of lost messages
             t.qb.rq_producer = 0;
             t.pair.b.set_rq_producer(t.qb, 0);
             to_init(t.pair.b, t.qb);

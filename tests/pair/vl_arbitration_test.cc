@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint16_t kPeerLid = 7;
 
-// One HCA whose packets nobody answers: UC and UD QPs that always have something to send.
+// One HCA without a peer. Its UC and UD QPs always have something to send.
 struct Sender {
     Sender() : hca(1) {
         hca.port.vl_port.vl_arb_low.assign(8, {});
@@ -29,7 +29,7 @@ struct Sender {
         hca.port.vl_port.vl_arb_low = std::move(low);
         hca.port.vl_port.set(ib::port_info::kVlHighLimit, limit);
     }
-    // A datagram names its port, a connection has the QP's.
+    // A datagram's address vector names the port; a connection uses the port of its QP.
     static pib_hca_av path(uint8_t sl, uint8_t port = 0) {
         pib_hca_av av{};
         av.dlid = kPeerLid;
@@ -38,7 +38,7 @@ struct Sender {
         return av;
     }
 
-    // A UC QP with so many messages; SL n is VL n.
+    // Adds a UC QP with `messages` SENDs to send; SL n maps to VL n.
     Qp& add_uc(uint8_t sl, uint32_t bytes, unsigned messages = 60) {
         Qp& qp = qps.emplace_back(hca.create({.type = PIB_HCA_QP_UC, .log_depth = 10}));
         to_init(hca, qp);
@@ -62,8 +62,8 @@ struct Sender {
         return qp;
     }
 
-    // Lets packets out until `total` bytes have gone; by SL, LRH to padding, as weights count them:
-    // each packet up to the next multiple of 64.
+    // Sends at least `total` bytes; returns the bytes by SL. They are counted as VL weights are:
+    // LRH to padding of each packet, rounded up to a multiple of 64.
     std::array<uint64_t, 16> send(uint64_t total) {
         for (const Qp& qp : qps) {
             hca.ring(qp);
@@ -93,10 +93,10 @@ struct Sender {
     Hca hca;
     Buffer data;
     std::deque<Qp> qps;
-    std::vector<unsigned> order;  // SLs of what has gone
+    std::vector<unsigned> order;  // SL of each sent packet
 };
 
-// Within a twentieth of the whole.
+// Whether `part` is `share` of `whole`, give or take 5 % of the whole.
 bool is_near(uint64_t part, uint64_t whole, double share) {
     const double off = static_cast<double>(part) / static_cast<double>(whole) - share;
     return off < 0.05 && off > -0.05;
@@ -134,7 +134,7 @@ TEST_CASE("the high-priority table precedes the other up to VLHighLimit") {
     const auto high = all.send(500'000);
     CHECK(high[0] <= 65536 + 4096);  // sent by VL0's doorbell, before VL3 had work
 
-    Sender some;  // 4096 bytes: four packets of this path's MTU, then one of low priority
+    Sender some;  // limit 4096 bytes: four packets of the path's MTU, then one of low priority
     some.set_tables({{3, 1}}, {{0, 255}}, 1);
     some.add_uc(0, 65536);
     some.add_uc(3, 65536);
@@ -185,7 +185,7 @@ TEST_CASE("VL15 precedes all data VLs") {
     sender.hca.write_send(
         smi, {.sges = {sender.data.sge(0, 256)}, .av = Sender::path(9, 1), .dest_qpn = 0});
     sender.hca.port.capacity = 0;
-    sender.hca.ring(smi);  // no room: it waits as the others do
+    sender.hca.ring(smi);  // no room: the SMP waits as other packets do
     sender.hca.port.capacity = 1;
     sender.hca.transport.port_ready(1);
     while (sender.hca.transport.run()) {

@@ -202,7 +202,7 @@ TEST_CASE("a type 1 window is bound again by any QP of the PD, or unbound") {
     Windows w(PIB_HCA_MW_TYPE_1);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);
     const uint32_t first = next_key(w.window);
-    // The peer's other connection may use it: a window of type 1 belongs to the PD.
+    // The peer's other connection may use the window: type 1 belongs to the PD.
     auto other = w.rc_pair();
     w.qa = other.a;
     w.qb = other.b;
@@ -218,7 +218,7 @@ TEST_CASE("a type 1 window is bound again by any QP of the PD, or unbound") {
     REQUIRE(w.result(w.b, w.qb, bind_mw(nothing(next_key(w.window)))) == PIB_HCA_WC_SUCCESS);
     CHECK(w.write(w.window, w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
     CHECK(w.write(next_key(w.window), w.region.addr) == PIB_HCA_WC_REM_ACCESS_ERR);
-    // The window has the key of that bind, so another bind needs another one.
+    // The window has the key of that bind, so another bind needs another key.
     CHECK(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_MW_BIND_ERR);
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }

@@ -75,7 +75,7 @@ TEST_CASE("the C interface passes DMA, interrupts and dumps") {
     write(PIB_HCA_REG_CMDQ_CPL_BASE, completions, 8);
     write(PIB_HCA_REG_CMDQ_LOG_DEPTH, 2, 4);
     write(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_ENABLE, 4);
-    host.direct = false;  // each access is one of the seam's
+    host.direct = false;  // each access calls the C functions for DMA
     pib_hca_cmd command{};
     command.opcode = PIB_HCA_CMD_ALLOC_PD;
     command.id = 77;
@@ -151,7 +151,7 @@ TEST_CASE("the C interface creates and drives a device") {
     CHECK(pib_hca_core_mmio_read(core, PIB_HCA_BAR_REGS, 0xff00, 4) == 0);
     REQUIRE(host.warnings.size() == 2);
     CHECK(host.warnings[0].starts_with("pib-hca: load of BAR0 at 0xff00 refused: "));
-    // A connection starts with the port's hello.
+    // A connection starts with the port's HELLO.
     pib_hca_core_link_connected(core, 1, false);
     CHECK_FALSE(host.take_link(1).empty());
     const uint8_t garbage[64] = {0xff};

@@ -257,7 +257,7 @@ TEST_CASE("the device stops, is reset or is gone, and starts again") {
         seen.insert(gone ? "gone" : (status & PIB_HCA_STATUS_FATAL) != 0 ? "stopped" : "reset");
         if (gone) {
             CHECK(bench.driver.read64(PIB_HCA_REG_CLOCK) == UINT64_MAX);
-            bench.driver.write32(PIB_HCA_REG_SCRATCH, 5);  // a store that nobody takes
+            bench.driver.write32(PIB_HCA_REG_SCRATCH, 5);  // a store without effect
             bench.pass(5 * kSecond);
             CHECK(bench.driver.read32(PIB_HCA_REG_SCRATCH) == 0);
         }

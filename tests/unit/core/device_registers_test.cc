@@ -28,7 +28,7 @@ const std::map<uint64_t, Known> kKnown = {
     {PIB_HCA_REG_CLOCK, {8, true}},          {PIB_HCA_REG_NODE_GUID, {8, true}},
 };
 
-// Whether a read may give something else than zero.
+// Whether a read may return a value other than zero.
 bool readable(uint64_t offset, unsigned size) {
     for (const auto& [start, reg] : kKnown) {
         if (offset >= start && offset < start + reg.width) {

@@ -13,7 +13,7 @@
 namespace pib::test {
 namespace {
 
-// In a process of its own, which keeps the filter.
+// Whether the kernel has the filter. Tried in a child process, because a process keeps its filter.
 bool has_filter() {
     const pid_t child = ::fork();
     if (child == 0) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The program itself, over real sockets: two adapters, the control socket, peers that misbehave.
-// PIB_SWITCH names the program; without it there is nothing to test.
+// PIB_SWITCH names the program; without it the tests are skipped.
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/socket.h>

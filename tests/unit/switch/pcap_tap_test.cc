@@ -37,7 +37,8 @@ class TemporaryDirectory {
     std::string path_;
 };
 
-// Packets of every opcode that is in use, from adapter to adapter, payload as its rule asks.
+// Sends a packet of each known opcode from adapter to adapter, with a payload that is valid for the
+// opcode; returns the number of packets.
 unsigned send_every_opcode(TestFabric& fabric) {
     unsigned sent = 0;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
@@ -79,10 +80,11 @@ unsigned send_every_opcode(TestFabric& fabric) {
     return sent;
 }
 
-// FLUSH, ATOMIC WRITE and the masked atomics: younger than Wireshark 4.0, or nobody's standard.
+// FLUSH, ATOMIC WRITE and the masked atomics: newer than Wireshark 4.0, or in no standard.
 const std::set<std::string> kNewOpcodes = {"28", "29", "211", "212"};
 
-// Everything a subnet manager does at the start, then every opcode; how many opcodes there were.
+// Records a subnet manager's first sweep and a packet of each opcode; returns the number of these
+// packets.
 unsigned record(const std::string& file, fabric::PcapFormat format) {
     TestFabric fabric(3);
     auto tap = fabric::PcapTap::open(file, 1'700'000'000'000'000'000, format);

@@ -60,7 +60,7 @@ TEST_CASE("an entry is written byte by byte in any order") {
 
 TEST_CASE("pieces of a payload are stored in any order, at the latest at a barrier") {
     Room room("5:writes");
-    room.fake.record_writes = false;  // there are no pointers with it
+    room.fake.record_writes = false;  // while it is set, ram() returns no pointers
     const uint64_t at = room.fake.alloc(8192);
     REQUIRE(room.write(DmaPurpose::kPayload, at, 4096));
     REQUIRE(room.write(DmaPurpose::kPayload, at + 4096, 4096));
@@ -149,7 +149,7 @@ TEST_CASE("interrupts come late, together, again and without a cause, but each c
     }
     CHECK(late > 50);
     CHECK(again > 10);
-    CHECK(room.fake.interrupts[1] < 1500);  // a vector has one that waits
+    CHECK(room.fake.interrupts[1] < 1500);  // at most one interrupt of a vector waits
     CHECK(room.fake.interrupts[2] == 0);
     for (unsigned i = 0; i < 10'000; ++i) {
         room.host.begin();

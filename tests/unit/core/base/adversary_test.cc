@@ -41,7 +41,7 @@ TEST_CASE("a seed decides, and each kind has a sequence of its own") {
     Adversary first(plan("7")), again(plan("7")), other(plan("8")), fewer(plan("7:clock"));
     std::vector<uint64_t> numbers[4];
     for (unsigned i = 0; i < 100; ++i) {
-        (void)first.event_wait();  // another kind
+        (void)first.event_wait();  // a choice of another kind
         numbers[0].push_back(first.below(Adversity::kClock, 1000));
         numbers[1].push_back(again.below(Adversity::kClock, 1000));
         numbers[2].push_back(other.below(Adversity::kClock, 1000));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Calls of the device that take memory from the fabric during a pull return at once. Commands and
+// Calls of the device that take memory away during a pull return at once. Commands and
 // work requests complete, and a reset ends, when the switch has stopped its access.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -23,7 +23,7 @@ Config copying_config() {
     return config;
 }
 
-// A device whose link shares the first RAM, with a region and a QP that the switch copies for.
+// A device whose link shares the start of RAM, with a region and a QP to which the switch copies.
 struct CopyBench : ReadyBench {
     CopyBench() : ReadyBench(copying_config()), memory(kSharedBytes) {
         copy().set_link(1, link);
@@ -67,7 +67,7 @@ struct CopyBench : ReadyBench {
             device->reset(true);
         }
     }
-    // The time of the link's next answer, or of the poll.
+    // Moves the clock by 2 ms, so that the device looks again whether the switch has stopped.
     void tick() {
         host.clock_ns += 2'000'000;
         device->timer();
@@ -291,7 +291,7 @@ TEST_CASE("a QP that fails in mid-pull keeps its completions until the switch ha
     bench.device->run();
     bench.tick();
     CHECK_FALSE(bench.driver.poll(bench.cq));
-    // A command that destroys the QP completes after them.
+    // A command that destroys the QP completes after the work requests.
     CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_QP, bench.qp.qpn).status == 0xff);
     bench.link.is_pulling = false;
     bench.tick();

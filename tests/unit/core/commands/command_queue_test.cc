@@ -166,7 +166,7 @@ TEST_CASE("reserved fields of input structures must be zero") {
     pib_hca_rereg_mr rereg{};
     rereg.mr = mr;
     rereg.mask = PIB_HCA_REREG_MR_TRANSLATION;
-    CHECK_FALSE(refused(PIB_HCA_CMD_REREG_MR, rereg));  // but there is no such region
+    CHECK_FALSE(refused(PIB_HCA_CMD_REREG_MR, rereg));  // the input is valid, the region is missing
     rereg.mr.reserved[1] = 1;
     CHECK(refused(PIB_HCA_CMD_REREG_MR, rereg));
     pib_hca_create_qp qp{};
@@ -206,7 +206,7 @@ TEST_CASE("several commands of one doorbell complete in order, around the ring")
             d.enqueue(d.make_entry(PIB_HCA_CMD_ALLOC_PD, 0, 0, 0));
         }
         d.ring_commands();
-        CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) < 32 * (round + 1));  // no doorbell takes long
+        CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) < 32 * (round + 1));  // some commands wait
         REQUIRE(d.pump());
         for (uint32_t i = 0; i < 32; ++i) {
             const CommandOutcome outcome = d.reap();
@@ -221,7 +221,7 @@ TEST_CASE("several commands of one doorbell complete in order, around the ring")
 TEST_CASE("a command with a long page list has a turn of its own") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
-    // One leaf of tables names the same page over and over: little memory, much work.
+    // All table entries name one leaf and one page: many pages to read in little memory.
     constexpr uint32_t kPages = CommandQueue::kPagesPerTurn;
     const uint64_t leaf = bench.host.alloc(4096);
     const uint64_t middle = bench.host.alloc(4096);
@@ -259,7 +259,7 @@ TEST_CASE("a doorbell with an impossible producer stops the device") {
     const uint64_t writes = bench.host.dma_writes;
     d.write32(PIB_HCA_REG_CMDQ_DOORBELL, consumed + 1);
     CHECK(bench.host.dma_writes == writes);
-    // Only a reset helps, and it does.
+    // A reset brings the device back to work.
     d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
     CHECK(fatal_cause(d) == PIB_HCA_FATAL_NONE);
     REQUIRE(d.enable());
@@ -310,8 +310,8 @@ TEST_CASE("a command is refused, or stops the device, when one of its accesses f
             ++stopped;
         }
     }
-    CHECK(refused == (has_output ? 2 : 0));  // zeros, then the output
-    CHECK(stopped == 3);                     // the entry, the completion, and its owner byte
+    CHECK(refused == (has_output ? 2 : 0));  // writes of zeros and of the output
+    CHECK(stopped == 3);                     // accesses to the entry, completion, owner byte
 }
 
 TEST_CASE("a command ring whose memory vanishes stops the device with DEVICE_FATAL") {

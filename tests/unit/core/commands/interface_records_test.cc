@@ -8,7 +8,7 @@ using namespace pib::hca;
 
 namespace {
 
-// The record with each byte set to another value, but for those that `zero` clears.
+// A record in which each byte has a different value, except for those that `zero` clears.
 template <typename T, typename F>
 T numbered(F&& zero) {
     T record;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a device says about itself: its objects and its trace, as JSON.
+// The objects and the trace of a device as JSON, QUERY commands, INJECT_EVENT, and test knobs.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
@@ -117,7 +117,7 @@ TEST_CASE("the dump has the receive WQEs that wait, and the device does not see 
                     R"({"counter":3,"bytes":104,"sges":2,"valid":true}]})"));
     CHECK(bench.device->trace() == traced_before);
 
-    // A producer that software may not have, and memory that is gone.
+    // A producer counter beyond the ring, and memory that is gone, are shown as an empty queue.
     qp.memory.poke(offsetof(pib_hca_qp_header, rq_producer), uint32_t{17});
     CHECK(has(bench.device->objects(), R"("rq":{"depth":16,"consumer":0,"producer":0})"));
     bench.host.make_hole(qp.memory.page(0), 1);
@@ -206,7 +206,7 @@ TEST_CASE("a trace begins anew with another size, and its numbers go on") {
     CHECK(bench.device->trace() == "[]");
 }
 
-// ---- what the device tells its driver
+// ---- QUERY commands and INJECT_EVENT
 
 TEST_CASE("QUERY commands return EQs, CQs, keys and the progress of QPs") {
     ReadyBench bench;
@@ -264,7 +264,7 @@ CommandOutcome inject(MiniDriver& d, pib_hca_event type, uint32_t number, uint8_
     return d.command_in(PIB_HCA_CMD_INJECT_EVENT, number, in);
 }
 
-// Whether the async EQ has such an event; takes all that are there.
+// Takes all events from the async EQ; returns whether such an event was among them.
 bool saw(ReadyBench& bench, pib_hca_event type, uint32_t number) {
     bool found = false;
     while (const auto eqe = bench.driver.poll(bench.async_eq)) {
@@ -392,7 +392,7 @@ TEST_CASE("poison-wc changes undefined fields only") {
     flushed.flags = PIB_HCA_CQE_FLAG_SRQ;
     flushed.srqn = 2;
     poison_unspecified(flushed);
-    CHECK((flushed.flags & PIB_HCA_CQE_FLAG_SRQ) != 0);  // the WQE's queue
+    CHECK((flushed.flags & PIB_HCA_CQE_FLAG_SRQ) != 0);  // specified: the queue of the WQE
     CHECK(flushed.srqn == 2);
 }
 
@@ -402,7 +402,7 @@ TEST_CASE("warnings=on logs suspicious use") {
     config.knobs.warnings = wanted;
     ReadyBench bench(config);
     QpShape shape = bench.shape();
-    shape.log_sq_depth = 10;  // the CQ has 2^6
+    shape.log_sq_depth = 10;  // more WQEs than the CQ's 2^6 CQEs
     bench.driver.create_qp(shape);
     const auto& lines = bench.host.warnings;
     const bool told = std::ranges::any_of(

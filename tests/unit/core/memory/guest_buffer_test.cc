@@ -95,7 +95,7 @@ TEST_CASE("pages on both sides of a hole take one check for each side") {
     const GuestMemory memory(host, 2048 * 4096);
     host.make_hole(memory.page(1000) + 4096, 4096);  // between two pages of the list
     REQUIRE(GuestBuffer::load(host, page_list(memory.list()), 1, 2048));
-    CHECK(host.dma_reads <= 8);  // the page tables alone
+    CHECK(host.dma_reads <= 8);  // only the page tables are read
     CHECK(host.ram_asked <= 200);
     host.make_hole(memory.page(1500), 4096);
     CHECK(load_status(host, page_list(memory.list())) == CmdStatus::kBadMemory);
@@ -115,7 +115,7 @@ TEST_CASE("a buffer follows memory that vanishes and returns") {
     host.make_hole(memory.page(5), 4096);
     CHECK_FALSE(buffer->write(host, 0, data));
     CHECK_FALSE(buffer->read(host, 5 * 4096, std::span(data).first(1)));
-    // The others are reached still, one by one.
+    // The device still reaches the other pages, one by one.
     CHECK(buffer->write(host, 0, std::span(data).first(5 * 4096)));
     host.heal();
     CHECK(buffer->write(host, 0, data));
@@ -129,8 +129,8 @@ TEST_CASE("a buffer follows memory that vanishes and returns") {
     CHECK(buffer->write(host, 0, data));
 }
 
-// The map must contain all listed pages: the distance between both ends of the bus exceeds a sum of
-// 64 bits.
+// A host pointer for both pages would need a range of 2^64 bytes, whose length a 64-bit sum would
+// take for 0.
 TEST_CASE("pages at both ends of the bus have no common host pointer") {
     class Everywhere final : public FakeHost {
       public:
@@ -181,7 +181,7 @@ TEST_CASE("invalid page lists are refused") {
     CHECK(status([](auto&) {}) == CmdStatus::kBadParam);
     host.poke(page_list(memory.list()).root, uint64_t{0});
     CHECK(status([](auto&) {}) == CmdStatus::kBadMemory);
-    // The end of the address space.
+    // A list that ends beyond the address space.
     PageList top{};
     top.root = UINT64_MAX & ~uint64_t{4095};
     top.page_count = 2;

@@ -71,7 +71,7 @@ TEST_CASE("invalid registrations are refused") {
     CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_ATOMIC; }) ==
           CmdStatus::kBadParam);
     CHECK(status([](auto& in) { in.access = PIB_HCA_ACCESS_REMOTE_READ; }) == CmdStatus::kOk);
-    // The flags name kinds of memory: none can be added to another one.
+    // Each of these flags is a kind of region; two of them exclude each other.
     for (const uint8_t flags :
          {PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_FAST, PIB_HCA_MR_PHYSICAL | PIB_HCA_MR_ON_DEMAND,
           PIB_HCA_MR_FAST | PIB_HCA_MR_ON_DEMAND}) {
@@ -83,7 +83,7 @@ TEST_CASE("invalid registrations are refused") {
         in.pages.page_count = (flags & PIB_HCA_MR_FAST) != 0 ? 1 : 0;
         CHECK(keys.status(in) == CmdStatus::kBadParam);
     }
-    // More pages than one command may take, and than the device keeps for all.
+    // More pages than one region may have, and more than the device stores for all regions.
     CHECK(status([](auto& in) { in.pages.page_count = Limits::kPagesPerMr + 1; }) ==
           CmdStatus::kNoResources);
     CHECK(status([](auto& in) {
@@ -138,7 +138,7 @@ TEST_CASE("a key gives access to its range alone") {
     CHECK_FALSE(allowed(kIova + 1, UINT64_MAX));
     CHECK_FALSE(allowed(UINT64_MAX, 2));
     CHECK_FALSE(allowed(0, 1));
-    // IBA C9-88: nothing is checked where no byte is touched.
+    // IBA C9-88: an access to 0 bytes is not checked.
     CHECK(keys.mpt.check({kPd + 1, false}, {key ^ 1, 0, 0, PIB_HCA_ACCESS_REMOTE_WRITE}));
 }
 
@@ -227,7 +227,7 @@ TEST_CASE("atomics need aligned words") {
     CHECK(keys.memory.peek<uint64_t>(8) == 12);
     CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {key, kIova, 8, right}, expected, 13));
     CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {key, kIova + 4, 4, right}, expected, 13));
-    // An aligned address of the QP that lies unaligned in memory.
+    // An address that is aligned in the WQE and unaligned on the bus.
     in.iova = 0x1000;
     const uint32_t skewed = keys.mpt.create(in).value();
     CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {skewed, 0x1000, 8, right}, expected, 13));
@@ -291,7 +291,7 @@ TEST_CASE("keys are distinct, do not count up and never have the privileged inde
     CHECK(keys.status(in) == CmdStatus::kOk);
 }
 
-// T28: of a million guesses only those that are keys of the domain work.
+// T28: of a million guessed keys, only those of the PD's own regions give access.
 TEST_CASE("keys that are guessed are refused") {
     Keys keys;
     std::set<uint32_t> own;

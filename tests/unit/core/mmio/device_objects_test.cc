@@ -134,7 +134,7 @@ TEST_CASE("the objects that a command names must exist") {
     }
 }
 
-// T12, T21: anything but RAM is found out when the object is created.
+// T12, T21: memory that is not RAM is refused when the object is created.
 TEST_CASE("buffers must be guest RAM") {
     ReadyBench bench;
     MiniDriver& d = bench.driver;
@@ -176,7 +176,7 @@ TEST_CASE("a creation that fails half-way leaves no object") {
     };
     uint32_t refused = 0;
     for (uint32_t i = 0; i < 10'000; ++i) {
-        // The command's entry is the first access; the completion follows the failure.
+        // Access 1 reads the command's entry. Only access `step` fails, not the completion.
         const uint64_t step = 2 + i / 4 % 10;
         uint64_t accesses = 0;
         bench.host.before_dma = [&](uint64_t, size_t, bool) {
@@ -190,7 +190,7 @@ TEST_CASE("a creation that fails half-way leaves no object") {
         drain();
     }
     CHECK(refused == 10'000);
-    // No number was used up and no use was counted.
+    // The refused commands have used up no number and left no reference to an object.
     const MiniQp qp = d.create_qp(bench.shape());
     CHECK(qp.qpn == PIB_HCA_FIRST_QPN);
     d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
@@ -255,7 +255,7 @@ TEST_CASE("the number of a destroyed object does not name the next one") {
     const MiniMr young = d.create_mr(bench.pd, 100, 0);
     CHECK(young.key != old.key);
     CHECK(d.command(PIB_HCA_CMD_DESTROY_MR, old.key).status == PIB_HCA_CMD_STATUS_BAD_RESOURCE);
-    // Another key byte is another key.
+    // A key with another key byte is another key, which does not exist.
     CHECK(d.command(PIB_HCA_CMD_DESTROY_MR, young.key ^ 1).status ==
           PIB_HCA_CMD_STATUS_BAD_RESOURCE);
     d.destroy(PIB_HCA_CMD_DESTROY_CQ, bench.cq.cqn);

@@ -31,7 +31,7 @@ struct ShadowBench : ReadyBench {
     }
     void set_up() { REQUIRE(set(uar, page).ok()); }
 
-    // A QP that flushes what it is told of.
+    // A QP in Error: it flushes the WQEs that a doorbell announces.
     MiniQp qp(uint32_t of_uar) {
         QpShape s = shape(PIB_HCA_QP_UD);
         s.uar = of_uar;
@@ -44,7 +44,7 @@ struct ShadowBench : ReadyBench {
         drain();
         return made;
     }
-    // Commands have events, too.
+    // Takes the events that commands have caused from the async EQ.
     void drain() {
         while (driver.poll(async_eq)) {
         }
@@ -144,7 +144,7 @@ TEST_CASE("each kind of kick serves the QPs of the bitmap") {
     CHECK_FALSE(bench.awake());
     CHECK(bench.completions() == 1);
     CHECK(bench.counter(PIB_HCA_COUNTER_SEND_DOORBELLS) == 1);
-    // Without a note there is nothing to find.
+    // A kick without a bit in the shadow doorbell page has no effect.
     bench.kick();
     REQUIRE(bench.driver.pump());
     CHECK(bench.completions() == 0);
@@ -198,8 +198,8 @@ TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
     CHECK_FALSE(bench.awake());
 }
 
-// The device clears its awake flag and reads the bitmap again, so that it finds a bit set just
-// before.
+// The device clears its awake flag and then reads the bitmap again, so that it finds a bit that
+// software has set in between.
 TEST_CASE("the device serves a QP whose bit is set while it goes to sleep") {
     ShadowBench bench;
     bench.set_up();

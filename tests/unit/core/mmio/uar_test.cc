@@ -18,13 +18,13 @@ TEST_CASE("a doorbell for another UAR's object, or for none, is counted and igno
     const uint64_t before = bench.host.interrupt_count();
     const auto foreign = [&] { return bench.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL); };
 
-    // The counter says that a completion was missed: an arm that counts would fire at once.
+    // The consumer counter says that a completion was missed: a valid arm raises an event at once.
     const uint64_t arm = uint64_t{5} << PIB_HCA_DB_COUNTER_SHIFT | cq.cqn;
     d.ring(other, PIB_HCA_UAR_CQ_ARM, arm, 8);
     CHECK(foreign() == 1);
-    d.ring(500, PIB_HCA_UAR_CQ_ARM, arm, 8);  // nobody's page
+    d.ring(500, PIB_HCA_UAR_CQ_ARM, arm, 8);  // a page that no process has
     CHECK(foreign() == 2);
-    d.ring(uar, PIB_HCA_UAR_EQ, bench.eq.eqn, 8);  // EQs are the kernel's
+    d.ring(uar, PIB_HCA_UAR_EQ, bench.eq.eqn, 8);  // only page 0 may ring for EQs
     CHECK(foreign() == 3);
     d.ring(uar, PIB_HCA_UAR_SEND, PIB_HCA_FIRST_QPN);
     d.ring(uar, PIB_HCA_UAR_RECV, UINT32_MAX);
@@ -71,7 +71,7 @@ TEST_CASE("a doorbell without work reads the queue once") {
     d.connect_ud(qp, 1, 0x1234);
     REQUIRE(d.pump());
     bench.host.woken = false;
-    bench.host.direct = false;  // to count
+    bench.host.direct = false;  // so that dma_reads counts all reads
     const uint64_t reads = bench.host.dma_reads;
     const uint64_t writes = bench.host.dma_writes;
     constexpr uint32_t kStorm = 100'000;

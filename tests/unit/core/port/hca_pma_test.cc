@@ -33,7 +33,7 @@ TEST_CASE("PMA answers return to the sender of the query") {
     CHECK(view->lrh().dlid.value() == PortBench::kSmLid);
     CHECK(view->lrh().slid.value() == PortBench::kLid);
     CHECK(view->lrh().sl.value() == 3);
-    CHECK(view->lrh().vl.value() == 3);  // SL to VL of the firmware: one to one
+    CHECK(view->lrh().vl.value() == 3);  // the initial table maps SL 3 to VL 3
     CHECK(view->bth().dest_qp.value() == 0x456);
     CHECK(view->bth().pkey == ib::kDefaultPKey);
     CHECK(view->deth()->qkey == ib::kGsiQKey);
@@ -199,7 +199,7 @@ TEST_CASE("data counters count 4-octet words from LRH to ICRC, on all VLs") {
     const uint64_t smps = pma.value(Counter::kPortRcvPkts);
     bench.ask(make_dr_smp(Method::kGet, ib::attr::kNodeInfo));
     CHECK(pma.value(Counter::kPortRcvPkts) == smps + 1);
-    // Packets to itself never were on the link.
+    // Packets to the port itself do not use the link.
     const uint64_t before = pma.value(Counter::kPortXmitPkts);
     REQUIRE(bench.send_data(PortBench::kLid, 64));
     bench.pump();

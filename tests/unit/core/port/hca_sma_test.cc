@@ -10,7 +10,7 @@ using ib::MgmtClass;
 
 namespace {
 
-// LID-routed, from the SM's LID to the port's.
+// Headers of a LID-routed SMP from the SM's LID to the port's LID.
 MadPacket smp_to(uint16_t dlid, uint16_t slid = PortBench::kSmLid) {
     return {.dlid = dlid, .slid = slid};
 }
@@ -197,7 +197,7 @@ TEST_CASE("an SMP from the guest to its own LID is answered like any other") {
     REQUIRE(room.bytes().size() == packet.size());
     std::ranges::copy(packet, room.bytes().begin());
     bench.port().commit(ib::BurstSize::of(packet.size()), {});
-    CHECK(bench.client.packets.empty());  // never from commit()
+    CHECK(bench.client.packets.empty());  // commit() itself delivers nothing
     bench.pump();
     const auto delivered = bench.take_delivered();
     REQUIRE(delivered.size() == 1);

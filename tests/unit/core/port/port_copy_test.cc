@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Offers of a port over a link in shared memory, and a link that closes under one.
+// Offers of a port over a link in shared memory, and a link that closes during an offer.
 #include <deque>
 
 #include "link_pair.h"
@@ -109,7 +109,7 @@ class CopyBench : private EqTable::Events {
                         .length = kBytes});
         return copy.open(1, sg_list, {.qpn = 7});
     }
-    // A sender after open(): headers, and commit().
+    // Finishes an offer after open(): writes the headers and calls commit().
     void finish(const link::BurstRoom& room, const link::OfferedPayload& offer) {
         ib::PacketHeaders first{};
         first.lrh = {.dlid = ib::Lid(kFar), .slid = ib::Lid(port().lid())};
@@ -197,7 +197,7 @@ TEST_CASE("a link that closes between begin() and commit() drops the offer") {
     CHECK_FALSE(bench.copy.attached(1));
     CHECK_FALSE(bench.open());
 
-    // The next link starts without room and offers of this one.
+    // The next link starts without the room and offers of this link.
     bench.bring_up();
     CHECK(bench.first_peer().offers == 0);
     CHECK(bench.peer().offers == 0);

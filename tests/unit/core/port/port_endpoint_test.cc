@@ -30,7 +30,7 @@ TEST_CASE("a connection sends HELLO and trains the link") {
     CHECK(bench.attrs().phys_state() == PhysState::kLinkUp);
     CHECK(bench.attrs().get(ib::port_info::kLinkWidthActive) == 2);
     CHECK(bench.attrs().get(ib::port_info::kLinkSpeedExtActive) == 8);
-    CHECK(bench.take_events() == 0);  // neither Active nor left it
+    CHECK(bench.take_events() == 0);  // the port did not enter or leave Active
 }
 
 TEST_CASE("a refusal is logged once and closes the connection") {
@@ -167,7 +167,7 @@ TEST_CASE("frames are sent in batches and wait while the host accepts none") {
     CHECK(bench.host.links[1].sent.empty());
     bench.ports.flush();
     CHECK(bench.host.links[1].sent.size() > 20 * 64);
-    // A host that is full, then a port that is; both give way once the peer reads again.
+    // First the host's buffer is full, then the port's; both empty when the peer reads again.
     bench.host.links[1].sent.resize(FakeHost::kLinkCapacity);
     unsigned sent = 20;
     while (bench.send_data(0x20, 2048)) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// How a port shares its link: lanes, room, VL arbitration, and static rates. All in packets, bytes
-// and the host's clock, which stands still unless the test moves it.
+// How a port shares its link: lanes, room, VL arbitration, and static rates. The tests count
+// packets and bytes, and move the host's clock.
 #include "ib/mgmt/link_rate.h"
 #include "port_bench.h"
 
@@ -58,7 +58,7 @@ TEST_CASE("a slower static rate admits one burst, then the path's rate") {
     const uint64_t burst = send_all(bench, to(kFar, 0, kRate2_5)) * uint64_t{kPacketBytes};
     CHECK(burst >= kBurstBytes);
     CHECK(burst <= kBurstBytes + 2 * kPacketBytes);
-    CHECK(bench.counter(ib::Counter::kPortXmitWait) == 0);  // it has credit
+    CHECK(bench.counter(ib::Counter::kPortXmitWait) == 0);  // the rate delays it, not credits
 
     uint64_t bytes = 0;
     const uint64_t start = bench.host.clock_ns;
@@ -130,7 +130,7 @@ TEST_CASE("packets sent with a grant count against the VL's weight, a burst pack
         CHECK(grant.bytes <= 6400);
         REQUIRE(send(bench, to(kFar, grant.vl)));
         bench.port().end_grant();
-        REQUIRE(send(bench, to(kFar, 1)));  // not arbitrated: nobody else waits
+        REQUIRE(send(bench, to(kFar, 1)));  // not arbitrated: no other lane waits
         bench.pump();
         ++sent[grant.vl];
     }
@@ -148,7 +148,7 @@ TEST_CASE("a link without room for a VL's packet accepts no other VL's packet fi
     CHECK_FALSE(send(bench, to(kFar, 2, 0, 64)));
     CHECK(bench.client.ready == 0);
     bench.pump();
-    CHECK(bench.client.ready == 1);  // for both
+    CHECK(bench.client.ready == 1);  // one call for both lanes
     CHECK(send(bench, to(kFar, 2, 0, 64)));
     CHECK(send(bench, to(kFar, 1, 0, 4096)));
 }
@@ -163,7 +163,7 @@ TEST_CASE("a VL that waits for credits stops no other VL") {
     }
 
     PortBench bench;
-    bench.bring_up(100'000, 160);  // as few as there can be; a small packet takes two
+    bench.bring_up(100'000, 160);  // VL 1: 160 blocks; a packet of 64 bytes takes 2
     bench.peer_events.hold = true;
     for (unsigned i = 0; i < room - 52; ++i) {
         REQUIRE(send(bench, small));

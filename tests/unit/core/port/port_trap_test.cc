@@ -18,7 +18,7 @@ uint16_t trap_number(const ib::Mad& trap) {
     return static_cast<uint16_t>(ib::get(trap.smp_data(), ib::notice::kTrapNumber));
 }
 
-// The traps that leave while so much time passes.
+// The traps that the port sends during the next `ns` nanoseconds.
 std::vector<ib::Mad> traps_within(PortBench& bench, uint64_t ns) {
     bench.take_sent();
     bench.advance(ns);
@@ -80,7 +80,7 @@ TEST_CASE("software's changes of capabilities and SystemImageGUID send trap 144"
     CHECK((ib::get(traps[0].smp_data(), ib::notice_details::kCapabilityMask) &
            ib::port_cap::kIsSm) != 0);
     bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
-    // No change, no trap.
+    // A call that changes no attribute causes no trap.
     REQUIRE(announce_sm(bench) == CmdStatus::kOk);
     CHECK(traps_within(bench, kSecond).empty());
 
@@ -160,7 +160,7 @@ TEST_CASE("damaged packets above the threshold send trap 129, overruns send trap
     CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kPortNumber) == 1);
     bench.inject({.dlid = PortBench::kLid, .slid = PortBench::kSmLid}, repress(traps[0]));
 
-    // The port has no buffer for this VL, and has granted none.
+    // The port has no receive buffer for VL 14, and has granted no credits for it.
     const Bytes frame =
         ::pib::test::packet_frame(::pib::test::make_packet(14, PortBench::kLid, 64));
     for (unsigned period = 0; period < 2; ++period) {

@@ -105,7 +105,7 @@ TEST_CASE("the CQ is armed for the next completion") {
     Queue q;
     REQUIRE(q.post());
     CHECK(q.events() == 0);
-    // The driver has not seen it when it arms.
+    // The driver has not seen the CQE when it arms, so the event comes at once.
     REQUIRE(q.arm(0));
     CHECK(q.events() == 1);
     REQUIRE(q.post());
@@ -143,7 +143,7 @@ TEST_CASE("moderation: an event waits for its count of completions") {
     CHECK(q.cqs.next_deadline() == kNever);
     REQUIRE(q.post());
     CHECK(q.events() == 1);
-    // Two unseen when it is armed, one more to come.
+    // Two completions are unseen when the driver arms; the event waits for a third.
     REQUIRE(q.post());
     REQUIRE(q.post());
     REQUIRE(q.arm(3));
@@ -171,7 +171,7 @@ TEST_CASE("moderation: an event waits for its period") {
     CHECK(q.cqs.next_deadline() == due);
     q.host.clock_ns += 30'000;
     REQUIRE(q.post());
-    CHECK(q.cqs.next_deadline() == due);  // since the first
+    CHECK(q.cqs.next_deadline() == due);  // the first completion starts the period
     q.cqs.timer(due - 1);
     CHECK(q.events() == 0);
     q.cqs.timer(due);
@@ -314,7 +314,7 @@ TEST_CASE("an overrun ends the queue and overwrites nothing") {
     CHECK(event.number == q.cq.cqn);
     CHECK(event.data == static_cast<uint32_t>(CqErrorSyndrome::kOverrun));
     q.consume(8);
-    CHECK_FALSE(q.post());  // for good
+    CHECK_FALSE(q.post());  // the CQ stays in error
     CHECK(q.cqs.post(other.cqn, {}, false));
 }
 
@@ -422,7 +422,7 @@ TEST_CASE("a resize keeps the queue armed and writes to the new memory only") {
     REQUIRE(q.post(true));
     CHECK(q.events() == 1);
     CHECK(old.memory.peek<pib_hca_cqe>(PIB_HCA_QUEUE_HEADER_SIZE + sizeof(pib_hca_cqe)).owner == 0);
-    // The mark of the last solicited CQE has moved along.
+    // The resize has kept the number of the last solicited CQE.
     REQUIRE(q.arm(3, true));
     CHECK(q.events() == 1);
     REQUIRE(q.arm(2, true));
@@ -438,7 +438,7 @@ TEST_CASE("a completion that waits for a resize stays solicited") {
     Move move(q, 5);
     REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
     q.cq = move.to;
-    REQUIRE(q.arm(1, true));  // the one that is left is not solicited
+    REQUIRE(q.arm(1, true));  // the remaining CQE is not solicited
     CHECK(q.events() == 0);
     REQUIRE(q.arm(0, true));
     CHECK(q.events() == 1);

@@ -81,7 +81,7 @@ TEST_CASE("a full completion EQ loses no event") {
     MiniEq eq = q.create(2);
     for (uint32_t cqn = 0; cqn < 10; ++cqn) {
         q.eqs.completion_event(eq.eqn, cqn);
-        q.eqs.completion_event(eq.eqn, 3);  // again and again: it is told once more at most
+        q.eqs.completion_event(eq.eqn, 3);  // while the EQ is full, these merge into one
     }
     std::multiset<uint32_t> seen;
     for (unsigned round = 0; round < 20; ++round) {
@@ -95,7 +95,7 @@ TEST_CASE("a full completion EQ loses no event") {
     }
     CHECK(seen.size() < 14);
     CHECK(q.fatals == 0);
-    // A CQ that is gone by then is not named.
+    // A CQ that is destroyed while its event waits gets no EQE.
     for (uint32_t cqn = 20; cqn < 30; ++cqn) {
         q.eqs.completion_event(eq.eqn, cqn);
     }
@@ -148,7 +148,7 @@ TEST_CASE("a full async EQ loses no event and keeps one of equal events") {
         CHECK(seen.contains({PIB_HCA_EVENT_QP_FATAL, qpn}));
         CHECK(seen.contains({PIB_HCA_EVENT_LAST_WQE_REACHED, qpn}));
     }
-    CHECK(seen.size() <= 24);  // 20 events; those that the EQ took before it was full come twice
+    CHECK(seen.size() <= 24);  // 20 events, of which those that the EQ takes at first come twice
     CHECK(q.fatals == 0);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Rules of registers and doorbells: each rule, broken by one command.
+// Rules of registers and doorbells: each rule, broken by a store or load.
 #include <catch2/catch_test_macros.hpp>
 
 #include "refusal_room.h"
@@ -9,7 +9,7 @@ using namespace pib::hca::test;
 
 namespace {
 
-// ENABLE with these values, after a reset.
+// Resets the device and enables it with these values, which it refuses.
 void enable(RefusalRoom& r, uint64_t base, uint64_t cpl_base, uint32_t log_depth) {
     r.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
     r.d.write64(PIB_HCA_REG_CMDQ_BASE, base);

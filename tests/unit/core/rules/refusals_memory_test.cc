@@ -9,7 +9,7 @@ using namespace pib::hca::test;
 
 namespace {
 
-// A list of one table, of which an entry can be spoilt.
+// Input of CREATE_MR whose page table has `entry` as its second entry.
 pib_hca_create_mr listed(RefusalRoom& r, uint64_t entry) {
     pib_hca_create_mr in = r.mr_in();
     in.pages.root = r.host.alloc(4096);

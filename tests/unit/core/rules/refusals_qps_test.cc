@@ -10,7 +10,7 @@ using namespace pib::hca::test;
 
 namespace {
 
-// One half of an attribute mask and the value, in one expression.
+// Sets an attribute and its bit in the mask, in one expression.
 template <typename T, typename U>
 void set(pib_hca_modify_qp& in, uint32_t mask, T pib_hca_modify_qp::* field, U value) {
     in.attr_mask |= mask;
@@ -175,7 +175,7 @@ constexpr RefusalCase kCases[] = {
      "be replaced",
      [](RefusalRoom& r) {
          const auto in = r.alternate_in();
-         // A packet of the peer changes the state in the same way.
+         // Set here as a packet of the peer would set it.
          QpVerbs& verbs = r.device->engine().objects().transport.verbs();
          const_cast<QueuePair*>(verbs.look_at(r.qp.qpn))->attr.path_mig_state =
              PathMigration::kArmed;

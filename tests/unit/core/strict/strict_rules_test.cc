@@ -22,7 +22,7 @@ void reset(RefusalRoom& r) {
     (void)r.d.read32(PIB_HCA_REG_STATUS);
 }
 
-// A QP in RTS, to which nobody answers.
+// A QP in RTS whose peer does not answer.
 MiniQp& working_qp(RefusalRoom& r) {
     r.pass(r.rts_in());
     return r.qp;
@@ -45,7 +45,7 @@ MiniQp& stopped_qp(RefusalRoom& r) {
     return qp;
 }
 
-// Three CQEs, which the driver has taken.
+// Completes three WQEs; the driver takes their CQEs.
 void complete_three(RefusalRoom& r) {
     stopped_qp(r);
     to_state(r, PIB_HCA_QPS_ERR);
@@ -54,7 +54,8 @@ void complete_three(RefusalRoom& r) {
     }
 }
 
-// A command queue with more commands than the device executes at once. The last one waits.
+// Submits more commands than the device executes in a turn, so that `last` waits. Returns the bus
+// address of its entry.
 uint64_t last_of_many(RefusalRoom& r, pib_hca_cmd last) {
     constexpr uint32_t kDepth = 32;
     reset(r);
@@ -69,7 +70,7 @@ uint64_t last_of_many(RefusalRoom& r, pib_hca_cmd last) {
     return r.d.cmdq_base() + CommandQueue::kCommandsPerTurn * sizeof(pib_hca_cmd);
 }
 
-// An SRQ whose producer the device reads at QUERY_SRQ.
+// Creates an SRQ with this producer counter; QUERY_SRQ makes the device read the counter.
 uint32_t srq_with_producer(RefusalRoom& r, uint32_t producer) {
     const uint32_t srqn = r.pass(r.srq_in());
     r.srq_ring.poke(offsetof(pib_hca_srq_header, producer), producer);
@@ -112,7 +113,7 @@ void let_a_minute_pass(RefusalRoom& r) {
     }
 }
 
-// An interrupt of the async EQ, which nobody serves.
+// Raises an interrupt of the async EQ and does not serve it for a minute.
 void leave_interrupt(RefusalRoom& r) {
     r.d.arm(r.async_eq);
     let_a_minute_pass(r);

@@ -71,7 +71,7 @@ TEST_CASE("credits: packets beyond the grant take no receive buffer") {
     CHECK(ledger.credits.take(0, kBlocks));
     CHECK_FALSE(ledger.credits.take(0, 1));
     CHECK_FALSE(ledger.credits.take(2, 1));  // a VL without a buffer
-    // More than is held cannot come back.
+    // A release of more blocks than are held releases only those.
     ledger.credits.release(0, 10 * kBlocks);
     (void)ledger.sent();
     CHECK_FALSE(ledger.credits.take(0, kBlocks + 1));

@@ -85,7 +85,7 @@ struct BurstPair {
 }  // namespace
 
 TEST_CASE("bursts: a burst has the packets and the credits of single packets") {
-    // Eight times 1024 bytes and headers; 5 bytes and headers.
+    // Blocks of eight packets with 1024 bytes each and of one with 5 bytes, all with headers.
     constexpr std::uint32_t kBurstBlocks = 8 * 17 + 1;
     BurstPair with, without;
     with.bring_up();
@@ -101,7 +101,7 @@ TEST_CASE("bursts: a burst has the packets and the credits of single packets") {
         (void)pair->hca.channel().publish();
         BurstPair::turn(pair->sw);
     }
-    CHECK(with.switch_events.bursts == 8);  // asked before each but the last
+    CHECK(with.switch_events.bursts == 8);  // one before each packet but the last
     CHECK(with.switch_events.packets == without.switch_events.packets);
     CHECK(with.switch_events.held == without.switch_events.held);
 }
@@ -111,7 +111,7 @@ TEST_CASE("bursts: packets that the port takes as a burst are not delivered agai
     pair.bring_up();
     pair.switch_events.takes_from = 1;
     pair.switch_events.takes = 6;
-    for (unsigned i = 0; i < 1000; ++i) {  // many receive buffers full
+    for (unsigned i = 0; i < 1000; ++i) {  // many times the receive buffer
         REQUIRE(send_burst(pair.hca, 9));
         (void)pair.hca.channel().publish();
         BurstPair::turn(pair.sw);

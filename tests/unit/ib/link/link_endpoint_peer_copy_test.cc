@@ -30,7 +30,7 @@ TEST_CASE("peer copy: offers need shared memory that the switch has mapped") {
     without.share();
     CHECK(without.switch_events.memories.empty());
     CHECK_FALSE(without.offer(without.hca, kPlace));
-    // Not one byte more buffer than before.
+    // Without peer copy the receive buffers are not larger than before.
     CHECK(without.hca.sender().credits(0) == 1024);
     CHECK(pair.hca.sender().credits(0) == link::PeerCopyEnd::kSwitchBlocks);
     CHECK(pair.sw.sender().credits(0) == link::PeerCopyEnd::kAdapterBlocks);
@@ -64,7 +64,7 @@ TEST_CASE("peer copy: an offer names its segments and takes the credits of its p
     CHECK(offer.bytes == kPayload);
     CHECK(offer.segments == kPlace);
     CHECK(pair.switch_events.packets.empty());
-    // Again and again: all receive buffer comes back.
+    // The receive buffer of each of 1000 more offers is released.
     for (unsigned i = 0; i < 1000; ++i) {
         REQUIRE(pair.offer(pair.hca, kPlace));
         (void)pair.hca.channel().publish();
@@ -488,7 +488,7 @@ TEST_CASE("peer copy: a PULL without valid segments ends the connection") {
     const auto ring = pair.memory.ring(0);
     std::uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
     pair.turn(pair.hca);
-    const std::size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // each field of its own
+    const std::size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // one field of the PULL at a time
     std::fill_n(pull + at,
                 at % 8 == 4           ? 4
                 : at == 0 || at == 24 ? 8

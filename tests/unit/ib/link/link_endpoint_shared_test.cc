@@ -62,7 +62,7 @@ struct SharedPair {
         }
         pump();
     }
-    // Until both ends sleep.
+    // Serves both ends until both sleep.
     void pump() {
         bool more = true;
         while (more && error.empty()) {
@@ -78,7 +78,7 @@ struct SharedPair {
         kicks_of_peer += kicked;
         return !end.may_sleep() || kicked;
     }
-    // A frame of this header and body, as the HCA would write it into its ring.
+    // Writes these bytes into the HCA's ring, and publishes `published` bytes.
     void forge(const Bytes& bytes, std::uint32_t published) {
         const link::RingView ring = memory.ring(0);
         const std::uint32_t at = ring.control->produced;
@@ -171,12 +171,12 @@ TEST_CASE("ring: a sleeping side is woken once, an awake one never") {
         return producer.must_kick();
     };
     REQUIRE(consumer.await_data());
-    CHECK(put());        // it slept
-    CHECK_FALSE(put());  // it has been told
+    CHECK(put());        // the consumer slept
+    CHECK_FALSE(put());  // the consumer has been kicked
     CHECK(consumer.available() == 128);
     consumer.skip(10);
     consumer.skip(10);
-    CHECK_FALSE(put());  // it is awake and will look again before it sleeps
+    CHECK_FALSE(put());  // the consumer is awake and looks again before it sleeps
     CHECK_FALSE(consumer.await_data());
     consumer.skip(10);
     REQUIRE(consumer.await_data());
@@ -191,7 +191,7 @@ TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
     const auto frame_is = [](const std::uint8_t* bytes, std::uint32_t number) {
         return bytes[0] == (number & 0xFF) && bytes[kFrameBytes - 1] == (number & 0xFF);
     };
-    bool intact = true;  // the reader's until it has ended
+    bool intact = true;  // only the reading thread uses it until the thread ends
     auto memory = SharedMemory::create(kLogRing).value();
     std::atomic<std::uint32_t> to_consumer{0}, to_producer{0};
     const auto wake = [](std::atomic<std::uint32_t>& word) {
@@ -238,12 +238,12 @@ TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
 
 namespace {
 
-// One end in its own thread, as in the device and the switch: sends so many packets, receives as
-// many, and serves the other end until that has received all. False: a packet was lost or changed.
+// One end in its own thread, as in the device and the switch: run() sends `count` packets, receives
+// as many, and ends when the peer is done, too. `fine` is false after an error of the link.
 struct Side {
     link::LinkEndpoint& end;
     SharedRecorder& events;
-    std::atomic<std::uint32_t> word{0};  // the futex on which it sleeps
+    std::atomic<std::uint32_t> word{0};  // the thread sleeps until it changes
     Side* peer = nullptr;
     std::atomic<bool> done{false}, fine{true};
 
@@ -318,7 +318,7 @@ TEST_CASE("shared link: frames travel through the rings with few wake-ups") {
 TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     SharedPair pair;
     pair.bring_up();
-    pair.switch_events.hold = true;  // no credit comes that would wake it, too
+    pair.switch_events.hold = true;  // no credit arrives, which would wake the sender
     const Bytes packet = make_packet(1, 5, 4096);
     std::size_t sent = 0;
     for (; send(pair.hca, packet); ++sent) {
@@ -330,7 +330,7 @@ TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     REQUIRE(pair.sw.receive(SIZE_MAX));
     CHECK(pair.sw.channel().publish());  // there is room again
     CHECK(pair.hca.channel().room_is_back());
-    CHECK(pair.hca.channel().room_is_back());  // any caller
+    CHECK(pair.hca.channel().room_is_back());  // true for every caller
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
     CHECK(pair.hca.sender().can_send(1, packet.size()));
@@ -443,7 +443,7 @@ TEST_CASE("shared link: a flood is received in portions") {
     CHECK(pair.switch_events.packets.size() <= 2);
 }
 
-// A peer that writes to its packet while it is handled.
+// Writes to a packet in the ring, as a hostile peer does, while the packet is handled.
 struct Tampered : SharedRecorder {
     std::uint8_t* frame = nullptr;  // the packet in the ring
     std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
@@ -517,11 +517,11 @@ TEST_CASE("idle: the polling time doubles after a success and halves after a fai
     PibIdleSpin spin;
     pib_idle_spin_init(&spin, 16);
     for (unsigned round = 0; round < 5; ++round) {
-        spin.began_ns = 1;  // idle since then, as far as it knows
+        spin.began_ns = 1;  // as if it had been idle since boot
         pib_idle_spin_found(&spin);
     }
     CHECK(spin.budget_ns == 16'000);
-    pib_idle_spin_found(&spin);  // was not idle
+    pib_idle_spin_found(&spin);  // work without idle time before it
     CHECK(spin.budget_ns == 16'000);
     for (unsigned round = 0; round < 5 && spin.loadavg_fd >= 0; ++round) {
         spin.began_ns = 1;

@@ -244,7 +244,7 @@ TEST_CASE("link: packets beyond the credits are dropped, and the link stays up")
 
 TEST_CASE("link: a peer that neither reads nor respects its credits fills no memory") {
     auto buffers = make_buffers(160);
-    buffers.output_bytes = 1;  // the least there is
+    buffers.output_bytes = 1;  // the smallest output buffer
     LinkPair pair(buffers);
     pair.bring_up();
     pair.switch_events.hold = true;

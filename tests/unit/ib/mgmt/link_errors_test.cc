@@ -22,7 +22,7 @@ struct Bench {
     std::optional<LinkError> drop(PacketFault fault) {
         return errors.dropped(fault, port, counters, now_ns);
     }
-    // How many of so many faults are reported as link integrity errors.
+    // How many of `packets` faults reach the threshold of an error, as dropped() reports it.
     unsigned told(PacketFault fault, unsigned packets) {
         unsigned errors_told = 0;
         for (unsigned i = 0; i < packets; ++i) {
@@ -87,7 +87,7 @@ TEST_CASE("as many successive periods with overruns as the threshold are an exce
     CHECK(bench.drop(PacketFault::kOverrun) == LinkError::kBufferOverrun);
     CHECK(bench.told(PacketFault::kOverrun, 100) == 0);
     CHECK(bench.count(Counter::kExcessiveBufferOverrunErrors) == 1);
-    // A period without one in between, and they are not in succession.
+    // Periods with overruns are not successive if a period without overruns is between them.
     for (unsigned period = 0; period < 10; ++period) {
         bench.now_ns += (period % 2 + 1) * kFlowControlPeriodNs;
         CHECK_FALSE(bench.drop(PacketFault::kOverrun));

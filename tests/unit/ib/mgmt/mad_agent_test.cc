@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The SMA as the subnet manager meets it: versions, methods, attributes, M_Key, and the common
+// Answers of the SMA to a subnet manager: versions, methods, attributes, M_Key, and the common
 // attributes of a channel adapter and of a switch.
 #include "ib/mgmt/mad_agent.h"
 
@@ -422,7 +422,7 @@ TEST_CASE("an M_Key violation queues trap 256, and TrapRepress removes it") {
     CHECK(sma_answer(node, repress, at(0)).disposition == SmaDisposition::kDiscard);
     repress.set(smp::kMKey, 0xABCD);
     CHECK(sma_answer(node, repress, at(0)).disposition == SmaDisposition::kConsumed);
-    // The TrapRepress without the key was itself a violation; only that one is left.
+    // The TrapRepress without the key was itself a violation; only its trap is left.
     const auto left = next_trap(node, port, 100 * kSecond);
     REQUIRE(left.has_value());
     CHECK(get(left->smp_data(), notice_details::kMethod) == 7);
@@ -430,7 +430,7 @@ TEST_CASE("an M_Key violation queues trap 256, and TrapRepress removes it") {
 
 namespace {
 
-// A node with an attribute of its own, as a switch has them.
+// A node with an attribute of its own, as switches have.
 struct CountingNode : SmaNode {
     unsigned value = 0;
 };

@@ -210,7 +210,7 @@ void fill(PortCounters& counters, std::uint64_t value) {
 
 struct SelectBits {
     std::uint16_t attribute;
-    std::uint32_t bits;  // that select a counter
+    std::uint32_t bits;  // bits that select a counter
 };
 constexpr SelectBits kSelectBits[] = {
     {attr::kPortCounters, 0x3'ffff},         {attr::kPortCountersExtended, 0x3fff'00ff},
@@ -352,7 +352,7 @@ TEST_CASE("a sampling counts the events of its interval") {
     pma_advance(node, 11'000);
     hca.counters[1].count_sent(packet(1, 8));
     hca.counters[1].count_sent(packet(1, 8));
-    // Another measurement is not begun while this one runs.
+    // A Set does not start another measurement while this one runs.
     Mad other = control;
     set(other.gmp_data(), port_samples_control::kTag, 0x66);
     const Mad busy = ask(node, other, 50'000);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Directed-route rules: single decisions as a table, then whole journeys there and back.
+// Directed-route rules: single decisions as a table, then whole routes to a node and back.
 #include "ib/mgmt/smi.h"
 
 #include <catch2/catch_test_macros.hpp>

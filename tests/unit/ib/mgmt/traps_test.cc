@@ -229,7 +229,7 @@ TEST_CASE("a flood of one trap number leaves room for the others") {
     queue.add(link_state_notice(Lid(3)), 0);
     queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), 1), 0);
     CHECK(queue.pending.size() == 2 * TrapQueue::kMaxOfNumber + 2);
-    // All of them leave, one after the other.
+    // The queue sends all traps, one after the other.
     std::vector<std::uint64_t> numbers;
     for (std::uint64_t ms = 0; ms < 100 && numbers.size() < queue.pending.size(); ms += 2) {
         if (const auto sent = queue.next(a_sender(), ms * kMs)) {

@@ -121,7 +121,7 @@ TEST_CASE("burst: its packets equal those sent singly") {
     }
     CHECK(burst->size().bytes() == bytes);
     CHECK(burst->size().words() == words);
-    // The last asks for an ACK.
+    // The last packet requests an ACK.
     CHECK_FALSE(burst->is_middle());
     CHECK(burst->payload().size() == std::size_t{packets - 1} * mtu + rest);
 }
@@ -163,7 +163,7 @@ TEST_CASE("burst: a single packet is parsed once, at the first access to its hea
     CHECK(burst.first().bth().psn == burst.last().bth().psn);
     CHECK(burst.payload().size() == 7);
     CHECK_FALSE(burst.is_middle());
-    packet[Lrh::kSize] = 0xff;  // no opcode
+    packet[Lrh::kSize] = 0xff;  // a reserved opcode
     Burst other(parse_lrh(packet, Crcs::kElided).value(), packet);
     CHECK(other.check().error() == ParseError::kReservedOpcode);
 }

@@ -98,7 +98,7 @@ TEST_CASE("the ICRC covers all fields but those that switches change") {
             const bool vl = i == 0 && bit >= 4;
             const bool bth_reserved = i == 12;
             const bool lnh = i == 1 && bit < 2;
-            if (!lnh) {  // another LNH is another layout
+            if (!lnh) {  // another LNH means another layout
                 CHECK((icrc(changed) == crc) == (vl || bth_reserved));
             }
         }

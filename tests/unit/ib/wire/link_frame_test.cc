@@ -360,8 +360,8 @@ TEST_CASE("the reader refuses an invalid frame header and stays in error") {
     CHECK(error({0, 0, 0, 0, 0, 0, 0, 8}) == FrameError::kType);
     CHECK(error({10, 0, 0, 0, 0, 0, 0, 8}) == FrameError::kType);
     CHECK(error({8, 0, 0, 0, 0, 0, 0, 8}) == FrameError::kLength);
-    CHECK(error({9, 0, 0, 0, 0, 0, 0, 48}) == FrameError::kType);  // a pull: not on a stream
-    CHECK(error({7, 0, 0, 0, 0, 0, 4, 0}) == FrameError::kType);   // a burst: not on a stream
+    CHECK(error({9, 0, 0, 0, 0, 0, 0, 48}) == FrameError::kType);  // PULL, which no stream has
+    CHECK(error({7, 0, 0, 0, 0, 0, 4, 0}) == FrameError::kType);   // BURST, which no stream has
     CHECK(error({5, 1, 0, 0, 0, 0, 0, 8}) == FrameError::kFlags);
     CHECK(error({6, 2, 0, 0, 0, 0, 0, 8}) == FrameError::kFlags);
     CHECK(error({5, 0, 1, 0, 0, 0, 0, 8}) == FrameError::kReserved);

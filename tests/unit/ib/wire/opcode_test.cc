@@ -21,7 +21,7 @@ const OpcodeInfo& row(unsigned opcode) {
     return *info;
 }
 
-// Reserved opcodes of each transport, by the three top bits.
+// Defined opcodes of a transport, without the three top bits, which select the transport.
 std::vector<unsigned> defined_codes(unsigned transport_bits) {
     std::vector<unsigned> codes;
     for (unsigned code = 0; code < 32; ++code) {

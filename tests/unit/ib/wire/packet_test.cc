@@ -160,7 +160,7 @@ TEST_CASE("truncation at every byte is refused") {
         for (const Crcs crcs : {Crcs::kElided, Crcs::kIcrc, Crcs::kIcrcAndVcrc}) {
             const Bytes bytes = build(headers_of(0x13, global), 0, crcs);
             for (std::size_t length = 0; length < bytes.size(); ++length) {
-                // A copy of just that length, so that a read past it is seen.
+                // A copy of exact length, so that the sanitizer finds a read past its end.
                 const Bytes head(bytes.begin(),
                                  bytes.begin() + static_cast<std::ptrdiff_t>(length));
                 CHECK_FALSE(PacketView::parse(head, crcs).has_value());
@@ -246,7 +246,7 @@ TEST_CASE("headers beyond the private copy of a packet are refused") {
         const std::size_t headers =
             Lrh::kSize + (global ? Grh::kSize : 0) + Bth::kSize + Reth::kSize;
         for (std::size_t copied = 0; copied < headers; ++copied) {
-            // A copy of just that length, so that a read past it is seen.
+            // A copy of exact length, so that the sanitizer finds a read past its end.
             const Bytes head(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(copied));
             const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kElided);
             REQUIRE_FALSE(view);

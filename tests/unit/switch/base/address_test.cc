@@ -71,7 +71,7 @@ TEST_CASE("address: a socket's path gets the requested mode and group") {
         REQUIRE(::stat(path.c_str(), &info) == 0);
         CHECK((info.st_mode & 0777) == 0660);
     }
-    // The last group of this process: another than the first one, where it has several.
+    // The last group of this process, which is not the first one if the process has several.
     std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
     REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);
     const group* member = groups.empty() ? ::getgrgid(::getgid()) : ::getgrgid(groups.back());
@@ -142,7 +142,7 @@ TEST_CASE("address: a listener that accepts nobody is not waited for") {
     const auto* address = reinterpret_cast<const sockaddr*>(&at);
     REQUIRE(::bind(busy.get(), address, sizeof(at)) == 0);
     REQUIRE(::listen(busy.get(), 0) == 0);
-    std::vector<fabric::UniqueFd> waiting;  // fill the backlog
+    std::vector<fabric::UniqueFd> waiting;  // connections that fill the backlog
     do {
         waiting.emplace_back(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
         REQUIRE(waiting.size() < 10);

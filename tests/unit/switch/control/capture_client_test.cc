@@ -23,7 +23,7 @@ fabric::Arrival at(std::uint64_t now_ns) {
     return {.now_ns = now_ns, .lid = 0, .port = 0, .credits = std::nullopt};
 }
 
-// The bytes of a packet's block: 32, and an ERF header, packet and checksums, up to a word.
+// Bytes of a packet's block: 32, and ERF header, packet and checksums, padded to a multiple of 4.
 std::size_t block_bytes(std::size_t packet) {
     return 32 + (24 + packet + 6 + 3) / 4 * 4;
 }

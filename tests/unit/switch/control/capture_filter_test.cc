@@ -71,7 +71,7 @@ TEST_CASE("capture filter: a rule does not take a malformed packet") {
     CHECK_FALSE(filter(R"([{"qp":1}])").takes(std::span(bytes).first(0)));
     auto reserved = packet(1, 2, kUdSendOnly, 64, 65);
     CHECK(filter(R"([{"qp":64}])").takes(reserved));
-    reserved[8] = 0xFF;  // no opcode
+    reserved[8] = 0xFF;  // a reserved opcode
     CHECK_FALSE(filter(R"([{"qp":64}])").takes(reserved));
     CHECK(filter(R"([{"slid":1}])").takes(reserved));
 }

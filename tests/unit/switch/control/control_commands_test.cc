@@ -182,7 +182,7 @@ TEST_CASE("control: the journal has links, cables and faults in order") {
     fabric.settle();
     CHECK(newest(2) == json::parse(R"([[2,"cable back"],[2,"up"]])"));
     run({{"command", "fault"}, {"port", 1}, {"set", {{"drop", 0.5}, {"delay_us", 10}}}});
-    run({{"command", "fault"}, {"port", 1}});  // shows them
+    run({{"command", "fault"}, {"port", 1}});  // shows the faults
     const json last = run({{"command", "journal"}}).at("entries").back();
     CHECK(last.at("change") == "faults");
     CHECK(last.at("detail") == "drop 0.5, delay 10 us");
@@ -384,7 +384,7 @@ TEST_CASE("control: nodes tell the SMPs that they have answered, and how far the
     };
     CHECK(member("left", "smps_answered") == 0);
     CHECK(member("a", "smps_answered") == 0);
-    CHECK(net.node_guid({1}) != 0);  // through "left", which answers none of it
+    CHECK(net.node_guid({1}) != 0);  // passes through "left", which answers no SMP
     CHECK(member("left", "smps_answered") == 0);
     CHECK(member("a", "smps_answered") == 1);
     CHECK(net.query(ib::Method::kSet, ib::attr::kNodeInfo, 0, {}));  // an answer that refuses

@@ -31,7 +31,7 @@ class Client {
         send(line + "\n");
         return json::parse(next_line());
     }
-    // Without the line's end; "": the server has closed the connection.
+    // The next line without its newline; "" if the server has closed the connection.
     std::string next_line() {
         while (input_.find('\n') == std::string::npos) {
             char buffer[4096];
@@ -120,7 +120,7 @@ TEST_CASE("control server: a client that waits for a descriptor is served when o
     const rlimit none{.rlim_cur = 3, .rlim_max = before.rlim_max};
     REQUIRE(::prlimit(program.pid(), RLIMIT_NOFILE, &none, nullptr) == 0);
     Client late(program);
-    REQUIRE(first.ask(R"({"command":"status"})").at("ok") == true);  // it has been refused once
+    REQUIRE(first.ask(R"({"command":"status"})").at("ok") == true);  // no descriptor for `late`
     // The host has descriptors again, and nothing else wakes the switch.
     REQUIRE(::prlimit(program.pid(), RLIMIT_NOFILE, &before, nullptr) == 0);
     CHECK(late.ask(R"({"command":"status"})").at("ok") == true);

@@ -29,7 +29,7 @@ Ca 1 "b"
 
 struct Net : TopologyNet {
     Net() : TopologyNet(kTopology) {}
-    // "" when it worked.
+    // Runs a verb; returns its error, or "" if the verb succeeded.
     std::string run(std::string_view line) {
         const auto done = fabric::run_verb(*fabric, line);
         advance(1'000'000);
@@ -40,7 +40,7 @@ struct Net : TopologyNet {
     }
 };
 
-// To the switch next to the adapter.
+// A directed-route Get for the switch next to the adapter.
 ib::Mad get(std::uint16_t attribute) {
     ib::Mad smp = make_smp(ib::Method::kGet, attribute, 0);
     smp.bytes[7] = 1;  // HopCount

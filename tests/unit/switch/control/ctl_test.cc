@@ -59,7 +59,7 @@ class CannedServer {
     CannedServer& operator=(const CannedServer&) = delete;
 
     [[nodiscard]] std::string path() const { return directory_ + "/control"; }
-    // After the client has ended.
+    // The request that the server has received. The client must have ended.
     [[nodiscard]] json request() {
         finish();
         return json::parse(request_);
@@ -76,7 +76,7 @@ class CannedServer {
     }
     void finish() {
         if (thread_.joinable()) {
-            ::shutdown(listener_.get(), SHUT_RDWR);  // a client that never came
+            ::shutdown(listener_.get(), SHUT_RDWR);  // ends accept() if no client came
             thread_.join();
         }
     }
@@ -96,7 +96,7 @@ std::string printed(const std::vector<std::string>& words, const json& answer) {
     return ended.out;
 }
 
-// The request of a command.
+// The request that a command sends.
 json requested(const std::vector<std::string>& words) {
     CannedServer server("{\"ok\":true}\n");
     (void)ctl(server.path(), words);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// 2,000 hosts and 155 switches in one process: what a subnet manager's heavy sweep asks of them.
+// 2,000 hosts and 155 switches in one process, and a subnet manager's heavy sweep of them.
 #include <catch2/catch_test_macros.hpp>
 #include <cstring>
 #include <set>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Memory of a fabric after a sweep that has filled all tables. The tree has the shape of one of
-// 11,664 hosts: the same ports and links for each node, and LFTs as long.
+// Memory of a fabric after a sweep that has filled all tables. The tree stands for a tree of 11,664
+// hosts: its nodes have as many ports and links, and its LFTs are as long.
 #include <malloc.h>
 
 #include <atomic>
@@ -13,7 +13,7 @@
 
 namespace {
 
-std::atomic<std::size_t> g_in_use = 0;  // bytes, with those that malloc() adds to a block
+std::atomic<std::size_t> g_in_use = 0;  // bytes, including malloc()'s own in each block
 
 std::size_t cost(void* memory) {
     constexpr std::size_t kBlockHeader = sizeof(std::size_t);
@@ -22,7 +22,7 @@ std::size_t cost(void* memory) {
 
 }  // namespace
 
-// Not inlined, where the compiler would take malloc() and free() for a mismatch.
+// Not inlined: otherwise the compiler warns that new and free() do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
     if (void* memory = std::malloc(size)) {
         g_in_use += cost(memory);
@@ -67,7 +67,7 @@ void fill_tables(FabricSweep& sweep, const FabricSweep::Path& path) {
     sweep.ask(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, path, block);
 }
 
-// Returns the number of ports.
+// Clears all counters of all ports; returns the number of ports.
 unsigned clear_counters(const fabric::Fabric& fabric, ib::CounterView view) {
     unsigned ports = 0;
     const auto clear = [&](ib::PortCounters& of) {

@@ -11,7 +11,8 @@ namespace {
 
 namespace pi = ib::port_info;
 
-// a-1 and b-1 at leaf "left", c-1 at leaf "right"; two links between the leaves.
+// Port 1 of "a" and of "b" at leaf "left", port 2 of "c" at leaf "right"; two cables between the
+// leaves.
 constexpr const char* kTopology = R"(
 switchguid=0x100
 Switch 8 "left"   # "left leaf"
@@ -63,7 +64,7 @@ TEST_CASE("fabric: all links of a topology are up at once") {
     CHECK(ib::get(port->smp_data(), pi::kLinkSpeedExtActive) == ib::link_speed_ext::kEdr);
     CHECK(ib::get(port->smp_data(), pi::kPortState) ==
           static_cast<unsigned>(ib::PortState::kInitialize));
-    // A clock that stands still in a fabric where nothing happens.
+    // A fabric without work has no deadline, also when its clock stands still.
     net.fabric->advance(net.fabric->now_ns());
     CHECK(net.fabric->next_deadline() == UINT64_MAX);
 }
@@ -139,7 +140,7 @@ TEST_CASE("fabric: packets cross switches, and phantoms answer performance queri
     CHECK(c.packets[0] == make_packet(0, 3, 256));
     CHECK(sent() == before + 1);
 
-    // More than the credits of one link, in turn.
+    // More packets than one link has credits for, one after the other.
     for (unsigned i = 0; i < 500; ++i) {
         REQUIRE(a.send_packet(make_packet(0, 3, 2048)));
         net.settle();
@@ -181,7 +182,7 @@ TEST_CASE("fabric: a circular route stops no other traffic") {
     }
     REQUIRE(a.send_packet(make_packet(0, 3, 64)));
     a.carry();
-    CHECK(net.fabric->deliver());  // bounded, and never done
+    CHECK(net.fabric->deliver());  // returns, although work is left
     CHECK(net.fabric->next_deadline() == net.fabric->now_ns());
 }
 

@@ -84,7 +84,7 @@ TEST_CASE("a topology may be as short as ibsim's") {
         "net");
     REQUIRE(topology);
     REQUIRE(topology->nodes.size() == 3);
-    CHECK(topology->nodes[1].port(1).peer_node == 0);  // said by the other end only
+    CHECK(topology->nodes[1].port(1).peer_node == 0);  // only the other end lists this link
     CHECK(topology->nodes[1].port(1).peer_port == 1);
     CHECK(topology->nodes[2].port(2).peer_port == 5);
     CHECK(topology->nodes[0].port(5).modes.width == 1);

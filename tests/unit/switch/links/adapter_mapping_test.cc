@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Adapters that hand memory over to pib-switch as a program: by descriptors on a real socket.
+// Adapters that share memory with a pib-switch process, by descriptors on a real socket.
 #include "links/adapter_mapping.h"
 
 #include <fcntl.h>
@@ -47,7 +47,7 @@ struct MemoryHca : LinkRecorder {
         const std::uint64_t one = 1;
         [[maybe_unused]] const auto n = ::write(received[1].get(), &one, sizeof(one));
     }
-    // Queued bytes are sent together with these descriptors.
+    // Sends the queued bytes together with these descriptors.
     void send(std::vector<int> fds = {}) {
         const Bytes out(end->output().begin(), end->output().end());
         send(out, fds);
@@ -106,7 +106,7 @@ struct MemoryHca : LinkRecorder {
             return done();
         });
     }
-    // MEMORY with this memory, and its descriptors but for the last `missing`.
+    // Sends MEMORY for this memory, with its descriptors except for the last `missing`.
     void share(const ShownMemory& shown, std::size_t missing = 0) {
         end->peer_copy().share(shown.control_memory.data(), shown.blocks);
         std::vector<int> fds{shown.control_memory.fd.get(), shown.ram.fd.get()};
@@ -197,7 +197,7 @@ TEST_CASE("program: a wrong number of descriptors ends the connection") {
     CHECK(other.until([&] { return other.end->peer_copy().can_offer(); }));
 }
 
-// A memfd of this size, of which no page is there.
+// A memfd of this size without an allocated page.
 fabric::UniqueFd sparse(std::uint64_t bytes) {
     fabric::UniqueFd fd(::memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
@@ -205,7 +205,7 @@ fabric::UniqueFd sparse(std::uint64_t bytes) {
     return fd;
 }
 
-// As map_adapter_memory(), with a control memory that fits.
+// Calls map_adapter_memory() with sparse blocks and a control memory of the right size.
 auto map_sparse(const std::vector<std::uint64_t>& blocks) {
     std::vector<fabric::UniqueFd> descriptors;
     descriptors.push_back(sparse(link::peer_copy_bytes(blocks)));
@@ -225,7 +225,7 @@ TEST_CASE("memory: large sparse files take a bounded part of the address space")
         REQUIRE(kept.size() < 16);
     }
     CHECK(kept.size() == 4);
-    // Others can map it once it is let go.
+    // Once the memory is unmapped, others can map as much.
     kept.clear();
     CHECK(map_sparse({7 * kTiB}));
 }

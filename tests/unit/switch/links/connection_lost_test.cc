@@ -24,7 +24,7 @@ UniqueFd this_network() {
     return UniqueFd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
 }
 
-// A network namespace with nothing in it. Making one takes rights that a test may not have.
+// An empty network namespace. Its creation needs rights that a test may lack; see exists().
 class Network {
   public:
     Network() : home_(this_network()) {
@@ -34,7 +34,7 @@ class Network {
         }
     }
     [[nodiscard]] bool exists() const { return static_cast<bool>(own_); }
-    // A name that programs of any namespace can use for as long as this lives.
+    // A path that programs of any namespace can use while this Network exists.
     [[nodiscard]] std::string path() const {
         return "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(own_.get());
     }
@@ -101,7 +101,7 @@ TEST_CASE("trunk: lost TCP packets delay frames, and a vanished peer is detected
     CHECK(one->reaches(1, "Initialize"));
     CHECK(other->reaches(kTrunk, "Initialize"));
 
-    // Everything is lost for a while: TCP sends it again, and the ports do not notice.
+    // All packets are lost for a while: TCP retransmits them, and the links stay up.
     SocketHca hca(one->fabric_path(), 0x1000);
     REQUIRE(hca.until([&] { return hca.end->is_up(); }));
     there.run("ip link set near down");
@@ -117,7 +117,7 @@ TEST_CASE("trunk: lost TCP packets delay frames, and a vanished peer is detected
     const auto counters = one->ask({{"command", "counters"}, {"port", 1}});
     CHECK(counters.at("ports").at(0).at("LinkDowned") == 0);
 
-    // The other side ends, and not even that arrives.
+    // The other process ends, and the network also loses the end of its TCP connection.
     there.run("ip link set near down");
     other->stop(SIGKILL);
     CHECK(one->reaches(1, "Down"));

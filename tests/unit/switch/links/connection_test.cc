@@ -33,7 +33,7 @@ struct Host final : fabric::ConnectionHost {
     void note(const std::string&, bool) override {}
 };
 
-// The port of the peer; its functions find no memory when told so.
+// The port of the peer; admit() and pump() throw std::bad_alloc if the test sets their flag.
 struct Place final : fabric::Admission, fabric::LinkUser {
     bool full_at_hello = false;
     bool full_at_pump = false;

@@ -111,7 +111,7 @@ TEST_CASE("peer copy: the switch copies from memory to memory and counts the pac
     CHECK(net.counts(net.from).forwarded == 1);
     CHECK(net.counts(net.to).bytes == kBytes);
     CHECK(net.counts(net.to).pulls == 1);
-    CHECK(net.to->wakes >= 2);  // mapped, answered
+    CHECK(net.to->wakes >= 2);  // after the mapping and after the answer
     CHECK(net.fabric.count(net.from->port(), Counter::kPortRcvPkts) >= kPackets);
     CHECK(net.fabric.count(net.to->port(), Counter::kPortXmitPkts) >= kPackets);
     CHECK(net.from->shown.control().reading == 0);
@@ -120,7 +120,7 @@ TEST_CASE("peer copy: the switch copies from memory to memory and counts the pac
         CHECK(net.to->shown.ram.data()[segment.offset - 1] == 0);
         CHECK(net.to->shown.ram.data()[segment.offset + segment.length] == 0);
     }
-    // Receive buffer, slots of the table, and everything else comes back.
+    // 600 more offers pass, because receive buffer and slots of the table are released.
     for (unsigned i = 0; i < 600; ++i) {
         REQUIRE(net.send());
         net.from->slot(net.from->last_handle) = 0;
@@ -227,7 +227,7 @@ TEST_CASE("peer copy: the switch writes to registered pages alone") {
     CHECK(net.to->refused == 1);
     CHECK(net.to->placed == 0);
     CHECK(net.counts(net.to).refused == 1);
-    // All of memory is registered, whatever the bits say.
+    // With kAllRegistered all memory is registered, whatever the bitmap says.
     net.to->shown.control().flags = link::PeerCopyControl::kAllRegistered;
     REQUIRE(net.send());
     CHECK(net.to->placed == 1);
@@ -240,7 +240,7 @@ TEST_CASE("peer copy: the switch reads registered pages alone") {
     net.check_untouched();
     CHECK(net.to->placed == 0);
     CHECK(net.to->refused == 0);
-    // Nor as packets.
+    // The switch does not send the payload as packets, either.
     net.to->sw_link->close();
     net.fabric.sw.port(net.from->port()).ingress_faults().set({.delay_ns = 1});
     REQUIRE(net.send());
@@ -405,7 +405,7 @@ TEST_CASE("peer copy: the table has the unfinished offers, with any value of `fi
     CHECK_FALSE(table.next());
     own.shown.control().finished = 3;
     CHECK(table.next() == 257);
-    own.shown.control().finished = 1;  // nor this
+    own.shown.control().finished = 1;  // less than before: impossible, too
     CHECK(table.next() == 257);
     CHECK(table.find(3) == nullptr);
     REQUIRE(table.find(4) != nullptr);

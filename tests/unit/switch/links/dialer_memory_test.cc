@@ -22,7 +22,7 @@ std::atomic<std::size_t> g_missing = 0;  // the next allocation of this size fai
 
 }  // namespace
 
-// Not inlined, where the compiler would take malloc() and free() for a mismatch.
+// Not inlined: otherwise the compiler warns that new and free() do not match.
 [[gnu::noinline]] void* operator new(std::size_t size) {
     std::size_t wanted = size;
     if (size != 0 && g_missing.compare_exchange_strong(wanted, 0)) {
@@ -46,7 +46,7 @@ std::atomic<std::size_t> g_missing = 0;  // the next allocation of this size fai
 namespace pib::test {
 namespace {
 
-// Waits for a connection that sends its HELLO. The switch closes connections that cannot.
+// Waits for a connection that sends HELLO. The switch closes one for which it has no memory.
 bool hears_hello(int listening) {
     fabric::UniqueFd fd;
     return eventually([&] {

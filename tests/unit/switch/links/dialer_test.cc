@@ -125,7 +125,7 @@ TEST_CASE("trunk: an address without a host means the loopback addresses") {
     const std::string port = free_address("127.0.0.1").substr(std::strlen("tcp:127.0.0.1:"));
     Program one(listening("tcp:" + port)), other(connecting("tcp:" + port));
     CHECK(one.reaches(1, "Initialize"));
-    // Taken on 127.0.0.1 alone, so that another process may have it on another address.
+    // The port is taken on 127.0.0.1 alone: another process may use it on another address.
     const auto elsewhere = fabric::Address::parse("tcp:127.0.0.2:" + port);
     CHECK(fabric::listen_on(*elsewhere));
     CHECK_FALSE(fabric::listen_on(*fabric::Address::parse("tcp:127.0.0.1:" + port)));
@@ -140,7 +140,7 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
     std::vector<std::vector<std::uint8_t>> answers = {
         std::vector<std::uint8_t>(64, 0xA5),
         welcome(0x200),                              // its own GUID
-        welcome(0x100, link::kFeatureSharedMemory),  // which nobody asked for
+        welcome(0x100, link::kFeatureSharedMemory),  // which HELLO did not offer
         {},
     };
     link::append(answers.back(), link::Refuse{link::RefuseReason::kNoFreePort, "no"});
@@ -149,7 +149,7 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
         send_all(fd, answer);
         CHECK(is_closed(fd));
     }
-    // Welcomed, and then garbage: the port goes Down, and the switch comes again.
+    // WELCOME, and then garbage: the port goes Down, and the switch connects again.
     {
         const UniqueFd fd = listener.accept();
         auto bytes = welcome(0x100);

@@ -62,7 +62,7 @@ std::unique_ptr<fabric::Connection> connection(Host& host, fabric::Switch& sw, U
         fabric::Connection::Socket{.fd = std::move(fd), .tls = nullptr}, at_ns);
 }
 
-// A connection that has come at this time and says nothing.
+// A connection that arrived at this time and sends nothing.
 std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::uint64_t at_ns) {
     int ends[2] = {-1, -1};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
@@ -115,7 +115,7 @@ TEST_CASE("newcomers: of equal origins the oldest connection is one too many") {
     std::vector<std::unique_ptr<fabric::Connection>> all;
     for (std::size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
         CHECK(newcomers.one_too_many() == nullptr);
-        // Addresses fall, so that by its name the newest is the first one.
+        // The addresses descend, so that in the order of addresses the newest connection is first.
         all.push_back(silent_from(host, sw, 0x7f00'01ff - static_cast<std::uint32_t>(i)));
         newcomers.add(*all.back());
     }
@@ -159,7 +159,7 @@ TEST_CASE("newcomers: silent connections of one origin take no place of another 
         REQUIRE(fd);
         flood.push_back(std::move(*fd));
     }
-    // The first one is closed when the last ones have come.
+    // The switch closes this connection when kMost later connections have come.
     CHECK(eventually([&] {
         char byte;
         return ::recv(flood[fabric::Newcomers::kMost].get(), &byte, 1, MSG_DONTWAIT) == 0;

@@ -47,7 +47,7 @@ Ca 1 "d"
 struct Net : TopologyNet {
     Net() : TopologyNet(kTopology, {{"left"}, {"right", "far"}}) {}
 
-    // LIDs: a 1, c 3, left 10, right 11; everything between a and c Active.
+    // Assigns LIDs (a 1, c 3, left 10, right 11) and makes all ports between a and c Active.
     void route_a_to_c() {
         set_port({}, 0, {{pi::kLid, 10}, {pi::kMasterSmLid, 1}});
         set_port({7}, 0, {{pi::kLid, 11}, {pi::kMasterSmLid, 1}});
@@ -137,7 +137,7 @@ TEST_CASE("trunk: a lost connection takes both ports Down until it returns") {
     net.reconnect(seven);
     CHECK(net.up("left", 7));
     CHECK(net.node_guid({7}) == 0x200);
-    // The operator's Unlink holds it down from either side.
+    // The operator's Unlink holds the link down from either side.
     const auto port = net.part(0).find_port("left", 7);
     REQUIRE(port);
     CHECK(net.part(0).unlink(*port));
@@ -189,7 +189,7 @@ TEST_CASE("trunk: only the port of the topology file is admitted") {
     CHECK(refusal(left, adapter).find("in another process") != std::string::npos);
     net.join(1, 0);
     CHECK(refusal(left, hello_of_right(7)).find("connected already") != std::string::npos);
-    // Both sides connect: neither gets in.
+    // If both sides open connections, each refuses the other's.
     Net both;
     REQUIRE(both.part(0).trunks_to({"right"}));
     const auto listening = both.part(0).trunks_to({});

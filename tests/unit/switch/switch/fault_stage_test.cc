@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Faults on purpose: counted, seeded, in both directions.
+// Injected faults: their counters and their seed, in both directions.
 #include <catch2/catch_test_macros.hpp>
 
 #include "test_fabric.h"
@@ -11,7 +11,7 @@ using fabric::FaultSpec;
 
 constexpr unsigned kPackets = 5000;
 
-// Sends numbered packets from the first adapter to the second; the numbers that arrive.
+// Sends numbered packets from the first adapter to the second; returns the numbers that arrive.
 std::vector<std::uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) {
     for (std::uint32_t i = 0; i < packets; ++i) {
         Bytes packet = make_packet(0, 2, 64, 1);
@@ -111,7 +111,7 @@ TEST_CASE("faults: corruption above the threshold is reported as a link integrit
         run(fabric, packets);
         return fabric.count(1, ib::Counter::kLocalLinkIntegrityErrors);
     };
-    CHECK(corrupted(0.05, kPackets) == 0);  // a good one makes up for a bad one
+    CHECK(corrupted(0.05, kPackets) == 0);  // each good packet cancels a bad one
     CHECK(fabric.count(1, ib::Counter::kPortLocalPhysicalErrors) > 100);
     CHECK(traps_of(fabric.hca(0), ib::trap::kLocalLinkIntegrity).empty());
     CHECK(corrupted(1.0, 5) == 1);

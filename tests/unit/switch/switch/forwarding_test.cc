@@ -144,7 +144,7 @@ TEST_CASE("forwarding: a data packet makes an Armed port Active") {
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)}});
     fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kArmed)}});
-    // An SMP does not.
+    // An SMP leaves the port Armed.
     ib::Mad smp = make_smp(ib::Method::kGet, ib::attr::kNodeInfo, 0);
     smp.set(ib::smp::kHopCount, 1);
     initial_path(smp)[1] = 1;

@@ -22,7 +22,7 @@ class BurstHca final : public RingHca {
         bursts += burst.count() == kPackets;
         return burst.is_single() ? RingHca::link_burst(burst, payload) : 0;
     }
-    unsigned bursts = 0;  // that came in
+    unsigned bursts = 0;  // received bursts
 };
 
 struct Tap final : fabric::PacketTap {
@@ -101,7 +101,7 @@ TEST_CASE("switch: a burst is forwarded whole and counts as its packets") {
 
 TEST_CASE("switch: the receive buffer of bursts is released") {
     BurstFabric net;
-    for (unsigned i = 0; i < 200; ++i) {  // far more than the switch has
+    for (unsigned i = 0; i < 200; ++i) {  // far more than the buffer holds
         REQUIRE(net.send());
     }
     CHECK(net.to->bursts == 200);

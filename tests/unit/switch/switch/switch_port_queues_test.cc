@@ -56,7 +56,7 @@ TEST_CASE("queues: packets beyond the credits are dropped, counted and reported 
     TestFabric fabric(2);
     fabric.make_active();
     REQUIRE(fabric.set_port_info(1, {{pi::kOverrunErrors, 3}}) == 0);
-    REQUIRE(fabric.set_port_info(2, {{pi::kHoqLife, 20}}) == 0);  // for ever
+    REQUIRE(fabric.set_port_info(2, {{pi::kHoqLife, 20}}) == 0);  // no limit
     fill(fabric);
     const Bytes frame = packet_frame(make_packet(0, TestFabric::lid_of(1), 4096));
     fabric::SwitchEndpoint& link = *fabric.hca(0).sw_link;
@@ -66,7 +66,7 @@ TEST_CASE("queues: packets beyond the credits are dropped, counted and reported 
             REQUIRE(link.feed_input(frame.size()));
         }
     };
-    overrun(2000);  // free buffer below the size of a grant is used as well
+    overrun(2000);  // these also fill free buffer that was too small to grant
     const auto held = fabric.sw.held_packets();
     const auto before = fabric.count(1, Counter::kPortBufferOverrunErrors);
     CHECK(before > 100);
@@ -127,7 +127,7 @@ TEST_CASE("queues: the head-of-queue lifetime empties a stuck queue") {
     fabric.advance(17 * kMs);
     CHECK(fabric.sw.port(2).queues().size() == queued - 1);
     fabric.advance(17 * kMs);
-    fabric.advance(17 * kMs);  // the third in a row: the VL stalls and all of it goes
+    fabric.advance(17 * kMs);  // the third in a row: the VL stalls and drops its queue
     CHECK(fabric.sw.port(2).queues().size() == 0);
     CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == queued);
     CHECK(fabric.count(2, Counter::kPortXmitDiscards) == queued);
@@ -253,7 +253,7 @@ TEST_CASE("queues: packets of a link that is gone free no buffer of the new one"
         fabric.settle();
     }
     REQUIRE(fabric.sw.held_packets() < all);
-    REQUIRE(fabric.sw.held_packets() > all - old);  // old ones alone have left
+    REQUIRE(fabric.sw.held_packets() > all - old);  // only packets of the old link left
     CHECK(again.own_end().sender().credits(0) == credits);
 }
 

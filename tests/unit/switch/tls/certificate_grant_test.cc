@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Permissions as URIs of a certificate.
+// Permissions that a certificate holds as URIs.
 #include "tls/certificate_grant.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -29,7 +29,7 @@ UniqueFd connect_tcp(const std::string& port) {
     return std::move(*fd);
 }
 
-// An adapter behind TLS.
+// An adapter that connects over TLS.
 struct TlsHca {
     LinkRecorder recorder;
     link::LinkEndpoint end;
@@ -175,7 +175,7 @@ TEST_CASE("tls: an adapter gets the ports that its certificate permits") {
     CHECK(other.recorder.refusals[0].reason == link::RefuseReason::kNotAllowed);
     CHECK(other.recorder.refusals[0].text.find("--guid") != std::string::npos);
 
-    // Another certificate with the same GUIDs does not get the port of this one.
+    // A peer with another certificate and the same GUIDs does not get the first peer's port.
     good.fd.reset();
     CHECK(one.program.reaches(1, "Down"));
     const auto twin = TlsFiles::load_host(one.files.add_host("twin", "any"));
@@ -191,7 +191,7 @@ TEST_CASE("tls: peers of another CA get no port") {
         SKIP("PIB_SWITCH is not set");
     }
     SecureSwitch one;
-    // A certificate of another CA, whose owner trusts this one.
+    // A certificate of another CA. Its owner trusts the switch's CA.
     TlsFiles foreign;
     const std::string thief = foreign.add_host("vm", "any");
     std::filesystem::copy_file(one.files.ca() + "/ca-cert.pem", thief + "/ca-cert.pem",

@@ -21,7 +21,7 @@ sys.exit(__main__.main())
 
 
 def make_program(directory, lab):
-    """./pib in this directory, for the lab of this name."""
+    """Writes a ./pib for the lab of this name to the directory; returns its path."""
     program = directory / "pib"
     program.write_text(PIB.format(root=str(paths.ROOT), lab=lab))
     program.chmod(0o755)
@@ -53,7 +53,8 @@ def run(directory, script):
 
 
 def in_two_terminals(directory, text):
-    """Runs the two commands of a block, the second one until the first one's program listens; returns its output."""
+    """Runs the two commands of a block, the second one repeatedly until it succeeds, because the server of the first
+    one may not listen yet. Returns the output of the second one."""
     first, second = text.splitlines()
     server, said = start(directory, first), []
 

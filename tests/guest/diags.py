@@ -53,7 +53,7 @@ ATTRIBUTES = ["nodeinfo", "nodedesc", "guidinfo", "pkeys", "sl2vl", "vlarb", "po
 
 
 def smpquery(guest, numbers, nodes, attribute):
-    """numbers: LIDs by node name."""
+    """Queries an attribute of all nodes that have it. numbers: LIDs by node name."""
     for node in nodes:
         if attribute != "switchinfo" or node.kind == "Switch":
             sh(guest, f"smpquery {attribute} {numbers[node.name]}" + " 1" * (attribute == "portinfo"))
@@ -62,21 +62,21 @@ def smpquery(guest, numbers, nodes, attribute):
 PERFQUERY = {option: True for option in (
     "", "-x", "-l", "-a", "-D", "-E", "-c", "-T", "-X", "-S", "--vlxmitcounters",
     "--vlxmitflowctlerrors")} | {
-        # docs/ib-coverage.md has what is not there
+        # counters that do not exist; see docs/ib-coverage.md
         option: False for option in (
             "--oprcvcounters", "--flowctlcounters", "--vloppackets", "--vlopdata", "--swportvlcong",
             "--rcvcc", "--slrcvfecn", "--slrcvbecn", "--xmitcc", "--vlxmittimecc")}
 
 
 def perfquery(guest, option, number):
-    """number: the LID of the node, whose port 1 is queried."""
+    """Queries port 1 of the node whose LID is `number`; fails unless perfquery ends as PERFQUERY says."""
     code, out, err = sh(guest, f"perfquery {option} {number} 1", check=False)
     assert (code == 0) == PERFQUERY[option], f"LID {number}: {out}{err}"
 
 
 @contextlib.contextmanager
 def serving(node, program):
-    """A server of ibping or ibsysstat."""
+    """Runs a server of ibping or ibsysstat during the block."""
     running = node.start([f"exec timeout 250 {program} -S"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL)
     try:
         yield

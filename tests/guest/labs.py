@@ -24,8 +24,8 @@ def hca_options(own=""):
 
 @contextlib.contextmanager
 def booted(name, count, hca="", keep=False, **options):
-    """A lab that ends with the block. hca: properties of its HCAs; keep: it stays running; options: further fields of
-    Wanted."""
+    """Boots a lab, which ends with the block. hca: properties of its HCAs; keep: leaves the lab running; options:
+    further fields of Wanted."""
     running = cluster.Cluster(paths.RUN / name)
     try:
         up.boot(running, Wanted(count, hca_options(hca), **options))
@@ -40,8 +40,8 @@ def booted(name, count, hca="", keep=False, **options):
 
 
 def keep_coverage(running):
-    """Adds what the drivers of the lab's guests have used to the file that PIB_TEST_COVERAGE names. Guests that a test
-    has ended or started anew before are missing there."""
+    """Adds what the drivers of the lab's guests have used to the file that PIB_TEST_COVERAGE names. The file lacks what
+    guests used before a test ended or restarted them."""
     file = os.environ.get("PIB_TEST_COVERAGE")
     if not file or running.record.hosts:
         return

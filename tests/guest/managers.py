@@ -14,7 +14,7 @@ def stop(*guests):
 
 
 def take_log(guest):
-    """The text of LOG; the next manager starts a new one."""
+    """Removes LOG and returns its text; the next manager starts a new log."""
     return sh(guest, f"cat {LOG} 2>/dev/null; rm -f {LOG}", check=False)[1]
 
 
@@ -52,8 +52,8 @@ EXPECTED = ("osm_get_port_by_mad_addr: ERR 7504", "trap_rcv_process_request: ERR
 # - A requester repeats its request while the manager is slow: a peer its SubnGet(SMInfo) after 200 ms,
 #   by LID or by a directed route, the SMA its SubnTrap(Notice), the kernel of each guest its SubnAdmGet(ClassPortInfo).
 #   ib_umad refuses the second response (EINVAL, is_duplicate()) while the first one is still being sent. Responses are
-#   the methods with bit 7 and SubnTrapRepress (7), as in ib_response_mad(). The manager then says of its caller, too,
-#   that the send failed (3E03 for the VL15 classes, 4C04 for the SA).
+#   the methods with bit 7 and SubnTrapRepress (7), as in ib_response_mad(). The manager then logs the failed send a
+#   second time, for the caller (3E03 for the VL15 classes, 4C04 for the SA).
 KNOWN = re.compile(r".*log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Attr 0x2,.*|"
                    r".*log_rcv_cb_error: ERR 3111: Received MAD with error status = 0xC\b.*\n"
                    r"\s*SubnGetResp\(SMInfo\),.*|"
@@ -61,8 +61,8 @@ KNOWN = re.compile(r".*log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Att
                    r"(?:\n.*(?:vl15_send_mad: ERR 3E03: MAD |osm_sa_send: ERR 4C04: osm_vendor_)send failed.*)?")
 
 
-# A manager that ends after one sweep takes requests until it ends, and sends no MADs for them any more: on a slow host
-# guests join multicast groups then (0A1B, 0A02).
+# A manager that ends after one sweep accepts requests until it has ended, but sends no more MADs. On a slow host guests
+# still join multicast groups at that time (0A1B, 0A02).
 LEAVES = "failed (IB_INSUFFICIENT_RESOURCES)"
 # A manager that is ended during a sweep logs an error for each MAD without a response.
 ENDS, EVICTED = "OpenSM: Got signal", "clear_madw: ERR 5401: evicting entry"
@@ -77,7 +77,7 @@ def errors(log, more=()):
 
 
 def check(log, more=()):
-    """Fails with those lines, and with what the managers logged around them."""
+    """Fails if errors() finds lines, and prints them with the part of the log around the first one."""
     wrong = errors(log, more)
     around = log.find(wrong[0]) if wrong else 0
     assert not wrong, "\n".join([*wrong, "", "around the first:", log[max(around - 2000, 0):around + 2000]])

@@ -30,7 +30,7 @@ class Proxy:
         threading.Thread(target=self._accept, daemon=True).start()
 
     def cut(self):
-        """Ends all connections, and until mend() new connections at once."""
+        """Ends all connections. Until mend(), new connections end at once, too."""
         self.open.clear()
         for sock in list(self.sockets):
             self._end(sock)

@@ -23,10 +23,11 @@ VARIABLE, ONE_SEED = "PIB_ADVERSARY", "PIB_ADVERSARY_SEED"
 FLAPS_S = 11            # links of such devices go down in the 10 s after a reset
 ADDRESS = "10.78.0.{}"
 SHORT = ("cq", "qpex")  # modules of rdma-core's tests
-# Its tests give a completion 10 s, and a device has 10 s for each of the commands that on-demand pages need.
+# These tests of rdma-core give a completion 10 s, and an adversarial device may delay each of the commands that
+# on-demand pages need by 10 s.
 ODP = "odp"
-ENDS_S = 120            # in which such a device ends four times on average
-MOST_ENDS = 10          # seeds of that test
+ENDS_S = 120            # an adversarial device ends four times on average in this time
+MOST_ENDS = 10          # most seeds for the test of ends
 STATE = f"cat /sys/class/infiniband/{DEVICE}/ports/1/state 2>/dev/null; true"
 ALL_BUT_COMMANDS = "interrupts+events+writes+fetches+numbers+ports+retries+clock"
 
@@ -105,7 +106,7 @@ def exchanged(running):
 
 
 def active(vm0, vm1):
-    """Whether both ports are ACTIVE. A device's end takes opensm its port, so opensm starts again."""
+    """Whether both ports are ACTIVE. opensm loses its port when the device ends, so this starts opensm again."""
     states = [sh(node, STATE) for node in (vm0, vm1)]
     if states[0] and "ACTIVE" not in states[0]:
         sh(vm0, "pkill -x -9 opensm; true")
@@ -123,7 +124,7 @@ def test_a_driver_starts_its_device_again_after_each_end(seed):
         end = time.monotonic() + ENDS_S
         while time.monotonic() < end:
             wait_until(lambda: active(vm0, vm1), "ACTIVE ports")
-            # Programs do not survive an end.
+            # These programs fail when a device ends.
             sh(vm0, f"timeout 20 ib_write_bw -d {DEVICE} -D 8 >/dev/null 2>&1 & sleep 2; true")
             sh(vm1, f"timeout 20 ib_write_bw -d {DEVICE} -D 8 vm0 >/dev/null 2>&1; true")
         wait_until(lambda: active(vm0, vm1), "ACTIVE ports")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Kernel allocations that fail in verbs: nothing is left over, nothing leaks, and the HCA goes on."""
+"""Kernel allocations that fail in verbs: no object is left, no memory leaks, and the HCA still works."""
 import re
 import time
 
@@ -16,7 +16,8 @@ LINE = re.compile(r"(\d+) (\d+) (.+)")
 
 
 def leaks(node):
-    """Objects that the driver has allocated and nothing points to. A pointer in a register hides one for a scan."""
+    """Objects that the driver has allocated and to which nothing points. A pointer in a register hides an object from
+    one scan."""
     time.sleep(LEAST_AGE_S)
     found = sh(node, f"echo scan >{KMEMLEAK}; echo scan >{KMEMLEAK}; cat {KMEMLEAK}")
     return [one for one in re.split(r"(?m)^(?=unreferenced object)", found) if "[pib_hca]" in one]

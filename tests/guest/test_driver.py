@@ -27,7 +27,7 @@ def test_a_suspended_machine_comes_back_with_its_hca(vm0, vm1):
     sh(vm1, "echo 'lab: suspend' >/dev/kmsg")
     asking = vm0.start([f"for n in $(seq 20); do smpquery -t 200 nodeinfo {lid(vm1)}; done"],
                        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    try:    # up to the suspension of all devices, which ends after a second
+    try:    # suspends all devices, and resumes them after a second
         sh(vm1, "echo devices >/sys/power/pm_test; echo 1 >/sys/module/suspend/parameters/pm_test_delay; "
                 "echo freeze >/sys/power/state; echo none >/sys/power/pm_test")
     finally:

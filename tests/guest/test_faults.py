@@ -30,7 +30,7 @@ def test_killed_program_leaves_no_object(vm1, writing):
 
 
 def test_driver_is_unbound_under_a_program(vm0, vm1, writing):
-    """The program is cut off and its objects are destroyed, nothing else is affected, and the device comes back."""
+    """The program loses the device and its objects, nothing else is affected, and the device comes back."""
     unbind_and_bind(vm1, lambda: stop_transfer(vm1))
     wait_active(vm1)
     stop_transfer(vm0)

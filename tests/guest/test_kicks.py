@@ -48,13 +48,13 @@ def test_one_message_at_a_time(guests):
 
 
 def broken_rules(running, node):
-    """The misuse that a strict device has named. Refused commands are none."""
+    """The misuse that a strict device has named. Refused commands are not misuse."""
     refusals = vm.device_property(running.monitor(node.name), "objects")["refusals"]
     return [entry["text"] for entry in refusals["entries"] if "command" not in entry]
 
 
 def test_driver_and_provider_break_no_rule(kicking, guests):
-    """Queue pairs of three kinds, with events and without, and a driver that goes and comes."""
+    """Runs RC, UD and XRC QPs, with and without events, before and after a reload of the driver."""
     for reload in (True, False):
         for line in (f"ibv_rc_pingpong -e -d {DEVICE} -n 200", f"ibv_srq_pingpong -d {DEVICE} -n 200",
                      f"ibv_ud_pingpong -d {DEVICE} -n 200", f"ibv_xsrq_pingpong -d {DEVICE}"):

@@ -27,7 +27,7 @@ def test_completion_events_go_by_irqfd(lab, guests):
     for node, then in zip(guests, before):
         now = interrupts(lab, node)
         assert now["irqfds"] > 0
-        assert now["by_irqfd"] - then["by_irqfd"] >= MESSAGES // 2   # each of its messages waits for an event
+        assert now["by_irqfd"] - then["by_irqfd"] >= MESSAGES // 2   # each message of the guest waits for an event
         assert now["by_qemu"] - then["by_qemu"] < MESSAGES // 10     # interrupts of masked vectors
 
 

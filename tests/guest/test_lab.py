@@ -35,7 +35,7 @@ def test_streams_and_status_are_passed_through(vm0):
 
 
 def test_the_disk_has_no_initramfs(vm0):
-    """Guests boot with the lab's own, and Debian's would take long to make."""
+    """Guests boot with the lab's own initramfs; it would take long to make Debian's."""
     files = vm0.run(["ls", "/boot"]).stdout.decode()
     assert "vmlinuz-" in files and "initrd" not in files
 
@@ -69,7 +69,7 @@ def test_guests_know_each_other_by_name(nodes):
 
 def test_udev_has_loaded_the_modules(nodes):
     for node in nodes:
-        # Checks the files that they create, because a kernel may have them built in.
+        # Checks the files that the modules create, because a kernel may have the modules built in.
         made = node.run(["ls /dev/infiniband /sys/class/net"]).stdout.decode().split()
         for module, name in (("ib_uverbs", "uverbs0"), ("ib_umad", "issm0"), ("rdma_ucm", "rdma_cm"),
                              ("ib_ipoib", "ib0")):
@@ -90,7 +90,7 @@ def test_ip_over_infiniband_is_there_from_the_first_moment(nodes):
 
 
 def test_guests_reach_each_other_by_ssh(vm0, vm1):
-    """No password, and no question about the host's key."""
+    """ssh asks neither for a password nor about the host's key."""
     for node, other, name in ((vm0, "vm1", "vm1"), (vm1, "vm0", "vm0"), (vm0, "vm1-ib", "vm1"),
                               (vm0, "192.168.213.2", "vm1"), (vm0, "192.168.214.2", "vm1"), (vm1, "localhost", "vm1")):
         assert sh(node, f"ssh {other} hostname").split() == [name]
@@ -120,7 +120,7 @@ def test_a_command_in_all_guests(lab, nodes, capfdbinary):
 
 
 def test_error_counters_are_cleared(lab, vm0, vm1, capfd):
-    """Clears them as the end of ./pib up does, after a link was down."""
+    """After a link was down, clears the counters as ./pib up does at its end."""
     port = switch_port(lab, vm1)
     lab.switch().ctl("link", port, "down")
     lab.switch().ctl("link", port, "up")

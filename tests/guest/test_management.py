@@ -82,7 +82,7 @@ def received(asking, node):
 
 
 def test_perfquery_counts_packets(vm0, vm1):
-    """It counts all sent packets, and besides them only those of the tools themselves."""
+    """perfquery counts all sent packets, and besides them only packets of the tools themselves."""
     before = received(vm0, vm1)
     transfer(vm0, vm1)
     assert PACKETS <= received(vm0, vm1) - before < 2 * PACKETS

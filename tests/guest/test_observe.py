@@ -82,7 +82,7 @@ def test_rdma_resource_has_driver_details(vm0):
     assert "expected_psn" in sh(vm0, "rdma -dd resource show qp")
     assert "producer" in sh(vm0, "rdma -dd resource show cq")
     if image.release() != "bookworm":   # Linux 6.1 asks no driver about SRQs
-        assert "waiting" in sh(vm0, "rdma -dd resource show srq")  # IPoIB's
+        assert "waiting" in sh(vm0, "rdma -dd resource show srq")  # the SRQ of IPoIB
 
 
 def test_rdma_statistic_has_the_names_that_tools_know(vm0):
@@ -93,7 +93,7 @@ def test_rdma_statistic_has_the_names_that_tools_know(vm0):
 
 
 def test_the_device_counts_what_the_driver_uses(lab, vm0):
-    """The boot and a program use these at least."""
+    """The boot and ibv_devinfo use at least the points listed here."""
     sh(vm0, f"ibv_devinfo -d {DEVICE} -v")
     points = coverage_points.points(description.interface(), driver_coverage.of_guest(lab, "vm0"))
     used = {point.title for point in points if point.uses}

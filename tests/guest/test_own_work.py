@@ -17,7 +17,7 @@ from rdma import sh
 
 EXAMPLE = paths.ROOT / "examples" / "ci"
 PACKAGES = ("openmpi-bin", "python3-mpi4py", "ucx-utils")
-# Each process sends its rank around a ring, and tells its host.
+# Each process sends its rank around a ring, and prints its host.
 RING = """
 from mpi4py import MPI
 world, data = MPI.COMM_WORLD, bytearray(1 << 20)

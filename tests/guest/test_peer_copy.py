@@ -28,7 +28,7 @@ def sharing():
 
 @pytest.fixture
 def guests(sharing):
-    """Both of them, at work with peer copy."""
+    """Both guests, once the switch copies from and to their memory."""
     nodes = sharing.node("vm0"), sharing.node("vm1")
     wait_active(*nodes)
     for node in nodes:
@@ -63,7 +63,7 @@ def test_random_traffic_over_a_lossy_wire(sharing, guests):
 
 @pytest.fixture
 def writing(guests):
-    """Long messages from vm1 to vm0. Yields what objects both had before."""
+    """Long messages from vm1 to vm0. Yields the numbers of objects that both had before."""
     before = [resources(node) for node in guests]
     with transfer(*guests, f"-s {MESSAGE}"):
         yield before

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """perftest between two guests: each program with each connection type that it offers, posting with ibv_wr_* and with
-ibv_post_send, and with each option that makes it use the HCA in another way. Most combinations wait for the night.
+ibv_post_send, and with each option that makes it use the HCA in another way. Most combinations run with --nightly only.
 
 perftest uses ibv_wr_* on devices whose part number it knows, on others --use_old_post_send changes nothing;
 programs/new_post.c tells it such a number."""
@@ -51,7 +51,7 @@ SAME_POSTS = re.compile("-e|-q|--use-srq")      # options that do not depend on 
 
 
 def run(vm0, vm1, program, options, new_post="OFF"):
-    # --no_ddp: no question that mlx5's library alone can answer.
+    # --no_ddp: perftest then calls no function that only mlx5's library has.
     before, after = (PRELOAD, "--no_ddp") if new_post == "ON" else ("", "--use_old_post_send")
     line = f"{before} {program} {options} {after} -d {DEVICE} -F"
     out = perftest(vm0, vm1, line)

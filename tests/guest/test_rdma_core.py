@@ -39,10 +39,10 @@ SKIPPED = {
 
 @pytest.fixture(scope="module")
 def suite(vm0, vm1, addresses):
-    """Debian ships them as documentation, the longer files compressed."""
+    """Debian ships rdma-core's tests as documentation, the longer files compressed."""
     wait_active(vm0, vm1)
     sh(vm0, f"mkdir -p {SUITE} && cp -r /usr/share/doc/rdma-core/tests/. {SUITE} && gunzip -f {SUITE}/*.gz")
-    sh(vm0, "sysctl -q vm.nr_hugepages=16")  # some of them allocate in huge pages
+    sh(vm0, "sysctl -q vm.nr_hugepages=16")  # some tests allocate in huge pages
 
 
 def test_the_release(vm0):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The driver's sources against sparse. No guest runs for it, but the guests' build tree is needed."""
+"""Checks the driver's sources with sparse. No guest runs for it, but the guests' build tree is needed."""
 import pytest
 
 from lab import paths

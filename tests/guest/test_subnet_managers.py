@@ -69,7 +69,7 @@ def test_torus_2qos_routes_traffic(guests, no_manager):
     log = managers.once(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
     assert "torus-2QoS tables configured" in log, log[-3000:]
     wait_active(*guests)
-    # It avoids deadlocks by service levels, which path records contain.
+    # torus-2QoS avoids deadlocks by service levels, which path records contain.
     managers.start(guests[0], "-R torus-2QoS -Q --torus_config /tmp/torus.conf")
     managers.wait_state(guests[0], "MASTER")
     for server, client in (guests, reversed(guests)):
@@ -136,7 +136,7 @@ def test_of_equal_priorities_the_lower_guid_is_master(guests, no_manager):
 
 
 def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
-    """The new manager has the higher priority, but not the SM_Key. It sees the master, which does not see it."""
+    """The new manager has the higher priority, but not the SM_Key. It becomes a standby, and the master ignores it."""
     master, newcomer = guests
     lids = lids_under(master, guests, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
     managers.start(newcomer, "-p 9", SOON + "sm_key 0x0\n")
@@ -186,7 +186,7 @@ def pkeys(guest):
 
 
 def set_partition(guests, *members):
-    """Partition 0x0001 with these memberships, by guest. All are full members of the default partition."""
+    """Sets up partition 0x0001 with a membership for each guest. All are full members of the default partition."""
     guid = [port_guid(guest) for guest in guests]
     blue = ", ".join(f"{number:#x}={member}" for number, member in zip(guid, members))
     managers.stop(*guests)

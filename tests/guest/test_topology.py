@@ -131,7 +131,7 @@ def test_perfquery_resets(guests, lids, wanted):
         text = sh(guests[0], f"perfquery -x {lids[leaf]} {port}")
         return int(re.search(r"PortXmitPkts:\.+(\d+)", text)[1])
 
-    line = f"ib_write_bw -d {DEVICE} -F -s 65536 -n 200 -u 18"      # 16 packets each
+    line = f"ib_write_bw -d {DEVICE} -F -s 65536 -n 200 -u 18"      # 16 packets in each message
     pair(guests[3], guests[0], line, f"{line} {guests[3].name}")
     assert sent() >= 3200
     sh(guests[0], f"perfquery -x -R {lids[leaf]} {port}")
@@ -165,7 +165,7 @@ def test_ibping_and_ibsysstat(guests):
 
 
 def test_ibportstate(guests, lids):
-    """The port of the cable between leaf1 and spine1."""
+    """Changes the port of leaf1 that leads to spine1."""
     diags.change_port(guests[0], f"{lids['leaf1']} 5")
 
 

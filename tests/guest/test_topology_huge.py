@@ -37,7 +37,7 @@ def huge(file):
 
 
 def of_switch(lab, name):
-    """A file in /proc of the switch."""
+    """The text of a file in the /proc directory of the switch's process."""
     return pathlib.Path(f"/proc/{lab.record.processes['switch'].pid}/{name}").read_text()
 
 

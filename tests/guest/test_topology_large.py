@@ -87,7 +87,7 @@ def test_each_forwarding_table_has_the_lid_of_every_node(guest, lids, wanted, so
 @pytest.mark.nightly
 @pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(manager, guest, record):
-    """Queries one path only: all would be 420,000 records."""
+    """Queries one path only: all paths would be 420,000 records."""
     only = f"--src-to-dst {lid(guest)}:{lid(manager)}" if record == "PathRecord" else ""
     sh(guest, f"saquery --timeout 100000 --smkey 1 {record} {only}")
 
@@ -113,7 +113,7 @@ def test_ibping_and_ibsysstat(manager, guest):
 
 @pytest.mark.nightly
 def test_ibportstate(guest, lids, wanted):
-    """A leaf's cable to a spine; the leaf of a phantom."""
+    """Changes a leaf's port to a spine."""
     leaf = next(node for node in wanted.switches())
     diags.change_port(guest, f"{lids[leaf.name]} 36")
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Random system calls on all objects, from processes that race and are killed, while the driver goes."""
+"""Random system calls on all objects, from processes that race and are killed, also while the driver is unbound."""
 import os
 import random
 import re
@@ -18,7 +18,7 @@ REBINDS = {"the driver stays": "", "the driver goes": "rebind"}
 
 @pytest.fixture(scope="module", name="node")
 def own_guest():
-    """A guest with two processors, for the races. The subnet manager is in the other one."""
+    """A guest with two processors, for the races. The subnet manager is in the other guest."""
     with labs.booted("uverbs", 2, size=vm.Size(cpus=2)) as running:
         yield running.node("vm1")
 

@@ -75,8 +75,8 @@ def received(node):
 
 
 def goes_on(program, carried, before=None):
-    """Waits until more has been carried while the client's program of transfer() meets no error. carried: bytes so
-    far; before: what they were, if not what they are now."""
+    """Waits until SOME more bytes have been carried; fails if the client's program of transfer() has ended. carried:
+    returns the bytes so far; before: their number at the start, by default the present one."""
     least = (carried() if before is None else before) + SOME
     wait_until(lambda: program.poll() is not None or carried() > least, "more data")
     assert program.poll() is None, program.stdout.read()

@@ -44,8 +44,7 @@ def in_guest(home, line):
 
 @contextlib.contextmanager
 def watching(home, command):
-    """Runs ./pib COMMAND --watch during the block, to which it passes a function that waits for a text in new output.
-    """
+    """Runs ./pib COMMAND --watch during the block; yields a function that waits for a text in new output."""
     file = home / "said"
     with open(file, "wb") as out:
         process = subprocess.Popen([home / "pib", *command.split(), "--watch"], cwd=home, stdin=subprocess.DEVNULL,

@@ -36,12 +36,12 @@ def guests_with_our_driver(bench):
 
 
 def ping(lab):
-    """From vm0 to vm1 over IPoIB, which takes some tries while the subnet manager is new."""
+    """Pings vm1 from vm0 over IPoIB until it answers, because the subnet manager may have just started."""
     sh(lab.node("vm0"), f"timeout 200 sh -c 'until ping -c 1 -W 1 {ADDRESSES['vm1']}; do sleep 0.3; done'")
 
 
 def edited(directory):
-    """Our driver with one line more."""
+    """Copies our driver to the directory, with one more line."""
     shutil.copytree(paths.ROOT / "hw-interface", directory / "hw-interface")
     shutil.copytree(kernel_module.OURS, directory / "driver")
     main = directory / "driver" / "main.c"
@@ -92,7 +92,7 @@ def test_another_driver_takes_the_place_of_ours(ours, capsys):
 
 
 def test_the_drivers_calls_enclose_the_commands_of_the_device(ours):
-    """On the device's clock, to which the guest's times are converted."""
+    """The times of the guest's calls are converted to the device's clock."""
     vm1, words = ours.node("vm1"), trace_words.Words()
     recording = guest_trace.Recording(vm1, ["irq:irq_handler_entry"])
     sh(vm1, f"""python3 -c 'from pyverbs.device import Context; from pyverbs.cq import CQ
@@ -100,7 +100,7 @@ CQ(Context(name="{DEVICE}"), 8)'""")
     calls, clock = recording.end()
     assert recording.module == "pib_hca" and clock.uncertainty_ns < 10_000_000
     assert "irq_handler_entry" in {call.name for call in calls}
-    near = clock.uncertainty_ns + 2000      # the kernel writes microseconds
+    near = clock.uncertainty_ns + 2000      # the kernel's trace has microseconds
     made = [entry for entry in vm.device_property(ours.monitor("vm1"), "trace")
             if entry["kind"] == "command" and words.name("CMD", entry["opcode"]) == "CREATE_CQ"
             and entry["fetched_ns"] > calls[0].begin_ns]
@@ -119,7 +119,7 @@ def test_a_driver_that_does_not_compile_changes_nothing(ours, tmp_path):
 
 
 def drained(sock):
-    """Takes what has been captured until now; the switch has not ended the capture."""
+    """Reads what has been captured until now; fails if the switch has ended the capture."""
     with contextlib.suppress(BlockingIOError):
         while True:
             assert sock.recv(capture.CHUNK, socket.MSG_DONTWAIT)

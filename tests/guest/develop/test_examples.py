@@ -34,7 +34,7 @@ def put(node, path, data):
 
 
 def spoken(running, what):
-    """A line of a program's output, when it has come."""
+    """Waits for a line of a program's output; returns the line."""
     line = running.stdout.readline()
     if not line:
         running.wait()
@@ -59,7 +59,7 @@ def load(bench, step):
 
 
 def read(node, file):
-    """Reads a file of the function; the files of InfiniBand ports want them to be Active."""
+    """Reads a file of the function; waits for files of InfiniBand ports, which need Active ports."""
     return wait_until(lambda: sh(node, f"cat {FUNCTION}/{file}", check=False)[1], f"{file} of the function")
 
 
@@ -120,14 +120,14 @@ def program_in_the_bare_guest(bench):
 
 
 def wait_for_the_way(bench):
-    """The program's port is Active when it waits for a peer. The switch's port may become it later, and loses packets
-    until then."""
+    """Waits until the switch's port to vm1 is Active. The program's own port is Active by now, but the switch's port
+    may become Active later, and drops packets until then."""
     way = re.compile(r"^ *[0-9]+  Active .* vm1 pib-hca port 1 ", re.M)
     wait_until(lambda: way.search(bench.switch().ctl("status")), "an Active port of the switch")
 
 
 def serve(bench, program, words, client):
-    """Runs the program, and a client once it waits for one. It drives the device until the client has ended."""
+    """Runs the program, and the client once the program waits for a peer. The program ends after the client."""
     running = program.start([f"exec timeout {PATIENCE_S} {PROGRAM} {words}"], stdin=subprocess.PIPE,
                             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     told = []

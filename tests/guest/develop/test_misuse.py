@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Real drivers and providers that break a rule each, on a strict device that names it: see develop/misuse."""
+"""Copies of our driver and provider that break one rule each, on a strict device, which has to name the rule. See
+develop/misuse."""
 import contextlib
 import pathlib
 import shutil
@@ -17,9 +18,9 @@ from rdma import sh, wait_until
 
 pytestmark = pytest.mark.nightly
 NODE, PEER = "vm1", "vm0"
-# IOMMU: the device notices memory that the driver has freed. Shadow doorbell pages, also without KVM.
+# iommu: the device notices memory that the driver has freed. doorbells=eventfd: shadow doorbell pages without KVM.
 HCA, SIZE = "strict=on,doorbells=eventfd", vm.Size(iommu=True)
-# Takes as long as the subnet manager needs for the new port. A faulty driver may never succeed.
+# Queries the SA until it answers, which takes a while at a new port. With a faulty driver it may never answer.
 SEND = "timeout 30 sh -c 'until saquery >/dev/null 2>&1; do sleep 0.3; done'; true"
 A_MINUTE = ("9.1.1", "9.1.2", "9.1.3")      # rules that give a driver 60 s
 NEEDS_IOMMU = "7.2.5"
@@ -36,7 +37,7 @@ def guests_with_strict_devices():
 
 @pytest.fixture(scope="module", name="copy")
 def copy_of_our_driver_and_provider(tmp_path_factory):
-    """One for all faults: then only files that differ are compiled."""
+    """One copy for all faults, so that only changed files are compiled."""
     return misuse.copy(tmp_path_factory.mktemp("driver"))
 
 
@@ -63,7 +64,7 @@ class Named:
 
 
 def exchange(lab, source, said):
-    """Exchanges the driver of the guest; adds the error, if there is one, to what was said."""
+    """Exchanges the driver of the guest; adds the error of a failed exchange to `said`."""
     try:
         commands.exchange_driver(lab, source, [NODE])
     except ui.LabError as error:
@@ -71,7 +72,7 @@ def exchange(lab, source, said):
 
 
 def take_our_driver_back(lab, said):
-    """By an exchange, or with the guest started anew if the faulty driver prevents that."""
+    """Exchanges the faulty driver for ours; reboots the guest if the faulty driver prevents that."""
     before = len(said)
     exchange(lab, kernel_module.OURS, said)
     if len(said) > before:
@@ -87,7 +88,7 @@ def test_our_driver_breaks_no_rule(bench):
 
 
 def let_it_send(bench, fault, named):
-    """Unless the device has named the rule already."""
+    """Sends data, unless the device has named the rule already; waits if the rule gives the driver a minute."""
     if fault.rule not in named.look():
         sh(bench.node(NODE), SEND)
     if fault.rule in A_MINUTE:
@@ -96,7 +97,7 @@ def let_it_send(bench, fault, named):
 
 @pytest.mark.parametrize("fault", FAULTS[kernel_module.DRIVER], ids=lambda fault: fault.name)
 def test_the_rule_of_a_faulty_driver_is_named(bench, copy, fault):
-    """At its start, when it sends, or at its end."""
+    """The driver breaks the rule at its start, when it sends, or at its end."""
     if fault.rule == NEEDS_IOMMU and not sh(bench.node(NODE), "ls /sys/class/iommu").strip():
         pytest.skip("the kernel of the guest has no driver for the IOMMU")
     named, said = Named(bench), []
@@ -116,14 +117,14 @@ def exchange_provider(lab, library):
 
 
 def started(node, line):
-    """Runs the line again and again, until it succeeds."""
+    """Starts a program in the guest that runs the line repeatedly until it succeeds."""
     again = f"exec timeout {PROGRAM_S} sh -c 'until {line} >/dev/null 2>&1; do sleep 0.3; done'"
     return node.start([again], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
 def running(lab, runs):
-    """Runs the program in the guest, and its server, if it has one, in the other."""
+    """Runs the program in NODE and, if it has a server, the server in PEER during the block; yields the program."""
     programs = [started(lab.node(PEER), runs.replace(misuse.PEER, ""))] if misuse.PEER in runs else []
     programs.insert(0, started(lab.node(NODE), runs.replace(misuse.PEER, PEER)))
     try:

@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.nightly,
 
 
 def lay_out(base: pathlib.Path, tree: pathlib.Path) -> None:
-    """The headers and programs of Debian's packages in one directory, with the kernel and modules of the image."""
+    """Puts the headers and programs of Debian's packages, and the kernel and modules of the image, into `tree`."""
     version = image.kernel_version(base)
     headers = base / "builder" / "usr" / "src" / f"linux-headers-{version}"
     common = headers.with_name(re.sub(r"-(cloud-)?amd64$", "-common", headers.name))
@@ -62,7 +62,7 @@ def test_a_guest_boots_the_kernel_of_a_tree_with_a_driver_for_it(bench, tree):
     assert sh(node, "uname -r").strip() == kernel_tree.release(tree)
     assert port_state(node) == "4: ACTIVE"
     assert kernel_tree.of_image(commands.image_of(bench)) == tree
-    # The kernel knows modules of the tree alone, and the driver has its symbols' versions.
+    # The guest has only modules of the tree, and the driver has the versions of the tree's symbols.
     found = sh(node, "modinfo -n ib_core pib_hca").split()
     assert [pathlib.Path(path).parent.name for path in found] == ["core", "updates"], found
     assert sh(node, f"ls /sys/class/infiniband/{DEVICE}/ports").split() == ["1"]

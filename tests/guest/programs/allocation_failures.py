@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Each verb with each of its kernel allocations failing once (Documentation/fault-injection in the kernel).
+"""Calls each verb with each of its kernel allocations failing once (Documentation/fault-injection in the kernel).
 
 usage: python3 allocation_failures.py DEVICE
 
-For N = 1, 2, … the Nth allocation of the system calls of a verb fails, until a call has fewer than N. Objects are then
-destroyed with each allocation of that failing likewise. Prints a line for each verb: the number of failures of making
-and of destroying, and the verb's name.
+For N = 1, 2, … the Nth allocation of the system calls of a verb fails, until a call has fewer than N. Each
+allocation of the object's destruction then fails once as well. Prints a line for each verb: the numbers of failures at
+creation and at destruction, and the verb's name.
 """
 import contextlib
 import itertools
@@ -141,7 +141,7 @@ def main():
             (DEBUGFS / name / attribute).write_text(value)
     fault = Fault()
     for name, make in Verbs(sys.argv[1]).table.items():
-        make().close()      # modules and caches that the first call brings
+        make().close()      # the first call loads modules and fills caches
         print(failures_of_making(fault, make), failures_of_destroying(fault, make), name, flush=True)
 
 

@@ -3,9 +3,9 @@
 
 usage: python3 alternate_path.py DEVICE
 
-No kernel sends LAP or APR, so this speaks connection management itself, which it can where ib_cm is
-not loaded: one end at port 1 of an HCA, the other at port 2. REQ, MRA, REP and RTU connect two QPs, LAP
-and APR name port 2's own path as the alternate one; then as path_failure.py, which must be beside this.
+No kernel sends LAP or APR, so this program sends the MADs of connection management itself. ib_cm must not be
+loaded. One end is at port 1 of an HCA, the other at port 2. REQ, MRA, REP and RTU connect two QPs, LAP and APR
+name port 2's own path as the alternate one. Then it continues as path_failure.py, which must be in its directory.
 """
 import ctypes
 import struct

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A check that fails says where and ends its test; the others still run. */
+/* A failed CHECK() prints its place and ends the running check; run_checks() runs the next one. */
 #ifndef CHECKS_H
 #define CHECKS_H
 
@@ -31,7 +31,8 @@ extern jmp_buf check_failed;
 		}                                                                      \
 	} while (0)
 
-/* Runs a list, which ends with a NULL name, and says of each check how it went; how many failed. */
+/* Runs a list of checks, which ends with a NULL name, and prints the result of each; returns the
+ * number of failed checks. */
 int run_checks(const struct check *list);
 
 extern const struct check datagram_checks[];

@@ -4,7 +4,7 @@
 usage: python3 lanes.py DEVICE MIB GROUP,... [SERVER]     without SERVER this is the server
 
 A GROUP is SL:RATE:QPS, RATE a code of PathRecord:Rate or 0. When all groups together have sent MIB
-(nobody answers UC), the client prints one line of JSON: the bytes of each group, and the seconds
+(UC has no acknowledgements), the client prints one line of JSON: the bytes of each group, and the seconds
 that it took.
 """
 import json

@@ -21,7 +21,7 @@
 static struct loopback lo;
 
 struct region {
-	uint8_t *bytes; /* LONGEST, and a page for the byte too many */
+	uint8_t *bytes; /* LONGEST bytes, and a page for one more byte */
 	struct ibv_mr *mr;
 };
 

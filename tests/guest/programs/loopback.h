@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Queue pairs of one process that talk to each other through the device's first Active port.
- * Everything here must succeed; a failure ends the check that asked for it.
+ * All calls must succeed; a failure ends the check that made the call.
  */
 #ifndef LOOPBACK_H
 #define LOOPBACK_H
@@ -23,27 +23,27 @@ struct loopback {
 	uint8_t *buffer;
 };
 
-/* Two QPs; side 0 and 1 each have a CQ for both queues. */
+/* Two QPs; side 0 and side 1 each have one CQ for both queues of their QP. */
 struct qp_pair {
 	struct ibv_cq *cq[2];
 	struct ibv_qp *qp[2];
-	struct ibv_qp_init_attr init; /* with the caps that were given */
+	struct ibv_qp_init_attr init; /* cap: the capabilities that ibv_create_qp() has granted */
 };
 
 void loopback_open(struct loopback *lo, const char *device);
 void loopback_close(struct loopback *lo);
 
-/* Deadline for whatever is waited for: generous, only a hang takes that long. */
+/* Limit of each wait, in seconds. Only a hang takes that long. */
 #define PATIENCE_S 120
 
-/* Takes `count` completions, in the order they come; fails when they do not. */
+/* Polls `count` completions in the order in which they come; fails after PATIENCE_S. */
 void poll_all(struct ibv_cq *cq, struct ibv_wc *wc, int count);
 void poll_one(struct ibv_cq *cq, struct ibv_wc *wc);
 
-/* QPs in Reset. */
+/* Creates two QPs in Reset. */
 void pair_create(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
 		 struct ibv_qp_cap cap, struct ibv_comp_channel *channel);
-/* Both receive from `srq`. */
+/* Like pair_create(), but both QPs receive from `srq`. */
 void pair_create_srq(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,
 		     struct ibv_qp_cap cap, struct ibv_comp_channel *channel,
 		     struct ibv_srq *srq);

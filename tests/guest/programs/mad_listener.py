@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""An agent of the subnet administration's class whose RMPP is the kernel's, as saquery has one.
+"""An agent of the subnet administration's class for which the kernel does RMPP, as for saquery.
 
 usage: python3 mad_listener.py DEVICE SM_LID
 

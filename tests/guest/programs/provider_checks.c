@@ -167,7 +167,7 @@ static void inline_data_is_copied_at_once(void)
 	pair_destroy(&pair);
 }
 
-/* Completions that nobody polled before their QP went are never seen, the others are. */
+/* Completions that were not polled before their QP was destroyed are never seen; others are. */
 static void destroyed_qps_leave_no_completions(void)
 {
 	struct qp_pair pair, other;
@@ -251,7 +251,7 @@ static void reset_and_use_again(void)
 			poll_one(pair.cq[1], &wc);
 			CHECK_EQUAL(wc.wr_id, 10 * round + i);
 		}
-		/* Five send completions are left, and go. */
+		/* Reset removes the five send completions that are left. */
 		qp_to_state(pair.qp[0], IBV_QPS_RESET);
 		qp_to_state(pair.qp[1], IBV_QPS_RESET);
 		CHECK_EQUAL(ibv_poll_cq(pair.cq[0], 1, &wc), 0);

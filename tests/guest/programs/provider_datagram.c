@@ -140,7 +140,7 @@ static void solicited_events_only(void)
 	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* Completions that are there already when the event is asked for raise none; the next one does. */
+/* Completions before ibv_req_notify_cq() raise no event; the next completion raises one. */
 static void events_for_new_completions(void)
 {
 	struct ibv_comp_channel *channel = ibv_create_comp_channel(lo.context);
@@ -200,7 +200,7 @@ static void batches_of_builders(void)
 	qpx = ibv_qp_to_qp_ex(pair.qp[0]);
 	pair_connect(&lo, &pair);
 
-	/* One error, and nothing of the batch is posted. */
+	/* If one request of a batch is invalid, no request of the batch is posted. */
 	ibv_wr_start(qpx);
 	build(qpx, 1, 8);
 	build(qpx, 2, 1 << 20);

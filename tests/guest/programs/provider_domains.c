@@ -66,7 +66,7 @@ static void parent_domain(void)
 	CHECK_EQUAL(ibv_dealloc_pd(attr.pd), EBUSY);
 	CHECK_EQUAL(ibv_dealloc_td(attr.td), EBUSY);
 
-	/* The first QP's memory is the library's, the second one's is ours. */
+	/* allocate() leaves the first QP's memory to the library, and allocates the second one's. */
 	pair_create(&in_domain, &pair, IBV_QPT_RC, CAP, NULL);
 	CHECK_EQUAL(allocated, 2);
 	pair_connect(&in_domain, &pair);
@@ -104,7 +104,7 @@ static void imports(void)
 	ibv_unimport_mr(imported.mr);
 	ibv_unimport_pd(imported.pd);
 	CHECK_EQUAL(ibv_close_device(imported.context), 0);
-	/* The original is as it was. */
+	/* The original context still works. */
 	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);
 	pair_connect(&lo, &pair);
 	send_one(&lo, &pair);

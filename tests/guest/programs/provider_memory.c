@@ -39,7 +39,7 @@ static void *map_pages(size_t bytes)
 	return at;
 }
 
-/* A WRITE of the loopback buffer's first bytes by side 0; its status. */
+/* Side 0 writes the first bytes of the loopback buffer; returns the completion status. */
 static enum ibv_wc_status write_to(struct qp_pair *pair, uint64_t addr, uint32_t rkey,
 				   uint32_t length)
 {
@@ -90,7 +90,7 @@ static void regions_of_pages_of_every_kind(void)
 	struct ibv_mr *mr;
 	size_t offset;
 
-	/* Large pages where the kernel has some, small ones before and behind. */
+	/* The kernel uses large pages where it can, and small pages before and behind them. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
 	memset(memory, 1, bytes);
 	connected_pair(&pair);
@@ -120,7 +120,7 @@ static void reregistered_regions_change_or_stay(void)
 	write_must_arrive(&pair, (uintptr_t)first, mr->rkey, first);
 	CHECK_EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, second, 4 * PAGE, 0), 0);
 	write_must_arrive(&pair, (uintptr_t)second + 3 * PAGE, mr->rkey, second + 3 * PAGE);
-	/* Not memory: the region is as before. */
+	/* An address without memory is refused, and the region stays as it was. */
 	CHECK_EQUAL(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, (void *)PAGE, PAGE, 0),
 		    IBV_REREG_MR_ERR_CMD);
 	write_must_arrive(&pair, (uintptr_t)second, mr->rkey, second);
@@ -150,7 +150,7 @@ static void regions_become_writable(void)
 	munmap(memory, PAGE);
 }
 
-/* Four pages of a memfd as a DMA-BUF, and its mapping. */
+/* Makes a DMA-BUF of four pages of a memfd, and maps the memfd. */
 static int make_dmabuf(uint8_t **memory)
 {
 	struct udmabuf_create create = { .flags = UDMABUF_FLAGS_CLOEXEC, .size = 4 * PAGE };
@@ -287,7 +287,7 @@ static void child_of_traffic(uint8_t *memory)
 	_exit(1);
 }
 
-/* The pages stay the parent's, whoever writes first after the fork. */
+/* The pages stay the parent's, whichever process writes first after the fork. */
 static void children_do_not_take_memory_away(void)
 {
 	uint8_t *memory = map_pages(4 * PAGE);

@@ -82,7 +82,7 @@ static void a_path_is_loaded_armed_and_taken(void)
 	CHECK_EQUAL(query(pair.qp[0]).alt_port_num, lo.port_num);
 	CHECK_EQUAL(query(pair.qp[0]).alt_ah_attr.dlid, lo.port.lid);
 	CHECK_EQUAL(query(pair.qp[0]).alt_timeout, 17);
-	/* Both sides hear the other's REARM: ARMED. */
+	/* Both sides receive packets that the other sends in REARM, so both become ARMED. */
 	for (int i = 0; i < 4; i++)
 		transfer(&pair, i % 2);
 	CHECK_EQUAL(query(pair.qp[0]).path_mig_state, IBV_MIG_ARMED);
@@ -174,7 +174,7 @@ static void an_event_waits_for_its_completions(void)
 		transfer(&pair, 0);
 	}
 	CHECK(event_within(channel, PATIENCE_S * 1000));
-	/* With a period the first one alone has its event, too. */
+	/* With a period, one completion alone raises an event, too. */
 	attr.moderate.cq_period = 1000;
 	CHECK_EQUAL(ibv_modify_cq(pair.cq[0], &attr), 0);
 	CHECK_EQUAL(ibv_req_notify_cq(pair.cq[0], 0), 0);
@@ -184,7 +184,7 @@ static void an_event_waits_for_its_completions(void)
 	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* Two SENDs, of which the second finds no receive request, and a send queue that drains meanwhile. */
+/* Posts two SENDs, of which the second finds no receive request, and moves the QP to SQD. */
 static void begin_to_drain(struct qp_pair *pair)
 {
 	struct ibv_qp_attr drain = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };
@@ -195,7 +195,7 @@ static void begin_to_drain(struct qp_pair *pair)
 	CHECK_EQUAL(post_recv_at(&lo, pair->qp[1], 3, 4096, 64), 0);
 	for (int i = 0; i < 2; i++)
 		CHECK_EQUAL(post_send_at(&lo, pair->qp[0], i, 0, 64, IBV_SEND_SIGNALED), 0);
-	/* When the first has arrived the second is on its way. */
+	/* When the first SEND has completed, the second one has begun. */
 	poll_one(pair->cq[0], &wc);
 	CHECK_EQUAL(ibv_modify_qp(pair->qp[0], &drain, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY), 0);
 }
@@ -219,7 +219,7 @@ static void expect_sent(struct qp_pair *pair, uint64_t wr_id)
 	CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
 }
 
-/* SQD: requests that have begun end, later ones wait until the queue goes on. */
+/* SQD: requests that have begun complete, later ones wait until the QP returns to RTS. */
 static void a_send_queue_drains_and_goes_on(void)
 {
 	struct qp_pair pair;
@@ -239,7 +239,7 @@ static void a_send_queue_drains_and_goes_on(void)
 	pair_destroy(&pair);
 }
 
-/* As above, but no later request wakes the queue. */
+/* A send queue finishes draining also if no later request wakes it. */
 static void a_send_queue_drains_by_itself(void)
 {
 	struct qp_pair pair;

@@ -58,7 +58,7 @@ class End:
         attr.dest_qp_num, attr.rq_psn, attr.sq_psn = number, psn, self.qp.qp_num
         attr.max_rd_atomic = attr.max_dest_rd_atomic = 4
         attr.min_rnr_timer, attr.rnr_retry = 12, 7
-        attr.timeout, attr.retry_cnt = 13, 7     # 0.27 s in all, because the host may be busy
+        attr.timeout, attr.retry_cnt = 13, 7     # retries for 0.27 s, because the host may be busy
         attr.ah_attr = AHAttr(gr=GlobalRoute(), is_global=0, port_num=1, dlid=lid)
         self.qp.to_rts(attr)
         self.swap(bytes(ENDPOINT.size))

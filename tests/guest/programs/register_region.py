@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How long the registration of 1 GiB takes, in a guest, as root: ibv_reg_mr as a whole, with the kernel's
-pinning of 262144 pages, and the command to the device alone, as the kernel's function tracer sees it.
-The memory is one MiB of a file, mapped over and over: no two pages of the region that follow each other
-in memory by chance make it easier.
+"""Measures the registration of 1 GiB in a guest, as root: ibv_reg_mr as a whole, with the kernel's
+pinning of 262144 pages, and the command to the device alone, by the kernel's function tracer.
+The memory is one MiB of a file, mapped repeatedly, so that large contiguous memory does not happen to
+make the registration faster.
 """
 import ctypes
 import os

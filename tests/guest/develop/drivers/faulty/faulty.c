@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A driver whose probe writes to no memory or, compiled with HANG, never ends. */
+/* A driver whose probe writes to address 0 or, compiled with HANG, never returns. */
 #include <linux/module.h>
 #include <linux/pci.h>
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE |
                              PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_REMOTE_ATOMIC;
-constexpr uint32_t kFirstPsn = 0xfffffc;  // wraps on the way
+constexpr uint32_t kFirstPsn = 0xfffffc;  // so that PSNs wrap during the test
 constexpr uint32_t kQKey = 0x12345;
 constexpr uint32_t kImmediate = 0x04030201;  // 01 02 03 04 in packets
 
@@ -38,7 +38,7 @@ sockaddr_in loopback(uint16_t port) {
     return address;
 }
 
-// A port that was free a moment ago.
+// A TCP port that was free during the call.
 uint16_t free_tcp_port() {
     const fabric::UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in address = loopback(0);
@@ -108,7 +108,7 @@ struct End {
     }
 };
 
-// Without timeouts: on links without loss each packet is then sent once, even on a slow machine.
+// Connects without a timeout, so that each packet is sent once, even on a slow machine.
 void connect(End& from, const End& to) {
     RcPath path;
     path.av.dlid = to.lid;
@@ -118,7 +118,7 @@ void connect(End& from, const End& to) {
     from.guest.driver.connect_rc(from.rc, path);
 }
 
-// ---- the work requests, and the packets that they are
+// ---- the work requests and their packets
 
 struct Work {
     pib_hca_wqe_opcode opcode;
@@ -401,7 +401,7 @@ TEST_CASE("capture: a reader that is too slow is told how many packets it has lo
     CHECK(reader.taken + reader.lost == kSent);
     CHECK(reader.taken > (6u << 20) / kMtu);
     CHECK(reader.lost > 0);
-    // Later packets have room again.
+    // The switch has room for later packets, because the reader has read.
     const uint64_t lost = reader.lost;
     post(a, b,
          {.opcode = PIB_HCA_WQE_RDMA_WRITE, .bytes = kBytes, .requests = {}, .responses = {}});

@@ -12,7 +12,7 @@ namespace pib::test {
 
 class LiveSubnet final : public World {
   public:
-    // A guest for each socket, in this order at the switch as well.
+    // Creates a guest for each socket. The switch admits the guests in this order.
     explicit LiveSubnet(std::vector<fabric::UniqueFd> sockets);
 
     Guest& guest(unsigned index) { return *guests_[index]; }

@@ -178,7 +178,7 @@ void MiniSm::route() {
     }
     ib::Mad info = must(ask(ib::Method::kGet, ib::attr::kSwitchInfo, 0, {1}));
     ib::set(info.smp_data(), ib::switch_info::kLinearFdbTop, 127);
-    ib::set(info.smp_data(), ib::switch_info::kPortStateChange, 1);  // clears it
+    ib::set(info.smp_data(), ib::switch_info::kPortStateChange, 1);  // 1 clears it
     must(ask(ib::Method::kSet, ib::attr::kSwitchInfo, 0, {1}, info.smp_data()));
     for (uint32_t block = 0; block < lft.size(); ++block) {
         must(ask(ib::Method::kSet, ib::attr::kLinearForwardingTable, block, {1}, lft[block]));

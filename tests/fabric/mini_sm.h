@@ -58,12 +58,12 @@ class MiniSm {
     uint16_t lid_of(unsigned guest) const;
     // Sets the guests that get packets to `mlid` (below 0xc020) in the multicast forwarding table.
     void set_group(uint16_t mlid, const std::vector<unsigned>& guests);
-    // PortInfo:VLHighLimit of an HCA's port, in units of 4096 bytes; 255: none.
+    // PortInfo:VLHighLimit of an HCA's port, in units of 4096 bytes; 255: no limit.
     void set_high_limit(const Path& path, uint8_t limit) {
         set_port(path, 1, {{ib::port_info::kVlHighLimit, limit}});
     }
 
-    // A directed-route request and its answer.
+    // Sends a directed-route request; returns its answer, if one comes.
     std::optional<ib::Mad> ask(ib::Method method, uint16_t attribute, uint32_t modifier,
                                const Path& path, std::span<const uint8_t> data = {});
     void send(const ib::Mad& mad, uint16_t dlid) { qp0_.send(mad, dlid, 0); }

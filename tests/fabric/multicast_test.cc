@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Datagrams to groups and to queue pairs, across the switch: once to each member, never to anyone
-// else.
+// Datagrams to groups and to queue pairs, across the switch: each member receives one copy, other
+// queue pairs none.
 #include <catch2/catch_test_macros.hpp>
 
 #include "mini_sm.h"

@@ -22,16 +22,17 @@ struct RcEnd {
     void connect(const RcEnd& to, uint16_t dlid, hca::test::RcPath path) const;
 };
 
-// The ends of a connection between the guests 0 and 1 of a subnet, each with so many bytes.
+// The ends of a connection between the guests 0 and 1 of a subnet, each with a region of `bytes`
+// bytes.
 struct RcEnds {
     RcEnd a, b;
 
     RcEnds(Guest& guest_0, Guest& guest_1, uint64_t bytes) : a(guest_0, bytes), b(guest_1, bytes) {}
-    // `sm` has given the guests their LIDs.
+    // Connects the ends. `sm` must have given the guests their LIDs.
     void connect(const MiniSm& sm, const hca::test::RcPath& path) const;
 };
 
-// A subnet with such a connection.
+// A subnet of two guests with an RC connection between them.
 struct ConnectedSubnet {
     Subnet subnet{2};
     MiniSm sm{subnet, subnet.guest(0)};
@@ -40,7 +41,7 @@ struct ConnectedSubnet {
     ConnectedSubnet(uint64_t bytes, const hca::test::RcPath& path);
 };
 
-// A work request that moves so many bytes between the starts of two regions.
+// A work request that moves `bytes` bytes between the starts of two regions.
 hca::test::SendWr remote_request(pib_hca_wqe_opcode opcode, const hca::test::MiniMr& local,
                                  const hca::test::MiniMr& remote, uint32_t bytes);
 

@@ -28,7 +28,8 @@ class Cable {
 
     // Whether the device may ask for shared memory.
     virtual bool can_share() const { return false; }
-    // The shared memory for the device, if it came with the bytes that take() returns next. Once.
+    // Returns the shared memory for the device once, if it came with the bytes that take() returns
+    // next.
     virtual std::optional<link::LinkRings> handed_over() { return std::nullopt; }
     // Gives the far end a turn; false if it did nothing. `kicked`: the device has woken it.
     virtual bool serve(bool /*kicked*/) { return false; }
@@ -54,7 +55,7 @@ class Guest {
           const hca::record::Options& recording = {});
     static uint64_t port_guid(unsigned index) { return 0x5254000000010001 + index * 0x100; }
 
-    // Starts the driver: command queue, async EQ, one PD, one CQ. Also after Device::reset().
+    // Starts the driver, or after Device::reset() restarts it: command queue, async EQ, PD, CQ.
     void start();
 
     void connect(std::unique_ptr<Cable> cable);
@@ -115,7 +116,7 @@ class Subnet final : public World {
     // Moves the clock to the next deadline and settles; false when there is none up to `limit_ns`.
     bool step_clock(uint64_t limit_ns = UINT64_MAX);
     void advance(uint64_t ns);
-    // In virtual time.
+    // `within_ns` is virtual time.
     bool run_until(const std::function<bool()>& done, uint64_t within_ns = 60'000'000'000) override;
 
     // Sets the faults of all packets that guests send, with a different seed for each guest.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A subnet comes up by subnet management alone, and comes up again after what happens to subnets.
+// A subnet comes up by subnet management alone, and again after a lost guest, a reset or lost SMPs.
 #include <catch2/catch_test_macros.hpp>
 
 #include "ib/wire/mad.h"
@@ -35,7 +35,7 @@ TEST_CASE("an SM in one guest brings all ports to Active") {
               (PIB_HCA_PORT_EVENT_ACTIVE | PIB_HCA_PORT_EVENT_LID_CHANGE |
                PIB_HCA_PORT_EVENT_SM_CHANGE));
     }
-    // A second sweep changes nothing and tells nobody.
+    // A second sweep changes nothing and raises no event.
     sm.sweep();
     for (unsigned i = 0; i < 3; ++i) {
         CHECK(subnet.guest(i).take_port_events() == 0);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The traces of two connected HCAs: members that join a work request, its packets and its
-// completion.
+// The traces of two connected HCAs: the members by which a work request, its packets and its
+// completion refer to each other.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <nlohmann/json.hpp>
@@ -43,7 +43,7 @@ struct Connection {
         path.timeout = 0;
         ends.connect(sm, path);
     }
-    // From a, to b.
+    // Posts an RDMA request at a; its remote memory is b's.
     void rdma(pib_hca_wqe_opcode opcode, uint32_t bytes, bool signalled = true) {
         hca::test::SendWr request = remote_request(opcode, a.mr, b.mr, bytes);
         request.flags = signalled ? request.flags : 0;
@@ -54,7 +54,7 @@ struct Connection {
         request.sges = {hca::test::MiniDriver::sge(a.mr, 0, bytes)};
         a.guest.driver.post_send(a.qp, request);
     }
-    // At b.
+    // Posts a receive request at b.
     void receive(uint32_t bytes) {
         const pib_hca_sge sge = hca::test::MiniDriver::sge(b.mr, 0, bytes);
         b.guest.driver.post_recv(b.qp, {&sge, 1});
@@ -101,7 +101,7 @@ TEST_CASE("trace: a WRITE has its PSNs, its packets the sender, its end the ACK"
     CHECK(ends[0].at("cqn") == c.a.cq.cqn);
     CHECK(ends[0].at("status") == 0);
     CHECK(ends[0].at("packet") == acks[0].at("sequence"));
-    // The other end: an answer has its sender too, and a WRITE has no completion.
+    // At the other end, a response has its sender, too, and a WRITE raises no completion.
     CHECK(values(entries(c.b, "packet-out"), "opcode") ==
           std::vector<uint64_t>{ib::opcode::kAcknowledge});
     CHECK(entries(c.b, "recv-done").empty());
@@ -246,7 +246,7 @@ TEST_CASE("trace: accesses to memory have their purposes, and move the same byte
     CHECK(has(of_kind(c.a, "dma-read"), {{"purpose", "QP"}, {"failed", true}}));
 }
 
-// The checks must not resolve host pointers, which buffers would keep.
+// The checks must not make buffers look up host pointers, which the buffers would keep.
 TEST_CASE("trace: the checks of a strict device access memory as the device does") {
     const json owner = {{"purpose", "CQ"}, {"length", 1}};
     const Connection strict({.dma = true}, hca::Strictness::kOn);

@@ -87,7 +87,7 @@ struct Transfer {
     pib_hca_wqe_opcode opcode;
     uint32_t slot;
     std::vector<uint8_t> data;
-    uint64_t old = 0;  // atomics: what has to come back
+    uint64_t old = 0;  // result that an atomic must return
 
     bool is(pib_hca_wqe_opcode which) const { return opcode == which; }
     bool consumes_receive() const {
@@ -116,7 +116,7 @@ class Traffic {
         subnet_.sw.set_tap(&trace_);
     }
 
-    // Rounds of up to kSlots requests in both directions, until so many bytes have been moved.
+    // Runs rounds of up to kSlots requests in both directions until `bytes` bytes have been moved.
     void run(uint64_t bytes) {
         while (moved_ < bytes) {
             round();

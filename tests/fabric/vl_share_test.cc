@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // VL arbitration from end to end: tables of an SM, QPs of an HCA on two VLs, and their shares at
 // the switch. A static rate below the link's rate makes the HCA's port the bottleneck. If the next
-// port's credits were the bottleneck, arbitration would have no choice, because each VL has its
-// own.
+// port's credits were the bottleneck, arbitration would have no choice, because each VL has credits
+// of its own.
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cstdlib>
@@ -89,7 +89,7 @@ struct Flows {
             path.av.sl = sl;
             path.av.static_rate = static_rate;
             path.dest_qpn = qps[1 - i].qpn;
-            path.timeout = 20;  // 4 s: all that happens here takes less
+            path.timeout = 20;  // 4 s, longer than the test
             subnet.guest(i).driver.connect_rc(qps[i], path);
         }
         senders.push_back(qps[0]);
@@ -105,7 +105,7 @@ struct Flows {
     }
     void start() {
         post();
-        (void)run(300);  // packets of the first sender before the second started
+        (void)run(300);  // passes packets sent before the second QP started
     }
     // Counts by VL of the next `packets` packets, or a few more.
     std::array<uint64_t, 16> run(uint64_t packets) {

@@ -11,10 +11,11 @@ namespace pib::simulation {
 void send_completed(Flow& flow, const pib_hca_cqe& cqe);
 // A completion of the responder's receive queue.
 void receive_completed(Flow& flow, const pib_hca_cqe& cqe);
-// To be called once no packet is in flight: the requests that are left were not signalled, and have
-// succeeded.
+// Takes the remaining requests as succeeded, and fails if one was signalled. Call it when no packet
+// is in flight.
 void rest_completed(Flow& flow);
-// Once both CQs have been read: the messages whose success the requester has seen were received.
+// Checks that the messages whose success the requester has seen were received. Call it when both
+// CQs have been read.
 void check_delivery(const Flow& flow);
 
 }  // namespace pib::simulation

@@ -39,19 +39,19 @@ class Connection {
     // nothing is in flight.
     void check_completed();
 
-    // Reads both CQs.
+    // Numbers of completions that poll() has read from both CQs.
     struct Completions {
         uint64_t all = 0;
         uint64_t errors = 0;
     };
     Completions poll();
-    // Each request is complete of which a completion has to tell.
+    // Whether all requests that must raise a completion are complete.
     bool is_done() const;
 
     void kill(unsigned end);
-    // The device of this guest has been reset, and the connection has lost its end there.
+    // Tells the model that this guest's device was reset, which ends its side of the connection.
     void lose(unsigned guest);
-    // The guest has its device again.
+    // Creates the keys of this guest's regions and its window again after a reset.
     void restore(const Owner& owner);
 
     bool is_open() const { return is_open_; }

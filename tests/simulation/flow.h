@@ -48,7 +48,7 @@ struct Message {
     bool is_rdma;
     std::optional<uint32_t> imm;
     uint32_t bytes;
-    Bytes data;                                // for the receive's memory
+    Bytes data;                                // goes to the receive request's memory
     std::optional<uint32_t> invalidates = {};  // key of Flow::window
 };
 
@@ -61,7 +61,7 @@ struct Flow {
     static constexpr uint8_t kLogDepth = 4;
     static constexpr uint32_t kDepth = 1u << kLogDepth;
     static constexpr uint32_t kSlotBytes = 8192;
-    // A request may send what a READ before it has fetched, so the READ's slot has to stay.
+    // A request may send data that an earlier READ has fetched: the READ's slot must not change.
     static constexpr uint32_t kLocalSlots = 2 * kDepth;
     static constexpr uint32_t kSlots = 8;  // in the remote memory
     static constexpr uint32_t kWords = 8;  // targets of atomics, behind them
@@ -70,18 +70,18 @@ struct Flow {
     Flow(End& requester, End& responder, const std::string& title);
 
     void check_memory() const;
-    // A signalled request is not complete.
+    // Whether a signalled request is not complete.
     bool awaits_completion() const;
-    // Messages that wait for a receive.
+    // Number of messages that wait for a receive request.
     uint64_t starved() const {
         return messages.size() > receives.size() ? messages.size() - receives.size() : 0;
     }
-    // The responder has, or had, a cause to refuse a request.
+    // Whether the responder has, or had, a cause to refuse a request.
     bool may_be_refused() const;
     // Whether the requester's QP, or the responder's, may be in Error.
     bool requester_may_fail() const;
     bool responder_may_fail() const;
-    // Both QPs are gone.
+    // Forgets all work requests, because both QPs have been destroyed.
     void restart();
 
     const std::string name;
@@ -95,7 +95,7 @@ struct Flow {
 
     Region local;   // requester's: a slot for each request, in turn
     Region remote;  // responder's: targets of WRITE, sources of READ
-    Window window;  // responder's, in the same ways
+    Window window;  // responder's: targets and sources, too
     Region inbox;   // responder's: a slot for each place in the receive queue
 
     std::deque<Request> posted;  // oldest first, not yet known to be complete
@@ -103,11 +103,11 @@ struct Flow {
     std::deque<Receive> receives;
     uint64_t received = 0;      // receives that have completed
     uint64_t acknowledged = 0;  // messages that the requester has seen succeed
-    // R_Keys of requests that are complete, and of which packets may still arrive: those that were
-    // flushed, and on a lossy link all.
+    // R_Keys of complete requests of which packets may still arrive: flushed requests, and on a
+    // lossy link all requests.
     std::set<uint32_t> late_rkeys;
     bool has_failed = false;   // a request has completed with an error
-    bool was_refused = false;  // by the responder
+    bool was_refused = false;  // a request, by the responder
     bool is_flushed = false;   // a receive has completed with an error
 };
 

@@ -29,7 +29,7 @@ Bytes bytes_of(uint64_t value) {
     return data;
 }
 
-// Mostly short ones; now and then some packets of any MTU, or a byte more or less.
+// Mostly short lengths; sometimes an MTU, or one byte more or less.
 uint32_t random_length(uint32_t number) {
     if (number % 11 == 0) {
         return (256u << number / 11 % 5) + number / 55 % 3 - 1;
@@ -66,7 +66,7 @@ void use_local(Draft& draft) {
     }
 }
 
-// A fenced request sends what a READ before it fetches.
+// A fenced request sends the data that an earlier READ fetches.
 std::optional<Bytes> pass_on(Draft& draft) {
     Flow& flow = draft.flow;
     const auto read = std::ranges::find_if(flow.posted, [](const Request& other) {
@@ -105,8 +105,8 @@ void expect_local(Draft& draft, Bytes data, bool whole = false) {
                                     : local.shadow.forbid(draft.local_offset(), data);
 }
 
-// A request that the responder has to refuse: a key of another PD, one that is only to read, or an
-// address behind the memory's end.
+// A request that the responder has to refuse: with a key of another PD, a key that permits only
+// reads, or an address behind the memory's end.
 void misdirect(Draft& draft) {
     Region& remote = draft.flow.remote;
     const uint32_t which = draft.choice.c / 16 % 3;
@@ -144,9 +144,9 @@ void expect_remote(Draft& draft, uint64_t offset, Bytes data, bool whole = false
         may ? remote.bytes().expect(offset, data, whole) : remote.bytes().forbid(offset, data);
 }
 
-// The slot after `wanted` that no request uses, or only in a way that goes with this one. A READ
-// that is asked for again may return what a later WRITE has written (IBA 9.7.5.1.5), so a slot that
-// is read is not written.
+// The first slot from `wanted` on that the request may use: a READ may use any, other requests one
+// that no posted READ reads, because a repeated READ may return what a later WRITE has written
+// (IBA 9.7.5.1.5).
 std::optional<unsigned> find_slot(const Draft& draft, unsigned wanted, bool reads) {
     for (unsigned i = 0; i < Flow::kSlots; ++i) {
         const unsigned slot = (wanted + i) % Flow::kSlots;
@@ -186,7 +186,7 @@ void match(Flow& flow, uint64_t number) {
                                                    : flow.inbox.shadow.forbid(offset, message.data);
 }
 
-// ---- what each opcode needs; false: no place for it
+// ---- drafts by opcode; false: no slot is free
 
 bool draft_send(Draft& draft) {
     draft.request.bytes = random_length(draft.choice.b);
@@ -310,7 +310,7 @@ bool post_send(Flow& flow, const Choice& choice) {
     }
     const Kind& kind = kKinds[choice.a / 64 % std::size(kKinds)];
     const uint32_t counter = flow.from.qp.sq_producer;
-    // Every fourth at least is signalled: otherwise no completion tells that places are free.
+    // At least every fourth request is signalled, because completions show which places are free.
     const bool is_fenced = choice.a / 2 % 4 == 0;
     Draft draft{.flow = flow,
                 .choice = choice,

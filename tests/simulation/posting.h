@@ -11,13 +11,14 @@ struct Choice {
     uint32_t a;
     uint32_t b;
     uint32_t c;
-    bool may_be_refused = false;   // now and then a request that its key does not permit
+    bool may_be_refused = false;   // sometimes a request that its key does not permit
     bool may_lack_window = false;  // windows are invalidated, and used nevertheless
 };
 
 // Posts a send request; false if there is no room.
 bool post_send(Flow& flow, const Choice& choice);
-// The responder binds its window, or invalidates it.
+// Posts a request by which the responder binds or invalidates its window; false if its state or the
+// queue does not permit that.
 bool post_on_window(Flow& flow, bool binds);
 void post_receives(Flow& flow, uint64_t count);
 // The responder's guest stores to a slot that no request uses.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A buffer of a guest, its key, which comes and goes, and the model of its bytes.
+// A buffer of a guest, its key, which steps create and destroy, and the model of its bytes.
 #pragma once
 
 #include <string>

@@ -60,8 +60,8 @@ Outcome run(const Script& script) {
     return outcome;
 }
 
-// Leaves out halves of the steps, quarters, and so on to single ones, as long as it fails in the
-// same way.
+// Leaves out halves of the steps, quarters, and so on to single ones, as long as the script still
+// fails in the same way.
 Script shrink(const Script& script) {
     Script smallest = script;
     const std::string kind = kind_of(run(script).failure.value_or(": "));

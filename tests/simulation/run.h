@@ -16,7 +16,7 @@ struct Outcome {
 };
 
 Outcome run(const Script& script);
-// Leaves out steps that the failure does not need.
+// Returns the script without the steps that its failure does not need.
 Script shrink(const Script& script);
 
 }  // namespace pib::simulation

@@ -24,7 +24,7 @@ struct Setup {
     unsigned guests = 2;
     unsigned connections = 1;
     unsigned link_mode = 0;  // a test::LinkMode
-    uint32_t hazards = 0;    // bits of step_kinds()
+    uint32_t hazards = 0;    // StepKind::hazard of the possible steps
     size_t steps = 0;
 };
 

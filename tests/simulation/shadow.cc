@@ -49,7 +49,7 @@ void Shadow::fail(const std::string& what, uint64_t at) const {
     throw Violation(name_ + ": " + what + ", at byte " + std::to_string(at));
 }
 
-// Whether the byte at `at`, which is not the expected one, is that of a write.
+// Whether an expected write may have written the byte at `at`, which differs from `expected_`.
 bool Shadow::may_be(const Bytes& actual, uint64_t at) const {
     return std::ranges::any_of(writes_, [&](const Write& write) {
         if (!write.covers(at)) {
@@ -79,7 +79,7 @@ void Shadow::check_bytes(const Bytes& now, uint64_t from, uint64_t to) const {
     }
 }
 
-// Whether each byte is that of the write, or of a later one.
+// Whether each byte has the value of this write or of a later one.
 bool Shadow::is_there(size_t index) const {
     const Write& write = writes_[index];
     const Bytes now = actual(write.offset, write.data.size());

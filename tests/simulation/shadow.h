@@ -21,18 +21,18 @@ class Shadow {
 
     // A store of the guest's own processor.
     void store(uint64_t offset, std::span<const uint8_t> data);
-    // From now on the device may write `data`; returns the write's id. `whole`: at once, as an
-    // atomic.
+    // From now on the device may write `data`; returns the write's id. `whole`: all bytes at once,
+    // as an atomic does.
     uint64_t expect(uint64_t offset, Bytes data, bool whole = false);
     // Adds a write that must not happen; returns its id.
     uint64_t forbid(uint64_t offset, Bytes data);
-    // The write has been executed: its bytes, or those of later writes, have to be there.
+    // Ends an executed write; checks that its bytes, or those of later writes, are there.
     void finish(uint64_t id);
     // Bytes once all expected writes have been executed.
     Bytes after_all(uint64_t offset, size_t length) const;
-    // Each byte has its value, or one that a write gives it.
+    // Checks that each byte has its value, or one that an expected write gives it.
     void check() const;
-    // The key is gone: from now on the expected writes must not change anything.
+    // The key has been destroyed: from now on the expected writes must not change anything.
     void seal();
     // Ends all writes, whose work requests will not complete.
     void adopt();
@@ -44,7 +44,7 @@ class Shadow {
         Bytes data;
         bool whole;
         bool sealed;
-        bool complete;  // when it was sealed
+        bool complete;  // all bytes were there when it was sealed
 
         uint64_t end() const { return offset + data.size(); }
         bool covers(uint64_t at) const { return !sealed && at >= offset && at < end(); }

@@ -2,7 +2,7 @@
 // Simulates fabrics with random work requests and faults, one seed after the other, and compares
 // them with the reference model.
 //   simulate [--seed N] [--seeds N | --seconds N] [--script FILE]
-// Without --seed the first one is another in each run; it is printed.
+// Without --seed the first seed is random, and is printed.
 #include <signal.h>
 #include <unistd.h>
 

@@ -69,7 +69,7 @@ void settle(World& world, const Step&) {
     world.settle();
 }
 
-// Some devices work for a while, others do not.
+// Gives turns to some devices and none to the others.
 void turns(World& world, const Step& step) {
     for (uint32_t i = 0; i < 1 + step.b % 4; ++i) {
         test::Guest& guest = world.subnet().guest((step.a >> i) % world.setup().guests);
@@ -82,7 +82,7 @@ void turns(World& world, const Step& step) {
 
 void clock(World& world, const Step& step) {
     if (world.setup().hazards == 0) {
-        world.settle();  // a device that gets no turns loses time as on a bad link
+        world.settle();  // a device without turns would run into timeouts
     }
     for (uint32_t i = 0; i <= step.a % 8; ++i) {
         world.subnet().step_clock();
@@ -101,7 +101,7 @@ void create_key(World& world, const Step& step) {
     }
 }
 
-// The work request of a QP that has its device.
+// Posts a bind or an invalidation at the responder, unless its device has been reset.
 void use_window(World& world, const Step& step, bool binds) {
     Flow& flow = world.flow(step.a);
     if (!flow.to.is_lost && post_on_window(flow, binds)) {
@@ -117,7 +117,7 @@ void invalidate(World& world, const Step& step) {
     use_window(world, step, false);
 }
 
-// A connection that has failed is replaced, others rarely.
+// Replaces a connection if it has failed, and rarely if it has not.
 void reconnect(World& world, const Step& step) {
     Connection& connection = world.connection(step.a);
     if (connection.has_failed() || step.b % 16 == 0) {

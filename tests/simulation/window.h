@@ -30,10 +30,10 @@ class Window final : public Target {
     void bound() { state_ = State::kBound; }
     // The window is invalid from now on.
     void closed();
-    // A request on it has failed: what it has done is known when the QP is gone.
+    // A request on the window has failed. Its effect is unknown until the QP has been destroyed.
     void broken() { state_ = State::kBroken; }
 
-    // The QP is gone, and the binding with it.
+    // The QP has been destroyed, and the window's binding with it.
     void qp_destroyed();
     void release();
     void lose();

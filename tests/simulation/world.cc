@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kLongestDelayNs = 10'000'000'000;  // longer than any delay or retry
 constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
 
-// Often the last numbers before zero.
+// Often one of the last PSNs before they wrap to 0.
 uint32_t first_psn(uint32_t number) {
     return (number % 3 == 0 ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
 }
@@ -88,7 +88,7 @@ void World::poll() {
     }
 }
 
-// The guests do nothing that is fatal for a QP or CQ.
+// Fails on a fatal event: the guests do nothing that is fatal for a QP or CQ.
 void World::read_events(const Owner& owner) {
     while (const auto event = owner.guest->driver.poll(owner.guest->async_eq)) {
         const bool is_fatal = event->type == PIB_HCA_EVENT_CQ_ERROR ||
@@ -166,7 +166,7 @@ void World::plug(unsigned guest) {
     }
 }
 
-// Traps have taken receives of the subnet manager, which it posts again now.
+// take_traps() also posts the receives again that traps have taken.
 void World::sweep() {
     sm_.take_traps();
     sm_.sweep();

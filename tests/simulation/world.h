@@ -19,7 +19,7 @@ struct Totals {
     uint64_t requests = 0;
     uint64_t completions = 0;
     uint64_t errors = 0;  // completions with an error
-    uint64_t faults = 0;  // steps that are one, and packets with one
+    uint64_t faults = 0;  // steps that cause faults, and packets with faults
 
     Totals& operator+=(const Totals& other);
 };
@@ -42,7 +42,7 @@ class World {
     void reconnect(Connection& connection, uint32_t number);
     void set_faults(const fabric::FaultSpec& faults);
     void unplug(unsigned guest);
-    // Reconnects the guest's cable, and the subnet manager finds it.
+    // Reconnects the guest's cable; the subnet manager then sweeps.
     void plug(unsigned guest);
     void stall(unsigned guest);
     void reset(unsigned guest);
@@ -50,7 +50,7 @@ class World {
 
     Connection& connection(uint32_t number) { return *connections_[number % connections_.size()]; }
     Flow& flow(uint32_t number) { return connection(number / 2).flows[number % 2]; }
-    // Any but the subnet manager's.
+    // Index of a guest other than the subnet manager's.
     unsigned victim(uint32_t number) const {
         return 1 + number % (static_cast<unsigned>(owners_.size()) - 1);
     }

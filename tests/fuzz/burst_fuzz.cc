@@ -75,7 +75,8 @@ Bytes build(Input& in) {
     return body;
 }
 
-// Applies changes: a place in the headers and its new byte. The last one cuts or extends the burst.
+// Applies changes of two bytes: a place in the headers and its new byte, or, with a place behind
+// the headers, the number of bytes by which the burst is cut or extended.
 void bend(Input& in, Bytes& body) {
     while (!in.empty()) {
         const std::uint8_t at = in.byte();
@@ -152,7 +153,7 @@ void run(std::span<const std::uint8_t> input) {
     if (whole.size() < kBurstPayload) {
         return;
     }
-    // A copy of its own size: a read past the end is then seen.
+    // An allocation of exact size, so that the sanitizer finds a read past the end.
     whole.shrink_to_fit();
     const Bytes head(whole.begin(), whole.begin() + kBurstPayload);
     const auto parsed =

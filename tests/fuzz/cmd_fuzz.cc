@@ -124,8 +124,8 @@ class Program {
         }
     }
 
-    // The async EQ is the first that a program creates; its events are taken by moving the counter
-    // on.
+    // Moves the consumer counters of the first EQs, as if their events had been read. Programs
+    // mostly create the async EQ first.
     void drain() {
         for (uint32_t eqn = 1; eqn < 5; ++eqn) {
             const uint64_t value = number(1) << PIB_HCA_DB_COUNTER_SHIFT | eqn | PIB_HCA_DB_EQ_ARM;
@@ -377,7 +377,7 @@ class Program {
         in.pages.page_count = 2;
         return in;
     }
-    // Along the path from Reset to RTS, whatever the QP's type is.
+    // Attributes of a step from Reset to RTS, whatever the QP's type is.
     pib_hca_modify_qp modify() {
         pib_hca_modify_qp in{};
         in.state = static_cast<uint8_t>(in_.byte() % 7);
@@ -428,7 +428,7 @@ class Program {
     std::vector<uint32_t> created_{1};
 };
 
-// Step bytes: 7 is a command as it should be, followed by the index of its opcode.
+// Step bytes: 7 is a valid command; the index of its opcode follows.
 Bytes commands(std::initializer_list<Bytes> list) {
     Bytes program;
     for (const Bytes& one : list) {

@@ -63,7 +63,7 @@ class Program {
         }
         bench_.host.direct = kind % 4 != 3;
     }
-    // Mostly in the window; the two last places of the bus as well.
+    // An address, mostly in the window, sometimes one of the last 16 of the bus.
     uint64_t place() {
         const uint32_t at = number(2);
         return at >= 0xfff0 ? uint64_t{0} - (0x10000 - at) : window_ + at % kWindow;

@@ -28,7 +28,7 @@ constexpr const char* kTopology =
     "switchguid=0x200\nSwitch 8 \"right\"\n[1] \"b\"[1]\n\ncaguid=0x10\nCa 1 \"a\"\n\n"
     "caguid=0x20\nCa 1 \"b\"\n";
 
-// Words for which bytes from 128 on stand.
+// Bytes from 128 on stand for these words, so that few bytes make a command.
 constexpr std::array<std::string_view, 48> kWords = {
     R"({"command":)",
     R"("status")",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What a fuzz target defines. The same target is linked with libFuzzer (-Dfuzz=true, clang) or
-// with replay_main.cc, which runs in every build: seeds, recorded inputs and seeded mutations.
+// Functions that a fuzz target defines. The same target is linked with libFuzzer (-Dfuzz=true,
+// clang) or with replay_main.cc, which runs in every build: seeds, recorded inputs and seeded
+// mutations.
 #pragma once
 
 #include <cstddef>
@@ -42,7 +43,7 @@ class Input {
         bytes_ = bytes_.subspan(1);
         return value;
     }
-    // At most `count` bytes.
+    // The next bytes, at most `count`.
     std::span<const std::uint8_t> take(std::size_t count) {
         const auto head = bytes_.first(count < bytes_.size() ? count : bytes_.size());
         bytes_ = bytes_.subspan(head.size());

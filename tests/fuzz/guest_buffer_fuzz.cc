@@ -21,7 +21,7 @@ constexpr uint64_t kPage = 4096;
 constexpr unsigned kPages = 64;  // that a guest may map
 constexpr unsigned kBuffers = 4;
 constexpr unsigned kMaxSteps = 200;
-// The last pages of the bus follow the others.
+// The last four page numbers stand for the last four pages of the bus.
 constexpr uint64_t kHigh = uint64_t{0} - 4 * kPage;
 
 uint64_t page_address(unsigned index) {
@@ -60,7 +60,7 @@ class ChangingHost final : public test::FakeHost {
         ram_changed();
     }
     void forget() { gone_.clear(); }
-    // A change of the map after so many further accesses.
+    // A change of the map after `after` further accesses.
     struct Surprise {
         unsigned after;
         unsigned first;
@@ -207,7 +207,8 @@ class Life {
         place.buffer = std::move(*loaded);
         remember(place, listed, levels, pages.log_page_size);
     }
-    // A table in a page that is mapped for it, and one entry that leads to it on each level above.
+    // Writes a table into a page, which is mapped if necessary, and on each level above one entry
+    // that leads to the table. Returns the root.
     uint64_t tables(const std::vector<uint64_t>& listed, unsigned levels) {
         unsigned at = in_.byte();
         uint64_t below = 0;

@@ -87,7 +87,7 @@ class Bench final : private fabric::ConnectionHost {
         if (with_tls_) {
             static const Certificates certificates;
             tls = certificates.at_switch->accept(sockets.near.get());
-            // Between the client and the switch is the input.
+            // relay() passes messages between client and switch, and corrupts them by the input.
             client_ = certificates.at_client->connect(client_sockets_.near.get(), "");
         }
         far_ = std::move(sockets.far);
@@ -273,7 +273,7 @@ std::vector<Bytes> seeds() {
         }
         all.push_back(bytes);
     }
-    // A byte of the client's first message is another one.
+    // Changes a byte of the client's first message.
     all.push_back({1, 0x84, 40, 0, 7, 4, 4, 1, 0});
     return all;
 }

@@ -116,7 +116,7 @@ std::vector<Bytes> seeds() {
 }
 
 void run(std::span<const std::uint8_t> input) {
-    check_body<Pull>(input);  // these come in no stream
+    check_body<Pull>(input);  // no stream has PULL frames or offers
     check_offer(input);
     Input in(input);
     const std::size_t chunk = 1 + in.byte() * 4U;

@@ -20,7 +20,7 @@ namespace pib::fuzz {
 
 class LinkSteps {
   public:
-    // The peer as it opens the link.
+    // The peer's frames that open the link.
     struct Peer {
         link::Hello hello{};
         link::Welcome welcome{};
@@ -77,7 +77,7 @@ class LinkSteps {
     }
 
   private:
-    // The next epoch, with or without a link; the rest as both sides can.
+    // A LINK frame with the next epoch, the link up or not, and values that both sides support.
     link::Link parameters(std::uint8_t how) {
         auto link = make_parameters(static_cast<std::uint8_t>(1 + (how >> 4) % 5));
         link.epoch = ++epoch_;

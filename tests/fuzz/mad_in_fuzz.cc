@@ -106,7 +106,7 @@ void Bench::connect() {
     port().link_rx(bytes);
 }
 
-// Settings of a subnet manager, unless the input has disabled the port.
+// Configures the port as a subnet manager does, unless the input has disabled the port.
 void Bench::bring_up() {
     if (!attrs().link_is_up()) {
         return;
@@ -117,7 +117,7 @@ void Bench::bring_up() {
     port().apply(ib::PortEvent::kStateChange);
 }
 
-// A MAD packet: a byte of choices, the common header and some of the data from the input.
+// A packet with a MAD. The input chooses the addresses, the common header and some of the data.
 Bytes a_packet(Input& in) {
     const std::uint8_t choice = in.byte();
     const bool vl15 = (choice & 1) != 0;
@@ -199,7 +199,7 @@ void Bench::step(Input& in) {
         case 5:
             pass_time(in.byte());
             break;
-        case 6:  // any packet at all
+        case 6:  // a packet of any bytes
             port().link_rx([&] {
                 Bytes frame;
                 append_packet(frame, in.take(in.byte()), true);

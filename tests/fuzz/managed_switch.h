@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A switch as a subnet manager leaves it.
+// A switch that a subnet manager has configured.
 #pragma once
 
 #include <array>

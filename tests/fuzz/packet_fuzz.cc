@@ -31,8 +31,8 @@ PacketHeaders headers_of(const PacketView& view) {
     return h;
 }
 
-// Whether the device could send such a packet. It never sends reserved opcodes, or READs and
-// atomics with payload.
+// Whether the device could send such a packet: the device never sends reserved opcodes, or READs
+// and atomics with payload.
 bool sendable(const PacketView& view) {
     const OpcodeInfo& info = view.opcode();
     return info.kind != OpKind::kReserved &&
@@ -94,7 +94,7 @@ std::vector<Bytes> seeds() {
 void run(std::span<const std::uint8_t> input) {
     Input in(input);
     const auto crcs = static_cast<Crcs>(in.byte() % 3);
-    // A copy of its own size: a read past the end is then seen.
+    // An allocation of exact size, so that the sanitizer finds a read past the end.
     const auto rest = in.rest();
     const Bytes bytes(rest.begin(), rest.end());
     const auto view = PacketView::parse(bytes, crcs);

@@ -85,7 +85,7 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
             (void)link_.publish();
         }
     }
-    // Whole frames, as the switch writes them.
+    // Reads the frames of the switch, which must be whole.
     void read() {
         while (in_->available() != 0) {
             const auto header =
@@ -115,7 +115,7 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
     [[nodiscard]] bool open() const { return open_; }
 
   private:
-    // Segments of `bytes` in all, of the blocks or not.
+    // Segments of `bytes` bytes in all, inside or outside of the shared blocks.
     std::vector<link::BlockSegment> segments(Input& in, std::uint32_t bytes) {
         std::vector<link::BlockSegment> made;
         for (std::uint32_t left = bytes; left != 0;) {
@@ -239,7 +239,7 @@ std::vector<Bytes> seeds() {
     const std::uint8_t up = 7 << 1, to = 5 << 1 | 1, from = 5 << 1;
     Bytes copied = {up, to, from};
     for (std::uint8_t i = 1; i < 6; ++i) {
-        // An offer of two packets in two segments; its pull to two others.
+        // An offer of two packets in two segments, and its pull to two other segments.
         copied.insert(copied.end(), {1 << 1, 0, i, 7, 0, 10, 1, 0, 20, 1});
         copied.insert(copied.end(), {3 << 1 | 1, 7, i, i, 0, 3, 0, 30, 4, 1, 5});
         copied.insert(copied.end(), {5 << 1 | 1, 5 << 1 | 1});

@@ -8,7 +8,7 @@ namespace pib::fuzz {
 
 namespace {
 
-// The two first bytes: honest limits, no shadow page.
+// An input: two bytes for honest limits and no shadow doorbell page, then the steps.
 Bytes life(std::initializer_list<Bytes> steps) {
     Bytes all = {0, 0};
     for (const Bytes& step : steps) {

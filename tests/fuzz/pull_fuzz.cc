@@ -134,7 +134,7 @@ class Adapter final : private link::LinkEvents {
             where = {{.offset = 0, .block = 0, .length = 100},
                      {.offset = 4096, .block = 0, .length = bytes - 100}};
         } else if (places_ == 2) {
-            where = {{.offset = 0, .block = 3, .length = bytes}};  // not its own
+            where = {{.offset = 0, .block = 3, .length = bytes}};  // a block that it lacks
         }
         return places_ != 0;
     }

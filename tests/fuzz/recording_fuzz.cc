@@ -23,7 +23,7 @@ class Sink final : public record::Sink {
     Bytes content;
 };
 
-// The life of a device with a queue pair and a link.
+// The recording of a device with a queue pair and a link.
 Bytes recording(uint8_t first) {
     Sink sink;
     sink.content.push_back(first);

@@ -148,7 +148,7 @@ int main(int argc, char** argv) {
     for (const Bytes& input : corpus) {
         pib::fuzz::run(input);
     }
-    // First, so that a crash can be repeated.
+    // Printed before the runs, so that a crash can be repeated.
     std::cerr << "--runs " << options.runs << " --seed " << options.seed << '\n';
     std::mt19937 random(options.seed);
     for (std::uint64_t run = 0; run < options.runs; ++run) {

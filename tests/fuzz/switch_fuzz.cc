@@ -152,7 +152,7 @@ class Bench {
         if (!neighbour->open()) {
             reconnect(index);
         }
-        // Data is bounded by credits, VL15 by its queues.
+        // Credits bound data packets; queues bound packets of VL15.
         require(sw_.held_packets() <= 3 * 2 * 256 + 3 * 1024 + 8192, "held packets are bounded");
     }
     void finish() {
@@ -163,7 +163,7 @@ class Bench {
     }
 
   private:
-    // The old link goes first: a switch refuses a second one with the same GUID.
+    // Closes the old link first: a switch refuses a second link with the same GUID.
     void reconnect(unsigned index) {
         neighbours_[index].reset();
         neighbours_[index] = std::make_unique<Neighbour>(sw_, index);

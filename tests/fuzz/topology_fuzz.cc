@@ -17,7 +17,7 @@ using fabric::Fabric;
 constexpr std::size_t kMaxNodes = 64;
 constexpr unsigned kMaxTurns = 10'000;
 
-// Bytes 128 to 128 + 47 of an input stand for these words, so that few bytes make a record.
+// Byte 128 + n of an input stands for word n modulo 32, so that few bytes make a record.
 constexpr std::array<std::string_view, 32> kWords = {
     "Switch ",
     "Ca ",

@@ -79,7 +79,7 @@ class End final : private fabric::SwitchEndpoint::Owner {
 
 class Bench {
   public:
-    // `connects`: this side connects, as --connect tells it.
+    // `connects`: this side opens the connection, as with --connect.
     explicit Bench(bool connects) : fabric_(left_half()), connects_(connects) {
         if (connects) {
             trunks_ = fabric_->trunks_to({}).value();

@@ -44,7 +44,7 @@ struct Guarded {
     uint64_t after_ = 0;
 };
 
-// A QP, and what its completions must not do.
+// A QP, and the counters against which its completions are checked.
 struct Watched {
     Hca* hca;
     Qp qp;
@@ -150,7 +150,7 @@ class Program {
         return choice % 3 == 0 ? remote.key : windows_[(choice & 2u) | (at_a ? 1u : 0u)];
     }
 
-    // A WQE that would work, with some bytes changed.
+    // Posts a valid WQE of which some bytes are changed.
     void send(Watched& watched) {
         const bool at_a = watched.hca == &pair_.a;
         const Buffer& local = (at_a ? guard_a_ : guard_b_).buffer;
@@ -249,7 +249,7 @@ class Program {
     Guarded guard_a_;
     Guarded guard_b_;
     std::array<Watched, 4> watched_;
-    std::array<uint32_t, 4> windows_{};  // type 1 of both, type 2 of both
+    std::array<uint32_t, 4> windows_{};  // type 1 of A and B, type 2 of A and B
 };
 
 }  // namespace

@@ -47,7 +47,7 @@ static uint32_t word(void)
 	return value | (uint32_t)byte() << 24;
 }
 
-/* Mostly a small number, which others have as well. */
+/* Mostly a small number, so that several objects get the same number. */
 static uint32_t lie(void)
 {
 	uint8_t first = byte();
@@ -223,7 +223,7 @@ static struct ibv_cq *some_cq(void)
 	return now.cqs[byte() % CQS];
 }
 
-/* Small, and now and then anything: the provider checks it against the limits. */
+/* Mostly a small number, sometimes any number: the provider checks it against the limits. */
 static uint32_t amount(void)
 {
 	uint8_t first = byte();
@@ -373,7 +373,7 @@ static void post_srq(struct ibv_srq *srq)
 	pib_post_srq_recv(srq, &receive, &bad);
 }
 
-/* A device that never stops writing would keep any poller. */
+/* Polls a bounded number of times: a device that never stops writing never leaves the CQ empty. */
 static void poll(struct ibv_cq *cq, uint8_t how)
 {
 	struct ibv_cq_ex *ex = &to_pcq(cq)->verbs_cq.cq_ex;

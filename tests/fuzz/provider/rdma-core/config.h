@@ -1,3 +1,3 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The provider asks rdma-core's configuration for nothing. */
+/* The provider needs no macros of rdma-core's configuration. */
 #pragma once

@@ -42,7 +42,7 @@ struct verbs_qp {
 
 struct verbs_mr;
 
-/* Commands that carry nothing of the driver's. */
+/* Commands without a part of the driver. */
 struct ibv_modify_cq {
     char nothing;
 };
@@ -62,7 +62,7 @@ struct ibv_query_srq {
     char nothing;
 };
 
-/* 0 or an errno value. `response`: the driver's part follows at its place. */
+/* Commands return 0 or an errno value. `response`: the driver's part follows the kernel's part. */
 int ibv_cmd_create_cq(struct ibv_context* context, int cqe, struct ibv_comp_channel* channel,
                       int comp_vector, struct ibv_cq* cq, void* command, size_t command_size,
                       void* response, size_t response_size);

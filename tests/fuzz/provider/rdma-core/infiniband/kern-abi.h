@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* Commands of the kernel with the driver's part. Of the kernel's own part the provider needs the
- * place only. */
+/* Commands and responses of the kernel with the driver's part. The kernel's own part is a
+ * placeholder, because the provider does not read it. */
 #pragma once
 
 #include <rdma/ib_user_verbs.h>

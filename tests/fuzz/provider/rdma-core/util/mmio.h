@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* A page of memory stands for the UAR page. */
+/* Stores to the UAR page go to a page of ordinary memory. */
 #pragma once
 
 #include <stdint.h>

@@ -322,6 +322,7 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	 */
 	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
 	pib_hca_die(dev, "an object cannot be destroyed");
+	pib_hca_wait_quiet(dev); /* the caller frees the object's memory */
 }
 
 /* ---------------------------------------------------------------- the queue ------------------ */

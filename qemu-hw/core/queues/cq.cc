@@ -87,6 +87,7 @@ Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& t
     to.consumer = 0;
     to.producer = waiting;
     to.solicited_producer = waiting - (from.producer - from.solicited_producer);
+    to.held_from = waiting - (from.producer - from.held_from);
     return CmdStatus::kOk;
 }
 
@@ -227,12 +228,12 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     // A pending request for the next completion is not reduced to one for a solicited completion
     // (IBA vol. 1, 11.4.2.2).
     cq->arm = std::max(cq->arm, arm);
-    if (!missed(*cq, arm, consumer)) {
-        stop_holding(cqn, *cq);  // software has polled these completions
-    } else if (arm == CqArm::kSolicited) {
+    if (arm == CqArm::kSolicited && missed(*cq, arm, consumer)) {
         fire(cqn, *cq);
-    } else {
+    } else if (cq->arm == CqArm::kNext && missed(*cq, CqArm::kNext, consumer)) {
         tell(cqn, *cq, cq->producer - consumer);
+    } else {
+        stop_holding(cqn, *cq);  // software has polled these completions
     }
     return true;
 }

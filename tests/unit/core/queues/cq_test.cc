@@ -239,6 +239,25 @@ TEST_CASE("a completion whose event may wait shares it with the following ones")
     }
 }
 
+TEST_CASE("an arm for solicited completions drops no delayed event of a pending arm") {
+    Queue q(5);
+    SECTION("delayed by moderation") {
+        moderate(q, 10, 50);
+        REQUIRE(q.arm(0));
+        REQUIRE(q.post());
+        REQUIRE(q.arm(0, true));
+        CHECK(q.events() == 0);
+        q.cqs.timer(q.host.clock_ns + 50'000);
+    }
+    SECTION("that may wait") {
+        REQUIRE(q.arm(0));
+        REQUIRE(q.post_without_hurry());
+        REQUIRE(q.arm(0, true));
+    }
+    CHECK(q.events() == 1);
+    CHECK(q.cqs.next_deadline() == kNever);
+}
+
 TEST_CASE("an event that may wait: moderation and errors take precedence") {
     Queue q(5);
     moderate(q, 2, 0);
@@ -427,6 +446,24 @@ TEST_CASE("a resize keeps the queue armed and writes to the new memory only") {
     CHECK(q.events() == 1);
     REQUIRE(q.arm(2, true));
     CHECK(q.events() == 2);
+}
+
+TEST_CASE("a resize does not change the count of completions for which an event waits") {
+    Queue q(5);
+    for (uint32_t i = 0; i < 20; ++i) {
+        REQUIRE(q.post());
+    }
+    q.consume(20);
+    moderate(q, 3, 0);
+    REQUIRE(q.arm(20));
+    REQUIRE(q.post());
+    Move move(q, 5);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
+    q.cq = move.to;
+    REQUIRE(q.post());
+    CHECK(q.events() == 0);
+    REQUIRE(q.post());
+    CHECK(q.events() == 1);
 }
 
 TEST_CASE("a completion that waits for a resize stays solicited") {

@@ -225,7 +225,7 @@ Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> 
     if (in.alt_pkey_index >= port.pkey_count()) {
         return refuse(Rule::kAltPkeyIndex, in.alt_pkey_index, port.pkey_count() - 1);
     }
-    if (128u << mtu > port.mtu_bytes()) {
+    if (!ib::is_valid_mtu_code(mtu) || 128u << mtu > port.mtu_bytes()) {
         return refuse(Rule::kAltMtu, mtu, port.mtu_bytes());
     }
     return check_vector(in.alt_av, port).of_alternate();

@@ -170,6 +170,9 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kAltMtu, alternate_in, path_mtu = 6,
                "MODIFY_QP of 64 refused: path_mtu 6 at byte 6 is more than the alternate port's "
                "NeighborMTU in bytes: 4096"),
+    REFUSED_IN(kAltMtu, alternate_in, path_mtu = 255,
+               "MODIFY_QP of 64 refused: path_mtu 255 at byte 6 is more than the alternate port's "
+               "NeighborMTU in bytes: 4096"),
     {Rule::kPathArmed,
      "MODIFY_QP of 64 refused: attr_mask 0x12d181 at byte 0 has ALT_PATH, but an armed path cannot "
      "be replaced",

@@ -26,8 +26,11 @@ void Strict::report_to(Refusals& refusals) {
 }
 
 void Strict::broken(Rule rule, Subject subject, uint64_t value, uint64_t limit, Subject other) {
-    if (named_.size() < kMostNamed && !named_.emplace(rule, subject).second) {
+    if (named_.contains({rule, subject})) {
         return;
+    }
+    if (named_.size() < kMostNamed) {
+        named_.emplace(rule, subject);
     }
     refusals_->add({.kind = Refusal::Kind::kMisuse,
                     .verdict = refuse(rule, value, limit),

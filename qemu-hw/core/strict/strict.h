@@ -33,8 +33,8 @@ class Strict {
     // Sets where broken rules are reported. Call this before all other functions.
     void report_to(Refusals& refusals);
 
-    // Reports a broken rule, once for each object until the next reset. After kMostNamed reports it
-    // reports the rule every time.
+    // Reports a broken rule, once for each object until the next reset. After kMostNamed reports,
+    // further rules and objects are reported every time.
     void broken(Rule rule, Subject subject, uint64_t value = 0, uint64_t limit = 0,
                 Subject other = {});
     // Whether the device must stop: with strict=fatal, if the driver has broken a rule since the

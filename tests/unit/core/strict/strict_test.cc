@@ -85,6 +85,23 @@ TEST_CASE("each rule is named once for an object, until the device is reset") {
     CHECK(room.host.warnings.size() == 4);
 }
 
+TEST_CASE("a rule that has been named for an object is not named again after many others") {
+    RefusalRoom room(strict_config());
+    Strict strict(room.host, false);
+    strict.report_to(room.device->engine().objects().refusals);
+    constexpr uint32_t kMany = 5000;
+    for (uint32_t qpn = 1; qpn <= kMany; ++qpn) {
+        strict.broken(Rule::kObjectsLeft, {Thing::kQp, qpn});
+    }
+    room.host.clock_ns += 1'000'000'000;
+    room.host.warnings.clear();
+    strict.broken(Rule::kObjectsLeft, {Thing::kQp, 1});
+    CHECK(room.host.warnings.empty());
+    strict.broken(Rule::kObjectsLeft, {Thing::kQp, kMany + 1});
+    REQUIRE_FALSE(room.host.warnings.empty());
+    CHECK(room.host.warnings[0].ends_with(" lines were left out"));
+}
+
 TEST_CASE("strict=fatal stops the device after it has named the misuse, and a reset starts it") {
     RefusalRoom room(strict_config(Strictness::kFatal));
     misuse(room);

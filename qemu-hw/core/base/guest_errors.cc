@@ -9,7 +9,7 @@ constexpr uint64_t kSecondNs = 1'000'000'000;
 
 }  // namespace
 
-bool GuestErrors::admit() {
+bool GuestErrors::admit(LogLevel level) {
     const uint64_t now_ns = host_.now_ns();
     if (now_ns - second_begins_ns_ >= kSecondNs) {
         second_begins_ns_ = now_ns;
@@ -20,8 +20,7 @@ bool GuestErrors::admit() {
         return false;
     }
     if (left_out_ != 0) {
-        host_.log(LogLevel::kGuestError,
-                  "pib-hca: " + std::to_string(left_out_) + " lines like these were left out");
+        host_.log(level, "pib-hca: " + std::to_string(left_out_) + " lines were left out");
         left_out_ = 0;
     }
     ++lines_;

@@ -19,7 +19,7 @@ class GuestErrors {
     // Prints the line that text() returns. Does not call text() if the limit is reached.
     template <typename F>
     void print(F&& text) {
-        if (admit()) {
+        if (admit(LogLevel::kGuestError)) {
             host_.log(LogLevel::kGuestError, "pib-hca: " + text());
         }
     }
@@ -28,16 +28,16 @@ class GuestErrors {
     // `more` do not count towards the limit.
     template <typename F, typename... More>
     void warn(F&& text, More&&... more) {
-        if (admit()) {
+        if (admit(LogLevel::kWarning)) {
             host_.log(LogLevel::kWarning, "pib-hca: " + text());
             (host_.log(LogLevel::kWarning, "pib-hca: " + more()), ...);
         }
     }
 
   private:
-    // Whether one more line may be printed in this second. If so, first reports how many lines were
-    // left out.
-    bool admit();
+    // Whether one more line of this level may be printed in this second. If so, first reports how
+    // many lines were left out.
+    bool admit(LogLevel level);
 
     Host& host_;
     uint64_t second_begins_ns_ = 0;

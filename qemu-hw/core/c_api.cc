@@ -163,6 +163,7 @@ void pib_hca_config_init(PibHcaConfig* config) {
     config->mtu_cap = defaults.mtu_cap;
     config->vl_cap = defaults.vl_cap;
     config->device_memory_pages = defaults.device_memory_pages;
+    config->bursts = defaults.bursts;
     config->record_limit = pib::hca::record::Options::kDefaultLimit;
 }
 

@@ -92,7 +92,7 @@ typedef struct PibHcaConfig {
     uint64_t record_limit; /* bytes */
 } PibHcaConfig;
 
-/* Sets the defaults of base/config.h, except that `bursts` is false. */
+/* Sets the defaults of base/config.h. */
 void pib_hca_config_init(PibHcaConfig* config);
 
 /*

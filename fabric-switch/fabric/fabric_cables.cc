@@ -163,15 +163,18 @@ std::expected<void, std::string> FabricCables::link(const PortId& a, const PortI
 }
 
 std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
-    note(port, LinkChange::kCablePulled);
     if (SwitchPort* way = connection_port(port)) {
-        way->cable().plug(false);
+        if (way->cable().is_plugged()) {
+            note(port, LinkChange::kCablePulled);
+            way->cable().plug(false);
+        }
         return {};
     }
     const std::uint32_t index = nodes_.link_of(port);
     if (index == FabricNodes::kNoLink) {
         return std::unexpected(nodes_.name_of(port) + " has no link: Link makes one");
     }
+    note(port, LinkChange::kCablePulled);
     Link& link = links_[index];
     cut(link);
     free_links_.push_back(index);
@@ -181,8 +184,10 @@ std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
 
 std::expected<void, std::string> FabricCables::relink(const PortId& port) {
     if (SwitchPort* way = connection_port(port)) {
-        way->cable().plug(true);
-        note(port, LinkChange::kCableBack);
+        if (!way->cable().is_plugged()) {
+            way->cable().plug(true);
+            note(port, LinkChange::kCableBack);
+        }
         return {};
     }
     const PortId other = nodes_[port.node].unlinked[port.port - 1U];

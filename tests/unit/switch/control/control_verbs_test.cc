@@ -81,6 +81,8 @@ TEST_CASE("verbs: the journals of both ends have cables and faults") {
         CHECK(newest(name).change == LinkChange::kDown);
         CHECK(newest(name).port == 4);
     }
+    CHECK_FALSE(net.run("Unlink left[4]").empty());
+    CHECK(newest("left").change == LinkChange::kDown);
     CHECK(net.run("ReLink right[4]").empty());
     for (const char* name : {"left", "right"}) {
         CHECK((newest(name).change == LinkChange::kUp ||

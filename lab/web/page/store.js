@@ -3,7 +3,7 @@
 
 import {SILENT, ask} from "./api.js";
 
-/** since: when these nodes and links began to be; 0: the present ones. */
+/** since: time of the event that made these nodes and links; 0: they are those of now. */
 function structure({nodes, links, sm_lid: smLid}, since = 0) {
   return {nodes: new Map(nodes.map((node) => [node.id, node])), links: new Map(links.map((link) => [link.id, link])),
           smLid, since};
@@ -47,7 +47,7 @@ export class Store extends EventTarget {
     this.tell("trouble");
   }
 
-  /** In the past the nodes and links stay, which may no longer be the present ones. */
+  /** Takes the nodes and links of now. While the page shows a past moment, it goes on to show those of that moment. */
   takeFabric(fabric) {
     this.live = structure(fabric);
     if (this.moment === null) {

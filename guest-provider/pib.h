@@ -86,9 +86,9 @@ struct pib_pd {
 };
 
 /*
- * By a thread domain a program promises that one thread at a time uses the domain's objects. The
- * provider takes their locks all the same: without contention they cost next to nothing. Threads
- * may share the UAR page, which has no state.
+ * A program that makes a thread domain promises that one thread at a time uses the domain's
+ * objects. The provider takes their locks all the same: without contention they cost next to
+ * nothing. Threads may share the UAR page, which has no state.
  */
 struct pib_td {
 	struct ibv_td ibv_td;

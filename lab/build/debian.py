@@ -198,6 +198,11 @@ class Archive:
         return [line.split(":", 1)[1].strip() for line in text.splitlines()
                 if line.startswith("Version:")]
 
+    def offered(self, *packages: str) -> list[str]:
+        """Lines with the names and versions of binary packages that the archive has now, for a hash."""
+        text = output("apt-cache", "show", *packages, env=self.env)
+        return sorted(re.findall(r"^(?:Package|Version): .*", text, re.MULTILINE))
+
     def newest(self, package: str) -> str:
         """Newest version of a binary package; "" if there is none."""
         text = output("apt-cache", "show", "--all-versions", package, env=self.env)

@@ -55,8 +55,8 @@ def _archive(directory: pathlib.Path, release: str) -> debian.Archive:
     return archive
 
 
-def _wanted(release: str) -> dict[str, str]:
-    """The packages of a release's tree, with the versions that the archive has now."""
+def _wanted(release: str) -> tuple[list[str], list[str]]:
+    """The packages of a release's tree, and lines with the versions that the archive has now."""
     with tempfile.TemporaryDirectory(prefix="pib-kernels.") as name:
         archive = _archive(pathlib.Path(name), release)
         names = debian.output("apt-cache", "pkgnames", "linux-headers-", env=archive.env)
@@ -67,7 +67,8 @@ def _wanted(release: str) -> dict[str, str]:
             raise ui.LabError(f"the mirror offers no linux-headers for {release}. Choose another in the machine's apt "
                               "sources, and read its lists:  sudo apt-get update")
         tools = [name for name in image.packages("builder-packages.txt") if name != "linux-headers-amd64"]
-        return {name: archive.newest(name) for name in (*tools, *TOOLS, *headers)}
+        wanted = [*tools, *TOOLS, *headers]
+        return wanted, archive.offered(*wanted)
 
 
 def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
@@ -81,10 +82,9 @@ def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
 
 def tree(release: str) -> pathlib.Path:
     """The release's tree in the cache; it is made if it is missing."""
-    wanted = _wanted(release)
-    versions = (f"{name} {version}" for name, version in wanted.items())
-    return cache.entry(f"kernels-{release}-{paths.recipe_hash(REVISION, *versions)}",
-                       lambda out: _make(out, release, list(wanted)))
+    wanted, versions = _wanted(release)
+    return cache.entry(f"kernels-{release}-{paths.recipe_hash(REVISION, *wanted, *versions)}",
+                       lambda out: _make(out, release, wanted))
 
 
 def kernels(base: pathlib.Path) -> list[str]:

@@ -71,9 +71,7 @@ def _versions(release: str) -> str:
         suites = debian.release_suites(f"{release}-backports" if TARGET[release] else release)
         archive = debian.Archive(pathlib.Path(name), suites, ("deb",))
         archive.update("packages")
-        said = debian.output("apt-cache", "show", "debhelper", "dh-dkms", "g++", "libibverbs1", "lintian",
-                             *names, env=archive.env)
-    return "\n".join(sorted(re.findall(r"^(?:Package|Version): .*", said, re.MULTILINE)))
+        return "\n".join(archive.offered("debhelper", "dh-dkms", "g++", "libibverbs1", "lintian", *names))
 
 
 def _sources(release: str) -> str:

@@ -118,7 +118,7 @@ def test_a_new_version_of_a_package_makes_a_new_tree(monkeypatch):
     entries = []
     monkeypatch.setattr(kernels.cache, "entry", lambda name, _make: entries.append(name))
     for version in ("56.1-1", "57.0-1"):
-        monkeypatch.setattr(kernels, "_wanted", lambda _release, version=version: {"libibverbs-dev": version})
+        monkeypatch.setattr(kernels, "_wanted", lambda _release, version=version: (["libibverbs-dev"], [version]))
         kernels.tree("testing")
     assert len(set(entries)) == 2
 

@@ -72,7 +72,7 @@ def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float
     return [(paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
             (paths.RUN, build_gib or CHECKOUT_GIB, elsewhere),
             (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"),
-            (pathlib.Path(os.environ.get("TMPDIR", OVERLAYS)), OVERLAYS_GIB, "TMPDIR names another place")]
+            (pathlib.Path(os.environ.get("TMPDIR") or OVERLAYS), OVERLAYS_GIB, "TMPDIR names another place")]
 
 
 def _file_system(path: pathlib.Path) -> int:

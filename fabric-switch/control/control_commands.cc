@@ -227,7 +227,7 @@ json run_control_command(Fabric& fabric, const json& request) {
     }
     const auto* command = std::ranges::find(kCommands, name, &Command::name);
     if (command == std::end(kCommands)) {
-        return control_failure("no such command: " + name + ": pib-switch ctl --help lists them");
+        return no_such_command(name);
     }
     const auto checked = check_fields(request, command->fields);
     return checked ? command->run(fabric, request) : control_failure(checked.error());

@@ -9,6 +9,7 @@
 #include <cmath>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <ranges>
 #include <vector>
 
 #include "control/control_fields.h"
@@ -95,11 +96,9 @@ constexpr Member kMembers[] = {
 };
 
 std::unexpected<std::string> no_such_fault(const std::string& name) {
-    std::string known;
-    for (const Member& member : kMembers) {
-        known += (known.empty() ? "" : ", ") + std::string(member.name);
-    }
-    return std::unexpected("no such fault: " + name + "; there are " + known);
+    const auto known = kMembers | std::views::transform(&Member::name);
+    return std::unexpected(
+        fmt::format("no such fault: {}; there are {}", name, fmt::join(known, ", ")));
 }
 
 std::expected<void, std::string> set_member(FaultSpec& spec, const std::string& name,

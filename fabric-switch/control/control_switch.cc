@@ -515,6 +515,10 @@ json control_failure(const std::string& text) {
     return {{"ok", false}, {"error", text}};
 }
 
+json no_such_command(const std::string& name) {
+    return control_failure("no such command: " + name + ": pib-switch ctl --help lists them");
+}
+
 bool is_switch_command(const std::string& name) {
     return std::ranges::any_of(kSwitchCommands,
                                [&](const Command& command) { return name == command.name; });
@@ -527,7 +531,7 @@ json run_switch_command(Switch& sw, const json& request) {
     const auto name = request.at("command").get<std::string>();
     const auto* command = std::ranges::find(kSwitchCommands, name, &Command::name);
     if (command == std::end(kSwitchCommands)) {
-        return control_failure("no such command: " + name + ": pib-switch ctl --help lists them");
+        return no_such_command(name);
     }
     const auto checked = check_fields(request, command->fields);
     return checked ? command->run(sw, request) : control_failure(checked.error());

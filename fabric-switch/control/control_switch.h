@@ -19,6 +19,7 @@ namespace pib::fabric {
 
 // {"ok": false, "error": text}
 [[nodiscard]] nlohmann::json control_failure(const std::string& text);
+[[nodiscard]] nlohmann::json no_such_command(const std::string& name);
 // The counter with this name in "ctl counters"; no value if there is none.
 [[nodiscard]] std::optional<ib::Counter> counter_named(std::string_view name);
 // "0x" and at least `digits` hexadecimal digits.

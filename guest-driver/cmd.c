@@ -304,9 +304,8 @@ int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 		if (ret == -EBUSY)
 			return ret;
 		dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
-		pib_hca_die(dev, "an object cannot be destroyed");
 	}
-	pib_hca_wait_quiet(dev); /* the caller frees the object's memory */
+	pib_hca_give_up(dev, "an object cannot be destroyed");
 	return 0;
 }
 
@@ -321,8 +320,7 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	 * miscounted.
 	 */
 	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
-	pib_hca_die(dev, "an object cannot be destroyed");
-	pib_hca_wait_quiet(dev); /* the caller frees the object's memory */
+	pib_hca_give_up(dev, "an object cannot be destroyed");
 }
 
 /* ---------------------------------------------------------------- the queue ------------------ */

@@ -64,6 +64,12 @@ void pib_hca_die(struct pib_hca_dev *dev, const char *why)
 	pib_hca_dispatch(dev, IB_EVENT_DEVICE_FATAL, 0);
 }
 
+void pib_hca_give_up(struct pib_hca_dev *dev, const char *why)
+{
+	pib_hca_die(dev, why);
+	pib_hca_wait_quiet(dev); /* another processor may have begun the reset */
+}
+
 bool pib_hca_has_failed(struct pib_hca_dev *dev)
 {
 	u32 status;

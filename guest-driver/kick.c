@@ -55,10 +55,8 @@ void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shad
 	if (!shadow->map)
 		return;
 	shadow->map = NULL;
-	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_SHADOW_PAGE, shadow->uar, &in, sizeof(in))) {
-		pib_hca_die(dev, "a shadow doorbell page cannot be taken back");
-		pib_hca_wait_quiet(dev); /* another processor may have begun the reset */
-	}
+	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_SET_SHADOW_PAGE, shadow->uar, &in, sizeof(in)))
+		pib_hca_give_up(dev, "a shadow doorbell page cannot be taken back");
 	dma_unmap_page(&dev->pdev->dev, shadow->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	put_page(shadow->page);
 	shadow->page = NULL;

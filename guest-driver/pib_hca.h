@@ -316,6 +316,8 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev);
 void pib_hca_wait_quiet(struct pib_hca_dev *dev);
 /* As pib_hca_cut_off(); also schedules the recovery, logs `why` and informs the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
+/* As pib_hca_die() and pib_hca_wait_quiet(): afterwards the caller may free the device's memory. */
+void pib_hca_give_up(struct pib_hca_dev *dev, const char *why);
 
 #define PIB_HCA_ALL_ONES (~0U) /* value of a load from an unplugged device */
 

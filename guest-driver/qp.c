@@ -354,12 +354,9 @@ static void pib_hca_silence_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 		.attr_mask = cpu_to_le32(PIB_HCA_QP_ATTR_STATE),
 		.state = PIB_HCA_QPS_RESET,
 	};
-	int ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_QP, qp->qpn, &in, sizeof(in));
 
-	if (ret && !pib_hca_is_dead(dev))
-		pib_hca_die(dev, "a QP cannot be reset");
-	if (ret)
-		pib_hca_wait_quiet(dev);
+	if (pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_QP, qp->qpn, &in, sizeof(in)))
+		pib_hca_give_up(dev, "a QP cannot be reset");
 	pib_hca_cq_remove_qp(qp);
 }
 

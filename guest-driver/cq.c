@@ -210,6 +210,16 @@ static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long
 	return cq;
 }
 
+/* Handlers expect to be called from an interrupt, which PREEMPT_RT handles in a thread. */
+static void pib_hca_call_as_interrupt(struct pib_hca_cq *cq)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_disable();
+	cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_enable();
+}
+
 /* Makes every kernel consumer poll: a dead device raises no interrupt. */
 void pib_hca_flush_work(struct work_struct *work)
 {
@@ -221,10 +231,7 @@ void pib_hca_flush_work(struct work_struct *work)
 		/* Consumers poll a direct CQ themselves; its handler only warns. */
 		if (!cq->mem.umem && cq->ibcq.comp_handler &&
 		    cq->ibcq.poll_ctx != IB_POLL_DIRECT) {
-			/* The handler expects to be called from an interrupt. */
-			local_irq_disable();
-			cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
-			local_irq_enable();
+			pib_hca_call_as_interrupt(cq);
 		}
 		pib_hca_ref_put(&cq->ref);
 	}
@@ -510,6 +517,12 @@ int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	struct pib_hca_cq *cq = to_pcq(ibcq);
 
 	pib_hca_cq_withdraw(dev, cq);
+	/*
+	 * The core cancels the work of a CQ before it calls the driver, and a handler may have
+	 * queued the work since. Other kinds of CQs are polled in no context that is left now.
+	 */
+	if (ibcq->poll_ctx == IB_POLL_WORKQUEUE || ibcq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
+		cancel_work_sync(&ibcq->work);
 	pib_hca_queue_mem_free(dev, &cq->mem);
 	return 0;
 }

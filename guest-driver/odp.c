@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /* On-demand paging: regions, mapping and invalidation of their pages; see pib_hca_odp.h. */
+#include <linux/sched/mm.h>
 #include <linux/sched/signal.h>
 
 #include "pib_hca_odp.h"
@@ -23,7 +24,11 @@ static bool pib_hca_odp_invalidate(struct mmu_interval_notifier *mni,
 	mutex_lock(&umem->umem_mutex);
 	mmu_interval_set_seq(mni, cur_seq);
 	odp = umem->private;
-	if (odp && umem->npages) {
+	/*
+	 * Not only if umem->npages says that pages are mapped: newer cores count them without the
+	 * mutex while another fault maps pages, and may lose one.
+	 */
+	if (odp) {
 		start = max_t(u64, ib_umem_start(umem), range->start);
 		end = min_t(u64, ib_umem_end(umem), range->end);
 		pib_hca_odp_hide(odp, start, end);
@@ -249,10 +254,15 @@ static struct pib_hca_odp *pib_hca_odp_alloc(struct pib_hca_dev *dev, struct ib_
 	xa_init(&odp->chunks);
 	mutex_init(&odp->mutex);
 	pib_hca_ref_init(&odp->ref);
-	if (!pib_hca_odp_tree_init(odp, bytes >> PAGE_SHIFT))
-		return odp;
-	kfree(odp);
-	return NULL;
+	if (pib_hca_odp_tree_init(odp, bytes >> PAGE_SHIFT)) {
+		kfree(odp);
+		return NULL;
+	}
+	if (odp->implicit) {
+		odp->mm = umem->umem.owning_mm;
+		mmgrab(odp->mm);
+	}
+	return odp;
 }
 
 static void pib_hca_odp_free(struct pib_hca_odp *odp)
@@ -265,6 +275,8 @@ static void pib_hca_odp_free(struct pib_hca_odp *odp)
 	xa_destroy(&odp->chunks);
 	/* The umem's notifier is removed with it, so no invalidation uses the tree any more. */
 	ib_umem_odp_release(odp->umem);
+	if (odp->mm)
+		mmdrop(odp->mm);
 	pib_hca_odp_tree_free(odp);
 	kfree(odp);
 }

@@ -35,6 +35,11 @@ struct pib_hca_odp {
 	struct ib_umem_odp *umem; /* implicit region: the parent of its chunks */
 	struct xarray chunks;     /* children of `umem` by address / PIB_HCA_ODP_TABLE_BYTES */
 	struct mutex mutex;
+	/*
+	 * Implicit region: the process's memory, which must stay allocated when the process has
+	 * ended. The core keeps no reference for a umem that has no pages of its own.
+	 */
+	struct mm_struct *mm;
 	struct pib_hca_ref ref;
 	struct pib_hca_odp_node *root;
 	u64 first;                /* address of the first entry's page */

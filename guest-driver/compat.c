@@ -54,6 +54,9 @@ static struct ib_mr *pib_hca_compat_reg_user_mr_dmabuf(struct ib_pd *ibpd, u64 o
 
 const struct ib_device_ops pib_hca_compat_ops = {
 	.create_cq = pib_hca_compat_create_cq,
+#ifdef PIB_HCA_HAS_CREATE_USER_CQ
+	.create_user_cq = pib_hca_compat_create_cq,
+#endif
 #ifdef PIB_HCA_HAS_FILL_RES_SRQ
 	.fill_res_srq_entry = pib_hca_fill_res_srq_entry,
 #endif

@@ -6,6 +6,7 @@
  * on-demand pages. Other files only leave out features that the kernel lacks.
  *
  * PIB_HCA_HAS_CREATE_CQ_ATTRS: create_cq receives all attributes of the command.
+ * PIB_HCA_HAS_CREATE_USER_CQ: CQs of processes have an operation of their own.
  * PIB_HCA_HAS_REG_DMABUF_ATTRS: reg_user_mr_dmabuf receives all attributes of the command.
  * PIB_HCA_HAS_REG_MR_DMAH: reg_user_mr receives a DMA handle, a steering hint.
  * PIB_HCA_HAS_RESIZE_USER_CQ: resize_cq is called resize_user_cq and takes an unsigned count.
@@ -17,7 +18,8 @@
  * PIB_HCA_HAS_PLACEMENT: the core supports FLUSH and ATOMIC WRITE. Without it processes can use
  * ATOMIC WRITE, but cannot request the rights that FLUSH needs.
  * PIB_HCA_HAS_VM_FLAGS_MOD: only vm_flags_mod() and the like may change vm_flags.
- * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() is exact for devices behind an IOMMU.
+ * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() is exact for devices behind an IOMMU, unless
+ * CONFIG_DMA_API_DEBUG has it true for all of them.
  */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H
@@ -34,7 +36,8 @@
 #include <rdma/iter.h>
 #endif
 
-#ifndef PIB_HCA_HAS_DMA_DEV_NEED_SYNC
+#if !defined(PIB_HCA_HAS_DMA_DEV_NEED_SYNC) || defined(CONFIG_DMA_API_DEBUG)
+#define PIB_HCA_ASK_IOMMU
 #include <linux/dma-map-ops.h>
 #include <linux/iommu.h>
 #endif
@@ -73,12 +76,12 @@ static inline void pib_hca_compat_vm_flags_mod(struct vm_area_struct *vma, unsig
 }
 
 /*
- * Returns whether a streaming mapping needs a sync at each use. dma_need_sync() of older kernels is
- * true for every mapping by an IOMMU, but they use bounce buffers there only for untrusted devices.
+ * Returns whether a streaming mapping needs a sync at each use. Where dma_need_sync() is true for
+ * every mapping by an IOMMU, the kernel uses bounce buffers there only for untrusted devices.
  */
 static inline bool pib_hca_compat_dma_need_sync(struct pci_dev *pdev, dma_addr_t dma)
 {
-#ifndef PIB_HCA_HAS_DMA_DEV_NEED_SYNC
+#ifdef PIB_HCA_ASK_IOMMU
 	struct iommu_domain *domain = iommu_get_domain_for_dev(&pdev->dev);
 
 	if (domain && domain->type & __IOMMU_DOMAIN_PAGING)

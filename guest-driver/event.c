@@ -110,20 +110,34 @@ static const enum ib_event_type pib_hca_qp_events[] = {
 	[PIB_HCA_EVENT_LAST_WQE_REACHED] = IB_EVENT_QP_LAST_WQE_REACHED,
 };
 
+static void pib_hca_tell_qp(struct pib_hca_qp *qp, enum ib_event_type type)
+{
+	struct ib_event event = {
+		.device = qp->ibqp.device,
+		.event = type,
+		.element.qp = &qp->ibqp,
+	};
+
+	if (type == IB_EVENT_QP_LAST_WQE_REACHED)
+		WRITE_ONCE(qp->last_wqe_told, true);
+	if (qp->ibqp.event_handler)
+		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+}
+
 static void pib_hca_qp_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)
 {
 	struct pib_hca_qp *qp = pib_hca_get_qp(dev, le32_to_cpu(eqe->number));
-	struct ib_event event = {
-		.device = &dev->ibdev,
-		.event = pib_hca_qp_events[eqe->type],
-	};
 
 	if (!qp)
 		return;
-	event.element.qp = &qp->ibqp;
-	if (qp->ibqp.event_handler)
-		qp->ibqp.event_handler(&event, qp->ibqp.qp_context);
+	pib_hca_tell_qp(qp, pib_hca_qp_events[eqe->type]);
 	pib_hca_ref_put(&qp->ref);
+}
+
+void pib_hca_tell_last_wqe(struct pib_hca_qp *qp)
+{
+	if (!READ_ONCE(qp->last_wqe_told))
+		pib_hca_tell_qp(qp, IB_EVENT_QP_LAST_WQE_REACHED);
 }
 
 static void pib_hca_srq_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)

@@ -424,6 +424,11 @@ int pib_hca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
 int pib_hca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 		      struct ib_udata *udata);
 int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+/*
+ * Dispatches IB_EVENT_QP_LAST_WQE_REACHED unless the QP's user has had it: ib_drain_qp() waits for
+ * it, and a dead device sends none. In event.c.
+ */
+void pib_hca_tell_last_wqe(struct pib_hca_qp *qp);
 		     struct ib_qp_init_attr *init_attr);
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap);
 

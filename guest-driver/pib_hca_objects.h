@@ -162,6 +162,7 @@ struct pib_hca_qp {
 	u8 port; /* SMI and GSI: number of their port; other QPs: 0 */
 	bool user; /* a process has its queues; also true for XRC targets, which have none */
 	enum ib_qp_state state; /* as last set or queried; the device may be in an error state */
+	bool last_wqe_told; /* IB_EVENT_QP_LAST_WQE_REACHED was dispatched since the last reset */
 	bool signal_all;
 	u32 max_inline;
 	struct pib_hca_ref ref;

@@ -73,8 +73,14 @@ static int pib_hca_modify_locked(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 	if (ret && (!pib_hca_is_dead(dev) || pib_hca_may_fail(new_state)))
 		return ret;
 	WRITE_ONCE(qp->state, new_state);
+	if (new_state == IB_QPS_RESET)
+		WRITE_ONCE(qp->last_wqe_told, false);
 	if (new_state == IB_QPS_RESET && !qp->user)
 		pib_hca_cq_reset_qp(qp);
+	if (ret && new_state == IB_QPS_ERR && qp->ibqp.srq) {
+		pib_hca_wait_quiet(dev);
+		pib_hca_tell_last_wqe(qp);
+	}
 	return 0;
 }
 

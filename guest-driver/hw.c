@@ -140,6 +140,7 @@ int pib_hca_hw_init(struct pib_hca_dev *dev)
 		return ret;
 	}
 	pci_set_master(dev->pdev);
+	pci_save_state(dev->pdev); /* for the recovery from a PCI error that resets the slot */
 	return 0;
 }
 

@@ -258,6 +258,8 @@ void pib_hca_stop(struct pci_dev *pdev)
 	pib_hca_odp_cleanup(dev);
 	pib_hca_cmdq_cleanup(dev);
 	pib_hca_hw_cleanup(dev);
+	/* An interrupt or a page fault that gave the device up may have scheduled it since. */
+	cancel_work_sync(&dev->flush_work);
 	WARN_ON(!xa_empty(&dev->qps));
 	WARN_ON(!xa_empty(&dev->cqs));
 	WARN_ON(!xa_empty(&dev->srqs));
@@ -364,13 +366,14 @@ static pci_ers_result_t pib_hca_mmio_enabled(struct pci_dev *pdev)
 	struct pib_hca_binding *binding = pci_get_drvdata(pdev);
 	struct pib_hca_dev *dev = binding->dev;
 
-	return dev && !pib_hca_has_failed(dev) ? PCI_ERS_RESULT_RECOVERED :
-						 PCI_ERS_RESULT_DISCONNECT;
+	return dev && pib_hca_has_failed(dev) ? PCI_ERS_RESULT_NEED_RESET :
+						PCI_ERS_RESULT_RECOVERED;
 }
 
 static pci_ers_result_t pib_hca_slot_reset(struct pci_dev *pdev)
 {
 	pci_restore_state(pdev);
+	pib_hca_stop(pdev); /* after an error that did not stop the driver */
 	return pib_hca_restart(pdev) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 

@@ -195,7 +195,7 @@ static int pib_hca_start(struct pci_dev *pdev)
 	xa_init_flags(&dev->srqs, XA_FLAGS_LOCK_IRQ);
 	xa_init_flags(&dev->keys, XA_FLAGS_LOCK_IRQ);
 	INIT_WORK(&dev->flush_work, pib_hca_flush_work);
-	mutex_init(&dev->node_desc_mutex);
+	mutex_init(&dev->modify_mutex);
 
 	ret = pib_hca_hw_init(dev);
 	if (ret)

@@ -236,7 +236,7 @@ struct pib_hca_dev {
 	bool dma_needs_sync;     /* processes' memory cannot be shared with the device */
 	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* port event flags not yet passed to the core */
 	struct delayed_work health;
-	struct mutex node_desc_mutex; /* keeps the device's and the core's node description equal */
+	struct mutex modify_mutex; /* keeps what MODIFY_DEVICE sets equal in device and core */
 
 	u32 vector_count;        /* MSI-X vectors in use */
 	u32 eq_count;            /* 1 async, then one per completion vector */

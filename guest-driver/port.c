@@ -56,8 +56,8 @@ static u64 pib_hca_cap_flags(u64 features)
 {
 	u64 flags = IB_DEVICE_BAD_PKEY_CNTR | IB_DEVICE_BAD_QKEY_CNTR |
 		    IB_DEVICE_UD_AV_PORT_ENFORCE | IB_DEVICE_CURR_QP_STATE_MOD |
-		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_RC_RNR_NAK_GEN |
-		    IB_DEVICE_SRQ_RESIZE | IB_DEVICE_XRC;
+		    IB_DEVICE_PORT_ACTIVE_EVENT | IB_DEVICE_SYS_IMAGE_GUID |
+		    IB_DEVICE_RC_RNR_NAK_GEN | IB_DEVICE_SRQ_RESIZE | IB_DEVICE_XRC;
 
 	if (features & PIB_HCA_FEATURE_APM)
 		flags |= IB_DEVICE_AUTO_PATH_MIG;
@@ -99,24 +99,28 @@ int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 
 int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *props)
 {
-	struct pib_hca_modify_device in = {
-		.mask = cpu_to_le32(PIB_HCA_MODIFY_DEVICE_NODE_DESC),
-	};
+	struct pib_hca_modify_device in = {};
 	struct pib_hca_dev *dev = to_pdev(ibdev);
 	int ret;
 
-	if (mask & ~IB_DEVICE_MODIFY_NODE_DESC)
+	if (mask & ~(IB_DEVICE_MODIFY_SYS_IMAGE_GUID | IB_DEVICE_MODIFY_NODE_DESC))
 		return -EOPNOTSUPP;
-	if (!mask)
-		return 0;
+	if (mask & IB_DEVICE_MODIFY_SYS_IMAGE_GUID)
+		in.mask |= cpu_to_le32(PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID);
+	if (mask & IB_DEVICE_MODIFY_NODE_DESC)
+		in.mask |= cpu_to_le32(PIB_HCA_MODIFY_DEVICE_NODE_DESC);
+	BUILD_BUG_ON(sizeof(in.sys_image_guid) != sizeof(props->sys_image_guid));
+	memcpy(in.sys_image_guid, &props->sys_image_guid, sizeof(in.sys_image_guid));
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
 	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
-	/* Serialise concurrent writers, so that device and core keep the same text. */
-	mutex_lock(&dev->node_desc_mutex);
+	/* Serialise concurrent writers, so that device and core keep the same values. */
+	mutex_lock(&dev->modify_mutex);
 	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
-	if (!ret)
+	if (!ret && (mask & IB_DEVICE_MODIFY_SYS_IMAGE_GUID))
+		ibdev->attrs.sys_image_guid = props->sys_image_guid;
+	if (!ret && (mask & IB_DEVICE_MODIFY_NODE_DESC))
 		memcpy(ibdev->node_desc, props->node_desc, sizeof(ibdev->node_desc));
-	mutex_unlock(&dev->node_desc_mutex);
+	mutex_unlock(&dev->modify_mutex);
 	return ret;
 }
 

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * /sys/kernel/debug/pib_hca/PCI-ADDRESS: files with the device's view of this driver's objects and
- * with the device's last refusals, both queried at each read; and a file that injects events, for
- * tests of applications. The files are for people: they change without notice, and no program
- * should parse them.
+ * /sys/kernel/debug/pib_hca/PCI-ADDRESS: files with the device's view of this driver's objects,
+ * with the device's last refusals, both queried at each read, and with its registers; a file whose
+ * reading tests a register and the interrupts; and a file that injects events, for tests of
+ * applications. The files are for people: they change without notice, and no program should parse
+ * them.
  */
 #include <linux/debugfs.h>
+#include <linux/iopoll.h>
 #include <linux/math64.h>
 #include <linux/mm.h>
 #include <linux/seq_file.h>
@@ -314,6 +316,71 @@ static const struct file_operations pib_hca_inject_fops = {
 	.release = single_release,
 };
 
+/* ---------------------------------------------------------------- registers ------------------ */
+
+/* All registers that can be read. A 64-bit register is two halves, as on a 32-bit bus. */
+static const struct debugfs_reg32 pib_hca_registers[] = {
+	{ "version", PIB_HCA_REG_VERSION },
+	{ "control", PIB_HCA_REG_CONTROL },
+	{ "status", PIB_HCA_REG_STATUS },
+	{ "fatal_cause", PIB_HCA_REG_FATAL_CAUSE },
+	{ "port_count", PIB_HCA_REG_PORT_COUNT },
+	{ "vector_count", PIB_HCA_REG_VECTOR_COUNT },
+	{ "uar_count", PIB_HCA_REG_UAR_COUNT },
+	{ "scratch", PIB_HCA_REG_SCRATCH },
+	{ "cmdq_base_low", PIB_HCA_REG_CMDQ_BASE },
+	{ "cmdq_base_high", PIB_HCA_REG_CMDQ_BASE + 4 },
+	{ "cmdq_cpl_base_low", PIB_HCA_REG_CMDQ_CPL_BASE },
+	{ "cmdq_cpl_base_high", PIB_HCA_REG_CMDQ_CPL_BASE + 4 },
+	{ "cmdq_log_depth", PIB_HCA_REG_CMDQ_LOG_DEPTH },
+	{ "cmdq_consumed", PIB_HCA_REG_CMDQ_CONSUMED },
+	{ "clock_low", PIB_HCA_REG_CLOCK },
+	{ "clock_high", PIB_HCA_REG_CLOCK + 4 },
+	{ "node_guid_low", PIB_HCA_REG_NODE_GUID },
+	{ "node_guid_high", PIB_HCA_REG_NODE_GUID + 4 },
+};
+
+static void pib_hca_add_registers(struct pib_hca_dev *dev)
+{
+	dev->registers.regs = pib_hca_registers;
+	dev->registers.nregs = ARRAY_SIZE(pib_hca_registers);
+	dev->registers.base = dev->regs;
+	debugfs_create_regset32("registers", 0400, dev->debugfs, &dev->registers);
+}
+
+/* ---------------------------------------------------------------- self-test ------------------ */
+
+static bool pib_hca_register_keeps(struct pib_hca_dev *dev, u32 value)
+{
+	pib_hca_write(dev, PIB_HCA_REG_SCRATCH, value);
+	return pib_hca_read(dev, PIB_HCA_REG_SCRATCH) == value;
+}
+
+/* Returns whether an interrupt has come by the vector within 1 s after it was raised. */
+static bool pib_hca_vector_interrupts(struct pib_hca_dev *dev, u32 vector)
+{
+	u32 before = READ_ONCE(dev->eqs[vector].interrupts);
+	u32 now;
+
+	pib_hca_write(dev, PIB_HCA_REG_TEST_IRQ, vector);
+	return !read_poll_timeout(READ_ONCE, now, now != before, 100, USEC_PER_SEC, false,
+				  dev->eqs[vector].interrupts);
+}
+
+static int selftest_show(struct seq_file *s, void *unused)
+{
+	struct pib_hca_dev *dev = s->private;
+	u32 i;
+
+	seq_printf(s, "registers %s\n", pib_hca_register_keeps(dev, 0x5aa5f00f) &&
+						pib_hca_register_keeps(dev, 0) ? "ok" : "failed");
+	for (i = 0; i < dev->vector_count; i++)
+		seq_printf(s, "vector %u %s\n", i,
+			   pib_hca_vector_interrupts(dev, i) ? "ok" : "without an interrupt");
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(selftest);
+
 /* ---------------------------------------------------------------- registration --------------- */
 
 /* Best effort: on -ENOMEM the key is only missing from debugfs. */
@@ -341,6 +408,8 @@ void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 	debugfs_create_file("mrs", 0400, dir, dev, &mrs_fops);
 	debugfs_create_file("eqs", 0400, dir, dev, &eqs_fops);
 	debugfs_create_atomic_t("odp_tables", 0400, dir, &dev->odp.tables);
+	pib_hca_add_registers(dev);
+	debugfs_create_file("selftest", 0400, dir, dev, &selftest_fops);
 	if (le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_REFUSALS)
 		debugfs_create_file("refusals", 0400, dir, dev, &refusals_fops);
 	if (le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_INJECT)

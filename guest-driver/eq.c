@@ -63,6 +63,7 @@ static irqreturn_t pib_hca_interrupt(int irq, void *arg)
 	struct pib_hca_dev *dev = eq->dev;
 	bool handled;
 
+	WRITE_ONCE(eq->interrupts, eq->interrupts + 1);
 	if (pib_hca_is_dead(dev))
 		return IRQ_HANDLED;
 	handled = pib_hca_poll_eq(eq);

@@ -25,6 +25,7 @@
 #define PIB_HCA_H
 
 #include <linux/completion.h>
+#include <linux/debugfs.h>
 #include <linux/io.h>
 #include <linux/mutex.h>
 #include <linux/pci.h>
@@ -199,6 +200,7 @@ struct pib_hca_eq {
 	u32 eqn;
 	u32 consumer;
 	u32 vector;
+	u32 interrupts; /* calls of the handler; for the self-test */
 	u8 log_depth;
 	bool async;
 	char name[48]; /* in /proc/interrupts */
@@ -263,6 +265,7 @@ struct pib_hca_dev {
 	} odp;                   /* see pib_hca_odp.h */
 	struct xarray keys;      /* indices of regions and windows, for debugfs */
 	struct dentry *debugfs;
+	struct debugfs_regset32 registers;
 	struct work_struct flush_work; /* when the device is dead: makes consumers poll */
 };
 
@@ -421,14 +424,14 @@ void pib_hca_flush_work(struct work_struct *work);
 int pib_hca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,
 		      struct ib_udata *udata);
 int pib_hca_destroy_qp(struct ib_qp *ibqp, struct ib_udata *udata);
-int pib_hca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
-		      struct ib_udata *udata);
-int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 /*
  * Dispatches IB_EVENT_QP_LAST_WQE_REACHED unless the QP's user has had it: ib_drain_qp() waits for
  * it, and a dead device sends none. In event.c.
  */
 void pib_hca_tell_last_wqe(struct pib_hca_qp *qp);
+int pib_hca_modify_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
+		      struct ib_udata *udata);
+int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 		     struct ib_qp_init_attr *init_attr);
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap);
 

@@ -61,8 +61,8 @@ int pib_alloc_buf(struct pib_context *ctx, struct ibv_pd *pd, uint64_t resource_
 	 * Copy-on-write after a fork could give this process a new page and leave the old one,
 	 * which the device uses, to the child.
 	 */
-	if (!ret)
-		ret = ibv_dontfork_range(buf->addr, buf->length);
+	if (!ret && ibv_dontfork_range(buf->addr, buf->length))
+		ret = errno ? errno : ENOMEM;
 	if (!ret) {
 		buf->is_kept = true;
 		return 0;

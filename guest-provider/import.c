@@ -44,7 +44,11 @@ struct ibv_pd *pib_import_pd(struct ibv_context *context, uint32_t handle)
 
 void pib_unimport_pd(struct ibv_pd *ibpd)
 {
-	free(to_ppd(ibpd));
+	struct pib_pd *pd = to_ppd(ibpd);
+
+	/* A parent domain that contains the PD is destroyed later, and then frees it. */
+	if (!atomic_fetch_or(&pd->users, PIB_PD_UNIMPORTED))
+		free(pd);
 }
 
 struct ibv_mr *pib_import_mr(struct ibv_pd *pd, uint32_t handle)

@@ -30,7 +30,8 @@ struct ibv_pd *pib_alloc_pd(struct ibv_context *context)
 
 static void pib_leave_parent_domain(struct pib_pd *domain)
 {
-	atomic_fetch_sub(&domain->contained->users, 1);
+	if (atomic_fetch_sub(&domain->contained->users, 1) == (PIB_PD_UNIMPORTED | 1))
+		free(domain->contained);
 	if (domain->td)
 		atomic_fetch_sub(&domain->td->users, 1);
 }

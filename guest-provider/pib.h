@@ -73,9 +73,12 @@ struct pib_context {
 };
 
 /* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
+#define PIB_PD_UNIMPORTED (1u << 31)
+
 struct pib_pd {
 	struct ibv_pd ibv_pd;
-	atomic_uint users;        /* a PD: its parent domains; a parent domain: its buffers */
+	/* A PD: its parent domains, and PIB_PD_UNIMPORTED; a parent domain: its buffers. */
+	atomic_uint users;
 	/* Parent domains only: */
 	struct pib_pd *contained; /* NULL in a PD */
 	struct pib_td *td;        /* NULL: no thread domain */

@@ -83,7 +83,9 @@ static void parent_domain(void)
 
 static void imports(void)
 {
+	struct ibv_parent_domain_init_attr attr = {};
 	struct loopback imported = lo;
+	struct ibv_pd *domain;
 	struct qp_pair pair;
 
 	imported.context = ibv_import_device(dup(lo.context->cmd_fd));
@@ -102,7 +104,11 @@ static void imports(void)
 	send_one(&imported, &pair);
 	pair_destroy(&pair);
 	ibv_unimport_mr(imported.mr);
+	attr.pd = imported.pd;
+	domain = ibv_alloc_parent_domain(imported.context, &attr);
+	CHECK(domain);
 	ibv_unimport_pd(imported.pd);
+	CHECK_EQUAL(ibv_dealloc_pd(domain), 0); /* frees what the parent domain contained */
 	CHECK_EQUAL(ibv_close_device(imported.context), 0);
 	/* The original context still works. */
 	pair_create(&lo, &pair, IBV_QPT_RC, CAP, NULL);

@@ -189,6 +189,12 @@ static uint32_t pib_cq_end(struct pib_cq *cq)
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct pib_cq *cq = to_pcq(ibcq);
+	/*
+	 * The lock is held until after the doorbell, because a resize restarts the counters. A
+	 * thread may arm the CQ that it polls with start_poll(), and then has the lock.
+	 */
+	bool is_locked = pthread_equal(atomic_load_explicit(&cq->poller, memory_order_relaxed),
+				       pthread_self());
 	uint32_t end;
 
 	/*
@@ -197,10 +203,12 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	 * counter with the CQEs it has written, so a CQE that it writes between this read and the
 	 * doorbell still raises the event.
 	 */
-	pthread_spin_lock(&cq->lock); /* until after the doorbell: a resize restarts the counters */
+	if (!is_locked)
+		pthread_spin_lock(&cq->lock);
 	end = pib_cq_end(cq);
 	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, end, solicited_only);
-	pthread_spin_unlock(&cq->lock);
+	if (!is_locked)
+		pthread_spin_unlock(&cq->lock);
 	return 0;
 }
 

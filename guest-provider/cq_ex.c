@@ -48,8 +48,10 @@ static int pib_start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr
 		return EINVAL;
 	pthread_spin_lock(&cq->lock);
 	first = cq->consumer;
-	if (!pib_load_cqe(cq))
+	if (!pib_load_cqe(cq)) {
+		atomic_store_explicit(&cq->poller, pthread_self(), memory_order_relaxed);
 		return 0;
+	}
 	if (cq->consumer != first)
 		pib_cq_publish_consumer(cq);
 	pthread_spin_unlock(&cq->lock);
@@ -74,6 +76,7 @@ static void pib_end_poll(struct ibv_cq_ex *cq_ex)
 
 	cq->consumer++;
 	pib_cq_publish_consumer(cq);
+	atomic_store_explicit(&cq->poller, 0, memory_order_relaxed);
 	pthread_spin_unlock(&cq->lock);
 }
 

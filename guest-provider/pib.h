@@ -134,6 +134,8 @@ struct pib_cq {
 	struct pib_qp *last_qp;
 	/* The current CQE between start_poll() and end_poll(). */
 	struct pib_hca_cqe *cur_cqe;
+	/* The thread that holds the lock between start_poll() and end_poll(); 0: none. */
+	_Atomic(pthread_t) poller;
 	struct pib_clock clock; /* for wall clock time stamps */
 };
 

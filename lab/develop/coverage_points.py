@@ -13,7 +13,14 @@ from lab.interface.description import Field, Interface, Register, Struct
 LEAST, BETWEEN, MOST, USED = "least", "between", "most", "not 0"
 RECEIVED = 0x80                 # PIB_HCA_CQE_IS_RECV
 OPERATIONS = 16                 # rows of send CQEs in the counts, before the rows of receive CQEs
-FOREIGN = {"pib_hca_mad_ifc": ("mad",)}         # fields whose values the driver does not choose
+FOREIGN = {"pib_hca_mad_ifc": ("mad",), "pib_hca_modify_qp": ("sq_draining",)}  # fields that the driver does not choose
+# Values that a rule forbids in a command although its structure has them, with the rule's number. A field without a
+# value: none but 0.
+FORBIDDEN = {"MODIFY_QP.attr_mask: CAP": "6.15.4", "MODIFY_QP.cur_state: RESET": "6.15.9",
+             "MODIFY_QP.cur_state: INIT": "6.15.9", "MODIFY_QP.cur_state: ERR": "6.15.9",
+             "MODIFY_QP.av.port": "14.1.3", "MODIFY_QP.alt_av.port": "14.1.3", "REREG_MR.mr.flags": "6.11.21",
+             "INJECT_EVENT.type: COMPLETION": "6.20.7", "INJECT_EVENT.type: COMMAND": "6.20.7",
+             "INJECT_EVENT.type: PAGE_FAULT": "6.20.7"}
 
 Counts = dict[str, Any]
 
@@ -124,17 +131,15 @@ class _Input:
         return sum(functools.reduce(int.__or__, self.values[at + one], 0) << 8 * one for one in range(size)) \
             if self.values else 0
 
-    def bound(self, at: int, size: int) -> tuple[int, int]:
-        if size == 1:
-            return min(self.values[at]), max(self.values[at])
-        least, most = self.ranges[size][at // size]
-        return least, most
+    def limits(self, at: int, size: int) -> set[int]:
+        """All values of a field of one byte; the least and the greatest value of a larger one."""
+        return self.values[at] if size == 1 else set(self.ranges[size][at // size])
 
     def lies_between(self, at: int, size: int, least: int, most: int) -> bool:
         """Whether the field had a value other than least and most. The counts have the set of values of each byte, so
-        one byte that equals neither limit's byte proves it; so does a bound other than least and most."""
+        one byte that equals neither limit's byte proves it; so does a known value other than least and most."""
         return any(self.values[at + one] - {least >> 8 * one & 0xff, most >> 8 * one & 0xff} for one in range(size)) \
-            or not set(self.bound(at, size)) <= {least, most}
+            or not self.limits(at, size) <= {least, most}
 
 
 def _uses_of(field: Field, at: int, seen: _Input) -> Iterator[tuple[str, int]]:
@@ -145,11 +150,11 @@ def _uses_of(field: Field, at: int, seen: _Input) -> Iterator[tuple[str, int]]:
         values = seen.values[at] if seen.values else set()
         yield from ((name, int(field.names.of[name] in values)) for name in field.of)
     elif field.least is not None and field.most is not None:
-        low, high = seen.bound(at, field.size) if seen.values else (-1, -1)
-        yield LEAST, int(low == field.least)
+        known = seen.limits(at, field.size) if seen.values else set()
+        yield LEAST, int(field.least in known)
         if field.most - field.least > 1:
             yield BETWEEN, int(bool(seen.values) and seen.lies_between(at, field.size, field.least, field.most))
-        yield MOST, int(high == field.most)
+        yield MOST, int(field.most in known)
     else:
         yield USED, int(seen.bits(at, field.size) != 0)
 
@@ -157,13 +162,13 @@ def _uses_of(field: Field, at: int, seen: _Input) -> Iterator[tuple[str, int]]:
 def _fields(interface: Interface, struct: Struct, seen: _Input, at: int, about: str) -> Iterator[Point]:
     for field in struct.fields:
         title = f"{about}.{field.name}"
-        if field.is_reserved or field.name in FOREIGN.get(struct.name, ()):
+        if field.is_reserved or field.name in FOREIGN.get(struct.name, ()) or title in FORBIDDEN:
             continue
         if field.kind in interface.structs:
             yield from _fields(interface, interface.structs[field.kind], seen, at + field.offset, title)
             continue
-        for name, uses in _uses_of(field, at + field.offset, seen):
-            yield Point(title, name, uses)
+        yield from (point for point in (Point(title, *use) for use in _uses_of(field, at + field.offset, seen))
+                    if point.title not in FORBIDDEN)
 
 
 def _commands(interface: Interface, counts: Counts) -> Iterator[Point]:

@@ -99,13 +99,15 @@ def _one_adversary() -> dict[str, str]:
 
 
 def guests(run: Run, name: str) -> Count:
-    """Runs the guest tests. name: of the part, a key of GUESTS. In ./pib test all also prints what they have used of
-    the device."""
-    with (runners.environment(GUESTS[name] | _one_adversary()),
-          used.told() if run.nightly and name == USUAL else contextlib.nullcontext()):
-        up.prepare()
+    """Runs the guest tests. name: of the part, a key of GUESTS. In ./pib test all also prints and checks what they have
+    used of the device."""
+    def tests() -> Count:
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               lanes=LANES if memory.available_mib() >= PARALLEL_MIB else None)
+
+    with runners.environment(GUESTS[name] | _one_adversary()):
+        up.prepare()
+        return used.checked(tests) if run.nightly and name == USUAL else tests()
 
 
 def _stage(name: str) -> str:

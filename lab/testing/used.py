@@ -1,29 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Prints how much of the device our driver and provider have used in the guest tests of ./pib test all."""
+"""How much of the device our driver and provider use in the guest tests of ./pib test all.
 
-import contextlib
+A point that they do not use needs a reason in tests/unused-by-the-driver.md; one without a reason is a failed test."""
+
+import fnmatch
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterable
 
-from lab import paths
+from lab import paths, ui
 from lab.develop import coverage_points, driver_coverage
+from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.testing import runners
+from lab.testing.counts import FAILURE, Count
 
 VARIABLE = "PIB_TEST_COVERAGE"  # file to which guest tests add the counts of their devices
 FILE = "driver-coverage.json"
+REASONS = "tests/unused-by-the-driver.md"
+# Format of REASONS: "* `POINT`: reason" for each point or pattern of points; reasons may have several lines.
+ENTRY = re.compile(r"^\* `([^`]+)`:\s+\S", re.MULTILINE)
 
 
-@contextlib.contextmanager
-def told() -> Iterator[None]:
-    """Prints what guest tests during the block have used, unless the user has named a file for that."""
+def reasons() -> list[str]:
+    """The patterns of points that have a reason."""
+    return ENTRY.findall((paths.ROOT / REASONS).read_text())
+
+
+def without_reason(points: Iterable[Point], patterns: list[str]) -> list[Point]:
+    """Points that were not used, do not stand for an error, and match no pattern."""
+    return [point for point in points if not point.uses and not point.error
+            and not any(fnmatch.fnmatchcase(point.title, pattern) for pattern in patterns)]
+
+
+def _check(points: list[Point]) -> Count:
+    print(f"used of the device in the guest tests:\n{driver_coverage.text(points)}", flush=True)
+    missing = without_reason(points, reasons())
+    if not missing:
+        return Count(passed=1)
+    ui.say(f"the guest tests do not use {len(missing)} points that have no reason in {REASONS}: write a test, or give "
+           "a reason")
+    print("\n".join(f"  {point.title}" for point in missing), flush=True)
+    return FAILURE
+
+
+def checked(tests: Callable[[], Count]) -> Count:
+    """Runs guest tests; prints and checks what they have used, unless the user has named a file for that."""
     if os.environ.get(VARIABLE):
-        yield
-        return
+        return tests()
     file = paths.RUN / FILE
     file.unlink(missing_ok=True)
     with runners.environment({VARIABLE: str(file)}):
-        yield
-    if file.exists():
-        points = coverage_points.points(description.interface(), driver_coverage.read(file))
-        print(f"used of the device in the guest tests:\n{driver_coverage.text(points)}", flush=True)
+        count = tests()
+    if not file.exists():
+        return count
+    return count + _check(coverage_points.points(description.interface(), driver_coverage.read(file)))

@@ -111,13 +111,15 @@ def test_the_night_tells_what_the_guests_have_used(monkeypatch, tmp_path, capsys
     def tests(*_, **__):
         if place := os.environ.get(used.VARIABLE):
             driver_coverage.merge(tmp_path / place, {**coverage_points.empty(), "recv_wqes": 7})
+        return Count(passed=3)
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.setattr(up, "prepare", lambda: None)
     monkeypatch.setattr(runners, "pytest", tests)
     monkeypatch.setenv(used.VARIABLE, file)
-    parts.guests(parts.Run(None, nightly=nightly), name)
+    count = parts.guests(parts.Run(None, nightly=nightly), name)
     told = re.search(r"in the guest tests:\n1 of \d+ used, .*\nnot used:\n", capsys.readouterr().out)
     assert bool(told) == (nightly and name == "guest" and not file)
+    assert count == Count(passed=3, failed=int(bool(told)))     # most of the device was not used
     assert (tmp_path / "mine.json").exists() == bool(file)
 
 

@@ -62,3 +62,8 @@ def test_driver_and_provider_break_no_rule(kicking, guests):
         if reload:
             reload_the_driver(guests[1], 1)
     assert {node.name: broken_rules(kicking, node) for node in guests} == {"vm0": [], "vm1": []}
+
+
+def test_no_event_is_injected_where_the_device_does_not_allow_it(guests):
+    sh(guests[0], "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; "
+                  "cd /sys/kernel/debug/pib_hca/*; test -e qps && test ! -e inject")

@@ -6,7 +6,7 @@ import subprocess
 from lab.develop import coverage_points, driver_coverage, trace, trace_words
 from lab.guests import image, vm
 from lab.interface import description
-from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_until
+from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_active, wait_until
 
 FOLDER = "/sys/kernel/debug/pib_hca/*"     # by PCI address; a guest of the lab has one HCA
 
@@ -74,8 +74,28 @@ def test_a_device_records_while_it_is_traced(lab, vm1):
     assert vm.device_property(lab.monitor("vm1"), "trace") == []
 
 
-def test_events_are_injected_only_where_the_device_allows_it(vm0):
-    assert sh(vm0, f"test -e {FOLDER}/inject && echo there || echo none").strip() == "none"
+def test_programs_receive_injected_events(vm0, vm1):
+    """The last event is the device's failure, after which the driver starts the device again."""
+    wait_active(vm0, vm1)
+    put_program(vm1, "injected.py")
+    events = show(vm1, "inject")
+    folder = sh(vm1, f"echo {FOLDER}").strip()
+    out = sh(vm1, f"python3 /tmp/injected.py {DEVICE} {folder}")
+    assert sorted(out.split()[1::2]) == sorted(events), out
+    wait_until(lambda: "ACTIVE" in sh(vm1, f"cat /sys/class/infiniband/{DEVICE}/ports/1/state", check=False)[1],
+               "the device to be started again")
+
+
+def test_debugfs_shows_the_registers(vm0):
+    registers = dict(line.split(" = ") for line in show(vm0, "registers"))
+    assert registers["status"] == "0x00000001" and registers["port_count"] == "0x00000002", registers
+    guid = sh(vm0, f"cat /sys/class/infiniband/{DEVICE}/node_guid").strip().replace(":", "")
+    assert registers["node_guid_high"][2:] + registers["node_guid_low"][2:] == guid
+
+
+def test_the_self_test_finds_registers_and_interrupts_in_order(vm0):
+    vectors = int(sh(vm0, "grep -c pib_hca /proc/interrupts"))
+    assert show(vm0, "selftest") == ["registers ok", *(f"vector {number} ok" for number in range(vectors))]
 
 
 def test_rdma_resource_has_driver_details(vm0):

@@ -97,6 +97,19 @@ static void addresses_are_checked(void)
 	CHECK(refused(attr));
 }
 
+/* The range of multicast LIDs ends at 0xfffe (IBA 4.1.1); 0xffff is the permissive LID. */
+static void the_last_multicast_lid_is_attached(void)
+{
+	union ibv_gid group = { .raw = { 0xff, 0x12, 0x40, 0x1b, [15] = 0x77 } };
+	struct qp_pair pair;
+
+	pair_create(&lo, &pair, IBV_QPT_UD, cap, NULL);
+	CHECK_EQUAL(ibv_attach_mcast(pair.qp[0], &group, 0xfffe), 0);
+	CHECK(ibv_attach_mcast(pair.qp[1], &group, 0xffff));
+	CHECK_EQUAL(ibv_detach_mcast(pair.qp[0], &group, 0xfffe), 0);
+	pair_destroy(&pair);
+}
+
 static int has_event(struct ibv_comp_channel *channel, int timeout_ms)
 {
 	struct pollfd fd = { .fd = channel->fd, .events = POLLIN };
@@ -262,6 +275,8 @@ static void extended_polling(void)
 		CHECK_EQUAL(ibv_wc_read_qp_num(cq), pair.qp[1]->qp_num);
 		CHECK(ibv_wc_read_completion_ts(cq) >= last);
 		last = ibv_wc_read_completion_ts(cq);
+		/* The thread has the CQ's lock and may use the CQ all the same. */
+		CHECK_EQUAL(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), 0);
 		seen++;
 	} while (!ibv_next_poll(cq));
 	ibv_end_poll(cq);
@@ -272,11 +287,10 @@ static void extended_polling(void)
 
 const struct check datagram_checks[] = {
 	{ "datagram_completions", datagram_completions },
+	{ "the_last_multicast_lid_is_attached", the_last_multicast_lid_is_attached },
 	{ "addresses_are_checked", addresses_are_checked },
 	{ "solicited_events_only", solicited_events_only },
 	{ "events_for_new_completions", events_for_new_completions },
-		/* The thread has the CQ's lock and may use the CQ all the same. */
-		CHECK_EQUAL(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), 0);
 	{ "batches_of_builders", batches_of_builders },
 	{ "extended_polling", extended_polling },
 	{ NULL, NULL },

@@ -49,7 +49,7 @@ std::expected<link::Frame, LinkFailure> FrameChannel::front() {
         return failure(LinkError::kUnexpectedFrame, "MEMORY in shared memory");
     }
     if (kHeaderSize + header->length > rings_->in.available()) {
-        return failure(LinkError::kMalformedFrame, "a frame that is not there to its end");
+        return failure(LinkError::kMalformedFrame, "an incomplete frame");
     }
     const std::span shared(front + kHeaderSize, header->length);
     const auto copy = std::span(rings_->frame).first(copied(*header));

@@ -39,7 +39,7 @@ Features accept_welcome(const link::Frame& frame, std::uint32_t asked, LinkEvent
     }
     constexpr std::uint32_t kAskedFor = link::kFeatureBursts | link::kFeaturePeerCopy;
     if ((welcome->features & ~asked & kAskedFor) != 0) {
-        return failure(LinkError::kUnexpectedFrame, "WELCOME with what nobody asked for");
+        return failure(LinkError::kUnexpectedFrame, "WELCOME with a feature that HELLO lacks");
     }
     events.link_welcome(*welcome);
     return welcome->features;

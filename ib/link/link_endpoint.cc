@@ -57,7 +57,7 @@ LinkResult LinkEndpoint::feed_input(std::size_t bytes) {
         }
         if (channel_.is_shared() && (*frame)->type != link::FrameType::kMemory) {
             training_.close();
-            return failure(LinkError::kUnexpectedFrame, "a frame beside the shared memory");
+            return failure(LinkError::kUnexpectedFrame, "a frame outside of the shared memory");
         }
         if (auto handled = handle(**frame); !handled) {
             return handled;

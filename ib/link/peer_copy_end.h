@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Peer copy at one end of a link. After the agreement, MEMORY makes this end the adapter, which
-// shares its memory, or the switch, which uses that memory.
+// Peer copy at one end of a link, after the handshake has agreed on it. The end that sends MEMORY
+// is the adapter, which shares its memory; the other end is the switch, which uses that memory.
 #pragma once
 
 #include <cstddef>

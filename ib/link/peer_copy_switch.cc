@@ -39,7 +39,7 @@ LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {
         offer->segments,
         [&](const BlockSegment& segment) { return segment_fits(segment, blocks_, false); });
     if (offer->segments.empty() || !segments_fit) {
-        return failure(LinkError::kMalformedFrame, "offer to no memory");
+        return failure(LinkError::kMalformedFrame, "offer outside of the shared memory");
     }
     auto burst = offered_burst(frame, *offer, room_, link_.credits);
     if (!burst) {
@@ -76,7 +76,7 @@ LinkResult PeerCopySwitch::receive_pull(const link::Frame& frame) {
         return segment_fits(segment, blocks_, true);
     });
     if (!fit) {
-        return failure(LinkError::kMalformedFrame, "PULL to no memory");
+        return failure(LinkError::kMalformedFrame, "PULL outside of the shared memory");
     }
     if (const auto taken = link_.events.link_pull(*pull); !taken) {
         return failure(LinkError::kUnexpectedFrame, "PULL: " + taken.error());

@@ -84,7 +84,7 @@ SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) 
         }
         return outgoing_end(smp, node);
     }
-    // The directed part is over: its last switch has sent the SMP LID-routed.
+    // The directed route has ended: its last switch has sent the SMP on by LID.
     return pointer == count + 1 ? local() : kDiscarded;
 }
 

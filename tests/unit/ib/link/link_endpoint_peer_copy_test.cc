@@ -359,10 +359,10 @@ TEST_CASE("peer copy: an offer without valid segments ends the connection") {
         std::string reason;
     };
     static const Case kCases[] = {
-        {{}, "offer to no memory"},
-        {{{kBlock - kPayload + 1, 0, kPayload}}, "offer to no memory"},
-        {{{0, 1, kPayload}}, "offer to no memory"},
-        {{{0, link::kBounceBlock, kPayload}}, "offer to no memory"},
+        {{}, "offer outside of the shared memory"},
+        {{{kBlock - kPayload + 1, 0, kPayload}}, "offer outside of the shared memory"},
+        {{{0, 1, kPayload}}, "offer outside of the shared memory"},
+        {{{0, link::kBounceBlock, kPayload}}, "offer outside of the shared memory"},
         {{{0, 0, kPayload - 1}}, "offer: field out of range"},
         {{{0, 0, 0}, {0, 0, kPayload}}, "offer: bad frame length"},
     };

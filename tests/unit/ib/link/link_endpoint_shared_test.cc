@@ -402,7 +402,7 @@ TEST_CASE("shared link: a hostile peer ends its own link alone") {
     std::string why;  // a part of the error's text
     SECTION("a frame longer than the published bytes") {
         pair.forge({6, 1, 0, 0, 0, 0, 8, 0}, 64);
-        why = "not there to its end";
+        why = "an incomplete frame";
     }
     SECTION("a burst of no packets") {
         pair.forge({7, 0, 0, 0, 0, 0, 0, 184}, 192);

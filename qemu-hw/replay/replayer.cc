@@ -272,7 +272,7 @@ std::expected<void, std::string> Replayer::call_link(const Step& step) {
         default: {
             const auto rings = rings_.add(port, step.fields[1], step.fields[2]);
             if (!rings) {
-                return std::unexpected("impossible shared memory of a link");
+                return std::unexpected("a link's shared memory has an impossible size");
             }
             links.shared(port, *rings);
             return {};

@@ -164,7 +164,7 @@ constexpr Case kCases[] = {
      [](Requests& r) { r.send(r.of(PIB_HCA_WQE_CMP_SWAP), [](Wqe w) { w[56] = 3; }); }},
     {Rule::kWqeFlushReserved, "reserved at byte 34 must be 0",
      [](Requests& r) { r.flush([](Wqe w) { w[47] = 1; }); }},
-    {Rule::kWqePlacement, "placement 0x4 at byte 32 must have bits, and none outside of 0x3",
+    {Rule::kWqePlacement, "placement 0x4 at byte 32 must have a bit, and no bits outside of 0x3",
      [](Requests& r) { r.flush([](Wqe w) { w[32] = 4; }); }},
     {Rule::kWqeLevel, "level 2 at byte 33, at most 1",
      [](Requests& r) { r.flush([](Wqe w) { w[33] = 2; }); }},

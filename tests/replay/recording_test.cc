@@ -139,7 +139,7 @@ TEST_CASE("recording: objects have names, and so have differences") {
     const record::State replayed = {
         {StateKind::kCq, 1, 6}, {StateKind::kCq, 2, 6}, {StateKind::kMr, 0x500, 9}};
     CHECK(record::differences(recorded, replayed) ==
-          "cq 1 differs, qp 0x40 is missing, cq 2 was not there");
+          "cq 1 differs, qp 0x40 is missing, cq 2 is only in the replay");
     CHECK(record::differences(recorded, replayed, 1) == "cq 1 differs and 2 more");
     CHECK(record::differences(recorded, recorded).empty());
 }

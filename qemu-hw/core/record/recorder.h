@@ -23,7 +23,7 @@ struct Options {
     static constexpr uint64_t kDefaultLimit = 16ull << 30;
 
     Sink* sink = nullptr;            // nullptr: the device is not recorded
-    bool payload = false;            // all payload is recorded, not its length alone
+    bool payload = false;            // all payload is recorded, not only its length
     uint64_t limit = kDefaultLimit;  // greatest size of the file in bytes
 };
 

@@ -74,7 +74,7 @@ std::string differences(const State& recorded, const State& replayed, unsigned m
         }
     }
     for (const auto& [object, hash] : left) {
-        tell(object, " was not there");
+        tell(object, " is only in the replay");
     }
     return found > most ? text + " and " + std::to_string(found - most) + " more" : text;
 }

@@ -66,7 +66,7 @@ inline constexpr RuleText kRequestTexts[] = {
     {Rule::kWqeFlushReserved, SEGMENT(wqe_flush, reserved), RuleText::Number::kNone, " must be 0",
      RuleText::Number::kNone},
     {Rule::kWqePlacement, SEGMENT(wqe_flush, placement), RuleText::Number::kHex,
-     " must have bits, and none outside of", RuleText::Number::kHex},
+     " must have a bit, and no bits outside of", RuleText::Number::kHex},
     {Rule::kWqeLevel, SEGMENT(wqe_flush, level), RuleText::Number::kDecimal, ", at most",
      RuleText::Number::kDecimal},
     {Rule::kWqeFlushLength, SEGMENT(wqe_flush, length), RuleText::Number::kDecimal,

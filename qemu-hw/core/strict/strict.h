@@ -112,7 +112,7 @@ class Strict {
     Host& host_;
     const bool fatal_;
     Refusals* refusals_ = nullptr;
-    uint64_t judged_ = 0;  // Refusals::silent() at the last must_stop()
+    uint64_t judged_ = 0;  // Refusals::silent() at the last call of must_stop()
     RecentAccesses accesses_;
     bool ready_seen_ = true;  // STATUS was read as 0 since the last reset, or there was no reset
     MemoryClaims claims_;

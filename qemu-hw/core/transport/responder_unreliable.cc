@@ -45,7 +45,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         resp.message = InboundMessage::kNone;
     }
     if (request.starts()) {
-        resp.message = InboundMessage::kNone;  // the last packets of the former message are missing
+        resp.message = InboundMessage::kNone;  // ends a message whose last packets are missing
     }
     static constexpr CheckStep kSteps[] = {
         check_sequence, check_operation, check_resources, check_length, check_rkey, execute,

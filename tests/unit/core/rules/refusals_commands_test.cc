@@ -173,7 +173,7 @@ constexpr RefusalCase kCases[] = {
                "INJECT_EVENT refused: port 3 at byte 1 must be the number of a port, 1 to 2"),
     REFUSED_IN(
         kInjectData, port_event_in, data = 0x100,
-        "INJECT_EVENT refused: data 0x100 at byte 4 must have bits, and none outside of 0x7f"),
+        "INJECT_EVENT refused: data 0x100 at byte 4 must have a bit, and no bits outside of 0x7f"),
     {Rule::kInjectPortOnly,
      "INJECT_EVENT of 1 refused: port 1 at byte 1 must be 0 for an event other than PORT; so must "
      "data: 0",

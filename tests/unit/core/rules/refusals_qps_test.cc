@@ -75,7 +75,8 @@ constexpr RefusalCase kCases[] = {
                "CREATE_QP refused: srq 1 at byte 56 must be 0 without the flag SRQ"),
     REFUSED_IN(
         kQpInitiator, qp_in, type = PIB_HCA_QP_XRC_INI,
-        "CREATE_QP refused: type 9 at byte 48 (XRC_INI) needs NO_RQ alone, and recv_cq and xrcd 0"),
+        "CREATE_QP refused: type 9 at byte 48 (XRC_INI) needs NO_RQ without NO_SQ and SRQ, and "
+        "recv_cq and xrcd 0"),
     REFUSED_IN(kQpTarget, target_in, pd = 1,
                "CREATE_QP refused: type 10 at byte 48 (XRC_TGT) needs NO_SQ and NO_RQ, and all "
                "else but xrcd 0"),
@@ -287,7 +288,7 @@ constexpr RefusalCase kCases[] = {
          return outcome;
      }},
     {Rule::kMcastMembers,
-     "ATTACH_MCAST of 320 refused: mgid at byte 0 names a group that has all its members: 256",
+     "ATTACH_MCAST of 320 refused: mgid at byte 0 names a group that can have no more members: 256",
      [](RefusalRoom& r) {
          CommandOutcome outcome;
          do {

@@ -519,8 +519,7 @@ static const struct {
     {"peer-copy", "on: the switch gets access to the VM's memory and copies "
                   "long messages from VM to VM; off (default): each device "
                   "copies"},
-    {"record", "file for all that the device is told from outside, for "
-               "pib-replay"},
+    {"record", "file for all input of the device, for pib-replay"},
     {"record-payload", "on: the recording has the payload of messages; off "
                        "(default): its length"},
     {"record-limit", "largest size of the recording (default: 16G)"},

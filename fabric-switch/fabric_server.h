@@ -82,14 +82,14 @@ class FabricServer final : private ConnectionHost {
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
     Newcomers newcomers_;
-    std::vector<Connection*> to_flush_;  // has room for all connections, as busy_
+    std::vector<Connection*> to_flush_;  // has room for all connections, as busy_ has
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // closed to accept and close a connection when no descriptor is free
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;
-    std::uint64_t note_second_ = 0;  // the second of notes_, which limits notes that peers cause
+    std::uint64_t note_second_ = 0;  // the second that notes_ counts
     unsigned notes_ = 0;
 };
 

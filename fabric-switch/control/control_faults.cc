@@ -166,7 +166,7 @@ std::string describe_faults(const FaultSpec& spec) {
         return "none";
     }
     if (spec.mads_only) {
-        parts.emplace_back("management packets alone");
+        parts.emplace_back("only management packets");
     }
     return fmt::format("{}", fmt::join(parts, ", "));
 }

@@ -52,7 +52,7 @@ class Fabric final : public Admission {
     void add_tap(PacketTap& tap);
     void remove_tap(PacketTap& tap);
 
-    // --- as in Trunks and FabricCables
+    // --- functions of Trunks and FabricCables, which describe them
     [[nodiscard]] std::expected<std::vector<Trunk*>, std::string> trunks_to(
         const std::vector<std::string>& nodes) {
         return trunks_.to(nodes);

@@ -32,7 +32,7 @@ struct TopologyPort {
 struct TopologyNode {
     bool is_switch = false;
     std::string id;           // text between quotation marks, unique in the file
-    std::string description;  // NodeDescription: the comment behind the id, or the id
+    std::string description;  // NodeDescription: the comment after the id, or the id
     ib::Guid guid{};
     ib::Guid system_image_guid{};
     std::uint32_t vendor_id = 0;  // 24 bits; 0: not in the file

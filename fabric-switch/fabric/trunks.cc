@@ -18,7 +18,7 @@ void Trunks::add(const PortId& a, const PortId& b) {
                                               Trunk::Far{node.guid, far.port, node.id}));
 }
 
-// Adds a trunk to any peer, at the highest port without a trunk of the only switch.
+// Adds a trunk to any peer, at the only switch's highest port that has no trunk.
 std::expected<Trunk*, std::string> Trunks::add_to_single() {
     const std::size_t taken = trunks_.size();
     if (taken >= nodes_[0].sw->num_ports()) {

@@ -60,7 +60,7 @@ class Mappings {
     std::vector<std::span<std::uint8_t>> all_;
 };
 
-// Checks that the file has at least, or exactly, `bytes` bytes and cannot shrink: a read behind its
+// Checks that the file has at least, or exactly, `bytes` bytes and cannot shrink: a read past its
 // end would raise SIGBUS.
 std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);

@@ -62,7 +62,7 @@ class LinkAttachment final : public link::LinkEvents {
     // ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
-    // Why WELCOME was not acceptable; empty: it was.
+    // The reason against the received WELCOME; empty: there is none.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // Peer copy with the peer; nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }

@@ -216,7 +216,7 @@ TEST_CASE("control: each member of a fault is checked and shown") {
     REQUIRE(shown.at("ok") == true);
     const json& out = shown.at("out");
     CHECK(out.at("description") ==
-          "duplicate 0.25, reorder 1, jitter 2 us, management packets alone");
+          "duplicate 0.25, reorder 1, jitter 2 us, only management packets");
     CHECK(out.at("reorder_depth") == 4);
     CHECK(out.at("attribute") == 17);
     CHECK(out.at("opcode") == 100);

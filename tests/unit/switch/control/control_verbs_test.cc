@@ -91,7 +91,7 @@ TEST_CASE("verbs: the journals of both ends have cables and faults") {
     CHECK(net.run("Error a[1] 50").empty());
     CHECK(newest("left").change == LinkChange::kFaults);
     CHECK(newest("left").port == 1);
-    CHECK(newest("left").detail == "drop 0.5, management packets alone");
+    CHECK(newest("left").detail == "drop 0.5, only management packets");
     CHECK(net.run("Clear left[1]").empty());
     const auto& entries =
         net.fabric->nodes()[*net.fabric->find_node("left")].sw->journal().entries();

@@ -164,7 +164,7 @@ static void pib_hca_wait(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot,
 		done = READ_ONCE(dev->cmdq.use_events) ? pib_hca_wait_event(dev, slot) :
 							 pib_hca_wait_poll(dev, slot);
 		if (!done && time_after(jiffies, deadline)) {
-			dev_err(&dev->pdev->dev, "command %#x does not end\n", opcode);
+			dev_err(&dev->pdev->dev, "command %#x does not complete\n", opcode);
 			pib_hca_die(dev, "a command timed out");
 		} else if (!done) {
 			pib_hca_has_failed(dev);
@@ -303,7 +303,7 @@ int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	if (!pib_hca_is_dead(dev)) {
 		if (ret == -EBUSY)
 			return ret;
-		dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
+		dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n", opcode, object, ret);
 	}
 	pib_hca_give_up(dev, "an object cannot be destroyed");
 	return 0;
@@ -319,7 +319,7 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	 * The core destroys only unused objects, so -EBUSY means that the device or the core has
 	 * miscounted.
 	 */
-	dev_err(&dev->pdev->dev, "command %#x keeps object %#x: %d\n", opcode, object, ret);
+	dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n", opcode, object, ret);
 	pib_hca_give_up(dev, "an object cannot be destroyed");
 }
 

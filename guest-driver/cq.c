@@ -338,7 +338,7 @@ static void pib_hca_clean_cq(struct pib_hca_cq *cq, struct pib_hca_qp *qp)
 			if (cqe->flags & PIB_HCA_CQE_FLAG_SRQ)
 				pib_hca_retire_cqe(cq, qp, cqe, &wr_id);
 			dropped++;
-		} else if (dropped) { /* the owner bits stay where they are */
+		} else if (dropped) { /* move the CQE without its owner bit */
 			memcpy(pib_hca_cqe_at(cq, counter + dropped), cqe,
 			       offsetof(struct pib_hca_cqe, owner));
 		}

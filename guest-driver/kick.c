@@ -83,7 +83,11 @@ static bool pib_hca_shadow_needs_kick(struct pib_hca_shadow_page *map, u32 qpn)
 		/* The poster that has set the bit may be preempted here: set the summary for it. */
 		set_bit_le(slot / 64, &map->summary);
 	}
-	mb(); /* the device clears AWAKE, then reads the summary: one side sees the other's store */
+	/*
+	 * The device clears AWAKE and then reads the summary: at least one side sees the store of
+	 * the other side.
+	 */
+	mb();
 	return !(le64_to_cpu(READ_ONCE(map->flags)) & PIB_HCA_SHADOW_AWAKE);
 }
 

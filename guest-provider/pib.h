@@ -69,7 +69,7 @@ struct pib_context {
 	 */
 	pthread_mutex_t table_mutex;
 	struct pib_table qps;
-	struct pib_table xrc_srqs; /* XRC SRQs by number; likewise, but each has one CQ */
+	struct pib_table xrc_srqs; /* XRC SRQs by number; locks as for `qps`, with one CQ */
 };
 
 /* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */

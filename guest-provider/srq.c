@@ -192,7 +192,7 @@ static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
 	struct pib_create_xsrq_resp resp = {};
 	int ret;
 
-	/* The mutex keeps the order of create and destroy, as for QPs. */
+	/* The mutex keeps the order of create and destroy; pib_register_qp() says why. */
 	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_srq_ex(&ctx->ibv_ctx.context, &srq->verbs_srq, attr, &cmd->ibv_cmd,
 				    sizeof(*cmd), &resp.ibv_resp, sizeof(resp));

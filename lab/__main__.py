@@ -146,7 +146,7 @@ def _add_lab(add) -> None:
 
 def _add_place(command) -> None:
     command.add_argument("--number", type=int, default=wanted.MOST_NODES, metavar="N",
-                         help="number that the VM's GUIDs are made of; the lab's own guests count from 0 "
+                         help="number from which the VM's GUIDs are derived; the lab's own guests count from 0 "
                               "(default: the first number that they never have)")
     command.add_argument("--fabric", default="", metavar="ADDRESS",
                          help="address of the switch (default: the running lab's)")
@@ -351,7 +351,7 @@ def _soak(options) -> int:
 def _add_soak(add) -> None:
     command = add("soak", _soak, "disturb a lab of its own for hours under traffic; nothing may grow")
     command.add_argument("--hours", type=float, required=True, metavar="N",
-                         help="for so long, and to the end of a round")
+                         help="time of the loads; the last round ends later")
     command.add_argument("--guests", type=int, default=3, metavar="N", help="number of guests (default 3)")
     command.add_argument("--output", type=pathlib.Path, metavar="DIR",
                          help="directory for samples.csv, soak.json and soak.svg (default: .lab/soak/results)")
@@ -359,7 +359,7 @@ def _add_soak(add) -> None:
 
 def _add_simulation(command) -> None:
     more = command.add_argument_group("options of the parts simulate and adversary")
-    more.add_argument("--seconds", type=int, metavar="N", help=f"for so long (default {simulate.DEFAULT_S})")
+    more.add_argument("--seconds", type=int, metavar="N", help=f"time to run (default {simulate.DEFAULT_S})")
     more.add_argument("--seed", type=int, metavar="S", help="first seed (default: another one in each run)")
     more.add_argument("--seeds", type=int, metavar="N", help="number of seeds, instead of a time (adversary: "
                       f"default {parts.ADVERSARY_SEEDS})")

@@ -64,7 +64,7 @@ def free(names: Sequence[str], unused_days: int | None, everything: bool) -> int
     if the entry was named."""
     freed = 0
     for entry in _wanted(names, unused_days, everything):
-        if not entry.exists():      # the rest of a stopped removal, which has gone with the entry
+        if not entry.exists():      # removing another entry has removed this one, too
             continue
         size = _bytes(entry)
         try:

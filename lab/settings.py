@@ -411,19 +411,19 @@ def add_options(command: argparse.ArgumentParser) -> None:
                          help="directory of this machine that all guests see as /share")
     driver = command.add_mutually_exclusive_group()
     driver.add_argument("--driver", type=pathlib.Path, metavar="DIR",
-                        help="the guests' driver is that of this directory, which has a Kbuild or Makefile")
+                        help="compile and load the driver in this directory, which has a Kbuild or Makefile")
     driver.add_argument("--bare", action="store_true", default=None,
                         help="the guests' HCAs have no driver; pib driver loads one")
     command.add_argument("--record", type=pathlib.Path, metavar="FILE",
-                         help="record what each guest's HCA is told, in FILE with the guest's name, as run-vm0.rec; "
+                         help="record all input of each guest's HCA, in FILE with the guest's name, as run-vm0.rec; "
                               "pib replay plays that back")
     command.add_argument("--kernel", metavar="KIND",
                          help="debian: as released (default); lockdep: compiled with the kernel's checks of locking, "
                               "sleeping, lists and DMA; kasan: with its checks of memory, undefined behaviour, leaks "
                               "and locking, and failing allocations. Each is compiled once, in some minutes")
     command.add_argument("--kernel-dir", type=pathlib.Path, metavar="DIR",
-                         help="the guests' kernel is that of this tree, which  make bzImage modules  has built, with "
-                              "its modules; the driver is compiled against it")
+                         help="boot the kernel and modules that  make bzImage modules  has built in this tree; the "
+                              "driver is compiled against it")
     command.add_argument("--guest", metavar="RELEASE",
                          help=f"the guests' Debian release (default: {image.VARIABLE}, or trixie): trixie has kernel "
                               "6.12 and rdma-core 56, bookworm 6.1 and 44, trixie-backports the newest kernel that "

@@ -46,7 +46,8 @@ def deferred() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]   # nohup's SIG_IGN stays
+    # Signals that nohup has made the command ignore stay ignored.
+    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
     try:
         with handled(delayed, lambda got, _frame: came.append(got)):
             yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib up: from a fresh machine to a measured subnet."""
+"""./pib up: prepares the machine, boots guests, brings their subnet up and measures it."""
 
 import contextlib
 import os

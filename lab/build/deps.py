@@ -188,7 +188,7 @@ def _elsewhere() -> None:
     """On a system other than Debian 12 and 13, checks that all programs are there."""
     lacking = preflight.missing_programs()
     if lacking:
-        raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs on Debian 12 and 13 alone. Use "
+        raise ui.LabError(f"this is {debian.host_name()}; ./pib installs what it needs only on Debian 12 and 13. Use "
                           f"the container:\n  {container()}\nor install the programs that are missing: "
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 

@@ -66,8 +66,8 @@ def release_of(directory: pathlib.Path) -> str:
     """The Debian release whose kernel an image has."""
     found = OF_DEBIAN.fullmatch(directory.name)
     if not found:
-        raise ui.LabError("the guests' kernel is not Debian's own, which alone has debug symbols to fetch. Boot guests "
-                          "with it:  ./pib down   and  ./pib up --kernel debian")
+        raise ui.LabError("the guests' kernel is not Debian's own, and only that one has debug symbols to fetch. Boot "
+                          "guests with it:  ./pib down   and  ./pib up --kernel debian")
     return found[1]
 
 

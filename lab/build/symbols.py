@@ -44,7 +44,7 @@ class Address:
 
 
 def addresses(text: str) -> list[Address]:
-    """The addresses in a kernel message. A return address in a call trace is behind the call, so 1 is subtracted."""
+    """The addresses in a kernel message. A return address in a call trace is after the call, so 1 is subtracted."""
     found = [Address(module, symbol, int(offset, 16) - (0 if at else 1))
              for at, symbol, offset, module in ADDRESS.findall(text)]
     return list(dict.fromkeys(found))

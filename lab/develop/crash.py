@@ -43,7 +43,7 @@ def crash(lab: Cluster, name: str, base: pathlib.Path, output: pathlib.Path | No
     """Dumps a guest and opens the dump. base: the guest's image. output: the dump's file; None: a temporary one."""
     check(words)
     if not lab.alive(name):
-        lab.node(name)          # raises: the guest does not run
+        lab.node(name)          # raises LabError if the guest does not run
     known = kernel_symbols.ensure(base)
     drgn.ensure()
     file = (output or lab.directory / f"{name}.dump").absolute()

@@ -23,7 +23,7 @@ def _words(rest: list[str]) -> list[str]:
 
 def _gdb(options: argparse.Namespace) -> int:
     lab, words = cluster.Cluster(), _words(options.arguments)
-    if words[:1] == ["--device"]:       # argparse takes an option behind the guest's name as one of gdb's words
+    if words[:1] == ["--device"]:       # argparse takes an option after the guest's name as one of gdb's words
         options.device, words = True, _words(words[1:])
     if options.device:
         return gdb.device(lab, options.node, words)

@@ -10,7 +10,7 @@ import traceback
 
 import gdb
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))    # gdb knows no folder of this project
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2]))    # gdb's Python finds no module of this checkout
 from lab.develop import in_gdb_rings
 from lab.develop.in_gdb_rings import vector
 

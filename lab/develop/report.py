@@ -51,7 +51,7 @@ def whole(text: str) -> bool:
 
 
 def annotated(text: str, known: symbols.Symbols) -> str:
-    """The text with lines of source behind each line that has an address in a module."""
+    """The text with lines of source after each line that has an address in a module."""
     places = known.lines(text)
     said = []
     for line in text.splitlines():

@@ -195,13 +195,13 @@ def add_commands(add) -> None:
                              help=f"show {ABOUT[kind]} (default: all that the device records)")
     command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
                          help="only WQEs, packets, events and refusals of this QP, as 0x41, and commands that name it")
-    command.add_argument("--fields", action="store_true", help="below each WQE a line for each of its fields, and "
-                         "below what a strict device has named the accesses before it")
+    command.add_argument("--fields", action="store_true", help="show the fields of each WQE, one in a line, "
+                         "and the accesses before each misuse that a strict device has reported")
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
                          help="write a time line, which ui.perfetto.dev and chrome://tracing show, instead of lines")
     command.add_argument("--calls", action="store_true",
                          help="have the calls of the guest's driver on the time line, too (ftrace)")
     command.add_argument("--event", action="append", default=[], metavar="EVENT",
                          help="as --calls, and this event of the guest's kernel, as irq:* or sched:sched_switch")
-    command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after so long")
+    command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after this time")
     command.add_argument("--once", action="store_true", help="take what is recorded, and end")

@@ -133,7 +133,7 @@ class Recorded:
             self.record.commands.pop(name, None)
             self.record.ssh_ports.pop(name, None)
         if ended:
-            self.save()         # after ending all of them: it may fail on a full disk
+            self.save()         # after all processes have ended: a full disk makes it fail
 
     def end_strays(self) -> list[str]:
         """Ends processes of this lab that the record does not list, because it was lost or a command was killed."""

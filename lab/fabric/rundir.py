@@ -18,7 +18,7 @@ FALLBACK = "/tmp"
 
 
 def fit(path: str) -> bool:
-    """Whether the path contains no character at which options or LD_PRELOAD split."""
+    """Whether the path has none of the characters that separate values of options, or files in LD_PRELOAD."""
     return not UNFIT & set(path)
 
 

@@ -202,7 +202,7 @@ def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
     qp = QP.fullmatch(wanted)
     name = wanted
     if qp:
-        number = int(qp["qpn"], 16 if qp["qpn"].lower().startswith("0x") else 10)       # 010 is ten
+        number = int(qp["qpn"], 16 if qp["qpn"].lower().startswith("0x") else 10)  # a leading 0 does not mean octal
         name = (f"{qp['guest']}:" if qp["guest"] else "") + f"{number:#x}"
     known = _known(findings) | {name for finding in found for name in finding.about}
     if name not in known:

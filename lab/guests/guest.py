@@ -75,7 +75,7 @@ class Guest:
         if self.connected():
             return True
         with open(self.log, "ab") as log:
-            try:        # ConnectTimeout covers no exchange of keys
+            try:        # ssh's ConnectTimeout does not limit the key exchange
                 return subprocess.run(self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
                                                 "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,

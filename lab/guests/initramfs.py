@@ -82,7 +82,7 @@ def add_boot_files(tree: pathlib.Path, base: pathlib.Path, init: pathlib.Path,
 def make(base: pathlib.Path, initramfs: pathlib.Path, artefacts: Sequence[pathlib.Path] = (),
          pair: pathlib.Path | None = None) -> pathlib.Path:
     """Makes the initramfs. base: the image's directory; artefacts: trees with the layout of a guest's root; pair: the
-    lab's key."""
+    private key of the lab's ssh key pair."""
     with tempfile.TemporaryDirectory(dir=initramfs.parent) as name:
         tree = pathlib.Path(name)
         add_boot_files(tree, base, INIT, ROOT_DISK_MODULES)

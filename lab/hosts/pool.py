@@ -62,7 +62,7 @@ def _section(_stream, file: IO[bytes]) -> tuple[bool, int]:
     here, end = file.tell(), os.fstat(file.fileno()).st_size
     try:
         data = file.seek(here, os.SEEK_DATA)
-    except OSError:                         # no data up to the end
+    except OSError:                         # the rest of the file is a hole
         return False, end - here
     found = (False, data - here) if data > here else (True, file.seek(here, os.SEEK_HOLE) - here)
     file.seek(here)

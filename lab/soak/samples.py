@@ -37,7 +37,7 @@ def _number(line: str) -> int:
 
 
 def memory_kib(smaps: str) -> int:
-    """Resident memory of a process in KiB, without large mappings (see GUEST_KIB). smaps: of /proc."""
+    """Resident memory of a process in KiB, without large mappings (see GUEST_KIB). smaps: text of the file in /proc."""
     total = size = 0
     for line in smaps.splitlines():
         if line.startswith("Size:"):

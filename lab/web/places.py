@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Places the switches of fabrics that are no trees on the map, with Graphviz. The page itself places trees, in rows by
-level."""
+"""Computes, with Graphviz, the places on the map for the switches of fabrics other than trees. The page itself places
+trees, in rows by level."""
 
 import subprocess
 

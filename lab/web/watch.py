@@ -209,7 +209,7 @@ class Watcher:
         reading. last: number of the last event before it."""
         downs = self.timeline.downs(last, self._read_at - SLACK_S)
         self._read_at = now
-        if self._cuts:                  # cuts of earlier readings only: journals are newer than the links
+        if self._cuts:                  # without this reading's cuts, which are newer than its links
             after = Routes(self.fabric, self.routing.now())
             self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
         if downs:

@@ -190,7 +190,7 @@ class Words(unittest.TestCase):
         self.assertIn("     50: log_sq_depth = 0x1f (31), not 0 to 14", shown)
         self.assertIn("     48: type = RC (0x2)", shown)
 
-    def test_what_is_cut_or_inline_or_of_a_datagram(self):
+    def test_cut_wqes_inline_data_and_datagrams(self):
         control = bytes.fromhex("00090000" "00000000" "02000000" "00000000")
         self.assertEqual(words.send_wqe(self.interface, control + b"\xab\xcd")[-1], " 16: data = ab cd")
         datagram = "\n".join(words.send_wqe(self.interface, control[:1] + bytes(63), "UD"))

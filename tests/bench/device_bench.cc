@@ -20,7 +20,7 @@ using namespace pib::test;
 
 namespace {
 
-constexpr unsigned kLogRing = 19;  // as the program's
+constexpr unsigned kLogRing = 19;  // as in pib-switch
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
 
@@ -106,7 +106,7 @@ class Pair {
 
     Subnet subnet_;
     RcEnds ends_;
-    uint32_t receives_ = 0;  // posted at the receiver
+    uint32_t receives_ = 0;  // receive requests posted so far
 };
 
 double memcpy_ns(uint32_t bytes, double seconds) {

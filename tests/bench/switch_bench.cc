@@ -56,7 +56,7 @@ class Bench {
     // Nanoseconds of the switch for one copy of a multicast packet from one port to all others.
     double measure_fan_out(double seconds) {
         std::array<std::uint8_t, 64> block{};
-        hcas_[0]->counting = false;  // it asks, and looks at the answers
+        hcas_[0]->counting = false;  // keeps the answers, which query() reads
         for (std::size_t position = 0; position < 3; ++position) {
             ib::store_be(block.data(), static_cast<std::uint16_t>(members() >> (16 * position)));
             must(fabric_
@@ -108,7 +108,7 @@ class Bench {
         for (RingHca* hca : hcas_) {
             hca->publish();
         }
-        next_deadline_ns_ = fabric_.sw.next_deadline();  // for how long the program would sleep
+        next_deadline_ns_ = fabric_.sw.next_deadline();  // the program reads it, too
         ns += cpu_ns() - before;
         std::size_t arrived = 0;
         for (RingHca* hca : hcas_) {

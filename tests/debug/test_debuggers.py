@@ -35,7 +35,7 @@ def kernel(lab, capfd, *words):
     """Status and output of gdb at the guest's kernel."""
     status = gdb.kernel(lab, NODE, debug_commands.image_of(lab), ["-batch", *words])
     said = capfd.readouterr()
-    print(said.out, said.err)       # for a test that fails
+    print(said.out, said.err)       # pytest shows it if the test fails
     return status, said.out
 
 
@@ -139,7 +139,7 @@ def test_gdb_prints_the_entries_of_rings(lab, capfd):
     assert re.search(r": eq 2: \d+ entries\n    \d+: number \d+", said, re.MULTILINE)
 
 
-def test_a_ring_that_is_not_there_is_told(lab, capfd):
+def test_a_ring_that_does_not_exist_is_reported(lab, capfd):
     assert device(lab, capfd, "-ex", "pib-ring cq 0xfffff")[0] == 1
     assert device(lab, capfd, "-ex", "pib-ring wq 1")[0] == 1
 
@@ -152,7 +152,7 @@ def test_gdb_stops_in_the_device_at_a_doorbell(lab, capfd):
     assert re.search(r"pib_hca_core_mmio_write \(core=0x[0-9a-f]+, bar=(bar@entry=)?\d", said), "with arguments"
 
 
-def test_a_qp_that_is_not_there_is_told(lab, capfd):
+def test_a_qp_that_does_not_exist_is_reported(lab, capfd):
     status, _ = device(lab, capfd, "-ex", "pib-qp 0xfffff")
     assert status == 1
 

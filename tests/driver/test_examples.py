@@ -43,7 +43,7 @@ def test_a_number_out_of_range_is_refused(program, words):
     assert code == 1 and f"{words[1]}: expected a number from 1 to " in said
 
 
-def test_a_machine_without_the_hca_is_told(program):
+def test_a_machine_without_the_hca_is_reported(program):
     functions = pathlib.Path("/sys/bus/pci/devices").glob("*")
     if any((path / "device").read_text().strip() == "0x1b0c" for path in functions):
         pytest.skip("this machine has the device")

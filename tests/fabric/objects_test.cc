@@ -90,7 +90,7 @@ TEST_CASE("objects: requests without an answer, and completions of both ends") {
     CHECK(cqes(pair.b) == json::array({completion(pair.b, 0, "RECV", 64)}));
 }
 
-TEST_CASE("objects: of many requests the oldest are told, of many completions the last") {
+TEST_CASE("objects: the dump has the oldest of many requests, and the last of many completions") {
     Connected pair;
     for (uint32_t i = 0; i < 12; ++i) {
         pair.write(8);

@@ -43,7 +43,7 @@ TEST_CASE("an SM in one guest brings all ports to Active") {
     }
 }
 
-TEST_CASE("PMA queries travel the subnet to the device, not to its guest") {
+TEST_CASE("PMA queries over the subnet reach the device, and not its guest") {
     Subnet subnet(2);
     MiniSm sm(subnet, subnet.guest(0));
     sm.sweep();

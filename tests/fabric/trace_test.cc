@@ -84,7 +84,7 @@ std::vector<uint64_t> values(const std::vector<json>& entries, const char* membe
 
 }  // namespace
 
-TEST_CASE("trace: a WRITE has its PSNs, its packets the sender, its end the ACK") {
+TEST_CASE("trace: a WRITE has its PSNs, its packets have the sender, and its end has the ACK") {
     Connection c;
     c.rdma(PIB_HCA_WQE_RDMA_WRITE, 3000);
     c.subnet.settle();
@@ -133,7 +133,7 @@ TEST_CASE("trace: a READ has the PSNs of its responses; an unsignalled success h
     CHECK_FALSE(ends[0].contains("cqn"));
 }
 
-TEST_CASE("trace: errors have their status, and a flush no packet") {
+TEST_CASE("trace: a failed and a flushed request have their status") {
     Connection c;
     c.receive(8);
     c.send(2000);

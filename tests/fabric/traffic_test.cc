@@ -48,11 +48,11 @@ struct End {
     MiniMr in;        // data that the peer sends and writes
     MiniMr read_out;  // data that the peer reads
     MiniMr read_in;   // data that this end has read
-    MiniMr counter;   // the peer adds to it
+    MiniMr counter;   // the peer's atomics add to it
     MiniMr old;       // results of this end's atomics
     MiniCq cq;
     MiniQp qp;
-    uint64_t added = 0;  // by this end to the peer's counter
+    uint64_t added = 0;  // sum that this end adds to the peer's counter
 
     explicit End(Guest& g) : guest(g) {
         MiniDriver& driver = guest.driver;

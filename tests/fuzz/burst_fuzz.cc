@@ -75,7 +75,7 @@ Bytes build(Input& in) {
     return body;
 }
 
-// Applies changes of two bytes: a place in the headers and its new byte, or, with a place behind
+// Applies changes of two bytes: a place in the headers and its new byte, or, with a place after
 // the headers, the number of bytes by which the burst is cut or extended.
 void bend(Input& in, Bytes& body) {
     while (!in.empty()) {

@@ -18,7 +18,7 @@ namespace {
 using namespace hca;
 
 constexpr uint64_t kPage = 4096;
-constexpr unsigned kPages = 64;  // that a guest may map
+constexpr unsigned kPages = 64;  // pages that a guest may map
 constexpr unsigned kBuffers = 4;
 constexpr unsigned kMaxSteps = 200;
 // The last four page numbers stand for the last four pages of the bus.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What the fuzz targets of links have in common: a link that can come up, frames of any type, and
+// Parts that the fuzz targets of links share: a link that can come up, frames of any type, and
 // memory to hand over.
 #pragma once
 
@@ -37,7 +37,7 @@ struct Freed {
 };
 using Aligned = std::unique_ptr<std::uint8_t[], Freed>;
 
-// A buffer of exactly this size, so that the sanitizer reports an access behind it.
+// A buffer of exactly this size, so that the sanitizer reports an access past its end.
 inline Aligned zeroed(std::size_t bytes) {
     Aligned made(new (std::align_val_t(64)) std::uint8_t[bytes]);
     std::fill_n(made.get(), bytes, std::uint8_t{0});

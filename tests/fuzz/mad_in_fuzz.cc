@@ -31,7 +31,7 @@ hca::Config a_config() {
     return config;
 }
 
-// Where packets for the guest arrive.
+// Receives the packets for the guest.
 class Guest final : public hca::PortClient {
   public:
     std::uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement&) override {

@@ -134,7 +134,7 @@ class Adapter final : private link::LinkEvents {
             where = {{.offset = 0, .block = 0, .length = 100},
                      {.offset = 4096, .block = 0, .length = bytes - 100}};
         } else if (places_ == 2) {
-            where = {{.offset = 0, .block = 3, .length = bytes}};  // a block that it lacks
+            where = {{.offset = 0, .block = 3, .length = bytes}};  // there is only block 0
         }
         return places_ != 0;
     }

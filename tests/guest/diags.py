@@ -119,7 +119,7 @@ def change_port(guest, port):
     # Wait for Active too: before that opensm may set values of the port that it has read earlier, speeds included.
     wait_until(lambda: re.search(r"LinkWidthActive:\.+4X", state()) and re.search(r"LinkState:\.+Active", state()),
                "the port to be Active and 4X again")
-    for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR alone, then EDR again
+    for speeds, active in ((1, "14.0625"), (3, "25.78125")):    # FDR only, then EDR, too
         sh(guest, f"ibportstate {port} espeed {speeds}")
         sh(guest, f"ibportstate {port} reset")
         wait_until(lambda: re.search(rf"LinkSpeedExtActive:\.+{re.escape(active)} ", state())

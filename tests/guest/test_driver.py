@@ -73,7 +73,7 @@ def reset(vm1):
             f"sleep 0.2; dd if=/tmp/config of=/sys/bus/pci/devices/{device}/config bs=256 count=1 2>/dev/null")
 
 
-def test_interrupts_say_whose_they_are(vm1):
+def test_names_of_interrupts_have_device_and_vector(vm1):
     names = re.findall(r"pib_hca-(\S+)@pci:(\S+)", sh(vm1, "cat /proc/interrupts"))
     assert names[0][0] == "async" and {where for _, where in names} == {slot(vm1)}
     assert [name for name, _ in names[1:]] == [f"comp{number}" for number in range(len(names) - 1)]

@@ -25,7 +25,7 @@ def switch_of(vm0):
     return name, int(number)
 
 
-def test_a_wire_that_corrupts_is_told_to_the_subnet_manager(lab, vm0, vm1, switch_of):
+def test_a_wire_that_corrupts_is_reported_to_the_subnet_manager(lab, vm0, vm1, switch_of):
     """Both ends of vm1's link count more damaged packets than their threshold, and say so by trap 129."""
     port, lids = switch_port(lab, vm1), {vm1: lid(vm1), vm0: lid(vm0)}
     ends = ((lids[vm1], 1), (switch_of[1], port))
@@ -46,7 +46,7 @@ def test_a_wire_that_corrupts_is_told_to_the_subnet_manager(lab, vm0, vm1, switc
 
 @pytest.mark.parametrize("trap, options, counter", [
     (130, "", "ExcessiveBufferOverrunErrors"), (131, "--vlxmitflowctlerrors", "PortVLXmitFlowCtlUpdateErrors0")])
-def test_the_operator_makes_a_port_tell_a_trap(lab, vm0, vm1, switch_of, trap, options, counter):
+def test_a_port_sends_the_trap_of_an_operators_command(lab, vm0, vm1, switch_of, trap, options, counter):
     port, (name, number) = switch_port(lab, vm1), switch_of
     heard, before = told(vm0, trap, number, port), errors_of(vm0, f"{options} {number}", port, counter)
     lab.switch().ctl("run", "Trap", f'"{name}"[{port}]', str(trap))

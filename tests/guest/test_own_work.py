@@ -72,7 +72,7 @@ def test_mpi_runs_over_the_fabric(guests, shared):
 
 @pytest.fixture(name="example")
 def _example(tmp_path):
-    """A copy of the example, as in a repository of its own."""
+    """A copy of the example outside of this checkout, as a user has it."""
     if cluster.Cluster().running():
         pytest.skip("a lab of the user runs in this checkout, and ci wants its own")
     return shutil.copytree(EXAMPLE, tmp_path / "my program")

@@ -14,7 +14,7 @@ def active(vm0, vm1):
     wait_active(vm0, vm1)
 
 
-def test_the_library_finds_the_device_without_a_word(vm0):
+def test_the_library_finds_the_device_and_prints_no_warning(vm0):
     code, out, err = sh(vm0, "ibv_devices", check=False)
     assert (code, err) == (0, "")
     assert DEVICE in out

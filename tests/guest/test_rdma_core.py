@@ -45,7 +45,7 @@ def suite(vm0, vm1, addresses):
     sh(vm0, "sysctl -q vm.nr_hugepages=16")  # some tests allocate in huge pages
 
 
-def test_the_release(vm0):
+def test_kernel_and_rdma_core_are_those_of_the_release(vm0):
     kernel, rdma_core = VERSIONS[image.release()]
     assert sh(vm0, "uname -r").startswith(kernel)
     assert sh(vm0, "dpkg-query -W -f '${Version}' rdma-core").startswith(rdma_core)

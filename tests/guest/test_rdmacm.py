@@ -175,7 +175,7 @@ def test_a_program_that_takes_its_time_is_waited_for(vm0, vm1, addresses):
         serving.wait(timeout=60)
 
 
-def test_nobody_listens(vm1, addresses):
+def test_a_port_without_a_server_rejects_the_connection(vm1, addresses):
     done = vm1.run([f"timeout {LIMIT_S} rping -c -a {addresses[0]} -p 9999 -C 1"], timeout_s=LIMIT_S + 30)
     assert done.returncode not in (0, 124)
     assert b"REJECTED" in done.stdout + done.stderr, (done.stdout + done.stderr).decode()

@@ -41,7 +41,7 @@ def test_a_vector_for_each_processor(guest):
 
 
 @pytest.mark.parametrize("vector", range(CPUS))
-def test_an_event_comes_by_its_vector_where_that_is_told_to(guest, vector):
+def test_an_event_interrupts_the_processor_of_its_vector(guest, vector):
     for cpu in (vector, 1 - vector):
         number = interrupts(guest)[1 + vector][0]
         sh(guest, f"echo {cpu} > /proc/irq/{number}/smp_affinity_list")

@@ -59,7 +59,7 @@ struct Datagrams {
 
 }  // namespace
 
-TEST_CASE("a datagram is written behind 40 bytes of GRH space") {
+TEST_CASE("a datagram is written after 40 bytes of GRH space") {
     const uint32_t length = GENERATE(0u, 1u, 300u, 4096u);
     const bool global = GENERATE(false, true);
     Datagrams t;

@@ -173,7 +173,7 @@ TEST_CASE("a malformed receive WQE ends both QPs with an error") {
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_ERR);
 }
 
-TEST_CASE("an impossible producer moves the QP alone to Error") {
+TEST_CASE("an impossible producer moves only its QP to Error") {
     const uint32_t jump = GENERATE(65u, 1000u, 0x80000000u, 0xffffffffu);
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

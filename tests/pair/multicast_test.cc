@@ -58,7 +58,7 @@ TEST_CASE("members on both HCAs get one copy each, the sender included") {
     const Qp remote = t.member(t.pair.b, b2, &g);
     const Qp stranger = t.member(t.pair.b, b3, &other);
     const Qp unattached = t.member(t.pair.b, b4, nullptr);
-    REQUIRE(attach_mcast(t.pair.a, local.qpn, g) == CmdStatus::kOk);  // again
+    REQUIRE(attach_mcast(t.pair.a, local.qpn, g) == CmdStatus::kOk);  // attached a second time
     t.send(sender, b0, g);
 
     const auto at_sender = t.pair.a.poll_all(sender);
@@ -273,7 +273,7 @@ TEST_CASE("a doorbell after many multicast copies is served in the next turn") {
     while (const auto cqe = hca.poll(cqn)) {
         copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;
     }
-    CHECK(copies == 64);  // copies of the first doorbell's packet alone
+    CHECK(copies == 64);  // only copies of the first doorbell's packet
     t.pair.settle();
     while (const auto cqe = hca.poll(cqn)) {
         copies += cqe->opcode == PIB_HCA_CQE_RECV ? 1 : 0;

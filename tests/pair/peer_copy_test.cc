@@ -177,7 +177,7 @@ TEST_CASE("payload outside of shared memory is sent in packets") {
     CHECK(pair.b.host.peek<uint8_t>(to.addr + 5000) == 42);
 }
 
-// The switch copies pages of regions alone.
+// The switch copies only pages of regions.
 TEST_CASE("payload that no region covers is sent in packets") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({}, {.flags = PIB_HCA_QP_PRIVILEGED});
@@ -301,7 +301,7 @@ TEST_CASE("a QP that fails in mid-pull completes its requests after the switch h
     CHECK_FALSE(b.poll(qp));
 }
 
-TEST_CASE("an invalidation in mid-pull completes after the switch has stopped, others behind it") {
+TEST_CASE("an invalidation in mid-pull, and later ones, complete after the switch has stopped") {
     Pulling test;
     Hca& b = test.pair.b;
     const QpConfig privileged{.flags = PIB_HCA_QP_PRIVILEGED};
@@ -349,7 +349,7 @@ TEST_CASE("an invalidation in mid-pull completes after the switch has stopped, o
     CHECK(b.poll(other).has_value());
 }
 
-TEST_CASE("unrelated commands leave a pull alone") {
+TEST_CASE("unrelated commands do not affect a pull") {
     Pulling test;
     const Qp other = test.pair.b.create();
     const Buffer region = test.pair.b.make_buffer(8192);

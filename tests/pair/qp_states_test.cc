@@ -216,7 +216,7 @@ TEST_CASE("a fenced request waits for READs and atomics before it") {
     CHECK(pair.a.poll_all(qa).size() == 2);
 }
 
-TEST_CASE("a CQ overrun moves the QPs of that CQ alone to Error") {
+TEST_CASE("a CQ overrun moves only the QPs of that CQ to Error") {
     Pair pair;
     Qp qa = pair.a.create({.log_cq_depth = 1});
     Qp qb = pair.b.create();

@@ -422,7 +422,7 @@ Qp any_qp_in(Hca& hca, pib_hca_qp_type type, pib_hca_qp_state state) {
 
 }  // namespace
 
-TEST_CASE("each transition of each QP type takes the attributes of the table alone") {
+TEST_CASE("each transition of each QP type takes only the attributes of the table") {
     const pib_hca_qp_type type =
         GENERATE(PIB_HCA_QP_RC, PIB_HCA_QP_UC, PIB_HCA_QP_UD, PIB_HCA_QP_SMI, PIB_HCA_QP_GSI,
                  PIB_HCA_QP_XRC_INI, PIB_HCA_QP_XRC_TGT);

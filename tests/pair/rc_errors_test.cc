@@ -190,8 +190,8 @@ TEST_CASE("memory that vanishes during a request is a protection error") {
                 (void)t.pair.b.mpt.destroy(t.remote.key);
             }
         };
-        // The offer of a READ response is lost with its region, so the requester takes the NAK
-        // behind it for a lost response. It repeats the READ, and the responder is silent.
+        // The offer of a READ response is lost with its region, so the NAK that follows tells the
+        // requester only that a response is lost. It repeats the READ, and the responder is silent.
         const bool lost = peer_copy_wanted() && opcode == PIB_HCA_WQE_RDMA_READ;
         CHECK(t.send(t.rdma(opcode, 65536)) ==
               (lost ? PIB_HCA_WC_RETRY_EXC_ERR : PIB_HCA_WC_REM_ACCESS_ERR));

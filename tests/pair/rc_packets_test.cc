@@ -160,11 +160,11 @@ TEST_CASE("packets of wrong lengths are invalid requests") {
     };
     const Case c = GENERATE(Case{op::kSendFirst, 0, 512},           // not the path MTU
                             Case{op::kSendFirst, 0, 2048},          //
-                            Case{op::kSendOnly, 0, 1025},           // beyond it
-                            Case{op::kRdmaWriteOnly, 9, 8},         // not what the RETH says
+                            Case{op::kSendOnly, 0, 1025},           // above the path MTU
+                            Case{op::kRdmaWriteOnly, 9, 8},         // not the RETH's length
                             Case{op::kRdmaWriteOnly, 7, 8},         //
                             Case{op::kRdmaWriteOnly, 0, 8},         //
-                            Case{op::kRdmaWriteFirst, 1024, 1024},  // no bytes left for Last
+                            Case{op::kRdmaWriteFirst, 1024, 1024},  // leaves no bytes for LAST
                             Case{op::kRdmaWriteFirst, 0x80000001, 1024},
                             Case{op::kRdmaReadRequest, 0x80000001, 0});
     Forged t;

@@ -17,8 +17,8 @@ using namespace pib::hca::test;
 namespace {
 
 constexpr uint32_t kSlotBytes = 8192;
-constexpr uint32_t kLargest = 5000;    // some packets
-constexpr uint32_t kLargestUd = 4000;  // one packet
+constexpr uint32_t kLargest = 5000;    // bytes: some packets
+constexpr uint32_t kLargestUd = 4000;  // bytes: one packet
 constexpr uint32_t kGrhBytes = 40;
 constexpr uint32_t kCanaryBytes = 64;  // at the end of every slot, where no message reaches
 constexpr uint8_t kCanary = 0xc5;
@@ -206,7 +206,7 @@ class AllTransports final : public RandomDrive<Flow> {
         }
     }
 
-    // Receives come late now and then: RNR NAKs, or messages that find no place.
+    // Posts receives late now and then, so that messages get RNR NAKs or find no receive WQE.
     void replenish(Flow& flow) override {
         for (auto count = random_() % 4; count != 0 && flow.receives < kSlots / 2; --count) {
             const uint32_t id = flow.next_receive++ % kSlots;

@@ -126,7 +126,7 @@ TEST_CASE("VL weights count bytes, not packets") {
     CHECK(is_near(sent[1], Sender::sum(sent), 0.5));
 }
 
-TEST_CASE("the high-priority table precedes the other up to VLHighLimit") {
+TEST_CASE("the high-priority table is served first, up to VLHighLimit") {
     Sender all;
     all.set_tables({{3, 1}}, {{0, 255}});
     all.add_uc(0, 65536);

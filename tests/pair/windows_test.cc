@@ -80,7 +80,7 @@ pib_hca_wqe_bind nothing(uint32_t rkey) {
 
 }  // namespace
 
-TEST_CASE("a bound window grants its range and its rights alone") {
+TEST_CASE("a bound window grants only its range and its rights") {
     const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
     Windows w(type);
     const uint32_t key = next_key(w.window);

@@ -17,7 +17,7 @@ constexpr uint32_t kDomain = 5;
 constexpr uint32_t kFirstPd = 1;
 constexpr uint32_t kSecondPd = 2;
 
-// One connection from a to b, two SRQs of different PDs behind it.
+// One connection from a to b, whose messages name one of two SRQs of different PDs.
 struct Xrc {
     explicit Xrc(const RcAttributes& attr = {}) {
         initiator = pair.a.create({.type = PIB_HCA_QP_XRC_INI});
@@ -211,7 +211,7 @@ TEST_CASE("a new SRQ with the number of the old one does not continue its messag
     t.pair.b.transport.verbs().srq_destroyed(number);
     Srq again = t.pair.b.make_srq(4, kFirstPd, kDomain);
     pib_hca_create_srq in = srq_like(again);
-    while (again.srqn != number) {  // numbers go round
+    while (again.srqn != number) {  // until the SRQ has the old number again
         REQUIRE(t.pair.b.srqs.destroy(again.srqn) == CmdStatus::kOk);
         again.srqn = t.pair.b.srqs.create(in).value();
     }
@@ -268,7 +268,7 @@ TEST_CASE("initiators send no responses, and targets send no requests") {
     CHECK_FALSE(t.pair.b.poll(t.first));
 }
 
-TEST_CASE("the SRQ number of a WQE has 24 bits and is for XRC alone") {
+TEST_CASE("the SRQ number of a WQE has 24 bits and is only for XRC") {
     Xrc t;
     t.post(t.wr(1u << 24, 0));
     CHECK(t.sent_status() == PIB_HCA_WC_LOC_QP_OP_ERR);

@@ -7,9 +7,9 @@
 
 namespace pib::simulation {
 
-// A completion of the requester's send queue.
+// Handles a completion of the requester's send queue.
 void send_completed(Flow& flow, const pib_hca_cqe& cqe);
-// A completion of the responder's receive queue.
+// Handles a completion of the responder's receive queue.
 void receive_completed(Flow& flow, const pib_hca_cqe& cqe);
 // Takes the remaining requests as succeeded, and fails if one was signalled. Call it when no packet
 // is in flight.

@@ -72,7 +72,7 @@ class Connection {
     bool is_open_ = false;
 
   public:
-    std::array<Flow, 2> flows;  // from the first end, from the second one
+    std::array<Flow, 2> flows;  // [0]: from the first end; [1]: from the second one
 };
 
 }  // namespace pib::simulation

@@ -64,7 +64,7 @@ struct Flow {
     // A request may send data that an earlier READ has fetched: the READ's slot must not change.
     static constexpr uint32_t kLocalSlots = 2 * kDepth;
     static constexpr uint32_t kSlots = 8;  // in the remote memory
-    static constexpr uint32_t kWords = 8;  // targets of atomics, behind them
+    static constexpr uint32_t kWords = 8;  // targets of atomics, after the slots
     static constexpr size_t kTargetBytes = size_t{kSlots} * kSlotBytes + kWords * 8;
 
     Flow(End& requester, End& responder, const std::string& title);

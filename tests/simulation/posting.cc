@@ -106,7 +106,7 @@ void expect_local(Draft& draft, Bytes data, bool whole = false) {
 }
 
 // A request that the responder has to refuse: with a key of another PD, a key that permits only
-// reads, or an address behind the memory's end.
+// reads, or an address past the memory's end.
 void misdirect(Draft& draft) {
     Region& remote = draft.flow.remote;
     const uint32_t which = draft.choice.c / 16 % 3;

@@ -26,7 +26,7 @@ void print_objects(World& world) {
     }
 }
 
-// A failure without its numbers: what kind it is.
+// The kind of a failure: its text without numbers.
 std::string kind_of(const std::string& failure) {
     std::string kind = failure.substr(failure.find(": ") + 2);
     std::erase_if(kind, [](char letter) { return letter >= '0' && letter <= '9'; });

@@ -10,7 +10,7 @@
 namespace pib::simulation {
 namespace {
 
-constexpr size_t kCompared = 1024;  // bytes at once, since most are as expected
+constexpr size_t kCompared = 1024;  // bytes compared at once, since most are as expected
 
 }  // namespace
 

@@ -11,7 +11,7 @@ namespace pib::simulation {
 class Target {
   public:
     virtual ~Target() = default;
-    // Whether a request that is posted now may succeed.
+    // Whether there is a key with which a request that is posted now may succeed.
     virtual bool has_key() const = 0;
     // Whether this key gives access to the memory, and no posted request is about to end that.
     virtual bool opens(uint32_t key) const = 0;

@@ -145,7 +145,7 @@ def dies(lab, source, said):
     return str(raised.value)
 
 
-def test_a_crash_of_the_kernel_is_told_with_lines_of_source(ours):
+def test_a_crash_of_the_kernel_is_reported_with_lines_of_source(ours):
     said = dies(ours, DRIVERS / "faulty", "(?s)the kernel of vm1 reports:.*BUG: .*faulty_write")
     line = next(number for number, text in enumerate((DRIVERS / "faulty" / "faulty.c").read_text().splitlines(), 1)
                 if "*where = 1" in text)

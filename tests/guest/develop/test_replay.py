@@ -11,7 +11,7 @@ from rdma import DEVICE, pair, perftest, wait_active
 from traffic import random_traffic, unbind_and_bind
 
 pytestmark = pytest.mark.nightly
-CALLS = 2000        # fewer than those of a boot and some traffic
+CALLS = 2000        # a boot and some traffic make more calls of the device
 
 
 @pytest.fixture(scope="module", name="recordings")

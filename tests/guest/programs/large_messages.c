@@ -70,7 +70,7 @@ static void fill(struct region *region, unsigned int seed)
 
 static void must_be_equal(void)
 {
-	/* A region repeats one chunk up to its last page: compare the chunk once, and that page. */
+	/* A region repeats one chunk up to its last page, so one chunk and that page are compared. */
 	CHECK_EQUAL(memcmp(source.bytes, target.bytes, CHUNK), 0);
 	CHECK_EQUAL(memcmp(source.bytes + LONGEST - PAGE, target.bytes + LONGEST - PAGE, PAGE), 0);
 }

@@ -90,7 +90,7 @@ static void regions_of_pages_of_every_kind(void)
 	struct ibv_mr *mr;
 	size_t offset;
 
-	/* The kernel uses large pages where it can, and small pages before and behind them. */
+	/* The kernel uses large pages where it can, and small pages before and after them. */
 	madvise(memory, bytes, MADV_HUGEPAGE);
 	memset(memory, 1, bytes);
 	connected_pair(&pair);

@@ -174,7 +174,7 @@ static void an_event_waits_for_its_completions(void)
 		transfer(&pair, 0);
 	}
 	CHECK(event_within(channel, PATIENCE_S * 1000));
-	/* With a period, one completion alone raises an event, too. */
+	/* With a period, a single completion raises an event, too. */
 	attr.moderate.cq_period = 1000;
 	CHECK_EQUAL(ibv_modify_cq(pair.cq[0], &attr), 0);
 	CHECK_EQUAL(ibv_req_notify_cq(pair.cq[0], 0), 0);

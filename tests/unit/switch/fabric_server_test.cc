@@ -59,7 +59,7 @@ TEST_CASE("program: --socket-mode sets the permissions of the socket") {
     CHECK(mode_of(Program({"--socket-mode", "0600"}).fabric_path()) == 0600);
 }
 
-TEST_CASE("program: garbage, silence and thousands of connections leave links alone") {
+TEST_CASE("program: garbage, silence and thousands of connections disturb no link") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

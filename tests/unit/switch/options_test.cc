@@ -97,7 +97,7 @@ TEST_CASE("options: --help goes to stdout, and the status is 0") {
     CHECK(ended.err.empty());
 }
 
-TEST_CASE("options: a command line that serves ends at the limit, and not the test") {
+TEST_CASE("options: run_program() ends a program that serves at its time limit") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

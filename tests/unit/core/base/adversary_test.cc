@@ -37,7 +37,7 @@ TEST_CASE("an adversary is a seed, or a seed and kinds") {
     }
 }
 
-TEST_CASE("a seed decides, and each kind has a sequence of its own") {
+TEST_CASE("a seed determines the choices, and each kind has a sequence of its own") {
     Adversary first(plan("7")), again(plan("7")), other(plan("8")), fewer(plan("7:clock"));
     std::vector<uint64_t> numbers[4];
     for (unsigned i = 0; i < 100; ++i) {
@@ -83,7 +83,7 @@ TEST_CASE("a kind that is left out does not happen") {
     }
 }
 
-TEST_CASE("every setback comes, and no two MADs in succession are lost") {
+TEST_CASE("every setback occurs, and no two MADs in succession are lost") {
     Adversary adversary(plan("3:retries"));
     std::set<Setback> seen;
     unsigned lost = 0;
@@ -99,7 +99,7 @@ TEST_CASE("every setback comes, and no two MADs in succession are lost") {
     CHECK(lost > 1000);
 }
 
-TEST_CASE("each order comes") {
+TEST_CASE("each order of four elements occurs") {
     Adversary adversary(plan("3"));
     std::set<std::vector<int>> orders;
     for (unsigned i = 0; i < 1000; ++i) {
@@ -111,7 +111,7 @@ TEST_CASE("each order comes") {
     CHECK(orders.size() == 24);
 }
 
-TEST_CASE("an adversary joins the test knobs") {
+TEST_CASE("an adversary sets the test knobs that the user has not set") {
     TestKnobs knobs;
     CHECK_FALSE(knobs.joined().poison_wc);
     knobs.adversary = plan("1");

@@ -146,7 +146,7 @@ TEST_CASE("the link's thread completes a held command without the timer") {
     CHECK(bench.driver.reap().ok());
 }
 
-TEST_CASE("commands behind a held one wait and complete in order") {
+TEST_CASE("commands after a held one wait and complete in order") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);

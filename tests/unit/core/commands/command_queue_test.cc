@@ -367,7 +367,7 @@ TEST_CASE("each command raises an event in the async EQ, if there is one") {
     CHECK(d.reap().ok());
 }
 
-TEST_CASE("the owner byte is written last, behind a barrier") {
+TEST_CASE("the owner byte is written last, after a barrier") {
     Bench bench;
     MiniDriver& d = bench.driver;
     REQUIRE(d.enable());

@@ -101,7 +101,7 @@ TEST_CASE("records: REREG_MR reads the page list only when the translation chang
     CHECK(reregistration(in).error() == CmdStatus::kBadReserved);
 }
 
-TEST_CASE("records: a page fault names its half and its access") {
+TEST_CASE("records: a page fault has the half of its QP and the access") {
     const PageFault fault{.qpn = 7,
                           .half = QpHalf::kResponder,
                           .miss = {.key = 0x105, .addr = 0x1000, .length = 12, .for_write = true}};

@@ -92,7 +92,7 @@ TEST_CASE("commands refuse an unknown port") {
     }
 }
 
-TEST_CASE("MODIFY_PORT changes software's attributes alone") {
+TEST_CASE("MODIFY_PORT changes only the attributes that software owns") {
     PortBench bench;
     const auto mask = [&] { return query_port(bench.ports, 1)->capability_mask; };
     const uint32_t before = mask();
@@ -134,7 +134,7 @@ TEST_CASE("MODIFY_DEVICE sets description and system image GUID until a reset") 
     CHECK(bench.ports.sma().node().system_image_guid == bench.ports.sma().node().node_guid);
 }
 
-TEST_CASE("MAD_IFC answers SMPs and PMA queries alone") {
+TEST_CASE("MAD_IFC answers only SMPs and PMA queries") {
     PortBench bench;
     ib::Mad out;
     ib::Mad dr = make_dr_smp(Method::kGet, ib::attr::kNodeInfo);

@@ -122,7 +122,7 @@ TEST_CASE("the pages of a region are free again when it goes") {
     }
 }
 
-TEST_CASE("a key gives access to its range alone") {
+TEST_CASE("a key gives access only to its range") {
     Keys keys;
     const uint32_t key = keys.mpt.create(keys.request()).value();
     const auto allowed = [&](uint64_t addr, uint64_t length) {
@@ -233,7 +233,7 @@ TEST_CASE("atomics need aligned words") {
     CHECK_FALSE(keys.mpt.cmpxchg64(kUser, {skewed, 0x1000, 8, right}, expected, 13));
 }
 
-TEST_CASE("the privileged L_Key serves privileged QPs and local accesses alone") {
+TEST_CASE("the privileged L_Key serves only local accesses of privileged QPs") {
     Keys keys;
     const uint64_t addr = keys.host.alloc(4096);
     const KeyUser kernel{kPd, true};

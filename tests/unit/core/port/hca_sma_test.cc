@@ -237,7 +237,7 @@ TEST_CASE("SMPs without room are counted and dropped") {
     CHECK(bench.take_sent().size() == 4000 - dropped);
 }
 
-TEST_CASE("events name the changed attributes alone") {
+TEST_CASE("events name only the changed attributes") {
     PortBench bench;
     bench.bring_up();
     const unsigned changed = bench.client.changed;

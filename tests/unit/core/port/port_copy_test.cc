@@ -212,7 +212,7 @@ TEST_CASE("a link that closes between begin() and commit() drops the offer") {
     CHECK(bench.sent() == kPackets);
 }
 
-TEST_CASE("a turn of the link ends early when multicasts have been copied to many") {
+TEST_CASE("a turn of the link ends early when multicasts have been copied to many QPs") {
     constexpr size_t kSent = 40;
     CopyBench bench;
     bench.bring_up();

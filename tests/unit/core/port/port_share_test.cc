@@ -83,13 +83,13 @@ TEST_CASE("a path that was idle admits no more than one burst") {
     CHECK(burst <= kBurstBytes + 2 * kPacketBytes);
 }
 
-TEST_CASE("a static rate limits its destination alone") {
+TEST_CASE("a static rate limits only its destination") {
     PortBench bench;
     bench.bring_up(100'000);
     REQUIRE(send_all(bench, to(kFar, 0, kRate2_5)) != 0);
     CHECK(send(bench, to(kFar + 1, 0, kRate2_5)));
     CHECK(send(bench, to(kFar + 1)));
-    CHECK(send(bench, to(PortBench::kLid, 0, kRate2_5)));  // not over the link
+    CHECK(send(bench, to(PortBench::kLid, 0, kRate2_5)));  // loopback: does not use the link
     CHECK_FALSE(send(bench, to(kFar, 0, kRate2_5)));
     CHECK(send(bench, to(kFar)));
 }

@@ -258,7 +258,7 @@ TEST_CASE("an arm for solicited completions drops no delayed event of a pending 
     CHECK(q.cqs.next_deadline() == kNever);
 }
 
-TEST_CASE("an event that may wait: moderation and errors take precedence") {
+TEST_CASE("an event that may wait is moderated, and a solicited completion raises it at once") {
     Queue q(5);
     moderate(q, 2, 0);
     REQUIRE(q.arm(0));

@@ -218,7 +218,7 @@ TEST_CASE("WQE: inline data ends with the WQE and with the QP's limit") {
     CHECK(with(9, 0) == VendorError::kInline);
 }
 
-TEST_CASE("WQE: a receive has an id at an SRQ only, and SGEs within the WQE") {
+TEST_CASE("WQE: only a receive at an SRQ has an id, and all SGEs are within the WQE") {
     const auto refused = [](const Bytes& wqe, bool shared) {
         const auto data = decode_recv_wqe(wqe, shared);
         return data ? VendorError::kNone : data.error().detail();

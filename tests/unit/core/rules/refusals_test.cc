@@ -73,7 +73,7 @@ TEST_CASE("a refused command's completion has the rule, and QUERY_REFUSAL its re
     CHECK("pib-hca: " + text_in(last) == room.host.last_guest_error);
 }
 
-TEST_CASE("QUERY_REFUSAL counts back from the last refusal, and is none itself") {
+TEST_CASE("QUERY_REFUSAL counts back from the last refusal, and returns 0 beyond the oldest one") {
     RefusalRoom room(refusal_config());
     pib_hca_refusal shown{};
     for (unsigned i = 0; i < Refusals::kKept + 3; ++i) {
@@ -112,7 +112,7 @@ TEST_CASE("QUERY_REFUSAL tells a misuse that a strict device names") {
     CHECK(text_in(last).starts_with("CQ " + std::to_string(room.cq.cqn) + " misused: "));
 }
 
-TEST_CASE("a guest that repeats refusals has few of them printed in a second, and the last kept") {
+TEST_CASE("few of a guest's repeated refusals are printed in a second, and the last are kept") {
     RefusalRoom room(refusal_config());
     const unsigned before = room.host.guest_errors;
     for (unsigned i = 0; i < 1000; ++i) {

@@ -113,7 +113,7 @@ TEST_CASE("strict=fatal stops the device after it has named the misuse, and a re
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
 }
 
-TEST_CASE("strict=fatal stops the device for accesses that it ignores, loads among them") {
+TEST_CASE("strict=fatal stops the device for accesses that it ignores, also for loads") {
     SECTION("a load of no register") {
         RefusalRoom room(strict_config(Strictness::kFatal));
         (void)room.d.read32(0xff00);
@@ -148,7 +148,7 @@ TEST_CASE("a refused command is no misuse: its status tells the driver") {
     CHECK_FALSE(room.device->engine().health().is_fatal());
 }
 
-TEST_CASE("several WQEs for a doorbell, several doorbells for a WQE, and none, are legal") {
+TEST_CASE("a doorbell may announce several WQEs, and a WQE may have several doorbells or none") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();
     room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
@@ -163,7 +163,7 @@ TEST_CASE("several WQEs for a doorbell, several doorbells for a WQE, and none, a
     CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("a queue pair may be reset and used again, in each state with its producers at zero") {
+TEST_CASE("a queue pair may be reset and used again from producers at zero") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();
     room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
@@ -196,7 +196,7 @@ TEST_CASE("software may reuse the entries of a WQE and a CQE after the completio
     }
 }
 
-TEST_CASE("arming again, and with an older counter, is legal; so is another buffer") {
+TEST_CASE("a driver may arm again, arm with an older counter, and move the CQ to another buffer") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_ERR);
@@ -248,8 +248,7 @@ TEST_CASE("memory of a destroyed queue, or of one that has moved, may be another
     room.pass(create);
 }
 
-TEST_CASE(
-    "a driver that drops a device with all its objects, and another that starts it, are legal") {
+TEST_CASE("a driver may reset the device with all its objects, and another driver may start it") {
     LegalRoom room;
     room.working_qp();
     room.d.post_send(room.qp, {.opcode = PIB_HCA_WQE_SEND});

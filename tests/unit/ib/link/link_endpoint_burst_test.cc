@@ -167,7 +167,7 @@ TEST_CASE("bursts: packets are sent singly unless both sides agreed on bursts") 
     CHECK(answered.error().error == link::LinkError::kUnexpectedFrame);
 }
 
-TEST_CASE("bursts: a burst without agreement ends the connection") {
+TEST_CASE("bursts: a burst ends a connection that has not agreed on bursts") {
     BurstPair pair(kBoth, link::kFeatureSharedMemory);
     pair.bring_up();
     BurstPair other;
@@ -183,7 +183,7 @@ TEST_CASE("bursts: a burst without agreement ends the connection") {
     CHECK(received.error().error == link::LinkError::kUnexpectedFrame);
 }
 
-TEST_CASE("bursts: packets behind a retraining are dropped and cost no credit") {
+TEST_CASE("bursts: packets after a retraining are dropped and cost no credit") {
     constexpr std::uint32_t kBlocks = 200;
     BurstPair pair(kBoth, kBoth, kBlocks);
     pair.bring_up();

@@ -380,7 +380,7 @@ TEST_CASE("shared link: frames on the stream are refused once memory is shared")
     CHECK(pair.switch_events.downs == 1);
 }
 
-TEST_CASE("shared link: a hostile peer ends its own link alone") {
+TEST_CASE("shared link: a hostile peer ends only its own link") {
     SharedPair pair;
     pair.bring_up();
     auto& control = *pair.memory.ring(0).control;

@@ -54,7 +54,7 @@ TEST_CASE("link: the handshake brings the link up, in any fragmentation") {
     CHECK(pair.hca.sender().credits(2) == 0);
 }
 
-TEST_CASE("link: it stays down without a common width, and a change brings it up") {
+TEST_CASE("link: a link stays down until both sides have a common width") {
     LinkPair pair;
     auto narrow = make_parameters();
     narrow.width_enabled = 8;

@@ -5,7 +5,7 @@
 
 using namespace pib::ib;
 
-TEST_CASE("each counter of a set counts alone") {
+TEST_CASE("each counter of a set counts separately") {
     for (std::size_t i = 0; i < kCounterCount; ++i) {
         CounterSet counters;
         counters.add(static_cast<Counter>(i), 3);

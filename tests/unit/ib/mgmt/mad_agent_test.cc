@@ -116,7 +116,7 @@ TEST_CASE("a directed-route reply reverses the route") {
     CHECK(refused.status() == mad_status::kBadMethodAttribute);
 }
 
-TEST_CASE("malformed requests get a status, and other MADs no answer") {
+TEST_CASE("malformed requests get a status, and other MADs get no answer") {
     SmaNode node = an_hca();
     const SmaNode before = node;
     Mad version = make_smp(Method::kGet, attr::kNodeInfo);
@@ -217,7 +217,7 @@ TEST_CASE("a bad Set gets status 0x1C and the current values") {
     CHECK(get(reply.smp_data(), port_info::kLid) == 7);
 }
 
-TEST_CASE("a channel adapter's port is set through itself alone, a switch's through any port") {
+TEST_CASE("a channel adapter's port is set only through itself, a switch's port through any port") {
     SmaNode hca = an_hca();
     CHECK(status_of(hca, set_info(hca, 2, {{port_info::kLid, 7}})) == mad_status::kBadField);
     CHECK(hca.port(2)->lid() == Lid(0));

@@ -22,7 +22,7 @@ TEST_CASE("each counter has the value that was set last") {
     }
 }
 
-TEST_CASE("counters are equal whatever they were before") {
+TEST_CASE("counters with equal values are equal, whatever values they had before") {
     NonzeroCounters one, two;
     one.set(Counter::kSymbolErrors, 1);
     one.set(Counter::kFecUncorrectableBlocksLane, 2);

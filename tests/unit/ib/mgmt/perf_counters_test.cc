@@ -271,7 +271,7 @@ TEST_CASE("the extended speeds' counters: 38, each with its own select bit") {
     CHECK(hca.counters[0].value(Counter::kErrorDetectionLane) == 77);
 }
 
-TEST_CASE("data counts by SL as well, with multicast and subnet management") {
+TEST_CASE("data is also counted by SL, including multicast and subnet management") {
     Hca hca;
     PortCounters& c = hca.counters[0];
     c.count_sent(packet(5, 14, 3));

@@ -194,7 +194,7 @@ TEST_CASE("Down without a physical state goes to LinkDownDefaultState") {
     CHECK_FALSE(command(port, PortState::kDown).events.any());
 }
 
-TEST_CASE("a physical state alone takes the link down") {
+TEST_CASE("a physical state without a PortState takes the link down") {
     PortAttrs port = up_port();
     CHECK(command(port, PortState::kNoChange, PhysState::kPolling)
               .events.has(PortEvent::kDownRequest));
@@ -242,7 +242,7 @@ TEST_CASE("a bad value does not stop the good ones of the same Set") {
     CHECK(port.sm_sl() == Sl(3));
 }
 
-TEST_CASE("events name real changes alone") {
+TEST_CASE("events name only real changes") {
     PortAttrs port = up_port();
     CHECK_FALSE(set_port_info(port, unchanged(port)).events.any());
     CHECK(set_field(port, port_info::kLid, 77).events == PortEvents(PortEvent::kLidChange));

@@ -41,7 +41,7 @@ struct Case {
     unsigned pointer_after;  // unless discarded
 };
 
-// Initial path: 2, 3, 4, ...; return path: 5, 6, 7, 8, 1, ...
+// dr_smp() fills the initial path with ports 2, 3, 4, ..., the return path with 5, 6, 7, 8, 1, ...
 constexpr Case kCases[] = {
     {"request for this node, no hop", kCa, false, 0, 0, SmiAction::kLocal, 0, 1},
     {"last hop reaches a CA", kCa, false, 1, 1, SmiAction::kLocal, 0, 2},

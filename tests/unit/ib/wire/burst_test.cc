@@ -126,7 +126,7 @@ TEST_CASE("burst: its packets equal those sent singly") {
     CHECK(burst->payload().size() == std::size_t{packets - 1} * mtu + rest);
 }
 
-TEST_CASE("burst: a part has the same packets") {
+TEST_CASE("burst: a part of a burst has the same packets") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
     constexpr std::uint32_t kPackets = 5;
@@ -216,7 +216,7 @@ TEST_CASE("burst: packets that are no burst are refused") {
     CHECK(parsed.error() == change.error);
 }
 
-TEST_CASE("burst: an MTU below 256, other XRCETHs, a second start and a padded MIDDLE packet") {
+TEST_CASE("burst: a small MTU, other XRCETHs, a second start and a padded MIDDLE are refused") {
     Bytes small = make(kShapes[3], 2, 256, 4, false).body;
     small.resize(kBurstPayload + 128 + 4);
     store_be(&small[2], std::uint16_t{128});

@@ -115,7 +115,7 @@ TEST_CASE("the dump of a MAD names attributes by class, and has the status") {
     CHECK_THAT(dump_mad(mad), ContainsSubstring("MAD Perf GetResp PortCounters mod 0x0"));
     mad.set(mad_header::kStatus, 0x1c);
     CHECK_THAT(dump_mad(mad), ContainsSubstring(" status 0x001c"));
-    mad.bytes[1] = 0x03;  // SA: its attributes have no names here
+    mad.bytes[1] = 0x03;  // SA, whose attributes dump_mad() does not name
     mad.bytes[3] = 0x12;
     CHECK_THAT(dump_mad(mad), ContainsSubstring("MAD SA 0x12 0x12 mod"));
     mad.bytes[1] = 0x7f;

@@ -42,7 +42,7 @@ std::vector<unsigned> range(unsigned first, unsigned last) {
 
 }  // namespace
 
-TEST_CASE("each service has its opcodes alone") {
+TEST_CASE("each service has only its own opcodes") {
     auto connected = range(0x00, 0x14);
     connected.push_back(0x16);
     connected.push_back(0x17);

@@ -347,7 +347,7 @@ TEST_CASE("build() refuses invalid packets") {
     CHECK(PacketBuilder::begin(buffer, headers_of(0x04, false), 44, Crcs::kElided).has_value());
 }
 
-TEST_CASE("gather() writes the payload alone") {
+TEST_CASE("gather() writes only the payload") {
     Bytes buffer(64, 0xEE);
     auto builder = PacketBuilder::begin(buffer, headers_of(0x04, false), 6, Crcs::kElided);
     REQUIRE(builder);

@@ -71,7 +71,7 @@ TEST_CASE("address: a socket's path gets the requested mode and group") {
         REQUIRE(::stat(path.c_str(), &info) == 0);
         CHECK((info.st_mode & 0777) == 0660);
     }
-    // The last group of this process, which is not the first one if the process has several.
+    // The last of the process's groups, because a socket would have its primary group in any case.
     std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
     REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);
     const group* member = groups.empty() ? ::getgrgid(::getgid()) : ::getgrgid(groups.back());
@@ -115,7 +115,7 @@ TEST_CASE("address: a path appears when its socket listens") {
     CHECK(names_in(folder) == std::set<std::string>{"socket"});
 }
 
-TEST_CASE("address: a path is taken over from a dead process alone") {
+TEST_CASE("address: a path is taken over only from a dead process") {
     const Folder folder;
     const std::string path = folder.path + "/socket", text = "unix:" + path;
     CHECK(error_of(text).empty());

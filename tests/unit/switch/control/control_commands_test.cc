@@ -136,7 +136,7 @@ TEST_CASE("control: traffic has a row of numbers for each link") {
     CHECK(run({{"command", "traffic"}}).at("changes") == after.at("changes"));
 }
 
-TEST_CASE("control: the number of changes grows with the forwarding table") {
+TEST_CASE("control: the number of changes counts changes of the forwarding table") {
     TestFabric fabric(2);
     fabric.make_active();
     const json request = {{"command", "traffic"}};

@@ -171,7 +171,7 @@ TEST_CASE("verbs: Trap counts a link error and sends its trap") {
     CHECK(ib::get(port.traps.pending[0].notice, ib::notice_details::kPortNumber) == 1);
 }
 
-TEST_CASE("verbs: Error drops MADs of one attribute alone") {
+TEST_CASE("verbs: Error drops only the MADs of one attribute") {
     Net net;
     FakeHca& vm = net.connect("a");
     REQUIRE(net.up("left", 1));

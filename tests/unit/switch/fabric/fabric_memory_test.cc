@@ -111,7 +111,7 @@ TEST_CASE(
     const std::size_t bytes = (g_in_use - connected + built - before) / kNodes;
     CAPTURE(bytes);
     CHECK(bytes <= kMostBytesOfNode);
-    CHECK(bytes > kLastLid * kTree.all_switches() / kNodes);  // the LFTs alone
+    CHECK(bytes > kLastLid * kTree.all_switches() / kNodes);  // only the LFTs
     const std::size_t counting = g_in_use;
     const unsigned ports = clear_counters(*net.fabric, ib::CounterView::kExtended);
     CAPTURE(ports, (g_in_use - counting) / kNodes);

@@ -17,7 +17,7 @@ namespace {
 
 using fabric::UniqueFd;
 
-constexpr unsigned kTrunk = 4;  // last port of a switch with four ports that connects
+constexpr unsigned kTrunk = 4;  // the trunk's port: the last one of four
 constexpr std::uint64_t kOtherGuid = 0x200;
 
 UniqueFd this_network() {

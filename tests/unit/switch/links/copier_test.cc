@@ -210,7 +210,7 @@ TEST_CASE("peer copy: the receiver cancels its pull between chunks") {
     CHECK(net.counts(net.to).pulls == 1);
 }
 
-TEST_CASE("peer copy: the switch writes to registered pages alone") {
+TEST_CASE("peer copy: the switch writes only to registered pages") {
     CopyFabric net;
     SECTION("no page is registered") {
         net.to->shown.set_registered(kPlace[0].offset / 4096, false);
@@ -233,7 +233,7 @@ TEST_CASE("peer copy: the switch writes to registered pages alone") {
     CHECK(net.to->placed == 1);
 }
 
-TEST_CASE("peer copy: the switch reads registered pages alone") {
+TEST_CASE("peer copy: the switch reads only registered pages") {
     CopyFabric net;
     net.from->shown.set_registered(kSource[0].offset / 4096, false);
     REQUIRE(net.send());

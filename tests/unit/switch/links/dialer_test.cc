@@ -63,7 +63,7 @@ bool have(const std::string& host) {
     return have_program() && Listener(host).is_open();
 }
 
-constexpr unsigned kTrunk = 4;  // last port of a switch with four ports that connects
+constexpr unsigned kTrunk = 4;  // the trunk's port: the last one of four
 
 std::vector<std::string> listening(const std::string& address) {
     return {"--ports", "4", "--guid", "100", "--listen", address};
@@ -125,7 +125,7 @@ TEST_CASE("trunk: an address without a host means the loopback addresses") {
     const std::string port = free_address("127.0.0.1").substr(std::strlen("tcp:127.0.0.1:"));
     Program one(listening("tcp:" + port)), other(connecting("tcp:" + port));
     CHECK(one.reaches(1, "Initialize"));
-    // The port is taken on 127.0.0.1 alone: another process may use it on another address.
+    // The port is taken only on 127.0.0.1: another process may use it on another address.
     const auto elsewhere = fabric::Address::parse("tcp:127.0.0.2:" + port);
     CHECK(fabric::listen_on(*elsewhere));
     CHECK_FALSE(fabric::listen_on(*fabric::Address::parse("tcp:127.0.0.1:" + port)));
@@ -139,8 +139,8 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
     Program program(connecting(listener.address()));
     std::vector<std::vector<std::uint8_t>> answers = {
         std::vector<std::uint8_t>(64, 0xA5),
-        welcome(0x200),                              // its own GUID
-        welcome(0x100, link::kFeatureSharedMemory),  // which HELLO did not offer
+        welcome(0x200),                              // the GUID of the switch itself
+        welcome(0x100, link::kFeatureSharedMemory),  // a feature that HELLO did not offer
         {},
     };
     link::append(answers.back(), link::Refuse{link::RefuseReason::kNoFreePort, "no"});

@@ -149,7 +149,7 @@ TEST_CASE("trunk: a lost connection takes both ports Down until it returns") {
     CHECK(net.up("right", 7));
 }
 
-TEST_CASE("trunk: a peer that does not read stops its own trunk alone") {
+TEST_CASE("trunk: a peer that does not read stops only its own trunk") {
     Net net;
     FakeHca& a = net.connect("a", 0x9000);
     FakeHca& c = net.connect("c", 0xA000, 1);

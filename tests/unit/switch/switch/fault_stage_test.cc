@@ -72,7 +72,7 @@ TEST_CASE("faults: duplicates, reordering and delay lose no packet") {
     CHECK(sorted.size() == kPackets);
 }
 
-TEST_CASE("faults: reordering alone moves packets by a bounded number of places") {
+TEST_CASE("faults: reordering moves packets by a bounded number of places") {
     TestFabric fabric(2);
     fabric.make_active();
     fabric.sw.port(1).ingress_faults().set({.reorder = 0.1, .reorder_depth = 3, .seed = 5});

@@ -43,7 +43,7 @@ TEST_CASE("forwarding: unicast packets leave unchanged by the port of the LFT") 
     REQUIRE(fabric.hca(2).packets.size() == 1);
     CHECK(fabric.hca(2).packets[0] == packet);
     CHECK(fabric.count(1, Counter::kPortUnicastRcvPkts) == received + 1);
-    const auto words = packet.size() / 4 + 1;  // the ICRC counts
+    const auto words = packet.size() / 4 + 1;  // and the ICRC
     CHECK(fabric.count(3, Counter::kPortXmitData) == sent + words);
 }
 
@@ -131,7 +131,7 @@ TEST_CASE("forwarding: ingress of data needs Armed, egress needs Active") {
     fabric.make_active();
     fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(ib::PortState::kDown)}});
     CHECK(fabric.hca(1).downs == 1);
-    CHECK(fabric.hca(1).ups == 2);  // and trains again: Initialize
+    CHECK(fabric.hca(1).ups == 2);  // the link has trained again: Initialize
     fabric.hca(0).send_packet(make_packet(0, 2, 64, 1));
     fabric.settle();
     CHECK(fabric.hca(1).packets.empty());
@@ -298,9 +298,9 @@ TEST_CASE(
     CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 1);
     CHECK_FALSE(sends(0, 2, 0x0000));  // the invalid P_Key, which empty entries hold
     CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 2);
-    CHECK_FALSE(sends(0, 3, 0x8001));  // a limited member that calls itself full
+    CHECK_FALSE(sends(0, 3, 0x8001));  // a limited member that sends the full P_Key
     CHECK(fabric.count(1, Counter::kPortRcvConstraintErrors) == 3);
-    CHECK_FALSE(sends(1, 1, 0x0001));  // a full one may call itself limited, and is taken for one
+    CHECK_FALSE(sends(1, 1, 0x0001));  // a full member with the limited P_Key counts as limited
     CHECK(fabric.count(2, Counter::kPortRcvConstraintErrors) == 0);
     CHECK(fabric.count(1, Counter::kPortXmitConstraintErrors) == 1);
 }

@@ -26,7 +26,7 @@ unsigned fill(TestFabric& fabric, unsigned vl = 0) {
 
 }  // namespace
 
-TEST_CASE("queues: a neighbour without credits stops its own senders alone") {
+TEST_CASE("queues: a neighbour without credits stops only its own senders") {
     TestFabric fabric(3);
     fabric.make_active();
     const unsigned sent = fill(fabric);
@@ -179,7 +179,7 @@ TEST_CASE("queues: a packet stays in the switch no longer than LifeTimeValue") {
     CHECK(fabric.count(2, Counter::kPortSwLifetimeLimitDiscards) == queued);
 }
 
-TEST_CASE("queues: a peer that does not read stops its own port alone") {
+TEST_CASE("queues: a peer that does not read stops only its own port") {
     TestFabric fabric(3);
     fabric.make_active();
     fabric.hca(1).read_output = false;
@@ -253,7 +253,7 @@ TEST_CASE("queues: packets of a link that is gone free no buffer of the new one"
         fabric.settle();
     }
     REQUIRE(fabric.sw.held_packets() < all);
-    REQUIRE(fabric.sw.held_packets() > all - old);  // only packets of the old link left
+    REQUIRE(fabric.sw.held_packets() > all - old);  // only packets of the old link have left
     CHECK(again.own_end().sender().credits(0) == credits);
 }
 

@@ -17,7 +17,7 @@ namespace {
 using fabric::TlsSession;
 using fabric::UniqueFd;
 
-constexpr unsigned kTrunk = 4;  // last port of a switch with four ports that connects
+constexpr unsigned kTrunk = 4;  // the trunk's port: the last one of four
 
 UniqueFd connect_tcp(const std::string& port) {
     const auto to = fabric::resolve(*fabric::Address::parse("tcp:127.0.0.1:" + port));

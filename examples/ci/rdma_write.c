@@ -49,7 +49,7 @@ static struct ibv_qp_init_attr queues(void)
 	return attr;
 }
 
-/* An endpoint: the client's, not yet connected; with RAI_PASSIVE the server's, for rdma_listen(). */
+/* Creates the client's endpoint; with RAI_PASSIVE, the server's, for rdma_listen(). */
 static struct rdma_cm_id *endpoint(const char *name, int flags)
 {
 	struct rdma_addrinfo hints = { .ai_flags = flags, .ai_port_space = RDMA_PS_TCP }, *info;
@@ -106,7 +106,7 @@ static int serve(const char *name)
 	return 0;
 }
 
-/* A connection to the server, which may not listen yet. */
+/* Connects to the server; tries again while the server does not listen yet. */
 static struct rdma_cm_id *connect_to(const char *name)
 {
 	struct rdma_conn_param param = { .initiator_depth = 1, .retry_count = 7 };

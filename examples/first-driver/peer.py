@@ -4,8 +4,9 @@
 
 usage: python3 peer.py DEVICE LID QPN PSN R_KEY ADDRESS
 
-The numbers are those of the driver's file `address`. The program prints its own, for the driver's file `peer`. After a
-line of input it prints the text that the driver has written to its memory, and writes an answer to the driver's memory.
+The numbers are those of the driver's file `address`. The program prints its own numbers, for the driver's file `peer`.
+After a line of input it prints the text that the driver has written to its memory, and writes an answer to the driver's
+memory.
 """
 import sys
 
@@ -24,7 +25,7 @@ ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 
 def connect(pd, cq, lid, qpn, psn):
-    """A QP in RTS."""
+    """Makes a QP and takes it to RTS."""
     init = QPAttr(port_num=1)
     init.qp_access_flags = ACCESS
     cap = QPCap(max_send_wr=1, max_recv_wr=1)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The end of a wait. */
+/* Deadlines of waits, and the pause between two looks at the device. */
 #ifndef DEADLINE_H
 #define DEADLINE_H
 

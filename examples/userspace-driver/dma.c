@@ -7,7 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* One huge page: without an IOMMU the kernel keeps it at its place. */
+/* Size of a huge page. Without an IOMMU the memory is one, because the kernel does not move it. */
 #define ALL_BYTES (2u << 20)
 #define FIRST_BUS 0x10000000u
 

@@ -78,7 +78,7 @@ void event_wait(struct hca *hca, int milliseconds)
 		take(event);
 		hca->events.consumer++;
 	}
-	if (hca->events.consumer != before)	/* otherwise it is armed still */
+	if (hca->events.consumer != before)	/* otherwise the queue is still armed */
 		arm(hca);
 }
 

@@ -34,7 +34,7 @@ static inline void store_barrier(void)
 	atomic_thread_fence(memory_order_seq_cst);
 }
 
-/* Between the load of an entry's owner bit and the loads of its other bytes. */
+/* Call this between the load of an entry's owner bit and the loads of its other bytes. */
 static inline void load_barrier(void)
 {
 	atomic_thread_fence(memory_order_acquire);

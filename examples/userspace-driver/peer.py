@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The memory that  userspace-driver rdma  writes and reads, in a program of verbs.
+"""A program of verbs with the memory that  userspace-driver rdma  writes and reads.
 
 usage: python3 peer.py DEVICE HOST
 
-Each end sends LID, QPN and first PSN in a line of hexadecimal numbers. The other end writes the first half of the
+Each end sends LID, QPN and first PSN in a line of hexadecimal numbers. The driver writes the first half of the
 memory, reads the second half, and then asks whether the first half is right.
 """
 import socket
@@ -24,12 +24,12 @@ ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE | e.IBV_ACCESS_REM
 
 
 def pattern(count, seed):
-    """As in pattern.h."""
+    """The bytes of pattern.h."""
     return bytes((i * 31 + i // 4096 + seed * 7) & 0xff for i in range(count))
 
 
 def connect(context, pd, cq, lid, qpn, psn):
-    """A QP in RTS."""
+    """Makes a QP and takes it to RTS."""
     init = QPAttr(port_num=1)
     init.qp_access_flags = ACCESS
     cap = QPCap(max_send_wr=1, max_recv_wr=1)

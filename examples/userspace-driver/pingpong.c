@@ -82,7 +82,7 @@ static void answer(struct game *game)
 		qp_post_send(game->hca, &game->qp, piece);
 }
 
-/* The buffer of answers is free when the last one has completed. */
+/* The buffer of answers is free when the last answer has completed. */
 static void take(struct game *game, const struct pib_hca_cqe *cqe)
 {
 	qp_completed(&game->qp, cqe);

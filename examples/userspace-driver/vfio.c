@@ -55,7 +55,7 @@ static struct vfio_region_info region(const struct vfio *vfio, unsigned int inde
 	return info;
 }
 
-/* The first bytes of a BAR. */
+/* Maps the first bytes of a BAR. */
 static volatile uint8_t *map_bar(const struct vfio *vfio, unsigned int bar, size_t bytes)
 {
 	struct vfio_region_info info = region(vfio, bar);

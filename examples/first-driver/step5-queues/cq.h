@@ -19,7 +19,7 @@ int cq_create(struct cq *cq, struct event_queue *events);
 void cq_destroy(struct cq *cq);
 
 /*
- * Takes the next CQE, and sleeps until there is one. Fails if the CQE has an error, or none comes.
+ * Sleeps until there is a CQE, and takes it. Fails if the CQE has an error, or none comes in time.
  */
 int cq_wait(struct cq *cq, struct pib_hca_cqe *taken);
 

@@ -6,7 +6,7 @@
 #include "cq.h"
 #include "memory.h"
 
-/* producer: WQEs posted; all before it have completed. */
+/* producer: WQEs posted. Each has completed before the next one is posted. */
 struct qp {
 	struct cq *cq;
 	struct pib_hca_qp_header *header;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Step 6: write to our own memory, whenever somebody reads the function's file `self`. */
+/* Step 6: write to our own memory, whenever a process reads the function's file `self`. */
 #include <linux/module.h>
 #include <linux/slab.h>
 

@@ -3,7 +3,7 @@
  * Step 7: write to the memory of a peer. Files of the function:
  *
  *	address		LID, QPN, PSN, R_Key and address of this end, in hexadecimal digits
- *	peer		takes the same of the other end, and connects to it
+ *	peer		takes these numbers of the other end, and connects to it
  *	write		takes a text, and writes it to the peer's memory
  *	memory		the text that the peer has written here
  */

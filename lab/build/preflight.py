@@ -167,7 +167,7 @@ def _unused_ids() -> str:
 
 
 def _subordinate_ids(user: str) -> list[str]:
-    """Checks whether the user has ids for a user namespace."""
+    """Checks whether the user has subordinate IDs for a user namespace."""
     names = (user, str(os.getuid()))
     lacking = [file for file in SUBORDINATE if not any(line[0] in names for line in _lines(file))]
     if not lacking:

@@ -6,7 +6,7 @@ local pib = Proto("pib", "pib-hca fabric")
 local NAMES = "pib-hca-names"
 local LRH, GRH, ICRC, VCRC = 8, 40, 4, 2
 local BTH_RESERVED = 5          -- number of the BTH octet with FECN, BECN and reserved bits, which the ICRC masks
-local NUMBERS = {lid = 1, qp = 2, from = 3}     -- in a line of the names file; its name follows, with any spaces
+local NUMBERS = {lid = 1, qp = 2, from = 3}     -- how many numbers follow the kind in a line of the names file
 local LNH_RAW, LNH_GLOBAL = 1, 3
 local ARRIVAL, NO_CREDITS = 0x7E, 0xFFFFFFFF    -- an ERF extension header of pib-switch (docs/pib-switch.md)
 
@@ -121,7 +121,7 @@ local function little(octets)
     return value
 end
 
--- (whether the ICRC is right, whether the VCRC is right); nil if the packet is incomplete or has no ICRC.
+-- Whether the ICRC is right, and whether the VCRC is; nil if the packet is incomplete or has no ICRC.
 local function checks(packet)
     local lnh = (packet:byte(2) or 0) % 4
     local global = lnh == LNH_GLOBAL

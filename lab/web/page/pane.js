@@ -110,7 +110,7 @@ export class Pane {
     return [close, this.readNote(data), ...content].filter(Boolean);
   }
 
-  /** Says in the past that an object's state is of another moment. data.read: when it was read. */
+  /** A note for past moments: the object's state is of another moment. data.read: time at which it was read. */
   readNote({read}) {
     const {moment} = this.store;
     return moment === null || !read ? null : make("p", {id: "read", class: "past", role: "note"},

@@ -87,7 +87,7 @@ function direction(store, id, out) {
 /** A histogram. series: one or two {name, numbers}; the second is filled. */
 function histogram(series) {
   const all = series.flatMap(({numbers}) => numbers);
-  const least = all.reduce((one, other) => Math.min(one, other));     // Math.min() takes fewer arguments than links
+  const least = all.reduce((one, other) => Math.min(one, other));     // Math.min(...all) could have too many arguments
   const most = all.reduce((one, other) => Math.max(one, other));
   const bins = Math.min(MOST_BINS, most - least + 1);
   const size = (most - least + 1) / bins;

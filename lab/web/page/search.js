@@ -101,7 +101,7 @@ export class Search {
   }
 
   close() {
-    this.asked = null;          // an answer that comes later opens the list no more
+    this.asked = null;          // a later answer does not open the list again
     this.list.hidden = true;
     this.input.setAttribute("aria-expanded", "false");
   }

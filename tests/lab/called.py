@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Programs and modules that the lab and its tests call by name, as their sources have them.
+"""Programs and modules that the lab and its tests call by name, found in their sources.
 
     PYTHONPATH=.:tests/lab /usr/bin/python3 -B -c 'import called; called.check()'
 
-fails on a machine that lacks one after ./pib deps."""
+fails on a machine that lacks one of them after ./pib deps."""
 
 import ast
 import importlib.util
@@ -26,9 +26,10 @@ PROGRAM = re.compile(r"[a-z][\w.+-]*$")
 # Folders whose commands and tests bring packages of their own.
 MORE = {"lab/develop": deps.DEBUGGER_LIST, "tests/debug": deps.DEBUGGER_LIST, "tests/browser": deps.BROWSER_LIST,
         "tests/packages": deps.PACKAGING_LIST}
-# Programs and modules without which the caller says what is missing, or does less.
+# Programs and modules that may be missing: their caller then names the package, or does less.
 OPTIONAL = {"ccache", "sudo", "sshd", "virsh", "libvirtd", "libvirt", "no-such-program"}
-# A file of the lab that only developers need, or that names the package of a missing program, has it from the tests'.
+# Files of the lab that only developers need, or that name the package of a missing program. The tests' list of packages
+# may have their programs.
 DEVELOPMENT = re.compile(r"lab/(testing|arm|bench)/|lab/build/(checkpatch|sparse|kernel_tree)\.py|lab/wireshark/")
 # Python modules of guests, and of debuggers.
 INSIDE = {"pyverbs", "gdb", "drgn", "perf_trace_context"}
@@ -88,7 +89,7 @@ def lists(name: str) -> tuple[pathlib.Path, ...]:
 
 
 def names(wanted: Callable[[str], set[str]]) -> list[tuple[str, str]]:
-    """Names that files have, by the function `wanted`, with the file's."""
+    """Names that the function `wanted` finds in each file, with the name of the file."""
     return sorted((name, file) for file, path in _files().items() for name in wanted(path.read_text()) - OPTIONAL)
 
 

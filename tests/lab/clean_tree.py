@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A Debian system that has never seen this project: mmdebstrap's smallest, in a directory.
+"""A new Debian system: mmdebstrap's smallest, in a directory.
 
-It is entered as its root or as an ordinary user who may use sudo. Packages (.deb) that were fetched for one tree stay
+Scripts run in it as root or as an ordinary user who may use sudo. Packages (.deb) that were fetched for one tree stay
 in the cache for the next one. Each tree has its own directory of them, made of hard links, because several test runs
 use one cache at the same time: apt locks its directory, and removes and replaces files in it. A tree is an incomplete
 entry of the cache, so that the next run removes what a killed run has left, and ./pib clean leaves trees in use alone.
@@ -128,7 +128,7 @@ class Tree:
 
 
 def _checkout() -> bytes:
-    """A tar of these files as they are now."""
+    """A tar archive of the checkout's files as they are now."""
     there = b"\0".join(os.fsencode(name) for name in checkout.files())
     return subprocess.run(["tar", "-C", paths.ROOT, "--null", "-T", "-", "-cf", "-"], input=there, check=True,
                           capture_output=True).stdout

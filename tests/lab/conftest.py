@@ -51,7 +51,7 @@ def cluster_without_guests(tmp_path, monkeypatch):
 
 @pytest.fixture
 def fabric(lab, tmp_path, monkeypatch):
-    """A lab with a switch, also without ports, which needs nothing built: up() boots its guests at once."""
+    """A lab with the switch of programs/, which has no ports. Nothing has to be built: up() boots guests at once."""
     monkeypatch.setattr(switch_process, "PROGRAM", PROGRAMS / "pib-switch")
     monkeypatch.setattr(vm, "module_usable", lambda: True)
     monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))

@@ -44,7 +44,7 @@ class Fabric:
         self.faults: dict[tuple[str, int, str], dict[str, Any]] = {}
         self.journals: dict[str, list[dict[str, Any]]] = collections.defaultdict(list)
         self.packets: list[tuple[float, bytes]] = []        # packets of captures, and their times; a test adds some
-        self.captures, self.most_captures = 0, 4            # that run
+        self.captures, self.most_captures = 0, 4            # captures that run, and their limit
         self.groups = {0xC001: [1, 2, 3]}           # ports by MLID; all switches have the same
         self.reroutes: collections.Counter[str] = collections.Counter()
         self.requests: list[dict[str, Any]] = []
@@ -92,7 +92,7 @@ class Fabric:
                                     f"Port{way}DataVL{port[1] % 3}": units})
 
     def host_sends(self, name: str, rate: float) -> None:
-        """Octets a second that a host sends to its switch."""
+        """Counts packets that a host sends to its switch in a second. rate: octets in a second."""
         peer, port = self.net.nodes[name].peers[1]
         self.counters[peer, port].update({"PortRcvData": int(rate / 4), "PortRcvPkts": int(rate / 2048)})
 
@@ -101,7 +101,7 @@ class Fabric:
                                     "detail": detail})
 
     def unplug(self, name: str) -> None:
-        """A host goes away, with its link."""
+        """Removes a host and its link."""
         switch, port = self.net.nodes[name].peers[1]
         del self.net.nodes[switch].peers[port]
         self.reroutes[switch] += 1
@@ -327,7 +327,7 @@ class Source:
 
     def __init__(self, process: Process, guests: dict[str, Any] | None = None):
         self.process, self.found = process, guests or {}
-        self.log = pathlib.Path("/nonexistent")     # opensm's, in each guest
+        self.log = pathlib.Path("/nonexistent")     # opensm's log, in each guest
 
     def controls(self) -> list[pathlib.Path]:
         return [self.process.path]
@@ -341,7 +341,7 @@ class Source:
         return found
 
     def command(self, guest: str, words: list[str]) -> list[str]:
-        """Guests have this machine's programs."""
+        """Commands of guests run on this machine."""
         assert guest in self.found
         return [word.replace("/var/log/opensm.log", str(self.log)) for word in words]
 

@@ -82,7 +82,7 @@ def test_a_result_that_cannot_be_written_is_told(job, results, capfd, line, miss
 
 
 def test_a_command_that_removes_the_labs_sockets_keeps_its_status(job, results, fabric, capfd):
-    """As  rm -rf /tmp/*  does."""
+    """rm -rf /tmp/*  is such a command."""
     sockets = f"""$(tr -d '\\n' <{fabric.file} | sed 's/.*"sockets": *"\\([^"]*\\)".*/\\1/')"""
     assert job(f'test -S "{sockets}/hub" && rm -r "{sockets}" && exit 7') == 7
     assert list(verdict(results).values()) == ["", "exit status 7"]

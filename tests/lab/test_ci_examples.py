@@ -16,7 +16,8 @@ from lab import paths
 FOLDER = paths.ROOT / "examples" / "ci"
 ENTRY = paths.ROOT / "packaging" / "container-entry"
 HOLE = 1 << 30
-# Stands for pib, podman and a container of pib-hca: makes a disk with a hole once, and tells how often.
+# Stands for pib, podman and a container of pib-hca: makes a disk with a hole unless there is one, and adds a line to
+# the file `made` then.
 PIB = f"""#!/bin/sh
 disk=.cache/pib-hca/packages-trixie-0/root.ext4
 case $* in
@@ -64,7 +65,7 @@ def test_pib_accepts_the_commands(scripts, commands):
 
 
 def run(script, place, **env):
-    """As both systems run it: the shell ends at the first command that fails."""
+    """Runs a script as both systems do: the shell ends at the first command that fails."""
     subprocess.run(["bash", "-e", "-c", script], cwd=place, env={**os.environ, **env}, check=True)
 
 
@@ -78,7 +79,7 @@ def _programs(tmp_path):
     return folder
 
 
-def test_what_a_job_has_made_is_kept_if_its_test_fails():
+def test_the_caches_of_a_job_are_kept_if_its_test_fails():
     """Each cache that is restored is saved by a step of its own, with the same key; GitLab saves always."""
     def keys(kind):
         return {step["with"]["key"] for step in steps() if step.get("uses", "").startswith(f"actions/cache/{kind}@")}
@@ -91,7 +92,7 @@ def test_what_a_job_has_made_is_kept_if_its_test_fails():
 
 
 def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):
-    """The key of the image's cache."""
+    """The key of the image's cache has the commit."""
     def git(*words):
         subprocess.run(["git", "-C", source, "-c", "user.name=a", "-c", "user.email=a@b.example", *words], check=True)
 

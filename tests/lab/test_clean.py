@@ -80,8 +80,8 @@ def test_the_chosen_entries_are_freed(entry, capsys, chosen, left):
 
 
 @pytest.mark.parametrize("chosen", [(["a"], None, False), ([], None, True)])
-def test_an_entry_is_freed_after_a_stopped_removal_of_its_former_self(entry, chosen):
-    """Ctrl-C in the removal of a large entry, which was made again since."""
+def test_an_entry_is_freed_after_a_removal_that_was_stopped(entry, chosen):
+    """Ctrl-C has stopped the removal of an entry, which was made again since."""
     entry("a")
     rest = paths.cache() / "a.part"
     rest.mkdir()

@@ -71,7 +71,7 @@ def test_a_new_start_of_a_container_forgets_what_ran(start, tmp_path):
 
 @pytest.mark.parametrize("status, shell", [(0, True), (1, True), (130, False)])
 def test_a_shell_follows_up_on_a_terminal_unless_a_signal_ended_it(start, status, shell):
-    """The guests end with the container."""
+    """The shell keeps the container running, with which the guests would end."""
     outer, inner = pty.openpty()
     process = start(stdin=inner, programs={"pib": f'echo pib $$ "$@"; exit {status}'})
     said = ended(process)[0].splitlines()

@@ -89,7 +89,7 @@ def in_sentences(text: str) -> set[str]:
 
 
 def words(command: str) -> list[str]:
-    """Words of pib's command line, with what is in brackets as well."""
+    """Words of pib's command line, with those in brackets."""
     if not re.search(r"[\"']", command):
         command = PLACE.sub(lambda found: STAND_IN[found[0]], re.sub(r"[\[\]…]", "", command))
     lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
@@ -108,7 +108,7 @@ def parser():
 
 
 def refusal(command: str) -> str:
-    """The words of argparse; "" if it accepts the command."""
+    """The error message of argparse; "" if it accepts the command."""
     with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.redirect_stdout(io.StringIO()):
         try:
             parser().parse_args(words(command))
@@ -118,7 +118,7 @@ def refusal(command: str) -> str:
 
 
 def refused(text: str) -> list[str]:
-    """Commands of a document that pib refuses, with its words."""
+    """Commands of a document that pib refuses, with the error messages."""
     whole = [(command, refusal(command)) for command in sorted(in_blocks(text))]
     named = [(command, said) for command in sorted(in_sentences(text))
              if not any(reason in (said := refusal(command)) for reason in MENTIONED)]
@@ -201,7 +201,8 @@ def test_the_domains_device_is_found_as_the_guide_says(tmp_path):
 
 
 def test_the_guide_has_the_variables_of_the_environment():
-    """Text in lab/ that is the whole name of a variable, or sets one. tests/guest/conftest.py reads one more."""
+    """Strings of lab/ that consist of a name, or set a variable, are its variables. tests/guest/conftest.py reads one
+    more."""
     named = re.compile(r"""["'](PIB_(?!HCA)[A-Z_]*[A-Z])["']|\b(PIB_(?!HCA)[A-Z_]*[A-Z])=""")
     sources = "".join(file.read_text() for file in sorted((paths.ROOT / "lab").rglob("*.py")))
     found = {name for pair in named.findall(sources) for name in pair if name} | {"PIB_TEST_KEEP"}

@@ -46,7 +46,7 @@ def changed(chance: random.Random, data: bytes) -> bytes:
 
 
 def check(read, file: pathlib.Path, seed: bytes) -> None:
-    """Reads the file as it is, and changed."""
+    """Reads the file as it is, and then with random changes."""
     chance = random.Random()
     for number in range(ROUNDS):
         data = changed(chance, seed) if number else seed

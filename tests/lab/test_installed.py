@@ -69,7 +69,7 @@ def _depends() -> str:
 
 
 def test_the_package_depends_on_all_programs_for_guests():
-    """Sections of packages.txt, after the one for building; QEMU is a dependency of the device."""
+    """The sections of packages.txt after the one for building have them. The package of the device depends on QEMU."""
     used = deps.LIST.read_text().split("# guest image and running guests")[1]
     lacking = [need.package for need in deps.needs(used) if not re.search(rf"\b{need.package}\b", _depends())]
     assert lacking == []
@@ -97,7 +97,7 @@ def test_the_switchs_service_is_hardened():
 
 
 def _calls(group: str) -> set[str]:
-    """The system calls of a group of systemd's, as  @chown."""
+    """The system calls of a group of systemd's, such as  @chown."""
     text = subprocess.run(["systemd-analyze", "syscall-filter", "--no-pager", group], check=True, capture_output=True,
                           text=True).stdout
     words = [line.strip() for line in text.splitlines()[1:] if line.strip() and not line.strip().startswith("#")]
@@ -105,7 +105,7 @@ def _calls(group: str) -> set[str]:
 
 
 def test_the_switchs_service_may_give_sockets_to_a_group():
-    """chown(2) of --socket-group, which is in @privileged: on x86-64 chown, on Arm fchownat."""
+    """--socket-group needs chown(2), which is in @privileged: on x86-64 chown, on Arm fchownat."""
     text = (paths.ROOT / "debian" / "pib-switch@.service").read_text()
     permitted: set[str] = set()
     for line in re.findall(r"^SystemCallFilter=(.*)$", text, re.MULTILINE):
@@ -129,7 +129,7 @@ def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_h
 
 
 def _maintainer_script(tmp_path, name, *arguments, failing=()):
-    """Runs a script of a package with programs that are only noted; returns the process and the notes."""
+    """Runs a script of a package with programs that only note their calls; returns the process and the notes."""
     called, systemd = tmp_path / "called", tmp_path / "systemd"
     called.write_text("")
     systemd.mkdir(exist_ok=True)
@@ -155,7 +155,7 @@ def test_a_purge_ends_well_while_a_program_of_the_user_runs(tmp_path):
 
 
 def test_the_driver_loads_when_its_package_is_installed(tmp_path):
-    """As pib-hca(7) says. udevd has seen the device long before."""
+    """pib-hca(7) says so. udevd has seen the device before the installation."""
     assert _maintainer_script(tmp_path, "pib-hca-dkms.postinst", "configure")[1] == []
     with socket.socket(socket.AF_UNIX) as udevd:
         udevd.bind(str(tmp_path / "udevd"))

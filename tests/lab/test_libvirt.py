@@ -54,14 +54,14 @@ def test_type_and_name_are_those_of_the_command_line(lab, capsys, disk):
 
 
 def test_emulated_processors_are_no_more_than_one(lab, capsys, disk):
-    """libvirt cannot ask QEMU for one thread for all of them."""
+    """libvirt cannot ask QEMU to emulate all processors in one thread."""
     del lab
     with pytest.raises(ui.LabError, match="--cpus 1, or take a host with KVM"):
         shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a", "--type", "qemu", "--cpus", "2")
 
 
 def test_a_guest_cannot_choose_the_format_of_its_disk(lab, capsys, disk, tmp_path):
-    """A raw disk that begins as a qcow2 image of which a file of the host is a part."""
+    """A guest can write to its raw disk the header of a qcow2 image with a file of the host as backing file."""
     del lab
     secret = tmp_path / "secret"
     secret.write_text("of the host")

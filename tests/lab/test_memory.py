@@ -31,7 +31,7 @@ def test_the_least_memory_of_host_and_control_groups_counts(host):
 
 
 def test_files_that_the_kernel_keeps_are_no_use_of_memory(host):
-    """After the installation of packages they fill what a container may have."""
+    """After an installation of packages, cached files fill the memory of a container."""
     (host / "memory.stat").write_text(f"anon {40 << 20}\nfile {60 << 20}\nshmem {10 << 20}\ninactive_anon 0\n"
                                       f"inactive_file {30 << 20}\nactive_file {20 << 20}\n")
     assert memory.available_mib() == 850

@@ -61,7 +61,7 @@ def test_a_process_is_marked_with_its_lab(start, tmp_path):
 
 
 def test_the_mark_of_a_new_process_is_readable_at_once(start):
-    """execve() writes the environment a moment after Popen() has returned, in one of about fifty tries too late."""
+    """execve() may write the environment after Popen() has returned: one of about fifty reads came too early."""
     for _ in range(300):
         ours = start("sleep", "1000")
         assert f"{process.MARK}=".encode() in pathlib.Path(f"/proc/{ours.pid}/environ").read_bytes()

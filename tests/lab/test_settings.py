@@ -56,7 +56,7 @@ def write(text, name="pib.toml"):
 
 
 def short(value):
-    """A name of a test, which pytest puts into the environment."""
+    """A short name for a test, because pytest puts it into the environment."""
     return str(value)[:60]
 
 
@@ -187,7 +187,7 @@ def test_a_mistake_of_the_command_line_is_not_put_down_to_the_file():
 
 
 def test_properties_are_those_of_the_device():
-    """Names, words and limits in the source of the device."""
+    """Names, words and limits agree with the source of the device."""
     source = manpage.GLUE.read_text()
     assert {*hca_properties.NAMES, *hca_properties.OF_THE_LAB} == set(manpage.properties())
     switches = re.findall(r'PROP_BOOL\("([\w-]+)"|"([\w-]+)", PibHca, [\w.]+,\s*pib_hca_prop_trace_switch', source)

@@ -80,7 +80,7 @@ def test_emulated_tests_count_by_mesons_log_and_status(tmp_path, status, log, co
 
 
 class Tools:
-    """A builder that runs nothing."""
+    """A builder that notes scripts in place of running them."""
     inside = "/work/x"
 
     def __init__(self, tree_: pathlib.Path):

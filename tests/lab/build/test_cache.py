@@ -41,8 +41,8 @@ def test_an_entry_is_made_once(place):
     cache.entry("a", lambda _out: pytest.fail("made again"))
 
 
-def test_a_lock_is_of_the_command_that_sweeps(place):
-    """The lock's file names the sweeping command, not the killed command whose leftovers it removes."""
+def test_a_locks_file_names_the_command_that_sweeps(place):
+    """The file does not name the killed command any more, whose leftovers the sweeping command removes."""
     (place / "locks").mkdir(parents=True)
     (place / "a.part").mkdir()
     cache.lock_of("a").write_text("process 1, ./pib long ago")
@@ -116,7 +116,8 @@ def ended(pid: int) -> bool:
 
 @pytest.fixture
 def command(tmp_path):
-    """A command with a step that runs a shell, which runs another program; the process and their two ids."""
+    """Starts a command with a step that runs a shell, which runs another program. Yields the command's process, and the
+    ids of the shell and of the other program."""
     note = tmp_path / "pids"
     with subprocess.Popen([sys.executable, "-c", STEP, note], stderr=subprocess.DEVNULL,
                           env={**os.environ, "PYTHONPATH": str(paths.ROOT)}) as running:

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""On systems that have never seen this project, as root and as an ordinary user with sudo, ./pib deps brings all that
-./pib up and the tests call."""
+"""In new trees of Debian, as root and as an ordinary user with sudo, ./pib deps installs all programs that ./pib up and
+the tests call."""
 
 import concurrent.futures
 import os
@@ -14,7 +14,8 @@ from lab import clean, paths, ui
 from lab.build import deps
 
 USERS = ("root", clean_tree.USER)
-# User namespaces within the one that another user than root enters the tree by have no ids to give.
+# A user other than root enters the tree by a user namespace. Further user namespaces get no ids there, so all of the
+# checks would fail.
 CHECKS = ("preflight.check(True, 1); preflight.check_programs()" if os.geteuid() == 0
           else "missing = preflight.programs(True); assert not missing, missing")
 SCRIPT = f"""

@@ -159,7 +159,8 @@ def test_a_mirror_without_backports_does_not_break_apt(program, tmp_path, monkey
 
 
 def test_no_sources_without_a_mirror_are_added(system, monkeypatch):
-    """As on a machine that was installed from a disc. apt reads no file at all beside one with an empty URI."""
+    """A machine that was installed from a disc has no mirror. A file with an empty URI would keep apt from reading the
+    other files."""
     system.write_text("VERSION_CODENAME=bookworm\n")
     monkeypatch.setattr(debian, "suites", lambda: [debian.Suite("file:/srv/debian/", "bookworm", "Debian")])
     monkeypatch.setattr(deps, "missing", lambda *_: [deps.Need("meson", "1.5")])
@@ -228,7 +229,7 @@ def test_a_mirror_is_on_a_network(monkeypatch):
     (0, "touch {lists}", ""), (0, "true", "apt knows no Debian mirror"), (0, "echo no network; exit 100", "no network"),
     (1000, "touch {lists}", "sudo apt-get update")])
 def test_removed_package_lists_are_read_anew_by_root(program, tmp_path, monkeypatch, user, update, said):
-    """As in the container. The script stands for apt, which tells a suite only after an update."""
+    """The container has no package lists. The script stands for apt, which prints a suite only after an update."""
     lists = tmp_path / "lists"
     program("apt-get", f"""#!/bin/sh
 case "$*" in

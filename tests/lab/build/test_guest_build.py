@@ -55,7 +55,7 @@ def test_a_result_is_up_to_date_for_its_inputs_alone(base, monkeypatch, tmp_path
 
 
 def test_results_in_use_are_not_old(base, monkeypatch, tmp_path):
-    """An installed lab has them in its cache, where  pib clean --unused  counts days since their last use."""
+    """An installed lab has the results in its cache, where  pib clean --unused  counts days since their last use."""
     results = tmp_path / "guest-results"
     results.mkdir()
     os.utime(results, (0, 0))
@@ -74,7 +74,7 @@ def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):
 
 
 def test_a_source_that_is_gone_comes_with_the_image_that_has_the_tree(base, monkeypatch, tmp_path):
-    """Made anew, an image with the user's own kernel would only link to the same tree again."""
+    """An image with the user's own kernel links to the tree of another image; that one must be made again."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     own = tmp_path / "guest-own"
     own.mkdir()

@@ -66,7 +66,7 @@ def test_two_builds_of_a_checkout_wait_for_each_other(tmp_path, monkeypatch):
     def build_slowly(directory, _headers, _more):
         noted.append(f"{directory.name} begins")
         with contextlib.suppress(threading.BrokenBarrierError):
-            met.wait(2)     # passes only if both are here
+            met.wait(2)     # succeeds only if both builds are here
         noted.append(f"{directory.name} ends")
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.setattr(host_build, "_build", build_slowly)

@@ -41,7 +41,7 @@ def test_a_feature_of_a_kernel_must_be_in_its_headers():
 
 
 class Compiler:
-    """A tree whose compiler leaves the files of a driver without on-demand paging."""
+    """A tree whose compiler writes the files of a driver without on-demand paging."""
     def __init__(self, directory: pathlib.Path):
         self.work, self.runs = directory, 0
 

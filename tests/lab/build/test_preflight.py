@@ -61,7 +61,7 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
 
 
 def test_a_checkout_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
-    """As after the advice of the cache's check. An installed lab has no build directory."""
+    """The cache is elsewhere, as the cache's check advises. An installed lab has no build directory."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "checkout" / "build")
     (tmp_path / "checkout").mkdir()
@@ -116,7 +116,7 @@ def test_a_home_that_must_not_be_entered_is_reported(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])
-def test_memory_is_that_of_the_control_group(monkeypatch, free, faults):
+def test_less_memory_than_a_build_needs_is_a_fault(monkeypatch, free, faults):
     monkeypatch.setattr(preflight, "available_mib", lambda: free)
     assert len(preflight.memory()) == faults
 

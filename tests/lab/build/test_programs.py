@@ -48,7 +48,7 @@ class Packages:
                 if _field(entry, "Essential") == "yes" or _field(entry, "Priority") == "required"}
 
     def _needed(self, package: str) -> Iterator[str]:
-        """apt takes the first alternative, unless another one is there already."""
+        """Yields the first installed alternative of each dependency, as apt takes it."""
         entry = self.entries[package]
         for clause in f"{_field(entry, 'Pre-Depends')},{_field(entry, 'Depends')}".split(","):
             names = [word.split(":")[0] for word in re.findall(r"(?:^|\|)\s*([\w.+-]+)", clause)]

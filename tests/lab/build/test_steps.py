@@ -34,7 +34,7 @@ def fail() -> None:
     raise ui.LabError("the reason")
 
 
-def test_it_runs_while_the_block_runs_and_behind_it():
+def test_a_step_runs_beside_the_block_at_lower_priority():
     meet, niceness = threading.Barrier(2), []
 
     def step() -> None:
@@ -46,7 +46,7 @@ def test_it_runs_while_the_block_runs_and_behind_it():
     assert niceness == [min(os.nice(0) + steps.BEHIND, 19)]
 
 
-def test_its_failure_is_raised_when_the_block_has_ended():
+def test_the_failure_of_a_step_is_raised_when_the_block_has_ended():
     ran = []
     with pytest.raises(ui.LabError, match="the reason"):
         with steps.beside(fail):
@@ -56,7 +56,7 @@ def test_its_failure_is_raised_when_the_block_has_ended():
     ui.run("afterwards", ["true"], "x")
 
 
-def test_a_failure_of_the_block_ends_it():
+def test_a_failure_of_the_block_ends_the_step():
     with pytest.raises(ui.LabError, match="the reason"):
         with steps.beside(lambda: ui.run("endless", ["sleep", "600"], "x")):
             fail()
@@ -64,7 +64,7 @@ def test_a_failure_of_the_block_ends_it():
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_both(tmp_path, number):
+def test_a_signal_ends_the_step_and_the_block(tmp_path, number):
     notes = tmp_path / "build", tmp_path / "tests"
     with subprocess.Popen([sys.executable, "-B", "-c", INTERRUPTED, tmp_path], stdin=subprocess.DEVNULL, cwd=paths.ROOT,
                           env={**os.environ, "PYTHONPATH": str(paths.ROOT)}) as running:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""gdb and drgn without guests: symbols of kernels, places in memory, command lines, and what stands in the way."""
+"""gdb and drgn without guests: symbols of kernels, places in memory, command lines, dumps, and errors."""
 
 import importlib
 import json
@@ -267,7 +267,7 @@ def test_a_user_who_may_not_attach_is_told_what_to_do():
 
 
 def test_keys_are_scrambled_as_the_device_does_it(monkeypatch):
-    """The device's function has said 0xf54f6f00 for number 1."""
+    """The device's function returns 0xf54f6f00 for number 1."""
     quiet = mock.MagicMock(error=RuntimeError, Command=type("Command", (), {"__init__": lambda *_: None}))
     monkeypatch.setitem(sys.modules, "gdb", quiet)
     monkeypatch.setenv(gdb.VARIABLE, json.dumps({"pid": 1, "advice": ""}))
@@ -336,7 +336,7 @@ def test_a_guest_that_stood_still_before_stands_still(lab, qemu):
     assert not qemu.stub.got
 
 
-def test_a_qemu_without_a_gdb_server_is_told(lab, qemu, monkeypatch):
+def test_a_qemu_without_a_gdb_server_is_reported(lab, qemu, monkeypatch):
     monkeypatch.setattr(vm, "monitor_line", lambda *_: "unknown command: 'gdbserver'\r\n")
     with pytest.raises(ui.LabError, match="unknown command: 'gdbserver'.*pib reboot vm0"):
         with gdb_server.started(lab, "vm0"):
@@ -348,7 +348,7 @@ def test_a_qemu_without_a_gdb_server_is_told(lab, qemu, monkeypatch):
 
 @pytest.fixture(name="dumped")
 def qemu_that_dumps(lab, monkeypatch):
-    """The commands that it was given. Its dump is ready at the second look."""
+    """A simulated QEMU that notes the commands that it receives. Its dump is completed at the second query."""
     lab.up(Wanted(1), [])
     given, states = [], ["active", "completed"]
 
@@ -404,7 +404,7 @@ def test_another_file_is_no_dump(tmp_path):
 
 @pytest.fixture(name="in_drgn", scope="module")
 def script_of_drgn():
-    """The script without drgn, which this machine lacks."""
+    """The script, with empty modules in place of drgn's, which a host of the tests need not have."""
     with pytest.MonkeyPatch.context() as patch:
         for name in ("drgn", "drgn.cli", "drgn.helpers", "drgn.helpers.linux", "drgn.helpers.linux.pid",
                      "drgn.helpers.linux.module", "drgn.helpers.linux.xarray"):
@@ -420,7 +420,7 @@ def test_the_commands_of_the_script_are_those_that_are_described(in_drgn):
 
 
 @pytest.mark.parametrize("words", [["qp"], ["qps", "0x40"], ["python"], ["python", "1", "2"]])
-def test_a_command_that_is_none_is_refused_before_a_dump_is_written(words):
+def test_an_unknown_command_is_refused_before_a_dump_is_written(words):
     for good in ([], ["qps"], ["python", "print(1)"]):
         crash.check(good)
     with pytest.raises(ui.LabError, match=f"not understood: {' '.join(words)}. Commands: qps: all QPs"):

@@ -130,7 +130,7 @@ def test_a_saved_source_is_a_change_and_a_product_is_not(tmp_path, monkeypatch):
     assert watch.look(tmp_path) == before and not seen
     new = tmp_path / ".new"
     new.write_text("22")
-    new.rename(source)      # as editors save
+    new.rename(source)      # editors save in this way
     waiter.join(60)
     assert seen and seen[0] != before and seen[0] == watch.look(tmp_path)
 
@@ -188,7 +188,7 @@ def test_a_guest_without_interfaces_needs_no_command(text):
 
 @pytest.mark.skipif(not shutil.which("ip"), reason="no iproute2")
 def test_the_routes_of_this_machine_are_read():
-    """The program ip prints them in the form that the lab expects."""
+    """The program ip prints routes in the form that the lab expects."""
     done = subprocess.run(["sh", "-c", ipoib.ROUTES], capture_output=True, text=True, check=True)
     _, routes = ipoib.parse(done.stdout)
     assert all(route["family"] in ipoib.FAMILIES and "dst" in route for route in routes)

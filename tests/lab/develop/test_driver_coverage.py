@@ -119,7 +119,7 @@ def run(*words):
     return options.function(options)
 
 
-def test_all_guests_are_told_together(devices, capsys):
+def test_the_counts_of_all_guests_are_added(devices, capsys):
     assert run() == 0
     said = capsys.readouterr().out
     assert said.splitlines()[0].endswith("%")
@@ -127,7 +127,7 @@ def test_all_guests_are_told_together(devices, capsys):
     assert devices["asked"] == ["coverage", "coverage"]
 
 
-def test_a_guest_alone_and_counts_from_0(devices, capsys):
+def test_one_guest_is_chosen_and_its_counts_restart_at_0(devices, capsys):
     assert run("vm0", "--reset") == 0
     assert "CREATE_CQ.log_depth: least between most" in capsys.readouterr().out
     assert devices["asked"] == ["coverage-taken"]

@@ -12,7 +12,7 @@ import pytest
 from lab import __main__ as command_line, ui
 from lab.develop import guest_trace, in_guest_trace, trace
 
-# As Linux 6.12 writes it.
+# The text of a trace, as Linux 6.12 writes it.
 TEXT = """\
 # tracer: function_graph
 #
@@ -32,7 +32,7 @@ TEXT = """\
   100.000030 |   0)  ibv_rc_-412  | + 18.000 us   |    }
   100.000030 |   0)  ibv_rc_-412  |   20.500 us   |  } /* pib_hca_create_cq [pib_hca] */
 """
-NEAR = guest_trace.Clock([[99_999_999_000, 7_000_000_000, 100_000_001_000]])      # guest 100 s is the device's 7 s
+NEAR = guest_trace.Clock([[99_999_999_000, 7_000_000_000, 100_000_001_000]])  # the guest's 100 s are the device's 7 s
 
 
 def named(calls):

@@ -100,7 +100,7 @@ class Drawn:
 
     @staticmethod
     def check_nesting(row):
-        """In whole nanoseconds: each slice lies within the one around it, or after it."""
+        """Each slice of a row lies within the one around it, or after it, in whole nanoseconds."""
         around = []
         for event in sorted(row, key=lambda event: (event["ts"], -event["dur"])):
             begin, end = round(event["ts"] * 1000), round((event["ts"] + event["dur"]) * 1000)
@@ -110,7 +110,7 @@ class Drawn:
             around.append(end)
 
     def check_arrows(self):
-        """Each has both ends, goes on in time, and is tied to a slice at each of its points."""
+        """Each arrow has both ends, leads forward in time, and has each of its points at the begin of a slice."""
         for points in self.arrows().values():
             assert [event["ph"] for event in points] == ["s", *["t"] * (len(points) - 2), "f"]
             assert points == sorted(points, key=lambda event: event["ts"])
@@ -185,7 +185,7 @@ def test_an_unsignalled_success_ends_with_its_ack():
     assert ("vm1 CQ 3", "CQEs") not in drawn.rows()
 
 
-def test_what_has_no_end_lasts_to_the_end_of_the_recording():
+def test_a_slice_without_an_end_lasts_to_the_end_of_the_recording():
     drawn = Drawn(entries(wqe(1000, 8, 1, 1), sent(5000, 1, WRITE_LAST)))
     assert drawn.slices[0]["dur"] == 4.0
     assert "status" not in drawn.slices[0]["args"]

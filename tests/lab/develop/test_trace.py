@@ -46,7 +46,7 @@ ALL = [COMMAND, REFUSED, SEND, INLINE, RECEIVE, PACKET, SENT, END, UNSIGNALLED, 
 
 
 def refusals(*entries, count=0):
-    """As the device tells them, which has no kinds. count: of all since its start; 0: these."""
+    """Refusals as the device reports them, without kinds. count: all since the device's start; 0: as many as these."""
     return {"count": count or len(entries),
             "entries": [{name: value for name, value in entry.items() if name != "kind"} for entry in entries]}
 

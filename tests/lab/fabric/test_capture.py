@@ -113,7 +113,7 @@ class Gone(io.BytesIO):
 
 
 def test_a_switch_that_does_not_answer_is_told(tmp_path, monkeypatch):
-    """As one that a debugger has stopped. The limit is that of the answer, not of the packets."""
+    """A debugger may have stopped the switch. The limit holds for the answer, not for the packets."""
     monkeypatch.setattr(capture.control, "TIMEOUT_S", 0.1)
     late = threading.Event()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -140,7 +140,7 @@ def test_a_reader_that_ends_ends_the_capture(tmp_path):
 
 @pytest.mark.parametrize("most, read", [("1", True), ("None", False)])
 def test_the_command_ends_without_an_error(tmp_path, most, read):
-    """After a number of packets, or because its reader has gone."""
+    """The command ends after a number of packets, or because its reader has gone."""
     thread, _ = served(tmp_path / "s", b'{"ok":true}\n' + SECTION + PACKET)
     program = (
         "import pathlib, sys, types; from lab import __main__ as pib; from lab.fabric import capture\n"
@@ -180,7 +180,7 @@ def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):
             with pytest.raises(ui.LabError, match="4 captures run"):
                 capture.relay(running.control, [], io.BytesIO(), None)
             for client in clients:
-                client.shutdown(socket.SHUT_WR)     # ends it: the switch closes the connection when it has seen that
+                client.shutdown(socket.SHUT_WR)     # ends the capture; the switch then closes the connection
                 while client.recv(4096):
                     pass
                 client.close()

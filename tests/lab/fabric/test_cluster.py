@@ -26,7 +26,7 @@ def has_console(lab):
 def test_up_and_down(lab):
     lab.up(Wanted(2), [])
     assert lab.nodes() == ["vm0", "vm1"] and sorted(strays(lab)) == ["hub", "vm0", "vm1"]
-    assert lab.node("vm1").port == 4321             # as QEMU says
+    assert lab.node("vm1").port == 4321             # the port that the simulated QEMU reports
     pids = {name: running.pid for name, running in lab.running().items()}
     cluster.Cluster().up(Wanted(1), [])
     again = cluster.Cluster()
@@ -155,7 +155,7 @@ def test_a_key_without_its_public_half_is_made_again(lab):
     lab.key().unlink()
     first = lab.state.processes["vm0"]
     lab.up(Wanted(1), [])
-    assert public.read_text() != before and lab.state.processes["vm0"] != first     # guests know the old one
+    assert public.read_text() != before and lab.state.processes["vm0"] != first     # guests have the old key
 
 
 def test_a_second_command_waits_and_names_the_first(lab, monkeypatch):

@@ -8,7 +8,7 @@ from lab.fabric import counters
 
 
 class Clearing:
-    """A guest in which ibqueryerrors ends with a status after a number of looks."""
+    """A guest in which ibqueryerrors ends with a status after a number of polls."""
     name = "vm0"
 
     def __init__(self, status, looks=0):

@@ -42,7 +42,8 @@ PATIENCE_S = 60
 
 @pytest.fixture(name="run")
 def _run(tmp_path, capfd):
-    """Starts a fabric; then runs ctl, and returns its status and output."""
+    """Yields a function that starts a fabric and returns another function, which runs ctl and returns its status and
+    output."""
     started = []
 
     def start(topology: str):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The memory that a switch shares with a device, and the memory that it takes: docs/fabric-protocol.md, "Shared memory"
-and "Peer copy". The test acts as the device."""
+"""The memory that a switch gives to a device, and the memory that it takes from one: docs/fabric-protocol.md, "Shared
+memory" and "Peer copy". The test acts as the device."""
 
 import array
 import contextlib

@@ -17,7 +17,7 @@ def test_perftest_results_are_read():
 
 
 class Perftest:
-    """A guest in which perftest runs, with these messages on its standard error, one a run."""
+    """A guest in which perftest runs, with these messages on its standard error, one for each run."""
     name = "vm1"
     PORT = subnet.Port("vm1", "pib_0", 1, "0x1", 0, 0, "ACTIVE", "LinkUp", "")
 

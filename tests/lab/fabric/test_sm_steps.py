@@ -24,8 +24,8 @@ PHASES = [([], Step.UNKNOWN), ([BEGUN], Step.DISCOVERS), ([BEGUN, MASTER], Step.
 
 
 class Guest:
-    """Its WORDS are executed on this host, with a log of these lines. opensm: a process that stands for it, if it
-    runs."""
+    """A guest whose commands run on this host. lines: those of opensm's log; opensm: a process that stands for it, or
+    None."""
 
     def __init__(self, log, lines, opensm):
         self.log, self.opensm = log, opensm
@@ -39,12 +39,12 @@ class Guest:
 
 @pytest.fixture(name="manager_with")
 def _manager_with(tmp_path):
-    """A manager in a guest whose log has these lines. options: those of opensm, with LOG for the log's path; none: it
-    does not run."""
+    """Yields a function that makes a Manager for a guest whose log has these lines. options: those of opensm, with LOG
+    for the log's path; "": opensm does not run."""
     running = []
 
     def made(lines, options=f"-B {sm_log.FLUSH} -f LOG"):
-        if options:             # a shell that waits for its input
+        if options:             # a shell that waits for input stands for opensm
             words = options.replace("LOG", str(tmp_path / "opensm.log")).split()
             running.append(subprocess.Popen(["sh", "-c", "read line", *words], stdin=subprocess.PIPE))
             command_line = pathlib.Path("/proc", str(running[-1].pid), "cmdline")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How far a subnet manager has come, as ./pib up and status tell it for fabrics with a topology."""
+"""The progress of a subnet manager, as ./pib up and status print it for fabrics with a topology."""
 
 import contextlib
 import pathlib
@@ -40,7 +40,7 @@ def test_a_fabric_without_a_subnet_manager_has_links_only(switch):
     wanted = topology.load(FILE)
     ends = sum(len(node.peers) for node in wanted.nodes.values())
     seen = subnet_progress.look([switch.control])
-    assert seen == Progress(len(wanted.nodes), 0, 0, len(wanted.switches()), 0, ends, 0)  # one block a switch
+    assert seen == Progress(len(wanted.nodes), 0, 0, len(wanted.switches()), 0, ends, 0)  # a block for each switch
     assert str(seen) == f"0 of {len(wanted.nodes)} nodes have a LID, 0 of {ends} ports are ACTIVE"
 
 
@@ -49,7 +49,7 @@ def test_status_counts_what_a_large_fabric_has(switch):
 
 
 class Opensm:
-    """A manager whose log tells these steps, one a look."""
+    """A manager whose log has these steps, one at each look."""
 
     def __init__(self, *steps, error=""):
         self.step, self._steps, self.error = Step.UNKNOWN, list(steps), error
@@ -60,7 +60,7 @@ class Opensm:
 
 @pytest.fixture(name="switch_sees")
 def _switch_sees(monkeypatch):
-    """Sets what the looks at the switch find, one after the other."""
+    """Sets the results of the next looks at the switch."""
     def sees(*found):
         seen = iter(found)
         monkeypatch.setattr(subnet_progress, "look", lambda _paths: next(seen))
@@ -94,7 +94,7 @@ def told(watch: subnet_progress.Watch) -> str:
      "opensm assigns LIDs: 400 of 13,282 nodes have one"),
     (Step.CONFIGURES, Progress(13282, 13282, 13282, 336960, 0, 81000, 0),
      "opensm computes routes: 13,282 of 13,282 nodes have a LID"),
-    (Step.CONFIGURES, Progress(13282, 13282, 13282, 336960, 336960, 81000, 81000),      # again
+    (Step.CONFIGURES, Progress(13282, 13282, 13282, 336960, 336960, 81000, 81000),      # a second sweep
      "opensm computes routes: 13,282 of 13,282 nodes have a LID"),
     (Step.CONFIGURES, Progress(13282, 13000, 13000, 336960, 7, 81000, 0),
      "opensm writes forwarding tables: 7 of 336,960 blocks"),

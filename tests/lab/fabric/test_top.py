@@ -126,14 +126,14 @@ def lab(tmp_path):
     started.stop()
 
 
-def test_of_a_running_switch(lab, capsys):
+def test_the_load_of_a_running_switch_is_shown(lab, capsys):
     top.top(lab, 0.01, True)
     said = capsys.readouterr().out
     assert "leaf1[1]" in said and "node1[1]" in said and "4X EDR" in said and "Initialize" in said
 
 
 @pytest.mark.parametrize("interval_s", [0, -1, float("nan"), float("inf")])
-def test_intervals_that_no_one_waits_for_are_refused(lab, interval_s):
+def test_impossible_intervals_are_refused(lab, interval_s):
     with pytest.raises(ui.LabError, match="more than 0 and at most"):
         top.top(lab, interval_s, True)
 
@@ -162,7 +162,7 @@ def test_the_terminal_shows_the_load_until_q_is_typed(lab):
             if select.select([leader], [], [], 0.2)[0]:
                 try:
                     os.read(leader, 65536)
-                except OSError:     # the program has closed its end
+                except OSError:     # the program has closed its end of the terminal
                     break
         assert running.wait(PATIENCE_S) == 0
     finally:

@@ -12,7 +12,7 @@ from lab.fabric import sm_log, sm_steps, subnet
 STAMP = "Nov 23 14:40:01 000200 [7F3C1700] 0x80 -> "
 LOG = [f"{STAMP}Entering DISCOVERING state", f"{STAMP}Entering MASTER state",
        f"{STAMP}ucast: minhop tables configured on all switches", f"{STAMP}SUBNET UP"]
-STEP_S = 50                     # after which opensm writes the next line
+STEP_S = 50                     # time between two lines of opensm
 
 
 @pytest.fixture(name="now")
@@ -25,7 +25,7 @@ def _now(monkeypatch):
 
 
 class Guest:
-    """Its port is ACTIVE after `active_s`, and opensm writes one line of `log` every STEP_S."""
+    """A guest whose port is ACTIVE after `active_s`, and whose opensm writes one line of `log` every STEP_S."""
     name = "vm0"
 
     def __init__(self, now, log, active_s):
@@ -50,7 +50,7 @@ def _lab_with(now):
     return made
 
 
-def test_it_ends_when_opensm_says_subnet_up(lab_with, now, capfd):
+def test_the_wait_ends_when_opensm_says_subnet_up(lab_with, now, capfd):
     subnet.wait_active(lab_with(LOG, 2.5 * STEP_S))
     assert now[0] == pytest.approx(len(LOG) * STEP_S, abs=1)
     said = capfd.readouterr().err
@@ -78,12 +78,12 @@ def test_opensm_is_started_so_that_its_log_tells_its_steps(tmp_path):
             return subprocess.CompletedProcess(command, int(command[0] == "pidof"))
     lines: list[str] = []
     subnet.start_manager(Fresh())
-    opensm = tmp_path / "opensm"            # prints its words as /proc has them
+    opensm = tmp_path / "opensm"            # prints its command line
     opensm.write_text("#!/bin/sh\nprintf '%s ' opensm \"$@\"\n")
     opensm.chmod(0o755)
     started = lines[-1].replace("udevadm settle", f"PATH={tmp_path}:$PATH").replace(">/var/log/opensm.out", "")
     said = subprocess.run(["sh", "-c", started], stdout=subprocess.PIPE, text=True, check=True).stdout
-    assert f"{sm_log.FLUSH} " in said and sm_log.FILE in said       # WORDS look for both
+    assert f"{sm_log.FLUSH} " in said and sm_log.FILE in said       # sm_steps.WORDS looks for both
 
 
 def test_ports_are_enough_if_no_opensm_runs_there(lab_with, now):

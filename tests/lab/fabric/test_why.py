@@ -96,7 +96,7 @@ def only(lines: list[str], words: str) -> str:
     return found[0]
 
 
-def test_nothing_is_wrong(seen):
+def test_a_fabric_without_a_failure(seen):
     assert why.answer(seen).startswith("Nothing is wrong")
     assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
 
@@ -125,7 +125,6 @@ def test_one_of_two_switch_processes_has_ended(seen):
 
 
 def test_a_repeated_refused_command_has_one_line(seen):
-    """A driver that repeats a refused command has one line of it."""
     reason = "refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
     entry = {"command": "CREATE_CQ", "object": 0, "status": 3, "rule": "6.13.2"}
     state = {"now_ns": 5_000_000_000, "refusals": {"count": 2, "entries": [
@@ -155,7 +154,7 @@ def test_a_pulled_cable_of_the_path_is_the_cause(seen, name, port):
 
 @pytest.mark.parametrize("peer_ends", [False, True])
 def test_a_cable_from_which_the_tables_have_led_away_may_be_the_cause(seen, peer_ends):
-    """opensm has changed the tables meanwhile; and the program whose connection failed has ended at both ends."""
+    """opensm has changed the tables meanwhile. With peer_ends, the peer's QP has ended, too."""
     pull(seen, "leaf2", 2)
     fails(seen, "vm1")
     if peer_ends:
@@ -369,7 +368,7 @@ def test_the_switch_processes_of_a_lab_that_have_ended(fabric):
     assert evidence.ended_switches(fabric) == {"switch": []}
 
 
-def test_of_a_running_switch(tmp_path, monkeypatch):
+def test_a_running_switch_gives_evidence(tmp_path, monkeypatch):
     """The evidence of a real switch process, without guests."""
     file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
     running = switch_process.Switch(tmp_path, topology=str(file))

@@ -27,7 +27,7 @@ def test_an_option_that_the_kernel_drops_is_an_error():
 
 
 def test_a_new_tree_comes_through_the_proxy_of_this_machines_apt(monkeypatch, tmp_path):
-    """Debian's installer writes one into /etc/apt/apt.conf; mmdebstrap reads that of the new tree only."""
+    """Debian's installer writes a proxy into /etc/apt/apt.conf; mmdebstrap reads that file of the new tree only."""
     (tmp_path / "apt-config").write_text("""#!/bin/sh
 cat <<'EOF'
 Acquire "";

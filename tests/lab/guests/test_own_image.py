@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests of a disk image of the user's own: which files fit, what is said of others, and what QEMU is started with."""
+"""Guests of a disk image of the user's own: files that fit, errors for others, and the command line of QEMU."""
 
 import io
 import os
@@ -79,7 +79,7 @@ def test_the_scripts_report_each_lack_that_has_an_explanation():
         assert f"lacks {name}" in said or f"needs {name} " in said or f"missing={name}\n" in said, name
 
 
-def test_what_is_missing_is_explained_at_once():
+def test_all_missing_parts_are_explained_at_once():
     with pytest.raises(ui.LabError, match="(?s)cannot boot /d:\n- .*openssh-server\n- .*pib-hca-dkms.*user-guide.md"):
         own_image.verdict(pathlib.Path("/d"), "x\nlab: lacks sshd\r\nlab: lacks driver\r\n")
 
@@ -97,7 +97,7 @@ def qemu_img(*words):
 
 @pytest.fixture(name="disk")
 def _disk(tmp_path):
-    """ext4 by its magic number."""
+    """A file with the magic number of ext4."""
     disk = tmp_path / "a, disk"
     disk.write_bytes(EXT4)
     return disk
@@ -146,7 +146,7 @@ def test_a_file_that_is_no_image_is_refused_before_anything_is_built(tmp_path, m
 
 @pytest.fixture(name="fits")
 def _fits(monkeypatch):
-    """A guest that finds all files and hands out kernel and initramfs; returns the command lines of QEMU."""
+    """Simulates a guest that finds all files and hands out kernel and initramfs; returns QEMU's command lines."""
     seen = []
 
     def run(argv):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Guests with a kernel of the user's own: what is taken from a built tree, and what is refused."""
+"""Guests with a kernel of the user's own: files that an image takes from a built tree, and trees that are refused."""
 
 import pathlib
 import shutil
@@ -50,7 +50,7 @@ def debian_image(tmp_path, monkeypatch) -> pathlib.Path:
     return base
 
 
-def test_a_machine_without_make_is_told(tree, monkeypatch, tmp_path):
+def test_a_machine_without_make_is_reported(tree, monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(ui.LabError, match="sudo apt-get install make"):
         kernel_tree.check(tree)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib exec ends its command in the guest when it ends or when its output is closed."""
+"""./pib exec ends its command in the guest when a signal ends ./pib exec, or when its output is closed."""
 
 import contextlib
 import os

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The hook of libvirt, with a systemctl that writes down its words."""
+"""The hook of libvirt, with a systemctl that notes its words."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ MINE = '<domain>\n  <metadata>\n    <pib:switch xmlns:pib="urn:pib-hca:libvirt">
 
 @pytest.fixture(name="call")
 def _call(tmp_path):
-    """Calls the hook as libvirt does; returns its exit status and what systemctl was told since the last call."""
+    """Calls the hook as libvirt does; returns its exit status and the words of the hook's calls of systemctl."""
     hook, told, program = tmp_path / "hook", tmp_path / "told", tmp_path / "systemctl"
     hook.write_text((paths.ROOT / "packaging/libvirt/pib-switch").read_text().replace("/run/", f"{tmp_path}/"))
     program.write_text(f'#!/bin/sh\necho "$*" >>{told}\ntest ! -e {tmp_path}/fail\n')

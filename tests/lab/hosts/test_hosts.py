@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Labs over several hosts, as far as no libvirtd is needed: what --connect takes, and what each host gets."""
+"""Labs over several hosts, without libvirtd: the arguments of --connect, and the files and switches of each host."""
 
 import argparse
 import pathlib
@@ -42,7 +42,7 @@ def test_a_bad_host_is_refused(texts, reason):
         settled("--connect", ",".join(texts))
 
 
-def test_what_guests_on_other_hosts_cannot_have_is_refused(tmp_path, monkeypatch):
+def test_options_that_guests_on_other_hosts_cannot_have_are_refused(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("PIB_KERNEL", raising=False)
     assert [host.uri for host in settled("--connect", f"{A},{B}").hosts] == [A, B]

@@ -12,7 +12,8 @@ from lab.guests import vm
 from lab.hosts import connection, place, program, spread, switches
 
 HOSTS = place.hosts(["qemu+ssh://a/system", "qemu+ssh://b/system"])
-# Notes its end. A host says that its files are there; a guest, its port and that it has booted.
+# Each stand-in notes its end. One of a host writes that its files are there; one of a guest, its port and that it has
+# booted.
 STAND_IN = """
 import pathlib, signal, sys
 module, uri, lab, *rest = sys.argv[2:]
@@ -75,7 +76,7 @@ def test_running_guests_stay_unless_a_host_has_gone(lab, noted):
     assert len(lab.nodes()) == 4 and not spread.lost(lab)
 
 
-def test_what_is_out_of_reach_says_where_it_is(lab, noted):
+def test_errors_name_the_places_of_processes_on_other_hosts(lab, noted):
     del noted
     lab.up(Wanted(2, hosts=HOSTS), [])
     with pytest.raises(ui.LabError, match=f"on other hosts.*/run/pib-switch/{spread.names(lab).lab}/control COMMAND"):
@@ -98,7 +99,7 @@ def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monk
             "Then:", f"  ./pib {command} --control {sockets[0]} --control {sockets[1]}"]
     assert source.reached("web", [here / "one", here / "two"]).controls() == [here / "one", here / "two"]
     with pytest.raises(ui.LabError, match=f"\n  ./pib wireshark --control {here}/host0.control$"):
-        spread.refuse(lab, "wireshark")         # which shows one process
+        spread.refuse(lab, "wireshark")         # wireshark shows one process
     with pytest.raises(ui.LabError, match="top: QEMU and the switches run on other hosts"):
         spread.refuse(lab, "top")
 
@@ -117,7 +118,7 @@ def test_emulated_guests_on_other_hosts_have_one_processor(lab, noted):
     assert not lab.state and not noted.read_text()
 
 
-def test_without_the_library_it_says_what_to_install(monkeypatch):
+def test_an_error_names_the_package_of_a_missing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(ui.LabError, match="apt-get install python3-libvirt"):
         connection.accelerator(["qemu:///system"])

@@ -42,7 +42,7 @@ def test_a_curve_that_grows_in_each_round_is_not(name, step):
 
 
 def test_a_leak_that_is_small_beside_the_process_is_seen():
-    """64 KiB in each of 400 rounds."""
+    """The process grows by 64 KiB in each of 400 rounds."""
     assert flat("memory vm0", [200 * MIB + 64 * number for number in range(400)]) is False
 
 
@@ -120,7 +120,7 @@ class Switch:
 
 
 class Lab:
-    """A lab whose processes are this one."""
+    """A lab with the process of this test in place of each of its processes."""
     record = Record()
 
     def __init__(self, control):
@@ -139,7 +139,7 @@ class Lab:
 
 @pytest.fixture(name="lab")
 def a_lab(simulated, monkeypatch):
-    """objects: what the guests' HCAs have."""
+    """A lab. objects: the number of QPs of each guest."""
     made = Lab(simulated[1])
     made.objects = 4
     monkeypatch.setattr(evidence, "guests", lambda lab: {
@@ -148,7 +148,7 @@ def a_lab(simulated, monkeypatch):
 
 
 def rounds(count):
-    """A load that ends a soak in this round: time passes for the recorder."""
+    """A load that counts down the rounds, and the rounds that are left, from which the soak's time is computed."""
     left = [count]
 
     def work(_lab):
@@ -182,7 +182,7 @@ def test_rounds_are_sampled_and_written(lab, soaked, tmp_path, capsys):
     assert "objects vm0: flat" in capsys.readouterr().out
 
 
-def test_what_grows_is_told(lab, soaked, capsys):
+def test_a_curve_that_grows_is_told(lab, soaked, capsys):
     def leak(_lab):
         lab.objects += 1
     status, results = soaked(lab, 12, Load("leak", leak))
@@ -199,7 +199,7 @@ def test_a_load_that_fails_is_told_and_the_others_go_on(lab, soaked):
     assert results["failures"][0] == "round 1, bad: no answer"
 
 
-def test_a_lab_that_is_gone_ends_it(lab, soaked):
+def test_a_lab_that_is_gone_ends_the_soak(lab, soaked):
     def fail(_lab):
         lab.gone = True
         raise ui.LabError("no answer")

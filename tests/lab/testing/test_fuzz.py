@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib fuzz: its targets, its corpus as text, and the table of what was run."""
+"""./pib fuzz: its targets, its corpus as text, and the table of its runs."""
 
 import re
 
@@ -16,7 +16,7 @@ OUTPUT = """INFO: Loaded 1 modules   (5000 inline 8-bit counters): 5000 [0x1, 0x
 #628972\tDONE   cov: 353 ft: 853 corp: 57/37Kb lim: 6970 exec/s: 39310 rss: 485Mb
 stat::number_of_executed_units: 628972
 """
-# A program in place of libFuzzer: notes its inputs, and says and does what its name tells.
+# A program in place of a target's: lists its inputs in the file `seen`, prints `output` and ends with `status`.
 PROGRAM = """#!/bin/sh
 case "$*" in *--write-seeds*) printf seed >"$2/seed"; exit 0;; esac
 case "$*" in *set_cover_merge*) cp "$4"/seed "$3"; exit 0;; esac
@@ -29,7 +29,7 @@ exit {status}
 """
 
 
-def test_each_target_has_meson_s_and_says_what_it_covers():
+def test_each_target_is_in_meson_build_and_says_what_it_covers():
     declared = re.findall(r"^ *(?:fuzz_targets \+= \{)?'(\w+)': \{'sources'", (fuzz.FOLDER / "meson.build").read_text(),
                           re.MULTILINE)
     found = fuzz.targets()
@@ -108,7 +108,7 @@ def test_recorded_inputs_have_comments():
 
 @pytest.fixture(name="program")
 def a_program(tmp_path, monkeypatch):
-    """Makes a target's programs, whose output and status are the test's."""
+    """Makes a target's programs, with the output and the status that a test gives."""
     def make(output, status=0):
         for kind in ("fuzz", "replay"):
             path = tmp_path / "build" / "tests" / "fuzz" / f"burst-{kind}"

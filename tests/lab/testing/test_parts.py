@@ -93,7 +93,7 @@ def test_contributing_names_the_parts_of_the_night():
 
 
 def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):
-    """./pib test draws a new one for each run."""
+    """./pib test draws a new seed for each run."""
     seeds = []
     monkeypatch.setattr(up, "prepare", lambda: None)
     monkeypatch.setattr(runners, "pytest", lambda *_, **__: seeds.append(os.environ["PIB_ADVERSARY_SEED"]))

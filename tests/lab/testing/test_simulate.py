@@ -48,7 +48,7 @@ def test_the_adversary_has_seeds_as_well(monkeypatch, wanted, expected):
 
 
 def test_the_program_is_built_with_the_lab(monkeypatch, tmp_path):
-    """Under its lock: two ninjas in one directory would disturb each other."""
+    """The lab's build has a lock. Two ninjas in one directory would disturb each other."""
     asked, ran = [], []
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.setattr(host_build, "build", lambda more: asked.append(more) or tmp_path)

@@ -128,7 +128,7 @@ def wait_for(condition):
 
 @contextlib.contextmanager
 def command(script, *arguments):
-    """A Python program that imports the lab, as ./pib is one."""
+    """Runs a Python program that imports the lab, as ./pib does, during the block."""
     env = {name: value for name, value in os.environ.items() if name != "PYTEST_ADDOPTS"}
     running = subprocess.Popen([sys.executable, "-B", "-c", script, *map(str, arguments)], stdin=subprocess.DEVNULL,
                                cwd=paths.ROOT, env=env | {"PYTHONPATH": str(paths.ROOT)})
@@ -146,7 +146,7 @@ def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
         wait_for((tmp_path / "running").exists)
         running.send_signal(number)
         wait_for((tmp_path / "ending").exists)
-        running.send_signal(number)             # is not handed on: it would interrupt the fixture
+        running.send_signal(number)             # is not passed on, because it would interrupt the fixture
         time.sleep(0.5)                         # more than subprocess.run() waits for a child that it interrupts
         assert running.poll() is None
         (tmp_path / "go").touch()
@@ -155,7 +155,7 @@ def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
 
 
 def test_lanes_run_in_parallel_and_are_counted_together(tmp_path, monkeypatch, capfd):
-    """A test of one lane waits for one of the other."""
+    """A test of one lane waits for a test of the other."""
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     (tmp_path / "test_it.py").write_text("""
@@ -224,7 +224,7 @@ def test_every_file_of_tests_is_collected(folder, words, tmp_path):
 
 
 def test_the_tests_in_clean_trees_come_last(tmp_path):
-    """They take as long as the others of their folder together."""
+    """These tests take as long as the others of their folder together."""
     file, folder = tmp_path / "events", paths.ROOT / "tests" / "lab"
     subprocess.run([*runners.PYTEST, "--collect-only", folder / "build" / "test_clean_trees.py",
                     folder / "test_paths.py"], cwd=paths.ROOT, capture_output=True, check=True,

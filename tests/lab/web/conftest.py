@@ -13,7 +13,7 @@ FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 
 @pytest.fixture(name="quiet")
 def watcher_without_threads(tmp_path):
-    """Reads when a test says so. vm0 has QP 0x41, connected to node16."""
+    """A watcher that reads only when a test calls it. vm0 has QP 0x41, connected to node16."""
     fabric = simulated_fabric.Fabric(topology.load(FILE), {"node1": "vm0", "node16": "vm1"})
     running = simulated_fabric.Process(tmp_path / "control", fabric)
     watcher = watch.Watcher(simulated_fabric.Source(running, {"vm0": simulated_fabric.guest(

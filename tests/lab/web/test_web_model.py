@@ -72,7 +72,7 @@ def test_kinds_lids_and_the_subnet_manager(tree):
     assert [name for name, node in nodes.items() if node.sm] == ["vm0"]
 
 
-def test_a_cable_pulled_at_either_end_is_a_link_s(tree):
+def test_a_cable_pulled_at_either_end_takes_its_link_down(tree):
     for end in (("leaf1", 5), tree.net.nodes["leaf1"].peers[5]):
         tree.pulled = {end}
         link = link_between(model.fabric_of(reading(tree)), "leaf1", tree.net.nodes["leaf1"].peers[5][0])
@@ -167,7 +167,7 @@ def test_two_moments_compared_in_any_order(tree):
 
 
 def test_a_vl_that_has_sent_nothing_has_no_share(tree):
-    """The only VL with data, when another one has none any more because its counters were reset."""
+    """VL 0 has sent nothing since the last reading, and the counters of VL 1 were reset."""
     made, link, history = three_moments(tree)
     port = next(end for end in (("leaf1", 5), tree.net.nodes["leaf1"].peers[5])
                 if simulated_fabric.guid(tree.net.nodes[end[0]]) == link.a)

@@ -49,7 +49,7 @@ def psns(answer: dict) -> list[int]:
 
 
 def test_packets_between_two_answers_are_kept(switch, recordings):
-    """One capture serves both."""
+    """One capture serves both answers."""
     add(switch, 5)
     one = recordings.ask(KEY, switch.path, RULES)
     first = wait(lambda: one.answer(0, 0)["next"] == 1) and one.answer(0, 0)
@@ -73,7 +73,7 @@ def test_packets_that_are_not_kept_are_counted(switch, recordings, monkeypatch):
     assert (psns(other), other["missed"]) == (list(range(15, 25)), 0)
 
 
-def test_a_recording_ends_when_nobody_asks(switch, recordings, monkeypatch):
+def test_a_recording_ends_when_no_page_asks(switch, recordings, monkeypatch):
     monkeypatch.setattr(recording, "IDLE_S", 0.0)
     monkeypatch.setattr(recording, "WAIT_S", 0.05)
     one = recordings.ask(KEY, switch.path, RULES)

@@ -40,7 +40,7 @@ def test_clients_that_send_nothing_keep_no_page_out(web):
         silent = [stack.enter_context(connection(web)) for _ in range(9)]
         assert status(stack.enter_context(connection(web)), web.token) == b"200"
         for early in silent[:5]:
-            assert early.recv(1) == b""         # its place was another's
+            assert early.recv(1) == b""         # another client has its place
     with connection(web) as again:
         assert status(again, web.token) == b"200"
 

@@ -12,7 +12,7 @@ from test_web_model import by_name, link_between, routes_of, simulated
 
 PODS, HALF = 36, 18             # a pod has HALF leaves and HALF middles; a leaf has HALF hosts
 HOSTS = PODS * HALF * HALF
-MOST_LOOKED = 2                 # lookups for a route on the mean: routes to a LID meet
+MOST_LOOKED = 2                 # mean number of lookups for a route: routes to a LID meet
 
 
 def _link(a: str, a_port: int, b: str, lids: list[int] | None = None) -> model.Link:
@@ -85,7 +85,7 @@ def test_the_balance_follows_some_routes_and_says_how_many(large):
 
 
 def test_the_chosen_lids_use_all_ports_of_a_leaf(large):
-    """Each nth LID would use some of them alone: routing engines give ports to LIDs in turn."""
+    """Each nth LID would use only some of the ports, because routing engines give ports to LIDs in turn."""
     balance = large.balance()
     assert all(balance["leaf0-0[%d]" % (HALF + 1 + number), True] for number in range(HALF))
 
@@ -97,8 +97,8 @@ def test_the_routes_through_a_link_are_those_of_lids_to_which_it_leads(large, li
     assert Table.looked <= MOST_LOOKED * routes.MOST_ROUTES + 2 * HOSTS
     followed, leading = found["lids"]
     assert 0 < followed <= leading < HOSTS and len(found["pairs"]) <= routes.MOST_PAIRS
-    assert followed == leading                                  # which are few enough
-    if link == "leaf0-0[1]":                                    # a host's
+    assert followed == leading                                  # these LIDs are few enough
+    if link == "leaf0-0[1]":                                    # the link of a host
         assert (found["out"], found["in"], leading) == (HOSTS - 1, HOSTS - 1, 1)
     elif link == "leaf0-0[19]":                                 # up: to a LID of each other leaf, from the leaf's hosts
         assert found["out"] == (PODS * HALF - 1) * HALF

@@ -76,7 +76,7 @@ class Stream:
                 return line[7:].strip(), json.loads(self.answer.readline().decode().removeprefix("data: "))
 
     def until(self, name: str, good=lambda _data: True):
-        """The first message of a name that is good."""
+        """Waits for the first message of this name for which `good` is true."""
         end = time.monotonic() + PATIENCE_S
         while time.monotonic() < end:
             got, data = self.next()
@@ -167,7 +167,7 @@ def test_every_module_that_the_page_imports_is_there():
             assert (server.PAGE / name).is_file(), f"{file.name} imports {name}"
 
 
-def test_nothing_is_loaded_from_elsewhere():
+def test_the_page_loads_only_its_own_files():
     for file in server.PAGE.iterdir():
         text = file.read_text().replace("http://www.w3.org/", "")
         assert "http:" not in text and "https:" not in text, file.name
@@ -216,7 +216,7 @@ def test_bad_changes_are_refused(web, page):
     assert not web.watcher.source.process.fabric.pulled
 
 
-def test_a_length_that_is_none_is_refused(web):
+def test_a_wrong_content_length_is_refused(web):
     for length in ("-1", "1e3", "9" * 5000, "², ", ""):
         connection = http.client.HTTPConnection(*web.server_address, timeout=PATIENCE_S)
         connection.putrequest("POST", f"/{web.token}/link")
@@ -433,7 +433,7 @@ def test_routes_balance_moments_and_words(web, page):
 
 
 def test_the_routes_of_an_earlier_moment(web, page):
-    """For example the routes of a routing engine that has been replaced since."""
+    """A routing engine may have been replaced since."""
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     log.note_engine(time.time(), "minhop")
     wait(lambda: len(log.now()) == len(fabric.tables))
@@ -496,8 +496,8 @@ def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
 
 # -- the command ------------------------------------------------------------------------
 
-def test_of_a_running_switch(tmp_path):
-    """./pib web of a real switch process: a cable is pulled, and faults are set."""
+def test_the_page_of_a_running_switch(tmp_path):
+    """./pib web shows a real switch process, pulls a cable of it, and sets faults."""
     running = switch_process.Switch(tmp_path, topology=str(FILE))
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     log = tmp_path / "web.log"

@@ -6,7 +6,7 @@ from lab.web.timeline import Timeline
 
 
 def test_a_repeated_change_is_told_again():
-    """A switch adds no entry for it, but counts it."""
+    """A switch adds no entry for a repeated change, but counts it in the last one."""
     leaf, line = model.Node("0x1", "leaf1", "switch"), Timeline()
     made = model.Fabric({leaf.id: leaf})
     errors = {"age_ns": 0, "port": 3, "change": "link error", "times": 1, "detail": ""}

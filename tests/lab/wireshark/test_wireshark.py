@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib wireshark: capture filters, the interfaces and choices, names, and the distribution's tshark with all of it."""
+"""./pib wireshark: capture filters, interfaces and their choices, names, and all of it in the distribution's tshark."""
 
 import argparse
 import os
@@ -186,7 +186,7 @@ class User:
     def fields(self, *words: str) -> list[list[str]]:
         asked = ("infiniband.lrh.slid", "pib.src", "pib.dst", "pib.icrc.good", "pib.vcrc.good", "_ws.malformed")
         said = self.run("tshark", *words, "-T", "fields", *(word for name in asked for word in ("-e", name)))
-        truth = {"1": "True", "0": "False"}         # before 4.2
+        truth = {"1": "True", "0": "False"}         # as tshark before 4.2
         return [[slid, *names_of, truth.get(icrc, icrc), truth.get(vcrc, vcrc), malformed]
                 for slid, *names_of, icrc, vcrc, malformed in (line.split("\t") for line in said.splitlines())]
 
@@ -244,7 +244,7 @@ def test_the_plugin_shows_arrival_and_credits(shown, user, tmp_path):
         "leaf1", simulated_fabric.PORT, simulated_fabric.CREDITS, simulated_fabric.LOST)))] * 2
 
 
-def test_what_was_installed_can_be_removed(user):
+def test_an_installation_can_be_removed(user):
     user.run(str(paths.ROOT / "pib"), "wireshark", "remove")
     assert "pib-hca fabric" not in user.run("tshark", "-D")
     assert not list(pathlib.Path(user.env["HOME"]).rglob("pib-hca*"))

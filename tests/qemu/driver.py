@@ -15,7 +15,7 @@ CMD_NOP, CMD_MAD_IFC = 0x00, 0x07
 CMD_CREATE_MR, CMD_CREATE_EQ, CMD_CREATE_CQ, CMD_CREATE_QP = 0x20, 0x30, 0x40, 0x50
 STATUS_OK, STATUS_BAD_MEMORY = 0x00, 0x09
 LOG_DEPTH = 4
-LOG_EQ = 12  # enough events for each command of a test that polls by commands
+LOG_EQ = 12  # room for an event of each command, also of tests that poll by commands
 EQ_ASYNC = 1
 
 METHOD_GET, METHOD_SET = 1, 2
@@ -107,7 +107,7 @@ class Driver:
         return [ring[at] for at in range(0, len(ring), 16) if ring[at + 15] & 1]
 
     def mad(self, method, attribute, modifier, data=bytes(64), port=1):
-        """A LID-routed SMP to the device's own agent; the answer's 64 bytes of data."""
+        """Sends a LID-routed SMP to the device's own agent; returns the answer's 64 bytes of data."""
         smp = bytearray(256)
         smp[0:4] = bytes((1, 1, 1, method))
         smp[16:24] = struct.pack(">HHI", attribute, 0, modifier)

@@ -23,10 +23,10 @@ ATTR_RD_ATOMIC, ATTR_MIN_RNR, ATTR_SQ_PSN, ATTR_DEST_RD_ATOMIC, ATTR_DEST_QPN = 
 
 
 class Loopback(Driver):
-    """Ready to write from its memory to its memory, once the port is Active."""
+    """A driver whose QP can write from the driver's memory to itself, once the port is Active."""
 
     def create(self, cq=None, qp=None):
-        """The queues' memory may lie elsewhere."""
+        """cq, qp: addresses of the queues' memory; None: new pages."""
         self.create_async_eq()
         self.cq, self.qp = cq or self.take(CQ_PAGES), qp or self.take(QP_PAGES)
         assert self.command(CMD_ALLOC_PD) == 0
@@ -42,13 +42,13 @@ class Loopback(Driver):
         return self
 
     def take(self, count):
-        """Zeroed pages that nobody else uses."""
+        """The address of new pages, zeroed."""
         address, self.free = self.free, self.free + 4096 * count
         self.hca.qtest.command("memset", hex(address), count * 4096, 0)
         return address
 
     def region(self, address, length, access=ACCESS_ALL):
-        """The key of a region whose virtual addresses are its bus addresses."""
+        """Makes a region whose virtual addresses are its bus addresses; returns its key."""
         body = struct.pack("<IIQQ", self.pd, access, address, length)
         status = self.command(driver.CMD_CREATE_MR, body + pages(address, -(-length // 4096)) +
                               struct.pack("<IBBxx", 0, 7, 0))

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * Preloaded into QEMU, this lengthens two short moments, so that a test can act in them:
+ * This library, preloaded into QEMU, lengthens two short moments, so that a test can act in them:
  *
  * - After munmap() of a link's shared memory the caller stands still. The memory becomes unreachable
  *   instead of free: nothing else is mapped there, and every later access ends QEMU.
@@ -55,7 +55,7 @@ int munmap(void *address, size_t length)
 	return 0;
 }
 
-/* All arguments are passed on, however many there are: none lies on the stack. */
+/* Passes on six arguments. Those that the caller left out are arbitrary; the kernel ignores them. */
 long syscall(long number, ...)
 {
 	long a, b, c, d, e, f;

@@ -27,7 +27,7 @@ def eventually(done):
 
 @contextlib.contextmanager
 def switch(folder, *options):
-    """A pib-switch; yields its process."""
+    """Runs a pib-switch during the block; yields its process."""
     process = subprocess.Popen([BUILD / "fabric-switch" / "pib-switch", "--listen", f"unix:{folder}/fabric",
                                 "--control", f"{folder}/control", "--log-level", "off", *options])
     try:
@@ -38,7 +38,7 @@ def switch(folder, *options):
 
 
 def behind_root_port(qtest):
-    """The hot-plugged device on bus 1, its BARs in the root port's window."""
+    """Maps the BARs of the hot-plugged device on bus 1 in the root port's window; returns the port and the device."""
     port = qtest.pci(5)
     port.config_write(0x18, 0x00010100)  # bus numbers: primary 0, secondary and subordinate 1
     port.config_write(0x20, (PORT_WINDOW + 0x3F00000 & 0xFFF00000) | PORT_WINDOW >> 16)
@@ -47,7 +47,7 @@ def behind_root_port(qtest):
 
 
 def start_transfer(device, source=SOURCE, target=TARGET, **queues):
-    """A transfer that takes much longer than the test: hundreds of WRITEs of 16 MiB."""
+    """Starts a transfer that takes much longer than the test: hundreds of WRITEs of 16 MiB."""
     qtest = device.hca.qtest
     assert eventually(lambda: device.port_state() == driver.PORT_INIT)
     device.activate()

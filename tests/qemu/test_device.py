@@ -100,7 +100,7 @@ def test_two_devices_with_one_recording_are_refused(tmp_path):
 
 
 def test_only_its_owner_may_read_a_recording(tmp_path):
-    """A file that exists loses its contents, and its mode."""
+    """A file that exists already loses its contents and its mode."""
     file = tmp_path / "run.rec"
     file.write_bytes(bytes(100_000))
     file.chmod(0o644)

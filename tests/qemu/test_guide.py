@@ -12,7 +12,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 
 
 def commands(folder):
-    """Switch, machine and a look at the switch, with the sockets and the disk in this folder."""
+    """The commands for a switch, a machine and the switch's status, with the sockets and the disk in this folder."""
     text = (ROOT / "docs" / "user-guide.md").read_text()
     block = re.search(r"^```sh\n(build/fabric-switch/pib-switch .*?)^```", text, re.MULTILINE | re.DOTALL)[1]
     for was, now in (("/tmp/", f"{folder}/"), ("$PWD/build/", f"{BUILD}/"), ("build/fabric", f"{BUILD}/fabric"),

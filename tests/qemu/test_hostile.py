@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A guest kernel that turns the device against itself: interrupt messages, DMA, resets and unplugging during work."""
+"""A hostile guest kernel: interrupt messages to the device itself, DMA to addresses that are no RAM, resets and
+unplugging during work."""
 import signal
 import struct
 import time
@@ -168,7 +169,7 @@ def test_a_structure_around_the_end_of_the_address_space():
         device = Driver(qtest.pci(4).map_bars()).enable()
         device.output = 2**64 - 8
         assert device.command(CMD_QUERY_DEVICE, b"", QUERY_DEVICE_LENGTH) == driver.STATUS_BAD_MEMORY
-        rom = 0xFFFFF000  # the firmware: to be read only
+        rom = 0xFFFFF000  # the firmware, which is read-only
         device.output = rom
         assert device.command(CMD_QUERY_DEVICE, b"", QUERY_DEVICE_LENGTH) == driver.STATUS_BAD_MEMORY
         assert device.command(driver.CMD_CREATE_EQ, driver.pages(rom) + struct.pack("<IBB10x", 0, 7, 0)) == (
@@ -226,7 +227,7 @@ def test_no_dma_after_the_end(tmp_path, end):
         qtest.command("memset", hex(TARGET), SIZE, hex(0xC5))
         for _ in range(20):
             time.sleep(0.01)
-            qtest.qmp("query-status")  # turns of the main loop
+            qtest.qmp("query-status")  # lets QEMU's main loop run
         assert qtest.read_memory(TARGET, SIZE) == b"\xC5" * SIZE
         assert qtest.read_memory(device.cq, 4096) == b"\xC5" * 4096
         if end is end_by_power_off:
@@ -251,7 +252,7 @@ SHARED = 0xD0000000  # another device's BAR that is RAM: memory that can be swit
 
 @pytest.mark.parametrize("what", ["source", "target", "cq", "qp", "eq"])
 def test_memory_that_goes_away_under_the_device(tmp_path, what):
-    """T12, T64: no access uses an old mapping; the user of the memory gets the error."""
+    """T12, T64: no access uses an old mapping; the queue or QP that uses the memory gets the error."""
     with switch(tmp_path), Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric",
                                  "-object", "memory-backend-ram,id=shared,size=16M",
                                  "-device", "ivshmem-plain,memdev=shared,addr=6") as qtest:

@@ -17,7 +17,7 @@ STATUS_NOT_SUPPORTED = 0x0A
 UAR_KICK = 0x20
 SUMMARY, FLAGS, RUNG = 0, 8, 64
 AWAKE = 1
-EVENTFDS = 32  # that a device has at most
+EVENTFDS = 32  # limit of a device
 SLOTS = 4096
 SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
 
@@ -41,7 +41,7 @@ class Kicked(Loopback):
         return self.hca.qtest.read_memory(self.shadow, 576) == bytes(576)
 
     def ready(self):
-        """Connected to itself, with regions to write from and to."""
+        """Connects the QP to itself, and makes regions to write from and to."""
         assert eventually(lambda: self.port_state() == driver.PORT_INIT)
         self.activate()
         self.create().connect()
@@ -85,7 +85,7 @@ def test_a_kick_is_an_eventfd(device):
         assert eventually(lambda: device.statuses() == [WC_SUCCESS] * count)
     assert qtest.read_memory(TARGET, SIZE) == b"\x5A" * SIZE
     assert eventually(device.nothing_noted)
-    # Doorbells of old go on working.
+    # Doorbells with a value still work.
     device.post_write(device.source, device.target, SIZE)
     Loopback.ring(device)
     assert eventually(lambda: device.statuses() == [WC_SUCCESS] * 7)
@@ -99,7 +99,7 @@ def test_a_stopped_vm_sees_its_kicks_when_it_runs(device):
     qtest.qmp("stop")
     device.write()
     for _ in range(20):
-        qtest.qmp("query-status")  # turns of the main loop
+        qtest.qmp("query-status")  # lets QEMU's main loop run
     assert device.statuses() == []
     assert not device.nothing_noted()
     qtest.qmp("cont")
@@ -125,10 +125,10 @@ def test_uars_share_eventfds_and_a_reset_closes_all(device):
     assert eventually(lambda: eventfds(qtest) == before + EVENTFDS)
     device.write()
     assert eventually(lambda: device.statuses() == [WC_SUCCESS])
-    # These two have one in common.
+    # These two UARs share an eventfd.
     assert device.command(CMD_FREE_UAR, obj=uars[0]) == driver.STATUS_OK
     for _ in range(20):
-        qtest.qmp("query-status")  # turns of the main loop
+        qtest.qmp("query-status")  # lets QEMU's main loop run
     assert eventfds(qtest) == before + EVENTFDS
     assert device.command(CMD_FREE_UAR, obj=uars[EVENTFDS]) == driver.STATUS_OK
     assert eventually(lambda: eventfds(qtest) == before + EVENTFDS - 1)
@@ -149,7 +149,7 @@ def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (limit, limit))
             set_shadow_pages(device, 8 * EVENTFDS)
             for _ in range(20):
-                qtest.qmp("query-status")  # turns of the main loop
+                qtest.qmp("query-status")  # lets QEMU's main loop run
         assert eventually(lambda: device.port_state() == driver.PORT_DOWN)
         os.unlink(tmp_path / "fabric")
         with switch(tmp_path):
@@ -160,7 +160,7 @@ def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
             assert eventually(lambda: len(device.statuses()) == SMPS), "nobody wakes the switch"
 
 
-def test_it_is_unplugged_with_kicks_under_way(tmp_path):
+def test_a_device_is_unplugged_with_kicks_under_way(tmp_path):
     with switch(tmp_path), Qtest(*HOT_PLUG, "-device", "pib-hca,bus=plug,id=hot,doorbells=eventfd,"
                                  f"fabric=unix:{tmp_path}/fabric") as qtest:
         port, hca = behind_root_port(qtest)
@@ -176,7 +176,7 @@ def test_it_is_unplugged_with_kicks_under_way(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["inline", "auto"])
-def test_without_kvm_it_is_not_offered_unasked(way):
+def test_without_kvm_a_shadow_page_needs_doorbells_eventfd(way):
     with Qtest("-device", f"pib-hca,addr=4,doorbells={way}") as qtest:
         device = Kicked(qtest.pci(4).map_bars()).enable()
         assert device.set_shadow_page() == STATUS_NOT_SUPPORTED

@@ -140,7 +140,7 @@ def test_room_in_the_ring_of_one_port_wakes_the_thread_of_that_port(tmp_path):
 
 
 def test_a_switch_that_comes_and_goes(tmp_path):
-    """T56: the port follows the link, with an event each time that it leaves Active."""
+    """T56: the port follows the link, with an event each time that it becomes or leaves Active."""
     with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Loopback(qtest.pci(4).map_bars()).enable()
         device.create_async_eq()
@@ -150,24 +150,24 @@ def test_a_switch_that_comes_and_goes(tmp_path):
                 device.activate()
             assert eventually(lambda: device.port_state() == driver.PORT_DOWN)
             os.unlink(tmp_path / "fabric")
-            # Active, and not Active any more.
+            # One event for Active, and one for Down.
             assert device.events().count(driver.EVENT_PORT) >= 2 * rounds
         assert device.status() == driver.ENABLED
 
 
 def test_devices_that_go_while_they_connect(tmp_path):
-    """T55: at every moment from the first attempt until the link is up."""
+    """T55: a device is unplugged at any moment from the first attempt until the link is up."""
     with switch(tmp_path), Qtest(*HOT_PLUG) as qtest:
         port = qtest.pci(5)
         slot_control = port.capability(0x10) + 0x18
         for round_number in range(60):
             port.config_write(slot_control, 0x0100, 2)  # power on
-            # Unanswered, refused or taken.
+            # The attempt to connect is unanswered, refused or accepted.
             fabric = ("unix:/nonexistent", "tcp:127.0.0.1:9", f"unix:{tmp_path}/fabric")[round_number % 3]
             assert "return" in qtest.qmp("device_add", driver="pib-hca", id="hot", bus="plug",
                                          fabric=fabric, ports=1 + round_number % 4)
             for _ in range(round_number % 7):
-                qtest.qmp("query-status")  # turns of the main loop
+                qtest.qmp("query-status")  # lets QEMU's main loop run
             port.config_write(slot_control, SLTCTL_POWER_OFF, 2)
             assert "hot" not in str(qtest.qmp("qom-list", path="/machine/peripheral"))
         port.config_write(slot_control, 0x0100, 2)

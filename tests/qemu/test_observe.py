@@ -21,7 +21,7 @@ def get(qtest, name):
 
 
 def move_data(qtest):
-    """One RDMA WRITE from the device to itself; its Loopback."""
+    """Posts one RDMA WRITE from the device to itself; returns its Loopback."""
     loop = Loopback(qtest.pci(SLOT).map_bars()).enable()
     assert eventually(lambda: loop.port_state() == driver.PORT_INIT)
     loop.create().activate()
@@ -105,7 +105,7 @@ def test_refusals_are_shown_without_the_objects():
         assert found["refusals"] == get(qtest, "objects")["refusals"]
 
 
-def test_nobody_waits_where_nobody_else_works():
+def test_one_thread_alone_does_not_wait_for_the_lock():
     with Qtest("-device", DEVICE) as qtest:
         Loopback(qtest.pci(SLOT).map_bars()).enable()
         assert get(qtest, "waits") == {"lock_waits": 0, "lock_sleeps": 0}

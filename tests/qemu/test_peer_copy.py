@@ -35,7 +35,7 @@ def test_another_word_is_refused():
     assert "peer-copy" in refused.stderr
 
 
-def test_off_unless_asked_for(tmp_path):
+def test_peer_copy_is_off_by_default(tmp_path):
     with switch(tmp_path) as fabric, \
             Qtest(*SHARED, "-device", f"pib-hca,id=hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         hca = Loopback(qtest.pci(4).map_bars()).enable()
@@ -93,7 +93,7 @@ def test_an_unplugged_device_takes_its_memory_back(tmp_path):
     with switch(tmp_path) as fabric, Qtest(*SHARED, *HOT_PLUG, "-device", plugged) as qtest:
         assert eventually(lambda: copies(qtest) == "one")
         qtest.qmp("device_del", id="hca")
-        # Native hot plug waits for the slot's power.
+        # Native hot plug waits until the guest switches the slot off.
         port = qtest.pci(5)
         at = port.capability(0x10)
         assert eventually(lambda: port.config_read(at + 0x1A, 2) & 0x1)  # attention button pressed
@@ -101,7 +101,7 @@ def test_an_unplugged_device_takes_its_memory_back(tmp_path):
         assert eventually(lambda: not mapped_by(fabric))
 
 
-def test_a_switch_that_stands_still_holds_nobody_up(tmp_path):
+def test_a_switch_that_stands_still_does_not_stop_qemu(tmp_path):
     with switch(tmp_path) as fabric, Qtest(*SHARED, "-device", device(tmp_path)) as qtest:
         hca = Loopback(qtest.pci(4).map_bars()).enable()
         assert eventually(lambda: copies(qtest) == "one")

@@ -28,7 +28,7 @@ def cert(*words):
 
 @pytest.fixture
 def ca(tmp_path):
-    """A CA with a switch and a host."""
+    """A CA with certificates for a switch and a host."""
     folder = tmp_path / "ca"
     cert("ca", folder)
     cert("switch", folder, "one", "--guid", "any", "--host", "127.0.0.1")

@@ -44,7 +44,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(run(program), "1\n")
 
     def test_the_glue_finds_its_headers(self):
-        """Headers of this project outside of the glue's folder."""
+        """The installed headers have those that the glue includes from outside of its folder."""
         installed = {path.name for path in self.root.rglob("*.h")}
         beside = {path.name for path in GLUE.glob("*.h")}
         for source in GLUE.glob("pib_hca_*.[ch]"):

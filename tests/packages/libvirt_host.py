@@ -59,7 +59,7 @@ def wait_until(true, what: str) -> None:
 
 
 def _install(directory: pathlib.Path) -> None:
-    """The files of this checkout at the places where the packages have them."""
+    """Puts files of this checkout at the places where the packages have them."""
     usr = directory / "usr"
     device = usr / domain.PRELOAD.parent.relative_to("/usr")
     units, hooks = usr / "lib" / "systemd" / "system", directory / "etc" / "libvirt" / "hooks" / "qemu.d"
@@ -74,7 +74,7 @@ def _install(directory: pathlib.Path) -> None:
 
 
 class LibvirtHost:
-    """ssh: whether it has an ssh server, by which its uri leads; otherwise that is a Unix socket."""
+    """A host. ssh: whether it has an ssh server, by which its URI leads; otherwise the URI leads to a Unix socket."""
 
     def __init__(self, directory: pathlib.Path, ssh: bool):
         self.directory, self.ssh = directory, ssh
@@ -125,7 +125,7 @@ class LibvirtHost:
                                "version"], capture_output=True, check=False).returncode == 0
 
     def processes(self) -> list[str]:
-        """Names of the programs in the host's network namespace, which this one left out."""
+        """Names of the programs in the host's network namespace."""
         mine = os.readlink(f"/proc/{self.daemon.pid}/ns/net")
         found = []
         for process in pathlib.Path("/proc").iterdir():
@@ -133,7 +133,7 @@ class LibvirtHost:
                 if process.name.isdigit() and os.readlink(process / "ns" / "net") == mine:
                     found.append((process / "comm").read_text().strip())
             except OSError:
-                pass                # it has ended
+                pass                # the process has ended
         return sorted(found)
 
     def end(self) -> None:

@@ -28,7 +28,7 @@ dpkg-buildpackage -b -us -uc -Pnocheck >/shared/build.log 2>&1 || {{ tail -40 /s
 cp ../*.deb ../*.changes ../*.buildinfo /shared/packages
 lintian --allow-root --fail-on error ../*.changes
 """
-# Paths that a package of ours may have made, without what users keep.
+# Paths that a package of ours may have made, without those that users keep.
 OURS = r"find / -xdev \( -path /checkout -o -path /shared -o -path /home -o -path /root -o -path /tmp \) -prune " \
        r"-o -iname '*pib*' -print | grep -v ^/var/cache/apt | sort"
 
@@ -83,8 +83,8 @@ def _sources(release: str) -> str:
 
 @functools.cache
 def built(release: str) -> Packages:
-    """Builds them, unless those of an earlier run are of the same sources. The compiler's cache and QEMU's headers stay
-    for the next time."""
+    """Builds the packages of a release, unless an earlier run has built them of the same sources. The compiler's cache
+    and QEMU's headers stay for the next time."""
     shared, sources = paths.cache() / "packages" / release, _sources(release)
     stamp, said = shared / "sources", shared / "lintian"
     if not stamp.exists() or stamp.read_text() != sources:
@@ -100,7 +100,7 @@ def built(release: str) -> Packages:
 
 
 def _newer_module(tree: pathlib.Path) -> None:
-    """Gives a module of DKMS a higher version, which is in its folder's name, and in scripts."""
+    """Gives a module of DKMS a higher version, also in its folder's name and in scripts."""
     for source in (tree / "usr" / "src").glob("*-*"):
         version = source.name.rpartition("-")[2]
         for file in (*(tree / "DEBIAN").iterdir(), source / "dkms.conf"):

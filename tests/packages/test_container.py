@@ -75,7 +75,7 @@ def _buildah(tmp_path_factory):
 
 @pytest.fixture(scope="module", name="container")
 def _container(buildah, built_for_trixie, tmp_path_factory):
-    """A container of the image; and buildah for it."""
+    """Buildah, and the name of a container of the image."""
     context = tmp_path_factory.mktemp("context")
     shutil.copytree(paths.ROOT / "packaging", context / "packaging")
     shutil.copytree(built_for_trixie.directory, context / "packages")
@@ -85,7 +85,7 @@ def _container(buildah, built_for_trixie, tmp_path_factory):
 
 
 def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE) -> str:
-    """Output of a command in the container, with podman's capabilities. volume: /work there. before: as of Buildah."""
+    """Output of a command in the container, with podman's capabilities. volume: /work there. before: as for Buildah."""
     buildah, name = container
     mounted = ("--volume", f"{volume}:/work") if volume else ()
     return buildah("run", *ISOLATION, *mounted, name, "--", *LIMITED, *words, before=before)
@@ -117,7 +117,7 @@ def test_without_arguments_it_shows_the_table_without_a_network(container):
     assert "bandwidth: ib_write_bw" in said, said
 
 
-def test_after_that_guests_can_be_used(container):
+def test_guests_in_the_container_can_be_used(container):
     said = _run(container, "sh", "-c", "container-entry up >/dev/null 2>&1; pib exec vm1 -- ibnetdiscover; pib down")
     assert "vm0" in said and "ended: " in said, said
 
@@ -128,8 +128,8 @@ def _after(file: pathlib.Path, line: str, new: str) -> None:
     file.write_text(text.replace(line, line + new))
 
 
-def test_drivers_and_providers_are_compiled_in_it_without_a_network(container, tmp_path):
-    """With its cache on the volume, where other caches than the container's may be."""
+def test_drivers_and_providers_are_compiled_in_the_container_without_a_network(container, tmp_path):
+    """The cache is on the volume, where it has links to the container's image."""
     for name in ("hw-interface", "guest-driver", "guest-provider"):
         shutil.copytree(paths.ROOT / name, tmp_path / name)
     _after(tmp_path / "guest-driver" / "main.c", "pib_hca_module_init(void)\n{\n\tint ret;\n",
@@ -144,7 +144,7 @@ def test_drivers_and_providers_are_compiled_in_it_without_a_network(container, t
 
 
 def test_guests_get_more_packages_over_the_network(container, tmp_path):
-    """Their disk is in a cache on the volume, as in the example for GitHub Actions."""
+    """The disk of the guests is in a cache on the volume, as in the example for GitHub Actions."""
     said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "container-entry", "ci", "--package", "fio", "--",
                 "sh", "-c", '"$PIB" exec vm0 -- fio --version', volume=tmp_path, before=())
     assert re.search(r"^fio-\d", (tmp_path / "pib-ci" / "command.log").read_text(), re.MULTILINE), said

@@ -22,7 +22,7 @@ LIST = "find \"$1\" -xdev -iname '*pib*' -printf '/%P\\n' | grep -v ^/var/cache/
 
 
 def _tree(built, work: pathlib.Path) -> pathlib.Path:
-    """Debian's packages; then, by apt, ours from files; then a newer driver."""
+    """Makes a tree of Debian's packages, installs ours from files by apt, and then a newer driver."""
     tree = work / "tree"
     lists = debian.Archive(work / "apt", debian.release_suites(built.release), ("deb",))
     lists.update("packages")
@@ -44,7 +44,7 @@ def _tree(built, work: pathlib.Path) -> pathlib.Path:
 
 @pytest.fixture(name="machine")
 def _machine(built, tmp_path):
-    """Kernel, initramfs and disk."""
+    """A directory with kernel, initramfs and disk."""
     tree = _tree(built, tmp_path)
     for name in ("vmlinuz", "initrd.img"):
         shutil.copy(next((tree / "boot").glob(f"{name}-*")), tmp_path / name)

@@ -47,7 +47,7 @@ def _two(tmp_path_factory):
         libvirt_host.run("sh", "-c", NETWORK.format(a, b, HERE, THERE, A, B))
         for host in made:
             host.start()
-        with pytest.MonkeyPatch.context() as patch:     # libvirt believes in KVM that does not work
+        with pytest.MonkeyPatch.context() as patch:     # libvirt takes KVM that is there but does not work
             patch.setenv(kvm.VARIABLE, kvm.accelerator(base))
             yield made
     finally:
@@ -80,7 +80,7 @@ def test_each_host_runs_its_guest_and_a_switch(lab, two):
 
 
 def test_the_switches_are_joined_by_tls(lab, two):
-    """One takes tls: addresses alone, the other connects there."""
+    """The first switch listens on a tls: address alone; the second one connects to it."""
     options = [host.inside("cat", spread.names(lab).switch_files / "options") for host in two]
     assert f"--listen tls:{A}:{place.PORT}" in options[0] and f"--connect tls:{A}:{place.PORT}" in options[1], options
     assert not any("tcp:" in words for words in options)

@@ -143,7 +143,8 @@ def power_button(virsh) -> str:
 
 
 def test_a_domain_lives_on_the_fabric(lab, virsh, domain, console):
-    """Defined, started, ACTIVE, unplugged and plugged again while it runs, shut down."""
+    """The domain is defined and started, its port becomes Active, its device is unplugged and plugged again, and the
+    domain is shut down."""
     virsh("define", "--validate", str(domain))
     virsh("start", NAME)
     wait_until(lambda: console.exists() and vm.READY in console.read_text(errors="replace"), "the guest's boot")

@@ -9,7 +9,7 @@ import pytest
 import clean_tree
 import package_trees
 
-# Programs that nobody needs to use packages of the host's side.
+# Programs that users of the host's packages do not need.
 COMPILERS = "cc gcc g++ meson ninja"
 TRY = """
 for program in {compilers}; do if command -v $program; then exit 1; fi; done

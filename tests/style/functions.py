@@ -27,7 +27,7 @@ class Function:
 
 
 def blank(text: str) -> str:
-    """The text with comments, literals and directives as spaces, lines where they were."""
+    """The text with spaces in place of comments, literals and directives. Lines keep their numbers."""
     return BLANKED.sub(lambda found: re.sub(r"[^\n]", " ", found.group()), text)
 
 
@@ -47,7 +47,7 @@ def in_c(text: str) -> list[Function]:
     code = blank(text)
     found: list[Function] = []
     inside = 0              # open braces within the current function
-    braces: list[bool] = [] # around it: whether the text before it stays the head
+    braces: list[bool] = [] # open braces around it; True: the text before the brace stays the head
     start = 0               # start of the head
     for place in re.finditer(r"[{};]", code):
         char, head = place.group(), code[start:place.start()]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The include rules: the table of docs/architecture.md, read from the document, and the rooms of each folder's README,
-held against every #include of the tree."""
+checked for every #include of the tree."""
 import pathlib
 import re
 import sys
@@ -18,7 +18,7 @@ FOREIGN = {
     "guest-provider": (),
     "fabric-switch": (r"^qemu/",),
 }
-# The headers that C code may see of what is C++.
+# The headers of C++ folders that C code may include.
 SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"),
         ("qemu-hw/glue", "short_slices.h"), ("qemu-hw/glue", "idle_spin.h")}
 # The only folder that includes QEMU.

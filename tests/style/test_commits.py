@@ -41,7 +41,7 @@ class Check(unittest.TestCase):
             self.assertEqual(len(commits.faults(GOOD.replace(old, new, 1))), 1, new)
 
     def test_the_hook_refuses(self):
-        """Also where git is not, as in an unpacked archive."""
+        """The hook works without a repository, which an unpacked archive lacks."""
         with tempfile.TemporaryDirectory() as folder:
             message = pathlib.Path(folder) / "message"
             for text, status in ((GOOD, 0), ("no component\n", 1)):

@@ -12,11 +12,11 @@ from lab.testing import mutant, patches
 LEAST = 80
 MOST_LINES = 5
 GROUP = re.compile(r"^\| `(\w+)` \|", re.MULTILINE)
-# Meson makes these names of others.
+# Prefixes and suffixes that meson.build adds to names of tests.
 VARIANT = re.compile(r"^fuzz-|(-bursts|-peer-copy|-shared-single|-shared|-mixed)$")
 
 
-def test_there_are_enough():
+def test_there_are_enough_mutants():
     assert len(mutant.load()) >= LEAST
 
 
@@ -74,7 +74,7 @@ def test_an_incomplete_header_is_noticed(tmp_path, text):
 
 
 def test_a_stale_patch_is_noticed(tmp_path):
-    """In a folder that is no repository, and within one."""
+    """The patch is checked in a folder outside of a repository, and in one within."""
     one = mutant.load()[0]
     for folder in (tmp_path / "plain", paths.ROOT / ".lab" / "mutant-of-no-tree"):
         file = folder / one.files()[0]

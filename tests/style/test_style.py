@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Rules of CONTRIBUTING.md that a machine can hold: length of files and functions, files of a folder, licence lines,
+"""Rules of CONTRIBUTING.md that a program can check: length of files and functions, files of a folder, licence lines,
 white space. Argument: the source directory."""
 
 import collections
@@ -24,13 +24,13 @@ MOST_FILES = 45
 LISTS = {"tests/mutants"}
 MOST_MARKDOWN_COLUMNS = 120
 LICENCE = re.compile(r"SPDX-License-Identifier: (.+?)(?: -->| \*/)?$", re.MULTILINE)
-# Folders that are licensed as the kernel's and rdma-core's other parts; all else is QEMU's.
+# Folders with the licence of InfiniBand code in the kernel and rdma-core; all others have QEMU's licence.
 DUAL = ("hw-interface", "guest-driver", "guest-provider")
 DUAL_LICENCE = "GPL-2.0 OR Linux-OpenIB"
 LICENCE_OF_THE_REST = "GPL-2.0-or-later"
 # Debian 12 and 13 both have this version; another one lays out differently.
 CLANG_FORMAT = "clang-format-19"
-# C++, and not: C for guests, C of the seam, which follow their neighbours outside of this tree.
+# Folders with C++, and exceptions in them: C for guests and C of the seam have the layout of other projects.
 FORMATTED = ("ib/", "qemu-hw/core/", "fabric-switch/", "tests/")
 UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 # Tests of single sources, and the folder whose sources they test.

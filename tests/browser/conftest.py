@@ -22,7 +22,7 @@ import simulated_fabric                                 # pylint: disable=wrong-
 EXAMPLES = paths.ROOT / "examples" / "topologies"
 SCREENSHOTS = paths.RUN / "screenshots"
 PATIENCE_S = 120
-READINGS = 3                    # before the page: the place of what is below a link's curves changes no more
+READINGS = 3                    # before the page opens: then the parts below a link's curves stay at their places
 MOST_TABS = 150                 # more than the page has controls
 TAB, DOWN = "\ue004", "\ue015"
 
@@ -185,7 +185,7 @@ class Shown:
 
 @pytest.fixture
 def shown(tmp_path) -> Iterator[Callable[[str], Shown]]:
-    """Shows a fabric of the examples."""
+    """Yields a function that shows a fabric of the examples."""
     running: list[Shown] = []
 
     def show(name: str) -> Shown:

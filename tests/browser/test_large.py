@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page with a fabric of 648 hosts in six pods: effects of the size."""
+"""The page with a fabric of 648 hosts in six pods: folds, search, many events, and large tables."""
 
 import time
 
@@ -67,7 +67,7 @@ def test_the_legend_covers_no_button(view):
 
 
 def test_the_port_guid_of_a_guest_is_found(view, large):
-    """`./pib up` prints it."""
+    """`./pib up` prints this GUID."""
     guid = f"0x{large.fabric.net.nodes['node648'].port_guid(1):016x}"
     view.keys("/")
     view.keys(guid)
@@ -110,7 +110,7 @@ def test_the_bench_counts_frames_of_all_nodes(large):
 
 
 def test_a_large_table_is_made_once(view, large):
-    """It is the forwarding table of a switch, which the page reads again each second."""
+    """The page reads the forwarding table of a switch again each second."""
     view.keys("/")
     view.keys("pod2-leaf3", ENTER)
     view.heading("Switch pod2-leaf3")

@@ -59,7 +59,7 @@ def test_loads_move_on_the_links(tab, tree):
 
 
 def test_the_busiest_links_of_a_large_tree_move(driver, shown):
-    """The others have their loads in the picture that does not move."""
+    """The loads of the others are in the picture that does not move."""
     large = shown("fat-tree-648")
     tab = Tab(driver, large.server.url)
     tab.click("#unfold")
@@ -187,7 +187,7 @@ def test_a_fault_that_the_switch_refuses_is_told(tab, tree):
             .then(async (answer) => done([answer.status, (await answer.json()).error]));""", link)
     assert said[0] == 400 and "drop" in said[1]
     assert not tree.fabric.faults
-    assert len(tab.complaints()) == 1           # the browser's own, about the status
+    assert len(tab.complaints()) == 1           # the browser's own message about the status
 
 
 # -- nodes ----------------------------------------------------------------------------------
@@ -337,7 +337,7 @@ def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
     tab.wait_text("#pane", "The way ends at")
 
 
-def test_what_happened_to_a_qp_is_told_after_its_end(tab, tree):
+def test_events_of_a_qp_are_told_after_its_end(tab, tree):
     objects = tree.source.found["vm0"]["hcas"][0]["objects"]
     objects["qps"]["entries"] = [qp for qp in objects["qps"]["entries"] if qp["qpn"] != 0x41]
     tab.click("#pane button.go", "vm0 QP 0x41: RETRY_EXC_ERR")

@@ -87,7 +87,8 @@ def test_the_past_has_nodes_and_links_that_are_gone(tab, tree):
 
 
 def test_a_moment_that_no_server_answers_for_is_not_shown(driver, tree):
-    """By a mark of the time line, an event in the pane and the cursor. The browser itself notes failed requests."""
+    """A mark of the time line, an event in the pane and the cursor choose a moment. The browser itself logs failed
+    requests, which are no failure of this test."""
     tab = Tab(driver, tree.server.url)
     tab.wait("document.querySelectorAll('#marks .k-qp').length === 1")
     tab.complaints()

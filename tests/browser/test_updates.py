@@ -24,7 +24,7 @@ def test_a_click_in_the_overview_that_lasts_longer_than_a_reading(tab, tree):
     tab.heading("QP 0x41 of vm0")
 
 
-def test_what_a_press_holds_back_is_shown_after_it(tab, tree):
+def test_changes_that_a_press_holds_back_are_shown_after_it(tab, tree):
     hold(tab, "#pane h2")
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.wait_text("#summary", "23 of 24 links Active")
@@ -106,7 +106,7 @@ def test_a_pointer_that_is_released_elsewhere_holds_nothing(tab, tree):
 
 
 def test_a_link_that_goes_away_while_its_pane_waits_for_an_answer(tab, tree, monkeypatch):
-    """An exception is a message of the console."""
+    """An exception would be a message of the console, which fails the test."""
     tab.keys("/")
     tab.keys("node5[1]", ENTER)
     tab.heading("Link leaf2[1]")

@@ -43,8 +43,8 @@ def numbers(compiler: Compiler, expressions: list[str]) -> dict[str, int]:
 
 def bytes_of(compiler: Compiler, structs: list[str], values: dict[str, str],
              fields: dict[str, list[str]]) -> bytes:
-    """Structures one after the other, all zero but for the values; a field belongs to the first
-    structure that has it and is not through yet."""
+    """The bytes of structures one after the other. Fields without a value are zero. A field belongs to
+    the first structure that has it, from that of the previous field on."""
     body, current = "", 0
     for i, name in enumerate(structs):
         body += f"struct {name} s{i};\nmemset(&s{i}, 0, sizeof(s{i}));\n"

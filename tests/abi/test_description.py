@@ -129,7 +129,7 @@ class Description(unittest.TestCase):
                 self.assertIn(name.partition(".")[0], names, rule.number)
 
     def test_a_field_with_a_range_has_a_rule(self):
-        """Except fields of outputs, and ranges that the type itself enforces."""
+        """Fields of outputs, and ranges that the type itself enforces, need no rule."""
         inputs = {one.input for one in self.interface.commands} | {"pib_hca_pages", "pib_hca_av", "pib_hca_wqe_ud"}
         ruled = {rule.field for rule in self.interface.rules}
         for struct in (self.interface.structs[name] for name in inputs if name in self.interface.structs):

@@ -15,7 +15,7 @@ import probe
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "hw-interface"
 MANUAL = ROOT / "docs" / "device-spec.md"
-# Registers say in a comment what access they take.
+# A comment of each register names its access and width.
 REGISTER = re.compile(r"^#define (PIB_HCA_(?:REG|UAR)_\w+) 0x\w+\s*/\* (\w+ \d+):", re.MULTILINE)
 COMPILERS = {"c": ["cc"], "cxx": ["c++"]}
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The rules of docs/device-spec.md against those of the device, both ways: number, status and field; and the table of
-faults in docs/observability.md. That each rule has a command that breaks it is held by tests/unit/core/rules."""
+faults in docs/observability.md. tests/unit/core/rules checks that each rule has a command that breaks it."""
 
 import pathlib
 import re
@@ -26,13 +26,13 @@ HEADING = re.compile(r"^###+ (\d+\.\d+) ", re.MULTILINE)
 
 
 def status_name(enumerator: str) -> str:
-    """BAD_PARAM of BadParam; what a store or load that breaks the rule does: ignored, BAD_ENABLE,
-    FATAL; named: the device names it if it is strict."""
+    """The manual's answer to a broken rule: BAD_PARAM for BadParam. A store or load may be ignored, or have the answer
+    BAD_ENABLE or FATAL; named: only a strict device names the rule."""
     return re.sub(r"(?<!^)([A-Z])", r"_\1", enumerator).upper().replace("IGNORED", "ignored").replace("NAMED", "named")
 
 
 def vendor_errors() -> dict[str, str]:
-    """The number of each enumerator."""
+    """The number of each vendor error."""
     found = VENDOR_ERRORS.search((CORE / "base" / "status.h").read_text(encoding="utf-8"))
     return dict(re.findall(r"\bk(\w+) = (\d+),", found.group()))
 

@@ -17,7 +17,7 @@ struct Check {
     std::string_view sentence;
     void (*stimulus)(Trial&);
     std::string_view seen;             // the answer of Trial::seen()
-    std::string_view difference = {};  // why this is not what IBA asks for; empty: it is
+    std::string_view difference = {};  // reason why `seen` differs from IBA; empty: it does not
 };
 
 struct CheckTable {

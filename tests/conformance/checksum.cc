@@ -30,7 +30,7 @@ T crc(ByteSpan bytes, T polynomial) {
     return static_cast<T>(~sum);
 }
 
-// For the ICRC, sets fields to ones that a switch or router may change (IBA 7.8.1).
+// Sets the fields that a switch or router may change to ones, for the ICRC (IBA 7.8.1).
 void mask_variant_fields(std::vector<uint8_t>& packet) {
     if ((packet[1] & kLnhMask) != kLnhGlobal || packet.size() < kLrh + kGrh + kBth) {
         packet[0] |= 0xf0;         // LRH:VL

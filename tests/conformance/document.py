@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The tables of docs/conformance.md, which the checks themselves make.
+"""Checks or writes the tables of docs/conformance.md, whose rows are those of the program.
 
 document.py PROGRAM FILE           the file has the tables that the program lists, or the test fails
 document.py --write PROGRAM FILE   writes them"""

@@ -58,7 +58,7 @@ struct Mad {
 Bytes write(const Mad& mad);
 // A directed-route SMP from one hop away, on VL15.
 Packet smp_packet(const Mad& mad);
-// To QP1 of a LID.
+// A MAD to QP1 of a LID.
 Packet gmp_packet(const Mad& mad, uint16_t slid, uint16_t dlid);
 
 }  // namespace pib::conformance

@@ -49,13 +49,13 @@ Grh grh_of(uint64_t source, uint64_t destination) {
     return {.sgid = gid_of(source), .dgid = gid_of(destination)};
 }
 
-// To a connection whose path has a GRH.
+// Sends a packet with this GRH, or without one, to a connection whose path has a GRH.
 void with_grh(Trial& t, const std::optional<Grh>& grh) {
     t.connect({.grh = true});
     with(t, [&](Packet& p) { p.grh = grh; });
 }
 
-// Sends with the GRH of the path after a change.
+// Sends a packet with the path's GRH after a change.
 void with_changed_grh(Trial& t, void (*change)(Grh&)) {
     Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
     change(grh);

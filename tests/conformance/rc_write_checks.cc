@@ -36,7 +36,7 @@ void with_rights(Trial& t, uint32_t rights, uint8_t opcode) {
     t.send(opcode, 0, 8);
 }
 
-// A request of 8 bytes to a region with these rights.
+// Sends a request of 8 bytes to a region with these rights.
 void to_region(Trial& t, uint32_t rights, uint8_t opcode) {
     const auto mr = t.bench.driver.create_mr(t.bench.pd, 4096, rights);
     t.send(opcode, 0, 8, [&](Packet& p) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The requester of a reliable connection: what it sends, and how it handles responses.
+// The requester of a reliable connection: packets that it sends, and responses that it gets.
 #include "tables.h"
 #include "trial.h"
 
@@ -32,7 +32,7 @@ void data(Trial& t, uint8_t opcode, uint32_t psn, uint32_t bytes) {
     t.reply(opcode, psn, kAck, 1, [&](Packet& p) { p.payload = t.payload(bytes); });
 }
 
-// A SEND that is answered by so many RNR NAKs, each after its timer.
+// Posts a SEND, and answers it and its repetitions with so many RNR NAKs. Each NAK's timer expires.
 void not_ready(Trial& t, unsigned times) {
     sent(t, PIB_HCA_WQE_SEND);
     for (unsigned i = 0; i < times; ++i) {
@@ -47,7 +47,7 @@ void nak(Trial& t, uint8_t code) {
     t.reply(kAcknowledge, 0, kNakSequence | code, 0);
 }
 
-// Two WRITEs, and a READ response of 8 bytes for the first one.
+// Posts three WRITEs and discards their packets.
 void three_writes(Trial& t) {
     for (int i = 0; i < 3; ++i) {
         sent(t);

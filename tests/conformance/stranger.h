@@ -83,7 +83,7 @@ class Stranger {
     unsigned malformed_ = 0;
 };
 
-// `value` in the order of the wire.
+// Appends `value`, its most significant byte first.
 void put(Bytes& to, uint64_t value, unsigned bytes);
 uint64_t number_at(ByteSpan bytes, size_t offset, unsigned count);
 

@@ -129,7 +129,7 @@ void behind(Trial& t, const Frame& wrong) {
     t.note(adapter.is_open() ? "open" : "closed");
 }
 
-// The answer to a MAD: method and status.
+// Sends a MAD, and notes the status of its answer.
 void asks(Trial& t, const Mad& mad, const Trial::Change& change = {}) {
     Bench bench;
     Adapter& adapter = bench.join();

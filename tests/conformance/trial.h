@@ -48,7 +48,7 @@ class Trial {
 
     Trial();
 
-    // ---- what is tried
+    // ---- stimuli
     void bring_up();  // gives the port a LID, and makes it Active
     void connect(const Connection& connection = {});
     // Posts a receive at the next place of the region.
@@ -58,10 +58,10 @@ class Trial {
     void post(pib_hca_wqe_opcode opcode, uint32_t bytes);
     void set_state(pib_hca_qp_state state);
 
-    // ---- what the stranger sends
+    // ---- packets of the stranger
     using Change = std::function<void(Packet&)>;
-    // To the QP: `psn` from the first expected one; `bytes` of payload; RETH and AtomicETH name
-    // the region's start, for a READ the pattern's, with `bytes` as DMALen.
+    // A request to the QP. `psn` counts from the first expected one; `bytes`: of payload. RETH and
+    // AtomicETH name the region's start, for a READ the pattern's, with `bytes` as DMALen.
     Packet request(uint8_t opcode, uint32_t psn, uint32_t bytes, const Change& change = {});
     // A response to the device's request; `psn` counts from the device's first PSN.
     Packet answer(uint8_t opcode, uint32_t psn, uint8_t syndrome, uint32_t msn,
@@ -84,7 +84,7 @@ class Trial {
     // Sets PortInfo to its present value with a change.
     void set_port_info(const std::function<void(Bytes&)>& change);
 
-    // ---- what is seen
+    // ---- observations
     // Text about all events since the last call; "nothing" if there were none.
     std::string seen() {
         settle();

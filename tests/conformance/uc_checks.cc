@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// An unreliable connection: it answers nothing, and drops what does not fit.
+// An unreliable connection: it sends no answers, and drops packets that do not fit.
 #include "tables.h"
 #include "trial.h"
 

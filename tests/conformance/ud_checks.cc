@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Datagrams: keys, addresses, groups, and what a datagram QP sends.
+// Datagrams: keys, addresses, groups, and packets that a datagram QP sends.
 #include "tables.h"
 #include "trial.h"
 

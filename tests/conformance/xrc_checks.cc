@@ -19,7 +19,7 @@ constexpr std::string_view kInvalid =
 constexpr std::string_view kNoAccess =
     "NAK remote access 0 msn 0; event access error; event last WQE; Error";
 
-// A shared receive queue of the domain with receives of 4096 bytes from the region's start on.
+// Makes an SRQ of the domain, with receives of 4096 bytes from the region's start on.
 uint32_t make_srq(Trial& t, uint32_t domain, uint32_t receives) {
     GuestMemory memory(t.bench.host, 64 + (1u << (kLogDepth + kLogStride)));
     pib_hca_create_srq in{};

@@ -67,7 +67,7 @@ pib_hca_modify_qp rts_attributes(bool reliable, bool requests, uint8_t timeout) 
     return to;
 }
 
-// A send completion with success.
+// Waits for a completion, which must be successful.
 void must_complete(RecordedSubnet& world, RecordedEnd& end) {
     std::optional<pib_hca_cqe> cqe;
     const bool came = world.subnet.run_until([&] {

@@ -44,7 +44,7 @@ struct RecordedSubnet {
 struct RecordedEnd {
     RecordedEnd(Guest& its_guest, pib_hca_qp_type type, uint32_t xrcd = 0);
 
-    // From Reset to RTS, with the attributes that the type has.
+    // Takes the QP from Reset to RTS with the attributes of its type.
     void connect(const RecordedEnd& peer, uint16_t dlid, uint8_t timeout);
     void post_recv(uint32_t bytes);
     hca::test::SendWr request(pib_hca_wqe_opcode opcode, const RecordedEnd& peer, uint32_t bytes);
@@ -55,17 +55,17 @@ struct RecordedEnd {
     hca::test::MiniQp qp;
 };
 
-// A shared receive queue of an XRC domain, full of receives.
+// Makes an SRQ of an XRC domain, full of receives; returns its number.
 uint32_t make_srq(Guest& guest, hca::test::MiniCq& cq, const hca::test::MiniMr& mr, uint32_t xrcd);
 
 inline constexpr uint32_t kMrBytes = 256 * 1024;
 
-// Each runs to its end: requests of all operations that the transport has.
+// Each function runs requests of all operations of its transport until they have completed.
 void run_reliable(RecordedSubnet& world, uint32_t bytes);
 void run_unreliable(RecordedSubnet& world, uint32_t bytes);
 void run_datagrams(RecordedSubnet& world);
 void run_xrc(RecordedSubnet& world, uint32_t bytes);
-// The first guest's device is reset while it sends, and starts again.
+// Resets the first guest's device while it sends, and starts it again.
 void run_reset(RecordedSubnet& world);
 
 }  // namespace pib::test

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The format of recordings: what is written and what is left out, and what a reader refuses,
-// because a recording may come from anybody.
+// The format of recordings: contents, payload that is left out, and files that a reader refuses,
+// because a recording may come from an attacker.
 #include <catch2/catch_test_macros.hpp>
 #include <random>
 #include <sstream>
@@ -18,7 +18,7 @@ using record::Tag;
 
 namespace {
 
-// Why a recording cannot be replayed; empty: it can.
+// The reason why a recording cannot be replayed; empty: it can.
 std::string refusal(const std::string& recording) {
     std::istringstream file(recording);
     Replayer replayer(file, {.tolerant = true});
@@ -171,14 +171,14 @@ TEST_CASE("recording: the payload of long packets in a stream is left out, howev
         CHECK(left_out == 2000 - 128);
         CHECK(kept + left_out == stream.size());
     }
-    // Without a frame, everything is kept.
+    // All bytes of a stream without frames are kept.
     record::StreamCut cut;
     const std::vector<uint8_t> noise(100, 0xff);
     CHECK(cut.next(noise).kept == 100);
     CHECK(cut.next(noise).kept == 100);
 }
 
-TEST_CASE("recording: other files are refused, with what helps") {
+TEST_CASE("recording: other files are refused, with advice") {
     CHECK(refused("", "no recording of a pib-hca"));
     CHECK(refused("#!/bin/sh\nexit 0\n", "no recording of a pib-hca"));
     CHECK(refused(plain().substr(0, 20), "ends in its header"));

@@ -137,7 +137,7 @@ TEST_CASE("replay: an adversarial device does the same again") {
     check_equal(world);
 }
 
-TEST_CASE("replay: it ends at a time") {
+TEST_CASE("replay: a replay ends at the given time") {
     RecordedSubnet world;
     const uint64_t until = world.subnet.now_ns();
     world.subnet.advance(1'000'000'000);
@@ -220,7 +220,7 @@ TEST_CASE("replay: a device that was told something else differs at once") {
     RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_RC);
     RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_RC);
     a.connect(b, world.sm.lid_of(1), 20);  // 4 s; the peer does not answer
-    // The WQE names its R_Key; another one is in the changed recording.
+    // The WQE in the changed recording has another remote address.
     hca::test::SendWr wr = a.request(PIB_HCA_WQE_RDMA_WRITE, b, 64);
     wr.remote_addr = 0x1122334455667788;
     a.guest.driver.post_send(a.qp, wr);

@@ -7,6 +7,7 @@
  * number of pages as immediate data, which tells the server that all pages are there.
  */
 #include <arpa/inet.h>
+#include <errno.h>
 #include <rdma/rdma_cma.h>
 #include <rdma/rdma_verbs.h>
 #include <stdint.h>
@@ -111,15 +112,17 @@ static struct rdma_cm_id *connect_to(const char *name)
 {
 	struct rdma_conn_param param = { .initiator_depth = 1, .retry_count = 7 };
 	struct rdma_cm_id *id;
-	int attempt;
+	int attempt, failed = 0;
 
 	for (attempt = 0; attempt < ATTEMPTS; attempt++) {
 		id = endpoint(name, 0);
 		if (!rdma_connect(id, &param))
 			return id;
+		failed = errno;
 		rdma_destroy_ep(id);
 		usleep(500000);
 	}
+	errno = failed;
 	die("rdma_connect");
 	return NULL;
 }
@@ -128,10 +131,10 @@ static int write_pages(const char *name)
 {
 	struct rdma_cm_id *id = connect_to(name);
 	const struct buffer *told = id->event->param.conn.private_data;
-	uint64_t address = be64toh(told->address);
 	struct ibv_send_wr wr, *bad;
 	struct ibv_sge sge;
 	struct ibv_mr *mr;
+	uint64_t address;
 	struct ibv_wc wc;
 	size_t i;
 
@@ -139,6 +142,7 @@ static int write_pages(const char *name)
 		fprintf(stderr, "client: the server has another buffer\n");
 		return 1;
 	}
+	address = be64toh(told->address);
 	mr = rdma_reg_msgs(id, pages, sizeof(pages));
 	if (!mr)
 		die("rdma_reg_msgs");

@@ -74,11 +74,12 @@ void exchange_answer(int connection, const struct peer *own)
 void exchange_say(FILE *connection, const char *format, ...)
 {
 	va_list values;
+	int written;
 
 	va_start(values, format);
-	vfprintf(connection, format, values);
+	written = vdprintf(fileno(connection), format, values); /* the stream is for reading */
 	va_end(values);
-	if (fflush(connection))
+	if (written < 0)
 		fail_errno("answer to the peer");
 }
 

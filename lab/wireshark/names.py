@@ -50,8 +50,13 @@ def write(path: pathlib.Path, content: str) -> None:
     if not made_here(path) or (path.exists() and path.read_bytes() == content.encode()):
         return
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
-        new.write(content.encode())
-    pathlib.Path(new.name).replace(path)
+        written = pathlib.Path(new.name)
+    try:
+        written.write_bytes(content.encode())
+        written.replace(path)
+    except OSError:
+        written.unlink()
+        raise
 
 
 @contextlib.contextmanager

@@ -46,7 +46,7 @@ local function read_names()
         local found = {kind}
         for _ = 1, NUMBERS[kind] or 0 do
             local number, after = rest:match("^(%S+) +(.*)$")
-            found[#found + 1] = string.format("%d", tonumber(number) or -1)
+            found[#found + 1] = string.format("%.0f", tonumber(number) or -1)   -- "%d" takes no fraction
             rest = after or ""
         end
         if NUMBERS[kind] and rest ~= "" then names[table.concat(found, " ")] = rest end

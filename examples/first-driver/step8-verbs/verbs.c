@@ -94,7 +94,8 @@ static int query_entry(struct ib_device *ib, u16 opcode, u32 port, u32 index, vo
 	if (!command.out)
 		return -ENOMEM;
 	ret = command_execute(&first_of(ib)->commands, &command, NULL);
-	memcpy(entry, command.out + index * bytes, bytes);
+	if (!ret)
+		memcpy(entry, command.out + index * bytes, bytes);
 	kfree(command.out);
 	return ret;
 }
@@ -104,7 +105,8 @@ static int verbs_query_pkey(struct ib_device *ib, u32 port, u16 index, u16 *pkey
 	__le16 entry;
 	int ret = query_entry(ib, PIB_HCA_CMD_QUERY_PKEYS, port, index, &entry, sizeof(entry));
 
-	*pkey = le16_to_cpu(entry);
+	if (!ret)
+		*pkey = le16_to_cpu(entry);
 	return ret;
 }
 

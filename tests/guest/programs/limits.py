@@ -171,17 +171,12 @@ def region_of_three_levels_of_tables(bench):
         address = mapped(None, page * pages + PIECE, PROT_NONE, OWN)
         for at in range(0, page * pages, PIECE):
             mapped(address + at, PIECE, RW, mmap.MAP_SHARED | MAP_FIXED, file.fileno())
-    access = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
-    mr, end = MR(bench.pd, BYTES, access), connected(bench)
-    mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, addr=address, length=page * pages)
-    ctypes.memset(address, 0, 8)
+    mr, end = MR(bench.pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE), connected(bench)
+    mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, pd=bench.pd, addr=address, length=page * pages)
     last = address + page * (pages - 1)
-    request = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(end.mr.buf, 8, end.mr.lkey)])
-    end.mr.write(b"the last", 8)
-    request.set_wr_rdma(mr.rkey, last)
-    end.qp.post_send(request)
-    end.wait()
-    same(ctypes.string_at(last, 8), b"the last")
+    ctypes.memmove(last, b"the last", 8)
+    send_to_itself(end, SGE(last, 8, mr.lkey))
+    same(end.mr.read(8, 0), b"the last")
 
 
 def connected(bench):
@@ -190,14 +185,15 @@ def connected(bench):
     return end
 
 
+def send_to_itself(end, sge, flags=e.IBV_SEND_SIGNALED):
+    end.qp.post_recv(RecvWR(num_sge=1, sg=end.sge()))
+    end.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[sge], send_flags=flags))
+    same((completion(end.cq), completion(end.cq)), (e.IBV_WC_SUCCESS, e.IBV_WC_SUCCESS))
+
+
 def fenced_request(bench):
     end = connected(bench)
-    request = SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=end.sge(),
-                     send_flags=e.IBV_SEND_FENCE | e.IBV_SEND_SIGNALED)
-    end.qp.post_recv(RecvWR(num_sge=1, sg=end.sge()))
-    end.qp.post_send(request)
-    end.wait()
-    end.wait()
+    send_to_itself(end, *end.sge(), e.IBV_SEND_FENCE | e.IBV_SEND_SIGNALED)
 
 
 def on_demand_page_without_access(bench):

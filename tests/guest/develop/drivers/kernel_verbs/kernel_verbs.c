@@ -19,6 +19,7 @@ struct bench {
 	struct ib_pd *pd; /* has a region for all memory, by the physical address */
 	struct ib_cq *cq;
 	struct ib_qp *qp;
+	struct ib_mr *mr; /* of the target, by a fast registration */
 	u64 *target; /* a page: remote memory of the requests */
 	u64 *local;  /* its second half: what requests return */
 	u64 dma;
@@ -75,8 +76,8 @@ static int execute_atomic(struct bench *bench, struct ib_atomic_wr *wr, enum ib_
 
 	wr->wr.sg_list = &sge;
 	wr->wr.num_sge = 1;
-	wr->remote_addr = bench->dma;
-	wr->rkey = bench->pd->unsafe_global_rkey;
+	wr->remote_addr = bench->mr->iova;
+	wr->rkey = bench->mr->rkey;
 	*bench->target = before;
 	*bench->local = 0;
 	ret = execute(bench, &wr->wr, opcode);
@@ -136,40 +137,36 @@ static int physical_region(struct bench *bench)
 	return write_by_key(bench, bench->dma, bench->pd->unsafe_global_rkey);
 }
 
-static int use_fast_region(struct bench *bench, struct ib_mr *mr)
-{
-	struct ib_send_wr invalidate = {
-		.opcode = IB_WR_LOCAL_INV,
-		.ex.invalidate_rkey = mr->rkey,
-	};
-	struct ib_reg_wr reg = {
-		.wr.opcode = IB_WR_REG_MR,
-		.mr = mr,
-		.key = mr->rkey,
-		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE,
-	};
-	int ret = execute(bench, &reg.wr, IB_WC_REG_MR);
-
-	if (!ret)
-		ret = write_by_key(bench, mr->iova, mr->rkey);
-	return ret ?: execute(bench, &invalidate, IB_WC_LOCAL_INV);
-}
-
+/* Registers the page, for the checks that follow. */
 static int signaled_registration(struct bench *bench)
 {
+	struct ib_reg_wr reg = {
+		.wr.opcode = IB_WR_REG_MR,
+		.mr = bench->mr,
+		.key = bench->mr->rkey,
+		.access = IB_ACCESS_LOCAL_WRITE | IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC,
+	};
 	struct scatterlist list;
-	struct ib_mr *mr = ib_alloc_mr(bench->pd, IB_MR_TYPE_MEM_REG, 1);
 	int ret;
 
-	if (IS_ERR(mr))
-		return PTR_ERR(mr);
 	sg_init_one(&list, bench->target, PAGE_SIZE);
 	sg_dma_address(&list) = bench->dma;
 	sg_dma_len(&list) = PAGE_SIZE;
-	ret = ib_map_mr_sg(mr, &list, 1, NULL, PAGE_SIZE);
-	ret = ret == 1 ? use_fast_region(bench, mr) : -EINVAL;
-	ib_dereg_mr(mr);
-	return ret;
+	ret = ib_map_mr_sg(bench->mr, &list, 1, NULL, PAGE_SIZE);
+	if (ret != 1)
+		return -EINVAL;
+	ret = execute(bench, &reg.wr, IB_WC_REG_MR);
+	return ret ?: write_by_key(bench, bench->mr->iova, bench->mr->rkey);
+}
+
+static int invalidation(struct bench *bench)
+{
+	struct ib_send_wr wr = {
+		.opcode = IB_WR_LOCAL_INV,
+		.ex.invalidate_rkey = bench->mr->rkey,
+	};
+
+	return execute(bench, &wr, IB_WC_LOCAL_INV);
 }
 
 static int qkey_counter_is_reset(struct bench *bench)
@@ -202,9 +199,10 @@ static const struct {
 	int (*check)(struct bench *bench);
 } checks[] = {
 	{ "physical_region", physical_region },
+	{ "signaled_registration", signaled_registration },
 	{ "masked_compare_and_swap", masked_compare_and_swap },
 	{ "masked_fetch_and_add", masked_fetch_and_add },
-	{ "signaled_registration", signaled_registration },
+	{ "invalidation", invalidation },
 	{ "qkey_counter_is_reset", qkey_counter_is_reset },
 	{ "system_image_guid_changes", system_image_guid_changes },
 };
@@ -288,7 +286,11 @@ static void check_with_memory(struct bench *bench)
 	bench->local = bench->target + PAGE_SIZE / 2 / sizeof(u64);
 	bench->dma = ib_dma_map_single(bench->dev, bench->target, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	if (!ib_dma_mapping_error(bench->dev, bench->dma)) {
-		check_with_queue_pair(bench);
+		bench->mr = ib_alloc_mr(bench->pd, IB_MR_TYPE_MEM_REG, 1);
+		if (!IS_ERR(bench->mr)) {
+			check_with_queue_pair(bench);
+			ib_dereg_mr(bench->mr);
+		}
 		ib_dma_unmap_single(bench->dev, bench->dma, PAGE_SIZE, DMA_BIDIRECTIONAL);
 	}
 	free_page((unsigned long)bench->target);

@@ -6,7 +6,7 @@ from rdma import DEVICE, put_program, sh, wait_active, wait_until
 
 PORTS = (1, 2)
 SYSFS = f"/sys/class/infiniband/{DEVICE}"
-CHECKS = 9
+CHECKS = 8
 
 
 def second_gid(node, port):

@@ -145,12 +145,6 @@ def largest_shared_receive_queue(bench):
     same(srq.query().max_wr, most.max_wr)
 
 
-def smallest_queue_pair(bench):
-    init = QPInitAttr(qp_type=e.IBV_QPT_UC, scq=bench.cq, rcq=bench.cq,
-                      cap=QPCap(max_send_wr=1, max_recv_wr=1, max_send_sge=1, max_recv_sge=0))
-    QP(bench.pd, init, QPAttr(port_num=1))
-
-
 def completion_queue_grows_to_the_limit(bench):
     cq = CQ(bench.context, 1)
     for entries in (1 << 16, bench.device.max_cqe):
@@ -207,9 +201,8 @@ def on_demand_page_without_access(bench):
     same(completion(end.cq), e.IBV_WC_LOC_PROT_ERR)
 
 
-CHECKS = (attributes_of_a_connection, assumed_states, largest_shared_receive_queue, smallest_queue_pair,
-          completion_queue_grows_to_the_limit, rights_of_a_region_change, region_of_three_levels_of_tables,
-          fenced_request, on_demand_page_without_access)
+CHECKS = (attributes_of_a_connection, assumed_states, largest_shared_receive_queue, completion_queue_grows_to_the_limit,
+          rights_of_a_region_change, region_of_three_levels_of_tables, fenced_request, on_demand_page_without_access)
 
 
 def main():

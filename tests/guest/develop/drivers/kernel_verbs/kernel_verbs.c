@@ -169,6 +169,21 @@ static int invalidation(struct bench *bench)
 	return execute(bench, &wr, IB_WC_LOCAL_INV);
 }
 
+/* The shortest WQEs: without inline data, UC has no longer header than that of an RDMA WRITE. */
+static int smallest_queue_pair(struct bench *bench)
+{
+	struct ib_qp_init_attr attr = {
+		.send_cq = bench->cq,
+		.recv_cq = bench->cq,
+		.qp_type = IB_QPT_UC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1,
+			 .max_recv_sge = 1 },
+	};
+	struct ib_qp *qp = ib_create_qp(bench->pd, &attr);
+
+	return IS_ERR(qp) ? PTR_ERR(qp) : ib_destroy_qp(qp);
+}
+
 static int qkey_counter_is_reset(struct bench *bench)
 {
 	struct ib_port_modify none = {};
@@ -203,6 +218,7 @@ static const struct {
 	{ "masked_compare_and_swap", masked_compare_and_swap },
 	{ "masked_fetch_and_add", masked_fetch_and_add },
 	{ "invalidation", invalidation },
+	{ "smallest_queue_pair", smallest_queue_pair },
 	{ "qkey_counter_is_reset", qkey_counter_is_reset },
 	{ "system_image_guid_changes", system_image_guid_changes },
 };

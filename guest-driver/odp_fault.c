@@ -19,6 +19,7 @@ struct pib_hca_fault_work {
 	struct work_struct work;
 	struct pib_hca_dev *dev;
 	struct pib_hca_page_fault fault;
+	u64 birth; /* of the QP that waits for the page */
 };
 
 static bool pib_hca_may_work_later(int error)
@@ -26,9 +27,21 @@ static bool pib_hca_may_work_later(int error)
 	return error == -EAGAIN || error == -EBUSY || error == -ENOMEM || error == -EINTR;
 }
 
-/* Resumes the half of the QP that waits for the page. */
-static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
-			       bool refused)
+/* Returns the birth of the QP with this number; 0: there is none. */
+static u64 pib_hca_birth_of(struct pib_hca_dev *dev, u32 qpn)
+{
+	struct pib_hca_qp *qp = pib_hca_get_qp(dev, qpn);
+	u64 birth = 0;
+
+	if (qp) {
+		birth = qp->birth;
+		pib_hca_ref_put(&qp->ref);
+	}
+	return birth;
+}
+
+static void pib_hca_odp_send_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
+				    bool refused)
 {
 	u32 responder = le32_to_cpu(fault->flags) & PIB_HCA_PAGE_FAULT_RESPONDER;
 	struct pib_hca_resume_page_fault resume = {
@@ -40,7 +53,26 @@ static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_pag
 			sizeof(resume));
 }
 
-static void pib_hca_odp_serve(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault)
+/*
+ * Resumes the half of the QP that waits for the page. A page may take long: by now the number may
+ * be that of another QP, for which the command is not meant.
+ */
+static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
+			       u64 birth, bool refused)
+{
+	struct pib_hca_qp *qp = pib_hca_get_qp(dev, le32_to_cpu(fault->qpn));
+
+	if (!qp)
+		return;
+	mutex_lock(&qp->mutex); /* the QP keeps its number */
+	if (qp->birth == birth && xa_load(&dev->qps, qp->qpn) == qp)
+		pib_hca_odp_send_resume(dev, fault, refused);
+	mutex_unlock(&qp->mutex);
+	pib_hca_ref_put(&qp->ref);
+}
+
+static void pib_hca_odp_serve(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
+			      u64 birth)
 {
 	u64 length = min_t(u64, le64_to_cpu(fault->length), PIB_HCA_ODP_FAULT_STEP);
 	bool write = le32_to_cpu(fault->flags) & PIB_HCA_PAGE_FAULT_WRITE;
@@ -50,14 +82,14 @@ static void pib_hca_odp_serve(struct pib_hca_dev *dev, const struct pib_hca_page
 				 length, write, true);
 	if (pib_hca_may_work_later(ret))
 		msleep(PIB_HCA_ODP_RETRY_MS);
-	pib_hca_odp_resume(dev, fault, ret && !pib_hca_may_work_later(ret));
+	pib_hca_odp_resume(dev, fault, birth, ret && !pib_hca_may_work_later(ret));
 }
 
 static void pib_hca_odp_serve_work(struct work_struct *work)
 {
 	struct pib_hca_fault_work *item = container_of(work, struct pib_hca_fault_work, work);
 
-	pib_hca_odp_serve(item->dev, &item->fault);
+	pib_hca_odp_serve(item->dev, &item->fault, item->birth);
 	kfree(item);
 }
 
@@ -65,14 +97,16 @@ static void pib_hca_odp_serve_work(struct work_struct *work)
 static void pib_hca_odp_hand_out(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault)
 {
 	struct pib_hca_fault_work *item = kmalloc(sizeof(*item), GFP_KERNEL);
+	u64 birth = pib_hca_birth_of(dev, le32_to_cpu(fault->qpn));
 
 	if (!item) {
-		pib_hca_odp_serve(dev, fault);
+		pib_hca_odp_serve(dev, fault, birth);
 		return;
 	}
 	INIT_WORK(&item->work, pib_hca_odp_serve_work);
 	item->dev = dev;
 	item->fault = *fault;
+	item->birth = birth;
 	queue_work(dev->odp.queue, &item->work);
 }
 

@@ -6,7 +6,8 @@
  * the kernel's RDMA subsystem (drivers/infiniband/core) the core.
  *
  * Locks, in the order in which they are taken:
- *   qp->mutex                 one MODIFY_QP or QUERY_QP of a QP at a time; sleeps
+ *   qp->mutex                 one MODIFY_QP, QUERY_QP, DESTROY_QP or RESUME_PAGE_FAULT of a QP at a
+ *                             time; sleeps
  *   cq->mutex, srq->mutex     one resize of a CQ or SRQ at a time; sleep
  *   odp->mutex, umem_mutex    see pib_hca_odp.h; sleep
  *   cmdq->slots_free          a semaphore: as many commands in flight as the ring holds; sleeps

@@ -156,7 +156,8 @@ struct pib_hca_wq {
 struct pib_hca_qp {
 	struct ib_qp ibqp;
 	struct pib_hca_queue_mem mem;
-	struct mutex mutex; /* one transition at a time; guards state */
+	struct mutex mutex; /* one transition or destruction at a time; guards state */
+	u64 birth; /* differs from that of every other QP, which may have had the same qpn */
 	u32 qpn; /* the device's number; on special QPs it differs from ibqp.qp_num */
 	u32 xrcdn; /* XRC targets: number of their domain */
 	u8 port; /* SMI and GSI: number of their port; other QPs: 0 */

@@ -2,6 +2,9 @@
 /* Queue pairs: creation, destruction, layout of their queues (IBA vol. 1, 11.2.4). */
 #include "pib_hca.h"
 
+/* Number of QPs that have been made. */
+static atomic64_t pib_hca_births = ATOMIC64_INIT(0);
+
 void pib_hca_qp_cap(const struct pib_hca_qp *qp, struct ib_qp_cap *cap)
 {
 	cap->max_send_wr = qp->sq.depth;
@@ -243,6 +246,7 @@ static void pib_hca_init_qp(struct pib_hca_qp *qp, const struct ib_qp_init_attr 
 			    bool user)
 {
 	mutex_init(&qp->mutex);
+	qp->birth = atomic64_inc_return(&pib_hca_births);
 	spin_lock_init(&qp->sq.lock);
 	spin_lock_init(&qp->rq.lock);
 	pib_hca_ref_init(&qp->ref);
@@ -265,9 +269,11 @@ static int pib_hca_tell_user(struct pib_hca_qp *qp, struct ib_udata *udata)
 /* Ends all use of the QP by event handlers and of its memory by the device. */
 static void pib_hca_withdraw_qp(struct pib_hca_dev *dev, struct pib_hca_qp *qp)
 {
+	mutex_lock(&qp->mutex);
 	/* Leave the array first: after the command the device may give the number to another QP. */
 	xa_erase_irq(&dev->qps, qp->qpn);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_QP, qp->qpn);
+	mutex_unlock(&qp->mutex);
 	/*
 	 * Running handlers may have found the QP already. Later handlers find nothing, because the
 	 * device reuses a number only after the driver has taken the events that name it.

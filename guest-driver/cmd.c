@@ -303,7 +303,8 @@ int pib_hca_cmd_try_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	if (!pib_hca_is_dead(dev)) {
 		if (ret == -EBUSY)
 			return ret;
-		dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n", opcode, object, ret);
+		dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n",
+			opcode, object, ret);
 	}
 	pib_hca_give_up(dev, "an object cannot be destroyed");
 	return 0;
@@ -319,7 +320,8 @@ void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object)
 	 * The core destroys only unused objects, so -EBUSY means that the device or the core has
 	 * miscounted.
 	 */
-	dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n", opcode, object, ret);
+	dev_err(&dev->pdev->dev, "command %#x has not destroyed object %#x: %d\n",
+		opcode, object, ret);
 	pib_hca_give_up(dev, "an object cannot be destroyed");
 }
 

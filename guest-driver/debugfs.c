@@ -370,10 +370,10 @@ static bool pib_hca_vector_interrupts(struct pib_hca_dev *dev, u32 vector)
 static int selftest_show(struct seq_file *s, void *unused)
 {
 	struct pib_hca_dev *dev = s->private;
+	bool kept = pib_hca_register_keeps(dev, 0x5aa5f00f) && pib_hca_register_keeps(dev, 0);
 	u32 i;
 
-	seq_printf(s, "registers %s\n", pib_hca_register_keeps(dev, 0x5aa5f00f) &&
-						pib_hca_register_keeps(dev, 0) ? "ok" : "failed");
+	seq_printf(s, "registers %s\n", kept ? "ok" : "failed");
 	for (i = 0; i < dev->vector_count; i++)
 		seq_printf(s, "vector %u %s\n", i,
 			   pib_hca_vector_interrupts(dev, i) ? "ok" : "without an interrupt");

@@ -19,7 +19,7 @@ struct pib_hca_fault_work {
 	struct work_struct work;
 	struct pib_hca_dev *dev;
 	struct pib_hca_page_fault fault;
-	u64 birth; /* of the QP that waits for the page */
+	u64 birth; /* the waiting QP's */
 };
 
 static bool pib_hca_may_work_later(int error)

@@ -19,7 +19,7 @@ struct bench {
 	struct ib_pd *pd; /* has a region for all memory, by the physical address */
 	struct ib_cq *cq;
 	struct ib_qp *qp;
-	struct ib_mr *mr; /* of the target, by a fast registration */
+	struct ib_mr *mr; /* the target's, a fast registration */
 	u64 *target; /* a page: remote memory of the requests */
 	u64 *local;  /* its second half: what requests return */
 	u64 dma;

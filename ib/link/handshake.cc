@@ -37,8 +37,9 @@ Features accept_welcome(const link::Frame& frame, std::uint32_t asked, LinkEvent
                                                                : LinkError::kMalformedFrame,
                        to_string(welcome.error()));
     }
-    constexpr std::uint32_t kAskedFor = link::kFeatureBursts | link::kFeaturePeerCopy;
-    if ((welcome->features & ~asked & kAskedFor) != 0) {
+    constexpr std::uint32_t kOnRequest =
+        link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
+    if ((welcome->features & ~asked & kOnRequest) != 0) {
         return failure(LinkError::kUnexpectedFrame, "WELCOME with a feature that HELLO lacks");
     }
     events.link_welcome(*welcome);

@@ -371,6 +371,19 @@ TEST_CASE("shared link: WELCOME must carry the memory that it announces") {
     CHECK(fed.error().error == link::LinkError::kUnexpectedFrame);
 }
 
+TEST_CASE("shared link: WELCOME with shared memory for a HELLO without it ends the link") {
+    SharedPair pair;
+    link::LinkEndpoint hca(make_hello(0x100), make_buffers(), pair.hca_events);
+    pair.hca_events.endpoint = &hca;
+    Bytes welcome;
+    append(welcome, link::Welcome{.features = link::kFeatureSharedMemory, .port_number = 1});
+    const auto fed = feed(hca, welcome);
+    REQUIRE_FALSE(fed);
+    CHECK(fed.error().error == link::LinkError::kUnexpectedFrame);
+    CHECK(pair.hca_events.welcomes.empty());
+    CHECK_FALSE(hca.channel().is_shared());
+}
+
 TEST_CASE("shared link: frames on the stream are refused once memory is shared") {
     SharedPair pair;
     pair.bring_up();

@@ -6,6 +6,7 @@
 
 #include "ib/mgmt/smi.h"
 #include "port/hca_port.h"
+#include "port/pma_answer.h"
 
 namespace pib::hca {
 
@@ -60,7 +61,7 @@ MadIfcReply smp_by_software(HcaPorts& ports, const ib::Mad& mad, const ib::SmpAr
 
 MadIfcReply pma_by_software(HcaPorts& ports, const ib::Mad& mad, uint64_t now_ns) {
     MadIfcReply reply;
-    if (const auto answer = ports.pma().answer(mad, now_ns)) {
+    if (const auto answer = answer_pma(ports, mad, now_ns)) {
         reply.result |= PIB_HCA_MAD_RESULT_REPLY;
         reply.mad = *answer;
     } else {

@@ -178,8 +178,8 @@ bool Egress::must_wait_for_others(unsigned vl) const {
 
 void Egress::wait_in(unsigned lane, uint32_t bytes) {
     Waiting& state = waiting_[lane];
-    if (!state.waiting) {
-        state.since_ns = port_.host.now_ns();
+    if (!state.waiting && lane != kLoopbackLane && view().active) {
+        waits_.begin(lane);
     }
     state.waiting = true;
     state.bytes = bytes;
@@ -194,16 +194,12 @@ bool Egress::may_go_on(unsigned lane) const {
     return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
 }
 
-// Ends the wait of a lane, and counts its ticks in PortXmitWait (IBA 16.1.3.5).
+// Ends the wait of a lane. Its time counts also if the port has left Active meanwhile.
 void Egress::stop_waiting(unsigned lane) {
-    Waiting& state = waiting_[lane];
-    if (lane != kLoopbackLane && view().active) {
-        const uint64_t waited_ns = port_.host.now_ns() - state.since_ns;
-        port_.pma_counters().add(ib::Counter::kPortXmitWait, waited_ns / ib::kPmaTickNs);
-        port_.pma_counters().add(ib::counter_of(ib::Counter::kPortVlXmitWait, lane),
-                                 waited_ns / ib::kPmaTickNs);
+    if (lane != kLoopbackLane) {
+        waits_.end(lane);
     }
-    state.waiting = false;
+    waiting_[lane].waiting = false;
     wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));
 }
 

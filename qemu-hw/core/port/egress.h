@@ -11,13 +11,14 @@
 #include "port/port.h"
 #include "port/port_attributes.h"
 #include "port/port_loopback.h"
+#include "port/xmit_wait.h"
 
 namespace pib::hca {
 
 class Egress {
   public:
-    Egress(PortContext& port, PortAttributes& attributes, PortEndpoint& link)
-        : port_(port), attributes_(attributes), link_(link) {}
+    Egress(PortContext& port, PortAttributes& attributes, PortEndpoint& link, XmitWait& waits)
+        : port_(port), attributes_(attributes), link_(link), waits_(waits) {}
 
     // ---- packets of the transport: see Port
     link::BurstRoom begin(const TxRequest& request);
@@ -63,7 +64,6 @@ class Egress {
     struct Waiting {
         bool waiting = false;
         uint32_t bytes = 0;  // length of the packet
-        uint64_t since_ns = 0;
     };
 
     const PortView& view() const { return attributes_.view(); }
@@ -82,6 +82,7 @@ class Egress {
     PortContext& port_;
     PortAttributes& attributes_;
     PortEndpoint& link_;
+    XmitWait& waits_;
     PortLoopback loopback_;
     Outgoing out_;                           // packets of begin(), for commit()
     std::array<Waiting, kLanes> waiting_{};  // by VL; the last one is the loopback

@@ -16,7 +16,8 @@ HcaPort::HcaPort(const PortContext& context)
       link_(context.host, context.number, link_events_),
       copies_(context_, link_),
       attributes_(context_, link_),
-      egress_(context_, attributes_, link_),
+      waits_(context_),
+      egress_(context_, attributes_, link_, waits_),
       mads_(context_, attributes_, egress_),
       ingress_(context_, attributes_, mads_),
       flaps_(context.host, context.counters.adversary) {}
@@ -81,6 +82,7 @@ void HcaPort::timer(uint64_t now_ns) {
 }
 
 void HcaPort::reset(bool cold) {
+    waits_.reset(cold);
     egress_.reset();
     mads_.clear();
     flaps_.reset();

@@ -24,6 +24,7 @@
 #include "port/port_link_events.h"
 #include "port/port_mads.h"
 #include "port/transport_port.h"
+#include "port/xmit_wait.h"
 
 namespace pib::hca {
 
@@ -56,6 +57,7 @@ class HcaPort final : public TransportPort {
                          flaps_.next_deadline()});
     }
     void flush() { link_.flush(); }
+    void count_waits() { waits_.count(); }
     void reset(bool cold);  // call after the reset of HcaSma and HcaPma
 
     // After a change by the SM or by a command: raises events, retrains the link if the SM asks for
@@ -70,6 +72,7 @@ class HcaPort final : public TransportPort {
     PortEndpoint link_;
     CopyLink copies_;
     PortAttributes attributes_;
+    XmitWait waits_;
     Egress egress_;
     PortMads mads_;
     Ingress ingress_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "port/hca_port.h"
+#include "port/pma_answer.h"
 
 namespace pib::hca {
 
@@ -12,6 +13,7 @@ HcaPorts::HcaPorts(const Config& config, Host& host, EqTable& eqs, Counters& cou
     : sma_(config), pma_(config.port_count) {
     for (unsigned number = 1; number <= config.port_count; ++number) {
         ports_.push_back(std::make_unique<HcaPort>(PortContext{.host = host,
+                                                               .ports = *this,
                                                                .eqs = eqs,
                                                                .counters = counters,
                                                                .sma = sma_,
@@ -43,6 +45,7 @@ bool HcaPorts::run() {
 }
 
 void HcaPorts::timer(uint64_t now_ns) {
+    count_waits(*this);
     pma_.advance(now_ns);
     for (auto& port : ports_) {
         port->timer(now_ns);

@@ -14,9 +14,12 @@
 
 namespace pib::hca {
 
+class HcaPorts;
+
 // Each port has a PortContext; all objects that it names outlive the port.
 struct PortContext {
     Host& host;
+    HcaPorts& ports;  // all ports of the device
     EqTable& eqs;
     Counters& counters;
     HcaSma& sma;

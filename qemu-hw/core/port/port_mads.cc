@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ib/mgmt/smi.h"
+#include "port/pma_answer.h"
 
 namespace pib::hca {
 
@@ -110,7 +111,7 @@ PortMads::Taken PortMads::gmp_in(const ib::PacketView& packet) {
 }
 
 void PortMads::answer_gmp(const ib::PacketView& packet, const ib::Mad& request) {
-    const auto reply = port_.pma.answer(request, port_.host.now_ns());
+    const auto reply = answer_pma(port_.ports, request, port_.host.now_ns());
     if (!reply) {
         return;
     }

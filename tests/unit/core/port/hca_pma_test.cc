@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Performance management: queries that the device answers, and the counters behind them.
+#include <cstring>
+
 #include "port_bench.h"
 
 using namespace pib;
@@ -16,6 +18,42 @@ ib::Mad get_counters(uint8_t port = 1) {
     ib::set(mad.gmp_data(), ib::pma::kPortSelect, port);
     return mad;
 }
+
+// An Active port on whose VL 0 a packet waits for credits.
+struct StalledPort : PortBench {
+    StalledPort() {
+        bring_up(160);
+        peer_events.hold = true;
+        while (send_data(0x20, 2048)) {
+            pump();
+        }
+        take_sent();
+    }
+    void wait(uint64_t ns) {
+        host.clock_ns += ns;
+        pump();
+    }
+    // Asks over VL 1, which has credits.
+    ib::Mad ask_pma(const ib::Mad& query) {
+        MadPacket ends = gmp_to(kLid);
+        ends.sl = ends.vl = 1;
+        inject(ends, query);
+        const auto replies = take_sent_mads();
+        REQUIRE(replies.size() == 1);
+        CHECK(replies[0].status() == 0);
+        return replies[0];
+    }
+    uint64_t asked_wait() {
+        return ib::get(ask_pma(get_counters()).gmp_data(), ib::port_counters::kPortXmitWait);
+    }
+    uint64_t asked_wait_of_vl(unsigned vl) {
+        ib::Mad query = make_mad(MgmtClass::kPerf, Method::kGet, ib::attr::kPortVlXmitWaitCounters);
+        ib::set(query.gmp_data(), ib::pma::kPortSelect, 1);
+        // Two octets for each VL.
+        const size_t at = ib::port_vl_xmit_wait_counters::kFirst.offset_bits / 8 + 2 * vl;
+        return ib::load_be<uint16_t>(&ask_pma(query).gmp_data()[at]);
+    }
+};
 
 }  // namespace
 
@@ -217,4 +255,96 @@ TEST_CASE("a query to the GID of another port is not answered") {
     bench.inject(ends, get_counters());
     CHECK(bench.take_sent().empty());
     CHECK(bench.client.packets.empty());
+}
+
+TEST_CASE("PortXmitWait and PortVLXmitWait move while data waits") {
+    StalledPort bench;
+    bench.wait(50'000);
+    CHECK(bench.asked_wait() == 50);
+    bench.wait(20'000);
+    CHECK(bench.asked_wait_of_vl(0) == 70);
+    CHECK(bench.asked_wait_of_vl(1) == 0);
+    pib_hca_mad_ifc in{};
+    const ib::Mad query = get_counters();
+    std::memcpy(in.mad, query.bytes.data(), sizeof(in.mad));
+    bench.wait(5'000);
+    const auto reply = mad_ifc(bench.ports, 1, in, bench.host.clock_ns);
+    REQUIRE(reply);
+    REQUIRE(reply->has_mad());
+    CHECK(ib::get(reply->mad.gmp_data(), ib::port_counters::kPortXmitWait) == 75);
+    bench.peer_events.release_all();
+    bench.pump();
+    bench.wait(9'000);
+    CHECK(bench.asked_wait() == 75);
+}
+
+TEST_CASE("PortXmitWait counts a time once, however many VLs wait") {
+    StalledPort bench;
+    while (bench.send_data(0x20, 2048, 2)) {
+        bench.pump();
+    }
+    bench.take_sent();
+    bench.wait(40'000);
+    CHECK(bench.asked_wait() == 40);
+    CHECK(bench.asked_wait_of_vl(0) == 40);
+    CHECK(bench.asked_wait_of_vl(2) == 40);
+}
+
+TEST_CASE("samples of PortXmitWait begin and end while data waits") {
+    StalledPort bench;
+    bench.wait(50'000);
+    ib::Mad control = make_mad(MgmtClass::kPerf, Method::kSet, ib::attr::kPortSamplesControl);
+    ib::set(control.gmp_data(), ib::pma::kPortSelect, 1);
+    ib::set(control.gmp_data(), ib::port_samples_control::kSampleStart, 10);
+    ib::set(control.gmp_data(), ib::port_samples_control::kSampleInterval, 20);
+    constexpr uint16_t kPortXmitWait = 5;  // IBA table 220
+    ib::store_be(&control.gmp_data()[ib::port_samples_control::kCounterSelect0Offset],
+                 kPortXmitWait);
+    bench.ask_pma(control);
+    bench.advance(100'000);
+    const ib::Mad result =
+        bench.ask_pma(make_mad(MgmtClass::kPerf, Method::kGet, ib::attr::kPortSamplesResult));
+    CHECK(ib::load_be<uint32_t>(&result.gmp_data()[ib::port_samples_result::kCounter0Offset]) ==
+          20);
+}
+
+TEST_CASE("a wait counts also if the link or the port ends it") {
+    StalledPort bench;
+    bench.host.clock_ns += 50'000;
+    SECTION("the link goes down") {
+        bench.disconnect();
+        CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+    }
+    SECTION("the SM sets the port to Down") {
+        ib::Mad smp = make_dr_smp(Method::kSet, ib::attr::kPortInfo, 1);
+        std::ranges::copy(bench.attrs().info, smp.smp_data().begin());
+        ib::set(smp.smp_data(), ib::port_info::kPortState,
+                static_cast<unsigned>(ib::PortState::kDown));
+        ib::set(smp.smp_data(), ib::port_info::kPortPhysicalState, 0);
+        bench.inject(MadPacket{}, smp);
+        CHECK_FALSE(bench.port().is_active());
+        CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+    }
+    SECTION("the driver resets the device") {
+        bench.ports.reset(false);
+        CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+        bench.host.clock_ns += 50'000;
+        bench.port().count_waits();
+        CHECK(bench.counter(Counter::kPortXmitWait) == 50);
+    }
+    SECTION("a cold reset clears the counters") {
+        bench.ports.reset(true);
+        bench.port().count_waits();
+        CHECK(bench.counter(Counter::kPortXmitWait) == 0);
+    }
+}
+
+TEST_CASE("waits that are shorter than a tick add up") {
+    StalledPort bench;
+    for (unsigned i = 0; i < 3; ++i) {
+        bench.wait(700);
+        (void)bench.asked_wait();
+    }
+    CHECK(bench.asked_wait() == 2);
+    CHECK(bench.asked_wait_of_vl(0) == 2);
 }

@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Queries of the PMA, which may ask for the counters of any port of the HCA.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "ib/wire/mad.h"
+
+namespace pib::hca {
+
+class HcaPorts;
+
+// Adds the waits that go on to the counters of all ports (XmitWait). Call before the PMA reads
+// them.
+void count_waits(HcaPorts& ports);
+
+// Returns the PMA's response, or nullopt if the request gets none.
+std::optional<ib::Mad> answer_pma(HcaPorts& ports, const ib::Mad& request, uint64_t now_ns);
+
+}  // namespace pib::hca

@@ -98,6 +98,9 @@ PortMads::Taken PortMads::gmp_in(const ib::PacketView& packet) {
     if (!is_for_pma(mad)) {
         return Taken::kForeign;
     }
+    if (!packet.lrh().slid.is_unicast()) {
+        return Taken::kDropped;  // the answer would go to a group, or to no port (IBA 13.5.4)
+    }
     if (port_.attrs().find_pkey(packet.bth().pkey) < 0) {
         attributes_.pkey_violation(packet);
         return Taken::kDropped;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Performance management: queries that the device answers, and the counters behind them.
+#include <catch2/generators/catch_generators.hpp>
 #include <cstring>
 
 #include "port_bench.h"
@@ -133,6 +134,20 @@ TEST_CASE("wrong keys on QP1 are dropped, counted and reported by a trap") {
     CHECK(bench.take_sent().empty());
     CHECK(bench.client.packets.empty());
     CHECK(bench.attrs().traps.pending.size() == 1);
+}
+
+TEST_CASE("PMA queries whose SLID is of no port are dropped") {
+    PortBench bench;
+    bench.bring_up();
+    bench.take_sent();
+    MadPacket ends = gmp_to(PortBench::kLid);
+    ends.slid = GENERATE(uint16_t{0}, uint16_t{0xc001}, ib::Lid::kPermissiveValue);
+    const bool wrong_key = GENERATE(false, true);
+    ends.qkey += wrong_key ? 1 : 0;
+    bench.inject(ends, get_counters());
+    CHECK(bench.take_sent().empty());
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 1);
+    CHECK(bench.attrs().traps.pending.empty());  // a trap would name the SLID
 }
 
 TEST_CASE("other MADs on QP1 reach the guest") {

@@ -10,6 +10,7 @@
  *   pib_hca_kick.c       doorbells by eventfd
  *   pib_hca_peer_copy.c  guest memory that the device shares with the switch
  *   pib_hca_tls.c        TLS on the sockets of the fabric links
+ *   pib_hca_fds.c        descriptors from the switch
  *   pib_hca_link.c       sockets of the fabric links
  *   pib_hca_record.c     the file of a recording
  *   pib_hca_host.c       the services that the core calls
@@ -31,6 +32,7 @@
 #include "hw/pci/pci_device.h"
 #include "io/channel-tls.h"
 #include "pib_hca_core.h"
+#include "pib_link_memory.h"
 #include "qapi/qapi-types-sockets.h"
 #include "qemu/queue.h"
 #include "qemu/timer.h"
@@ -266,6 +268,18 @@ void pib_hca_tls_close(PibHca *hca);
 /* Returns a channel before its handshake; NULL on error. */
 QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
                                    Error **errp);
+
+/* pib_hca_fds.c */
+/*
+ * From now on the kernel refuses descriptors, if it is Linux 6.16 or later: the
+ * main loop would close them with the BQL, and the last close of a file may
+ * block, as that of a socket that lingers.
+ */
+void pib_hca_fds_refuse(PibHca *hca, QIOChannel *channel);
+/* Maps the memory of WELCOME's descriptors; warns and returns NULL on error. */
+PibLinkMemory *pib_hca_fds_map(const int *fds, size_t count);
+/* Closes the descriptors that are not -1. */
+void pib_hca_fds_close(const int *fds, size_t count);
 
 /* pib_hca_link.c */
 void pib_hca_links_init(PibHca *hca);

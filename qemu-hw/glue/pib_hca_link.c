@@ -47,7 +47,9 @@ struct PibHcaLink {
     QIOChannel *channel; /* NULL: not connected */
     bool want_write; /* the core waits for room in the socket */
     bool to_close;   /* the core has closed the link */
+    bool takes_fds;  /* the next bytes may carry WELCOME's descriptors */
     bool tls_failed; /* the log has the warning */
+    bool fds_failed; /* the log has the warning */
     PibLinkMemory *memory; /* NULL: frames use the socket */
     int kick_fd;           /* eventfd that the switch polls, or -1 */
     PibHcaPeerCopy *peer_copy; /* NULL: no peer copy */
@@ -177,27 +179,15 @@ static PibHcaRing pib_hca_ring(PibLinkRing ring)
     return (PibHcaRing){ring.control, ring.bytes, ring.size};
 }
 
-/*
- * Takes the descriptors of WELCOME: the memory of the rings, and the eventfd
- * that wakes the switch. Sets the entries that it keeps to -1.
- */
+/* Takes the descriptors of WELCOME. Sets the entries that it keeps to -1. */
 static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
 {
-    char *error = NULL;
     PibHcaRing out, in;
 
-    if (count != 2) {
-        warn_report("pib-hca: %zu descriptors came from the switch, not 2; "
-                    "the link works without shared memory (QEMU may need more "
-                    "file descriptors: ulimit -n)",
-                    count);
-        return false;
-    }
-    link->memory = pib_link_memory_map(fds[0], &error);
+    link->memory = pib_hca_fds_map(fds, count);
     if (!link->memory) {
-        warn_report("pib-hca: %s; the link works without shared memory",
-                    error);
-        free(error);
+        link->share_after_ms =
+            qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + SHARE_AGAIN_MS;
         return false;
     }
     link->kick_fd = fds[1];
@@ -208,6 +198,34 @@ static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
     in = pib_hca_ring(pib_link_memory_in(link->memory));
     pib_hca_core_link_shared(link->hca->core, link->port, &out, &in);
     return true;
+}
+
+/*
+ * Descriptors come with WELCOME's first byte, on a connection that asked for
+ * shared memory, or not at all. False if the link has to be closed.
+ */
+static bool pib_hca_link_take_fds(PibHcaLink *link, int *fds, size_t count)
+{
+    bool expected = link->takes_fds;
+
+    if (expected) {
+        link->takes_fds = false;
+        pib_hca_fds_refuse(link->hca, link->channel);
+    }
+    if (count == 0) {
+        return true;
+    }
+    if (expected) {
+        return pib_hca_link_share(link, fds, count);
+    }
+    if (!link->fds_failed) {
+        warn_report("pib-hca: port %u: fabric link closed: %zu descriptors "
+                    "came that the device had not asked for: look which "
+                    "program listens at %s",
+                    link->port, count, link->hca->prop.fabric);
+    }
+    link->fds_failed = true;
+    return false;
 }
 
 static void pib_hca_link_offer_memory(PibHcaLink *link)
@@ -232,16 +250,13 @@ static void pib_hca_link_start_thread(PibHcaLink *link)
                          pib_link_memory_wakes(link->memory));
 }
 
-/* False if shared memory was offered and is unusable. */
+/* False if the link has to be closed. */
 static bool pib_hca_link_received(PibHcaLink *link, size_t length, int *fds,
                                   size_t fd_count)
 {
     PibHca *hca = link->hca;
 
-    if (fd_count > 0 && !link->memory &&
-        !pib_hca_link_share(link, fds, fd_count)) {
-        link->share_after_ms =
-            qemu_clock_get_ms(QEMU_CLOCK_REALTIME) + SHARE_AGAIN_MS;
+    if (!pib_hca_link_take_fds(link, fds, fd_count)) {
         return false;
     }
     PIB_HCA_TRACE(hca, PIB_HCA_TRACE_LINK_IN, "port %u bytes %zu", link->port,
@@ -278,11 +293,7 @@ static void pib_hca_link_readable(void *opaque)
         works = pib_hca_link_received(link, length, fds, fd_count);
     }
     pib_hca_leave(hca, was_engaged);
-    for (size_t i = 0; i < fd_count; i++) {
-        if (fds[i] >= 0) {
-            close(fds[i]);
-        }
-    }
+    pib_hca_fds_close(fds, fd_count);
     /* An interrupt may have unplugged the device meanwhile. */
     if (!works && hca->links && link->channel) {
         pib_hca_link_lost(link);
@@ -326,9 +337,12 @@ static void pib_hca_link_open(PibHcaLink *link, QIOChannel *channel)
 
     link->channel = channel;
     link->connected_at_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
+    link->takes_fds = pib_hca_link_can_share(link);
+    if (!link->takes_fds) {
+        pib_hca_fds_refuse(hca, channel);
+    }
     pib_hca_link_set_handlers(link);
-    pib_hca_core_link_connected(hca->core, link->port,
-                                pib_hca_link_can_share(link));
+    pib_hca_core_link_connected(hca->core, link->port, link->takes_fds);
     pib_hca_leave(hca, was_engaged);
 }
 

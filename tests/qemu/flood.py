@@ -7,7 +7,6 @@ import mmap
 import os
 import pathlib
 import struct
-import subprocess
 import threading
 import time
 
@@ -83,14 +82,6 @@ class Flood(Loopback):
             info = self.mad(driver.METHOD_GET, driver.ATTR_PORT_INFO, port, port=port)
             return info[driver.PORT_INFO_STATE] & 0xF
         return eventually(lambda: all(state(1 + i) == driver.PORT_INIT for i in range(count)))
-
-
-def stretched_moments(folder):
-    """Compiles moments.c; returns the library."""
-    library = pathlib.Path(folder) / "moments.so"
-    source = pathlib.Path(__file__).with_name("moments.c")
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source], check=True)
-    return library
 
 
 def empty_rings(fabric):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Common set-ups of tests: a switch, a device in a slot that can be switched off, a long transfer."""
 import contextlib
+import pathlib
 import subprocess
 import time
 
@@ -35,6 +36,14 @@ def switch(folder, *options):
     finally:
         process.kill()
         process.wait()
+
+
+def preloadable(folder, name):
+    """Compiles a source of this folder that is preloaded into QEMU; returns the library."""
+    source = pathlib.Path(__file__).with_name(name)
+    library = pathlib.Path(folder) / source.with_suffix(".so").name
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source], check=True)
+    return library
 
 
 def behind_root_port(qtest):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The device and a switch that misbehaves, stops or is missing: QEMU continues, and the port comes back."""
+import fcntl
 import os
 import pathlib
 import random
@@ -16,10 +17,11 @@ from flood import Flood, empty_rings, link_threads_sleep
 from loopback import Loopback
 from qtest import Qtest
 from support import (HOT_PLUG, SIZE, SLTCTL_POWER_OFF, TARGET, behind_root_port, eventually,
-                     start_transfer, switch)
+                     preloadable, start_transfer, switch)
 
 HEADER = struct.Struct(">BBHI")  # docs/fabric-protocol.md
 WELCOME, REFUSE, LINK, CREDIT, PACKET = 2, 3, 4, 5, 6
+HELLO_BYTES = HEADER.size + 112
 
 
 class FakeSwitch:
@@ -105,6 +107,62 @@ def test_a_switch_that_misbehaves(tmp_path, behave):
         with switch(tmp_path):
             assert eventually(lambda: device.port_state() == driver.PORT_INIT)
     assert qtest.stderr.count("not today") <= 1
+
+
+def ring_descriptors():
+    """The descriptors of a WELCOME with shared memory: sealed memory for two rings, and an eventfd."""
+    memory = os.memfd_create("pib-link", os.MFD_ALLOW_SEALING)
+    os.truncate(memory, 0x10000 + 2 * 0x10000)
+    fcntl.fcntl(memory, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return memory, os.eventfd(0)
+
+
+class PassedDescriptors:
+    """A switch that passes descriptors with the first byte of WELCOME, or behind it.
+
+    `refused` counts the connections on which the kernel has refused them."""
+
+    def __init__(self, late):
+        self.late = late
+        self.refused = 0
+
+    def __call__(self, connection, _):
+        connection.settimeout(60)
+        connection.recv(HELLO_BYTES, socket.MSG_WAITALL)
+        welcome = HEADER.pack(WELCOME, 0, 0, 32) + struct.pack(">HHIQB15x", 1, 0, 0, 0x5, 1)
+        link = HEADER.pack(LINK, 0, 0, 12) + bytes(12)
+        descriptors = ring_descriptors()
+        try:
+            if self.late:
+                connection.sendall(welcome)
+                connection.recv(1)  # the device answers WELCOME with LINK
+            socket.send_fds(connection, [link if self.late else welcome], descriptors)
+        except PermissionError:
+            self.refused += 1
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+
+@pytest.mark.parametrize("late", [False, True], ids=["with WELCOME", "after WELCOME"])
+@pytest.mark.parametrize("kernel", ["old", "new"])
+def test_descriptors_without_a_request(tmp_path, kernel, late):
+    """The kernel refuses them where it can; otherwise the device closes the link, and maps none of them."""
+    behave = PassedDescriptors(late)
+    fake = FakeSwitch(tmp_path, behave)
+    shared = "on" if late else "off"
+    preload = (preloadable(tmp_path, "old_kernel.c"),) if kernel == "old" else ()
+    with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric,shared-memory={shared}",
+               preload=preload) as qtest:
+        if kernel == "old":
+            assert eventually(lambda: len(fake.connections) > 2), "the device keeps the link"
+        else:
+            assert eventually(lambda: behave.refused or len(fake.connections) > 2)
+        maps = pathlib.Path(f"/proc/{qtest.process.pid}/maps").read_text(encoding="utf-8")
+        fake.close()
+    assert "pib-link" not in maps
+    told = qtest.stderr.count("descriptors came that the device had not asked for")
+    assert told == (0 if behave.refused else 1), qtest.stderr
 
 
 def test_a_switch_that_stands_still(tmp_path):

@@ -6,9 +6,9 @@ import time
 
 import pytest
 
-from flood import Counters, Flood, stretched_moments
+from flood import Counters, Flood
 from qtest import Qtest
-from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, switch
+from support import HOT_PLUG, SLTCTL_POWER_OFF, behind_root_port, eventually, preloadable, switch
 
 SHARED = ("-object", "memory-backend-memfd,id=ram,share=on,size=256M", "-machine", "memory-backend=ram")
 
@@ -16,7 +16,7 @@ SHARED = ("-object", "memory-backend-memfd,id=ram,share=on,size=256M", "-machine
 @contextlib.contextmanager
 def plugged(folder, options="", fabric=(), machine=(), slow_futex=False):
     """Yields a device in a slot, a function that switches the slot off, and the process of pib-switch."""
-    moments = stretched_moments(folder)
+    moments = preloadable(folder, "moments.c")
     variables = {"PIB_SLOW_FUTEX": "1"} if slow_futex else {}
     with switch(folder, *fabric) as process, \
             Qtest(*HOT_PLUG, *machine, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{folder}/fabric{options}",

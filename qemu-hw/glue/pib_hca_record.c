@@ -98,13 +98,37 @@ static void pib_hca_record_end(PibHca *hca)
     hca->record->fd = -1;
 }
 
+/*
+ * A file that may not grow (RLIMIT_FSIZE) gives the writing thread SIGXFSZ,
+ * which would end QEMU. The thread blocks the signal and takes it, so that
+ * EFBIG is left.
+ */
+static ssize_t pib_hca_record_write(int fd, const uint8_t *bytes, size_t length)
+{
+    static const struct timespec no_time;
+    sigset_t too_large, before;
+    ssize_t written;
+
+    sigemptyset(&too_large);
+    sigaddset(&too_large, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &too_large, &before);
+    written = RETRY_ON_EINTR(write(fd, bytes, length));
+    if (written < 0 && errno == EFBIG) {
+        (void)RETRY_ON_EINTR(sigtimedwait(&too_large, NULL, &no_time));
+        errno = EFBIG;
+    }
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return written;
+}
+
 /* Host::record(), on any thread with the lock. */
 bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length)
 {
     PibHca *hca = opaque;
 
     while (length > 0) {
-        ssize_t written = RETRY_ON_EINTR(write(hca->record->fd, bytes, length));
+        ssize_t written =
+            pib_hca_record_write(hca->record->fd, bytes, length);
 
         if (written < 0) {
             pib_hca_record_end(hca);

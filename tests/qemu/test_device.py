@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The PCI function in a real QEMU, without a guest: identity, properties, registers, resets, hot plug."""
+import os
+import pathlib
 import random
 import re
+import resource
 import time
 
 import pytest
@@ -109,6 +112,28 @@ def test_only_its_owner_may_read_a_recording(tmp_path):
         assert file.stat().st_mode & 0o777 == 0o600
         assert file.read_bytes().startswith(b"PIBREC\x1a\n")
         assert file.stat().st_size < 100_000
+
+
+def has_open(process, file):
+    links = (os.path.realpath(link) for link in pathlib.Path(f"/proc/{process.pid}/fd").iterdir())
+    return str(file) in links
+
+
+def test_a_recording_that_may_not_grow_ends(tmp_path):
+    """The limit on the size of files (ulimit -f) ends the recording, not QEMU."""
+    file = tmp_path.resolve() / "run.rec"
+    with Qtest("-device", f"{DEVICE},record={file}") as qtest:
+        hca = qtest.pci(SLOT).map_bars()
+        _, hard = resource.prlimit(qtest.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(qtest.process.pid, resource.RLIMIT_FSIZE, (file.stat().st_size + 100, hard))
+        rounds = 0
+        while has_open(qtest.process, file):
+            rounds += 1
+            assert rounds < 1000, "the recording goes on"
+            for value in range(100):
+                hca.write(0, REG_SCRATCH, value)
+        assert hca.read(0, REG_SCRATCH) == 99
+    assert "ends here: File too large" in qtest.stderr
 
 
 def test_conventional_pci_is_refused():

@@ -22,8 +22,9 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 }
 
 /*
- * The core receives the events in this order, so that its caches are up to date when a port's users
- * learn that the port is Active.
+ * The core receives the events in this order: changes of its caches before the news that the port
+ * is Active. It handles each event in a work of its own, so that users may see another order; they
+ * are told of each GID again when the cache has it.
  */
 static const struct {
 	u32 flag;

@@ -115,7 +115,14 @@ class FabricServer::Signals final : public PollHandler {
 FabricServer::FabricServer(std::unique_ptr<Fabric> fabric)
     : fabric_(std::move(fabric)), spare_fd_(::open("/dev/null", O_RDONLY | O_CLOEXEC)) {}
 
+// Closes all connections while the lists that schedule() and make_busy() fill exist: the end of a
+// link frees buffers of other links, which then have output.
 FabricServer::~FabricServer() {
+    dialers_.clear();
+    while (!connections_.empty()) {
+        close(*connections_.front());
+    }
+    closed_.clear();
     if (tap_ != nullptr) {
         fabric_->remove_tap(*tap_);
     }

@@ -78,12 +78,12 @@ class FabricServer final : private ConnectionHost {
     std::unique_ptr<PcapTap> tap_;
     std::vector<std::unique_ptr<Listener>> listeners_;
     std::unique_ptr<ControlServer> control_;
-    std::list<std::unique_ptr<Connection>> connections_;
+    std::vector<Connection*> to_flush_;  // has room for all connections, as busy_ has
+    std::vector<Connection*> busy_;
+    std::list<std::unique_ptr<Connection>> connections_;  // these fill both lists until they end
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
     Newcomers newcomers_;
-    std::vector<Connection*> to_flush_;  // has room for all connections, as busy_ has
-    std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // closed to accept and close a connection when no descriptor is free
     bool stop_ = false;

@@ -14,11 +14,83 @@
 #include "link_pair.h"
 #include "program.h"
 #include "socket_hca.h"
+#include "test_fabric.h"
 
 namespace pib::test {
 namespace {
 
 using fabric::UniqueFd;
+namespace pi = ib::port_info;
+
+// A subnet manager at an adapter of the program; it manages the switch, by SMPs of one hop.
+class Manager {
+  public:
+    explicit Manager(SocketHca& hca) : hca_(hca) {}
+
+    // Sends a Get or Set to the switch; returns the answer.
+    ib::Mad ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
+                std::span<const std::uint8_t> data = {}) {
+        ib::Mad smp = make_smp(method, attribute, modifier, data);
+        smp.set(ib::mad_header::kTransactionId, ++transaction_);
+        smp.bytes[7] = 1;  // hops
+        initial_path(smp)[1] = 1;
+        REQUIRE(ib::smi_send(smp, {ib::NodeType::kChannelAdapter, 1}, 1).action ==
+                ib::SmiAction::kPort);
+        REQUIRE(send(*hca_.end, smp_packet(smp, ib::kPermissiveLid, ib::kPermissiveLid)));
+        ib::Mad answer;
+        REQUIRE(hca_.until([&] { return find(answer); }));
+        return answer;
+    }
+    // Changes one field of an attribute of the switch.
+    void change(std::uint16_t attribute, std::uint32_t modifier, ib::Field field,
+                std::uint64_t value) {
+        ib::Mad got = ask(ib::Method::kGet, attribute, modifier);
+        if (attribute == ib::attr::kPortInfo) {
+            ib::set(got.smp_data(), pi::kPortState, 0);
+            ib::set(got.smp_data(), pi::kPortPhysicalState, 0);
+        }
+        ib::set(got.smp_data(), field, value);
+        REQUIRE(ask(ib::Method::kSet, attribute, modifier, got.smp_data()).status() == 0);
+    }
+    // LIDs 1 and 2 lead to ports 1 and 2, which become Active; no packet is ever too old.
+    void make_active() {
+        change(ib::attr::kSwitchInfo, 0, ib::switch_info::kLinearFdbTop, 2);
+        change(ib::attr::kSwitchInfo, 0, ib::switch_info::kLifeTimeValue, 31);
+        std::array<std::uint8_t, 64> block;
+        block.fill(fabric::kNoPort);
+        block[1] = 1;
+        block[2] = 2;
+        (void)ask(ib::Method::kSet, ib::attr::kLinearForwardingTable, 0, block);
+        for (const unsigned port : {1U, 2U}) {
+            change(ib::attr::kPortInfo, port, pi::kHoqLife, 31);
+            for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
+                change(ib::attr::kPortInfo, port, pi::kPortState, static_cast<unsigned>(state));
+            }
+        }
+    }
+
+  private:
+    bool find(ib::Mad& answer) const {
+        for (const Bytes& packet : hca_.recorder.packets) {
+            const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
+            if (view && view->payload().size() == ib::kMadSize) {
+                std::ranges::copy(view->payload(), answer.bytes.begin());
+                if (answer.transaction_id() == transaction_) {
+                    return true;
+                }
+            }
+        }
+        return false;
+    }
+
+    SocketHca& hca_;
+    std::uint64_t transaction_ = 0;
+};
+
+std::uint64_t counter(const Program& program, unsigned port, const char* name) {
+    const auto answer = program.ask({{"command", "counters"}, {"port", port}});
+    return answer.at("ports").at(0).at(name).get<std::uint64_t>();
+}
 
 }  // namespace
 
@@ -85,6 +157,34 @@ TEST_CASE("program: garbage, silence and thousands of connections disturb no lin
     CHECK(program.reaches(1, "Initialize"));
     good.pump();
     CHECK(good.end->is_up());
+}
+
+TEST_CASE("program: SIGTERM ends a switch in which packets wait") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program program;
+    SocketHca one(program.fabric_path(), 0x1000);
+    REQUIRE(one.until([&] { return one.end->is_up(); }));
+    SocketHca two(program.fabric_path(), 0x2000);
+    REQUIRE(two.until([&] { return two.end->is_up(); }));
+    Manager(one).make_active();
+    const std::uint64_t received = counter(program, 2, "PortRcvPkts");
+    const std::uint64_t passed_on = counter(program, 1, "PortXmitPkts");
+    one.recorder.hold = true;
+    std::uint64_t sent = 0;
+    REQUIRE(two.until([&] {
+        sent += sent < 20 && send(*two.end, make_packet(0, 1, 4096, 2)) ? 1 : 0;
+        return sent == 20;
+    }));
+    CHECK(eventually([&] {
+        two.pump();
+        return counter(program, 2, "PortRcvPkts") == received + sent;
+    }));
+    // The rest waits at port 1, because the first adapter frees no buffer.
+    CHECK(counter(program, 1, "PortXmitPkts") < passed_on + sent);
+    CHECK(program.stop(SIGTERM) == 0);
+    CHECK_FALSE(std::filesystem::exists(program.fabric_path()));
 }
 
 TEST_CASE("program: without free file descriptors only newcomers are refused") {

@@ -91,18 +91,20 @@ int add_rules(scmp_filter_ctx filter) {
 }
 #endif
 
-// Drops all capabilities; the switch has some if root has started it.
-bool drop_capabilities() {
-    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
-    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
-    return ::syscall(SYS_capset, &header, none) == 0;
-}
-
 }  // namespace
 
-std::expected<void, std::string> confine() {
-    if (!drop_capabilities()) {
+std::expected<void, std::string> drop_capabilities() {
+    __user_cap_header_struct header{.version = _LINUX_CAPABILITY_VERSION_3, .pid = 0};
+    const __user_cap_data_struct none[_LINUX_CAPABILITY_U32S_3]{};
+    if (::syscall(SYS_capset, &header, none) != 0) {
         return std::unexpected(std::string("cannot drop capabilities: ") + std::strerror(errno));
+    }
+    return {};
+}
+
+std::expected<void, std::string> confine() {
+    if (const auto dropped = drop_capabilities(); !dropped) {
+        return dropped;
     }
     if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) {
         return std::unexpected(std::string("cannot set no_new_privs: ") + std::strerror(errno));
@@ -111,7 +113,9 @@ std::expected<void, std::string> confine() {
     if (!filter) {
         return std::unexpected("no memory for a filter of system calls");
     }
-    int failed = add_rules(filter.get());
+    // For all threads of the process: the one that closes descriptors runs already.
+    int failed = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
+    failed = failed != 0 ? failed : add_rules(filter.get());
     failed = failed != 0 ? failed : seccomp_load(filter.get());
     if (failed != 0) {
         return std::unexpected(std::string("the kernel takes no filter of system calls: ") +

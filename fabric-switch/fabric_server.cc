@@ -28,7 +28,8 @@ constexpr unsigned kRingTurns = 16;
 constexpr unsigned kNotesPerSecond = 50;
 // Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
-constexpr int kMaxWaitMs = 1000;  // longest sleep with a deadline, capture or paused listener
+constexpr int kMaxWaitMs = 1000;   // longest sleep with a deadline, capture or paused listener
+constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are accepted
 
 std::uint64_t clock_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -59,13 +60,22 @@ void dial_one(Dialer& dialer, ConnectionHost& host,
     }
 }
 
+// Whether the spare descriptor is there, after an attempt to open it.
+bool has_spare(UniqueFd& spare) {
+    if (!spare) {
+        spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    }
+    return static_cast<bool>(spare);
+}
+
 // Without a free descriptor the listening socket would stay readable forever, so one spare
 // descriptor is kept to accept a connection and close it.
-void shed(int listening_fd, UniqueFd& spare) {
+void shed(int listening_fd, UniqueFd& spare, FdCloser& closer) {
     spare.reset();
-    const UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
+    UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
+    ::shutdown(victim.get(), SHUT_RDWR);
+    closer.close(std::move(victim));
     spdlog::warn("out of file descriptors: closed a new connection. Raise the limit: ulimit -n");
-    spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));
 }
 
 }  // namespace
@@ -81,7 +91,10 @@ class FabricServer::Listener final : public PollHandler {
             ::unlink(address_.path.c_str());
         }
     }
-    void ready(std::uint32_t) override { server_.accept_from(*this); }
+    void ready(std::uint32_t) override {
+        for (unsigned i = 0; i < kAcceptsPerTurn && server_.accept_one(*this); ++i) {
+        }
+    }
     void out_of_memory() override {}  // the new connection is closed
     [[nodiscard]] int fd() const { return fd_.get(); }
     [[nodiscard]] bool uses_tls() const { return address_.kind == Address::Kind::kTls; }
@@ -193,16 +206,31 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
 
 // ---- connections
 
-void FabricServer::accept_from(const Listener& listener) {
-    for (unsigned i = 0; i < kAcceptsPerTurn && accept_one(listener); ++i) {
+// Newcomers wait in the backlog while former peers' descriptors take long to close, or while no
+// spare descriptor can be opened because of that.
+void FabricServer::pause_accept(bool paused) {
+    if (paused == accept_paused_) {
+        return;
+    }
+    accept_paused_ = paused;
+    for (const auto& listener : listeners_) {
+        poller_.modify(listener->fd(), paused ? 0U : EPOLLIN, *listener);
+    }
+    if (paused && closer().is_full()) {
+        spdlog::warn(
+            "descriptors of former peers take long to close: new connections wait until then");
     }
 }
 
 bool FabricServer::accept_one(const Listener& listener) {
+    if (closer().is_full() || !has_spare(spare_fd_)) {
+        pause_accept(true);
+        return false;
+    }
     UniqueFd fd(::accept4(listener.fd(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
-            shed(listener.fd(), spare_fd_);
+            shed(listener.fd(), spare_fd_, closer());
             return true;
         }
         return errno == ECONNABORTED || errno == EINTR;
@@ -216,6 +244,7 @@ bool FabricServer::accept_one(const Listener& listener) {
     auto connection = std::make_unique<Connection>(
         host, *fabric_, Connection::Socket{std::move(fd), std::move(tls)}, clock_ns());
     if (!connection->start()) {
+        connection->close_fds();
         return true;
     }
     if (Connection* unlucky = newcomers_.one_too_many()) {
@@ -262,6 +291,10 @@ void FabricServer::drop_silent_connections() {
 
 void FabricServer::dial(std::uint64_t now_ns) {
     if (now_ns < dial_at_ns_) {
+        return;
+    }
+    if (closer().is_full()) {
+        dial_at_ns_ = now_ns + kPausedWaitMs * kNsPerMs;
         return;
     }
     dial_at_ns_ = UINT64_MAX;
@@ -349,8 +382,9 @@ int FabricServer::timeout_ms() {
     }
     const std::uint64_t wait = (next - now) / kNsPerMs + 1;
     const bool accept_paused = control_ != nullptr && control_->accept_paused();
-    const bool idle = next == UINT64_MAX && tap_ == nullptr && !accept_paused;
-    return idle ? -1 : static_cast<int>(std::min<std::uint64_t>(wait, kMaxWaitMs));
+    const bool idle = next == UINT64_MAX && tap_ == nullptr && !accept_paused && !accept_paused_;
+    const int most = accept_paused_ ? kPausedWaitMs : kMaxWaitMs;
+    return idle ? -1 : static_cast<int>(std::min<std::uint64_t>(wait, most));
 }
 
 std::expected<void, std::string> FabricServer::run() {
@@ -371,6 +405,9 @@ std::expected<void, std::string> FabricServer::run() {
         if (!busy_.empty()) {
             pib_idle_spin_found(&idle);
             awake = true;
+        }
+        if (accept_paused_ && !closer().is_full() && has_spare(spare_fd_)) {
+            pause_accept(false);
         }
         drop_silent_connections();
         dial(fabric_->now_ns());

@@ -45,6 +45,8 @@ class FabricServer final : private ConnectionHost {
     void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
     // Whether peers on Unix sockets are offered shared memory; true without this call.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
+    // The closer's thread starts before confine().
+    using ConnectionHost::closer;
     // Longest adaptive polling without work, in microseconds; 0: none.
     void set_poll_us(unsigned most) { poll_us_ = most; }
 
@@ -62,7 +64,7 @@ class FabricServer final : private ConnectionHost {
     void close(Connection& connection) override;
     void note(const std::string& text, bool known) override;
     [[nodiscard]] bool may_handshake() override;
-    void accept_from(const Listener& listener);
+    void pause_accept(bool paused);
     [[nodiscard]] bool accept_one(const Listener& listener);
     void serve_busy();
     void flush();
@@ -86,6 +88,7 @@ class FabricServer final : private ConnectionHost {
     Newcomers newcomers_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // closed to accept and close a connection when no descriptor is free
+    bool accept_paused_ = false;  // the listening sockets are not polled
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;

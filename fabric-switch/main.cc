@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <spdlog/sinks/stdout_color_sinks.h>
 #include <spdlog/spdlog.h>
+#include <sys/resource.h>
 
 #include <cstdlib>
 
@@ -114,6 +115,33 @@ void block_signals() {
     ::signal(SIGPIPE, SIG_IGN);
 }
 
+std::expected<void, std::string> run_confined(FabricServer& server) {
+    // If one of these fails, the filter of the systemd unit still applies. The thread of the closer
+    // starts without capabilities, and confine() permits no other one.
+    auto confined = drop_capabilities();
+    if (const auto started = server.closer().start(); !started) {
+        return started;
+    }
+    if (confined) {
+        confined = confine();
+    }
+    if (!confined) {
+        spdlog::warn(
+            "{}: the switch keeps all of its user's rights: start it as a user that has few",
+            confined.error());
+    }
+    return server.run();
+}
+
+// A descriptor for each link and each newcomer, and for all that peers pass.
+void raise_descriptor_limit() {
+    rlimit limit{};
+    if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+        limit.rlim_cur = limit.rlim_max;
+        ::setrlimit(RLIMIT_NOFILE, &limit);
+    }
+}
+
 std::expected<void, std::string> serve(ServeOptions& options) {
     if (const auto complete = complete_config(options); !complete) {
         return complete;
@@ -123,6 +151,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
         return std::unexpected(fabric.error());
     }
     block_signals();
+    raise_descriptor_limit();
     FabricServer server(std::move(*fabric));
     server.set_shared_memory(options.shared_memory);
     server.set_poll_us(options.poll_us);
@@ -168,13 +197,7 @@ std::expected<void, std::string> serve(ServeOptions& options) {
             return std::unexpected(page.error());
         }
     }
-    // If confine() fails, the filter of the systemd unit still applies.
-    if (const auto confined = confine(); !confined) {
-        spdlog::warn(
-            "{}: the switch keeps all of its user's rights: start it as a user that has few",
-            confined.error());
-    }
-    return server.run();
+    return run_confined(server);
 }
 
 }  // namespace

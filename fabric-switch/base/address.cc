@@ -17,6 +17,8 @@
 #include <memory>
 #include <optional>
 
+#include "base/pass_rights.h"
+
 namespace pib::fabric {
 namespace {
 
@@ -116,6 +118,7 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
                       sizeof(*early_address)) != 0) {
         return std::unexpected(no_socket(path));
     }
+    pass_rights(fd.get(), false);
     if (const auto published = publish(fd, early, path, rules); !published) {
         ::unlink(early.c_str());
         return std::unexpected(published.error());
@@ -303,6 +306,9 @@ std::expected<std::vector<SocketAddress>, std::string> resolve(const Address& ad
 
 std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address) {
     UniqueFd fd(::socket(address.storage.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+    if (fd) {
+        pass_rights(fd.get(), false);
+    }
     if (!fd || (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage),
                           address.size) != 0 &&
                 errno != EINPROGRESS)) {

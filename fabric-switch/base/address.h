@@ -45,7 +45,8 @@ struct SocketRules {
     bool plain_tcp = false;  // kTcp may use addresses that are not loopback addresses
 };
 
-// Returns non-blocking listening sockets, one for each address that `address` resolves to. Replaces
+// Returns non-blocking listening sockets, one for each address that `address` resolves to. Unix
+// sockets that connect there cannot pass descriptors until pass_rights() permits it. Replaces
 // a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
@@ -60,7 +61,7 @@ struct SocketAddress {
 [[nodiscard]] std::expected<std::vector<SocketAddress>, std::string> resolve(
     const Address& address, const SocketRules& rules = {});
 // Returns a non-blocking socket on which connect() has been called; EPOLLOUT and SO_ERROR report
-// the result.
+// the result. Its peer cannot pass descriptors.
 [[nodiscard]] std::expected<UniqueFd, std::string> begin_connect(const SocketAddress& address);
 
 }  // namespace pib::fabric

@@ -21,6 +21,8 @@ class UniqueFd {
 
     [[nodiscard]] int get() const { return fd_; }
     explicit operator bool() const { return fd_ >= 0; }
+    // Gives the descriptor up without closing it.
+    [[nodiscard]] int release() { return std::exchange(fd_, -1); }
     void reset() {
         if (fd_ >= 0) {
             ::close(std::exchange(fd_, -1));

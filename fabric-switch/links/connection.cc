@@ -18,9 +18,6 @@
 namespace pib::fabric {
 namespace {
 
-// Maximum number of descriptors of a MEMORY frame, for the control memory and the blocks.
-constexpr std::size_t kMaxDescriptors = 1 + link::kMaxMemoryBlocks;
-
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
 // Shared memory: maximum input of one connection in a turn.
@@ -76,29 +73,6 @@ bool would_block() {
     return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
 }
 
-// Adds the message's descriptors to `received`. Returns false and closes all if there are more than
-// a MEMORY frame carries, or if none is expected now (`takes_memory`).
-bool take_descriptors(msghdr& message, bool takes_memory, std::vector<UniqueFd>& received) {
-    for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
-         header = CMSG_NXTHDR(&message, header)) {
-        if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
-            continue;
-        }
-        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
-             at += sizeof(int)) {
-            int fd = -1;
-            std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
-            received.emplace_back(fd);
-        }
-    }
-    const bool fine = (message.msg_flags & MSG_CTRUNC) == 0 && received.size() <= kMaxDescriptors &&
-                      (received.empty() || takes_memory);
-    if (!fine) {
-        received.clear();
-    }
-    return fine;
-}
-
 }  // namespace
 
 Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket,
@@ -111,7 +85,8 @@ Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket
       peer_(peer_of_socket(fd_.get())),
       host_(host),
       outgoing_(false),
-      connecting_(false) {}
+      connecting_(false),
+      passed_(host.closer()) {}
 
 Connection::Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
                        std::uint64_t now_ns)
@@ -123,7 +98,8 @@ Connection::Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing,
       secured_(tls_ == nullptr),
       host_(host),
       outgoing_(true),
-      connecting_(true) {}
+      connecting_(true),
+      passed_(host.closer()) {}
 
 bool Connection::start() {
     tune(fd_.get());
@@ -260,7 +236,9 @@ void Connection::close_fds() {
         host_.poller().remove(shared_->wake_fd());
     }
     host_.poller().remove(fd_.get());
-    fd_.reset();
+    passed_.drop();
+    ::shutdown(fd_.get(), SHUT_RDWR);
+    host_.closer().close(std::move(fd_));
 }
 
 // No value: the connection has ended, here or at the peer.
@@ -268,18 +246,11 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
     if (tls_) {
         return tls_->read(space);
     }
-    iovec part{space.data(), space.size()};
-    alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxDescriptors * sizeof(int))> room;
-    msghdr message{};
-    message.msg_iov = &part;
-    message.msg_iovlen = 1;
-    message.msg_control = room.data();
-    message.msg_controllen = room.size();
-    const ssize_t n = ::recvmsg(fd_.get(), &message, MSG_CMSG_CLOEXEC);
+    const ssize_t n = passed_.receive(fd_.get(), space, link.takes_memory());
     if (n < 0 && would_block()) {
         return 0;
     }
-    if (n > 0 && !take_descriptors(message, link.takes_memory(), received_)) {
+    if (n > 0 && passed_.refused()) {
         lost({link::LinkError::kUnexpectedFrame, "unexpected descriptors"});
         return std::nullopt;
     }
@@ -302,6 +273,7 @@ void Connection::read() {
             lost(fed.error());
             return;
         }
+        passed_.expect(fd_.get(), link.takes_memory());
         if (!tls_ && *got < space.size()) {
             return;  // the socket is empty
         }
@@ -310,13 +282,13 @@ void Connection::read() {
 
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::link_map(
     const link::Memory& memory) {
-    const auto descriptors = std::exchange(received_, {});
-    if (descriptors.size() != 1 + memory.blocks.size()) {
+    if (passed_.all().size() != 1 + memory.blocks.size()) {
         return std::unexpected(
             "another number of descriptors than it announces: use device and switch of one "
             "release");
     }
-    auto mapped = map_adapter_memory(descriptors, memory.blocks);
+    auto mapped = map_adapter_memory(passed_.all(), memory.blocks);
+    passed_.drop();
     if (!mapped) {
         link_note("no peer copy: " + mapped.error());
         return nullptr;

@@ -11,9 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "base/fd_closer.h"
 #include "base/poller.h"
 #include "base/unique_fd.h"
 #include "links/connection_peer.h"
+#include "links/passed_fds.h"
 #include "links/shared_rings.h"
 #include "links/switch_endpoint.h"
 #include "tls/tls_session.h"
@@ -27,6 +29,8 @@ class ConnectionHost {
   public:
     virtual ~ConnectionHost() = default;
     [[nodiscard]] virtual Poller& poller() = 0;
+    // Closes the sockets of peers, and the descriptors that they pass.
+    [[nodiscard]] FdCloser& closer() { return closer_; }
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;
     virtual void schedule(Connection& connection) = 0;   // calls write(), for its output
@@ -39,6 +43,9 @@ class ConnectionHost {
     // Logs `text`, one line. `known`: the peer has identified itself. The number of notes is
     // limited, because a peer can cause them.
     virtual void note(const std::string& text, bool known) = 0;
+
+  private:
+    FdCloser closer_;
 };
 
 class Connection final : public PollHandler, private SwitchEndpoint::Owner {
@@ -64,6 +71,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     // Handles a bounded number of bytes of the ring and of the peer's pull; false: the connection
     // has ended.
     [[nodiscard]] bool serve();
+    // The peer sees the end of the connection at once; the host's closer closes the socket.
     void close_fds();
     [[nodiscard]] bool is_open() const { return static_cast<bool>(fd_); }
     [[nodiscard]] const Peer& peer() const { return peer_; }
@@ -113,8 +121,8 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     bool connecting_;
     Waker waker_{*this};
     std::unique_ptr<SharedRings> shared_;
-    bool handed_over_ = false;        // the descriptors of shared_ have been sent
-    std::vector<UniqueFd> received_;  // descriptors of an incomplete MEMORY frame
+    bool handed_over_ = false;  // the descriptors of shared_ have been sent
+    PassedFds passed_;          // descriptors of an incomplete MEMORY frame
     std::string reason_;
 };
 

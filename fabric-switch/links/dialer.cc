@@ -38,6 +38,7 @@ std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, std::uint6
     const bool complete = target_.tls == nullptr || socket.tls != nullptr;
     auto connection = std::make_unique<Connection>(host, trunk_, std::move(socket), now_ns);
     if (!complete || !connection->start()) {
+        connection->close_fds();
         try_later(now_ns, "out of resources");
         return nullptr;
     }

@@ -51,6 +51,7 @@ TEST_CASE("confinement: a confined process starts no program and opens no file t
     CHECK(refused([] { return ::syscall(SYS_mount, "none", "/", "none", 0, nullptr); }) == 1);
     CHECK(refused([] { return ::syscall(SYS_keyctl, 0, 0, 0, 0, 0); }) == 1);
     CHECK(refused([] { return ::fork(); }) == 1);
+    CHECK(refused([] { return ::syscall(SYS_clone3, nullptr, 0); }) == 1);
     CHECK(refused([] { return ::open("/tmp", O_WRONLY | O_TMPFILE, 0600); }) == 1);
     CHECK(refused([] { return ::open("/dev/null", O_WRONLY); }) == 1);
     CHECK(refused([] { return ::open("/dev/null", O_RDONLY); }) == 0);

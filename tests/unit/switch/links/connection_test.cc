@@ -10,7 +10,8 @@
 #include <catch2/catch_test_macros.hpp>
 #include <new>
 
-#include "link_pair.h"
+#include "lingering.h"
+#include "memory_hca.h"
 
 namespace pib::test {
 namespace {
@@ -115,6 +116,19 @@ TEST_CASE("connection: a peer whose frames take memory that is not there is clos
     CHECK(peers.host.closed == 1);
     CHECK(other.turns == 1);
     CHECK(peers.connection->reason() == "out of memory");
+}
+
+TEST_CASE("connection: a descriptor before HELLO, which takes long to close, delays no turn") {
+    Peers peers;
+    REQUIRE(peers.host.closer().start());
+    Lingering passed;
+    REQUIRE(send_with_fds(peers.peer.get(), Bytes{1}, {passed.near.get()}));
+    passed.near.reset();
+    peers.turn();
+    CHECK(peers.host.closed == 1);
+    CHECK_FALSE(peers.connection->is_open());
+    char byte;
+    CHECK(::recv(peers.peer.get(), &byte, 1, MSG_DONTWAIT) == 0);
 }
 
 TEST_CASE("connection: a turn of a ring that finds no memory ends the link and frees the port") {

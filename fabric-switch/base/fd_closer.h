@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Closes descriptors that come from peers, in a thread of its own. Such a close() may block: a peer
+// may pass the last reference to a socket that lingers, or to a file of a FUSE file system, and the
+// end of a Unix socket closes the descriptors that wait in it. The event loop must not wait for
+// that.
+#pragma once
+
+#include <cstddef>
+#include <expected>
+#include <memory>
+#include <string>
+
+#include "base/unique_fd.h"
+
+namespace pib::fabric {
+
+class FdCloser {
+  public:
+    // Number of descriptors that wait to be closed, from which is_full() returns true.
+    static constexpr std::size_t kMany = 256;
+
+    // Closes a descriptor; if it is a socket, without lingering.
+    static void close_now(int fd);
+
+    // `close` closes one descriptor; tests give another function.
+    explicit FdCloser(void (*close)(int) = &close_now);
+    // Does not wait for the thread. Descriptors that it has not closed are closed at the end of the
+    // process, where nothing lingers.
+    ~FdCloser();
+    FdCloser(const FdCloser&) = delete;
+    FdCloser& operator=(const FdCloser&) = delete;
+
+    // Starts the thread, and returns when it runs. The thread has the rights and the blocked
+    // signals of the caller, and confine() permits no new thread. The error is one line.
+    [[nodiscard]] std::expected<void, std::string> start();
+    // Closes the descriptor, soon and in the thread; at once without a thread, or without memory.
+    void close(UniqueFd fd);
+    // Whether so many descriptors wait that the owner has to take no new peers.
+    [[nodiscard]] bool is_full() const;
+
+  private:
+    struct Queue;
+    static void run(const std::shared_ptr<Queue>& queue);
+
+    std::shared_ptr<Queue> queue_;  // shared with the thread
+};
+
+}  // namespace pib::fabric

@@ -7,7 +7,9 @@ namespace pib::fabric {
 
 std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
     const bool ud = packet.bth().opcode == ib::opcode::kUdSendOnly;
-    if (!ud || packet.bth().dest_qp != qp || packet.payload().size() != ib::kMadSize) {
+    const bool global_smp = qp == ib::kQp0 && packet.grh();
+    if (!ud || global_smp || packet.bth().dest_qp != qp ||
+        packet.payload().size() != ib::kMadSize) {
         return std::nullopt;
     }
     ib::Mad mad;
@@ -18,7 +20,8 @@ std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
 std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port) {
     const auto mad = mad_of(packet, ib::kQp1);
     const auto deth = packet.deth();
-    if (!mad || !deth || deth->qkey != ib::kGsiQKey) {
+    const bool answerable = packet.lrh().slid.is_unicast();
+    if (!mad || !answerable || !deth || deth->qkey != ib::kGsiQKey) {
         return std::nullopt;
     }
     if (port.find_pkey(packet.bth().pkey) < 0) {
@@ -59,7 +62,9 @@ ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::Por
         headers.grh->hop_lmt = 0xFF;
     }
     headers.bth.opcode = ib::opcode::kUdSendOnly;
-    headers.bth.pkey = request.bth().pkey;
+    // The answer has the port's own P_Key. That of the request may be a limited member's, and
+    // limited members take no packets of each other (IBA 10.9.3).
+    headers.bth.pkey = port.pkeys[static_cast<std::size_t>(port.find_pkey(request.bth().pkey))];
     headers.bth.dest_qp = request.deth() ? request.deth()->src_qp : ib::kQp1;
     headers.bth.psn = psn;
     headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};

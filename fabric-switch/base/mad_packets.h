@@ -12,10 +12,12 @@
 
 namespace pib::fabric {
 
-// The MAD in a UD packet to `qp`; nullopt if the packet has none.
+// The MAD in a UD packet to `qp`; nullopt if the packet has none, or is an SMP with a GRH, which
+// subnet management does not use (IBA 14.2.1.1).
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
-// The MAD in a packet to QP1 of `port`; nullopt if the packet has none, or if its Q_Key or P_Key is
-// wrong. A wrong P_Key is counted in PortInfo:P_KeyViolations.
+// The MAD in a packet to QP1 of `port`; nullopt if the packet has none, if its Q_Key or P_Key is
+// wrong, or if its SLID is not unicast, so that it cannot be answered. A wrong P_Key is counted in
+// PortInfo:P_KeyViolations.
 [[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port);
 
 // A UD SEND packet with a MAD, from LRH to payload, without ICRC and VCRC.

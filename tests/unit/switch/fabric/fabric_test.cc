@@ -160,8 +160,18 @@ TEST_CASE("fabric: packets cross switches, and phantoms answer performance queri
     headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
     const fabric::MadPacket packet(headers, request);
     REQUIRE(a.send_packet(Bytes(packet.bytes().begin(), packet.bytes().end())));
+    // The phantom answers a limited member with the P_Key of its own table, and no multicast LID.
+    headers.bth.pkey = ib::PKey(0x7FFF);
+    const fabric::MadPacket limited(headers, request);
+    REQUIRE(a.send_packet(Bytes(limited.bytes().begin(), limited.bytes().end())));
+    headers.lrh.slid = ib::Lid(0xC001);
+    const fabric::MadPacket unanswerable(headers, request);
+    REQUIRE(a.send_packet(Bytes(unanswerable.bytes().begin(), unanswerable.bytes().end())));
     net.settle();
-    REQUIRE(a.packets.size() == 1);
+    REQUIRE(a.packets.size() == 2);
+    const auto second = ib::PacketView::parse(a.packets[1], ib::Crcs::kElided);
+    REQUIRE(second);
+    CHECK(second->bth().pkey == ib::kDefaultPKey);
     const auto reply = ib::PacketView::parse(a.packets[0], ib::Crcs::kElided);
     REQUIRE(reply);
     const auto mad = fabric::mad_of(*reply, ib::kQp1);

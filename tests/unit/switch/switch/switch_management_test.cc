@@ -2,6 +2,7 @@
 // Subnet management of a switch: directed routes, SwitchInfo, forwarding table blocks, traps, PMA.
 #include <catch2/catch_test_macros.hpp>
 
+#include "base/mad_packets.h"
 #include "test_fabric.h"
 
 namespace pib::test {
@@ -11,6 +12,49 @@ using ib::Method;
 namespace pi = ib::port_info;
 namespace si = ib::switch_info;
 namespace ni = ib::node_info;
+
+struct PmaAnswer {
+    ib::Lrh lrh;
+    ib::Bth bth;
+    ib::Mad mad;
+};
+
+// Headers of a request to the PMA of port 0.
+ib::PacketHeaders pma_headers(std::uint16_t slid = 1) {
+    ib::PacketHeaders headers{};
+    headers.lrh.dlid = ib::Lid(TestFabric::kSwitchLid);
+    headers.lrh.slid = ib::Lid(slid);
+    headers.bth.opcode = ib::opcode::kUdSendOnly;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::kQp1;
+    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::Qpn(77)};
+    return headers;
+}
+
+// Sends a Get of PortCounters from an adapter; returns the answer that it gets.
+std::optional<PmaAnswer> ask_pma(TestFabric& fabric, unsigned hca, const ib::PacketHeaders& headers,
+                                 std::uint8_t port = 1) {
+    ib::Mad request;
+    request.set(ib::mad_header::kBaseVersion, 1);
+    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
+    request.set(ib::mad_header::kClassVersion, 1);
+    request.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kGet));
+    request.set(ib::mad_header::kAttributeId, ib::attr::kPortCounters);
+    ib::set(request.gmp_data(), ib::pma::kPortSelect, port);
+    const fabric::MadPacket packet(headers, request);
+    const auto before = fabric.hca(hca).packets.size();
+    REQUIRE(fabric.hca(hca).send_packet({packet.bytes().begin(), packet.bytes().end()}));
+    fabric.settle();
+    if (fabric.hca(hca).packets.size() == before) {
+        return std::nullopt;
+    }
+    const auto view = ib::PacketView::parse(fabric.hca(hca).packets.back(), ib::Crcs::kElided);
+    REQUIRE(view);
+    REQUIRE(view->payload().size() == ib::kMadSize);
+    PmaAnswer answer{view->lrh(), view->bth(), {}};
+    std::ranges::copy(view->payload(), answer.mad.bytes.begin());
+    return answer;
+}
 
 }  // namespace
 
@@ -192,37 +236,61 @@ TEST_CASE("management: a pulled cable takes the port Down") {
 TEST_CASE("management: the PMA answers PortCounters on port 0's LID") {
     TestFabric fabric(2);
     fabric.make_active();
-    ib::Mad request;
-    request.set(ib::mad_header::kBaseVersion, 1);
-    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
-    request.set(ib::mad_header::kClassVersion, 1);
-    request.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kGet));
-    request.set(ib::mad_header::kAttributeId, ib::attr::kPortCounters);
-    ib::set(request.gmp_data(), ib::pma::kPortSelect, 1);
-    Bytes out(ib::kMaxHeaders + ib::kMadSize);
-    ib::PacketHeaders headers{};
-    headers.lrh.dlid = ib::Lid(TestFabric::kSwitchLid);
-    headers.lrh.slid = ib::Lid(1);
-    headers.bth.opcode = ib::opcode::kUdSendOnly;
-    headers.bth.pkey = ib::kDefaultPKey;
-    headers.bth.dest_qp = ib::kQp1;
-    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::Qpn(77)};
-    auto builder = ib::PacketBuilder::begin(out, headers, ib::kMadSize, ib::Crcs::kElided);
-    std::ranges::copy(request.bytes, builder->payload().begin());
-    const auto packet = builder->finish();
-    fabric.hca(0).send_packet({packet.begin(), packet.end()});
-    fabric.settle();
-    REQUIRE(fabric.hca(0).packets.size() == 1);
-    const auto view = ib::PacketView::parse(fabric.hca(0).packets[0], ib::Crcs::kElided);
-    REQUIRE(view);
-    CHECK(view->lrh().slid == ib::Lid(TestFabric::kSwitchLid));
-    CHECK(view->bth().dest_qp == ib::Qpn(77));
-    REQUIRE(view->payload().size() == ib::kMadSize);
-    ib::Mad reply;
-    std::ranges::copy(view->payload(), reply.bytes.begin());
-    CHECK(reply.method() == Method::kGetResp);
-    CHECK(reply.status() == 0);
-    CHECK(ib::get(reply.gmp_data(), ib::port_counters::kPortRcvPkts) > 5);
+    const auto answer = ask_pma(fabric, 0, pma_headers());
+    REQUIRE(answer);
+    CHECK(answer->lrh.slid == ib::Lid(TestFabric::kSwitchLid));
+    CHECK(answer->bth.dest_qp == ib::Qpn(77));
+    CHECK(answer->mad.method() == Method::kGetResp);
+    CHECK(answer->mad.status() == 0);
+    CHECK(ib::get(answer->mad.gmp_data(), ib::port_counters::kPortRcvPkts) > 5);
+}
+
+TEST_CASE("management: the PMA's answer has the P_Key of port 0") {
+    constexpr std::uint16_t kFull = 0xFFFF, kLimited = 0x7FFF;
+    TestFabric fabric(2);
+    fabric.make_active();
+    const auto answered = [&](std::uint16_t asker, std::uint16_t own) -> unsigned {
+        fabric.sw.node().port0().pkeys[0] = ib::PKey(own);
+        auto headers = pma_headers();
+        headers.bth.pkey = ib::PKey(asker);
+        const auto answer = ask_pma(fabric, 0, headers);
+        return answer ? answer->bth.pkey.value() : 0;
+    };
+    CHECK(answered(kFull, kFull) == kFull);
+    CHECK(answered(kLimited, kFull) == kFull);
+    CHECK(answered(kFull, kLimited) == kLimited);
+    CHECK(answered(kLimited, kLimited) == 0);
+}
+
+TEST_CASE("management: a request without a unicast SLID, or an SMP with a GRH, gets no answer") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    for (const std::uint16_t slid : {0xC001, 0xFFFF, 0}) {
+        auto headers = pma_headers();
+        headers.lrh.slid = ib::Lid(slid);
+        const auto sent = fabric.count(0, ib::Counter::kPortXmitPkts);
+        CHECK_FALSE(ask_pma(fabric, 0, headers));
+        CHECK(fabric.count(0, ib::Counter::kPortXmitPkts) == sent);
+    }
+    ib::Mad smp = make_smp(Method::kGet, ib::attr::kNodeInfo, 0);
+    smp.bytes[7] = 1;
+    initial_path(smp)[1] = 1;
+    smp.set(ib::smp::kHopPointer, 1);
+    const auto answers = [&](bool global) {
+        ib::PacketHeaders headers =
+            fabric::smp_headers(ib::kPermissiveLid, ib::kPermissiveLid, ib::Sl{}, ib::Psn(0));
+        if (global) {
+            headers.lrh.lnh = ib::Lnh::kIbaGlobal;
+            headers.grh = ib::Grh{};
+        }
+        const fabric::MadPacket packet(headers, smp);
+        const auto before = fabric.hca(0).answers.size();
+        REQUIRE(fabric.hca(0).send_packet({packet.bytes().begin(), packet.bytes().end()}));
+        fabric.settle();
+        return fabric.hca(0).answers.size() - before;
+    };
+    CHECK(answers(false) == 1);
+    CHECK(answers(true) == 0);
 }
 
 }  // namespace pib::test

@@ -268,6 +268,9 @@ void add_data_by_vl(json& out, VlData& data, bool clear) {
 // Counters of SLs, VLs and lanes appear only if they are not 0: most are never used.
 json port_counters(Switch& sw, unsigned number, bool clear) {
     ib::PortCounters& counters = sw.counters(number);
+    if (number != 0) {
+        sw.port(number).queues().count_wait();
+    }
     json out = {{"port", number}};
     for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
         const auto counter = static_cast<ib::Counter>(i);

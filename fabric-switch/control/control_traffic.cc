@@ -28,6 +28,7 @@ unsigned conditions_of(SwitchPort& port) {
 }
 
 json row_of(SwitchPort& port, const ib::PortCounters& counters) {
+    port.queues().count_wait();
     json row = {port.number(), static_cast<unsigned>(port.attrs().state()), conditions_of(port)};
     for (const Counter counter :
          {Counter::kPortXmitData, Counter::kPortRcvData, Counter::kPortXmitPkts,

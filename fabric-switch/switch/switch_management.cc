@@ -133,7 +133,9 @@ void SwitchManagement::link_error(ib::LinkError error, std::uint8_t at) {
 }
 
 void SwitchManagement::advance(std::uint64_t now_ns) {
-    ib::pma_advance(pma_node(), now_ns);
+    if (ib::pma_next_deadline_ns(sampling_)) {
+        ib::pma_advance(pma_node(), now_ns);
+    }
     ib::PortAttrs& port0 = parts_.node.port0();
     while (const auto trap = ib::next_trap(parts_.node, port0, parts_.clock.now_ns)) {
         send_smp(*trap, port0.sm_lid(), port0.sm_sl(), 0);
@@ -156,6 +158,9 @@ void SwitchManagement::show(std::span<const std::uint8_t> packet) const {
 }
 
 ib::PmaNode SwitchManagement::pma_node() {
+    for (const auto& port : parts_.ports) {
+        port->queues().count_wait();
+    }
     return {
         .ports = parts_.counters, .sampling = sampling_, .first_port = 0, .all_port_select = true};
 }

@@ -212,6 +212,10 @@ void SwitchPortQueues::clear() {
     xmit_wait_.note(waiting_, port_.host.now_ns());
 }
 
+void SwitchPortQueues::count_wait() {
+    xmit_wait_.note(waiting_, port_.host.now_ns());
+}
+
 std::size_t SwitchPortQueues::size() const {
     std::size_t count = 0;
     for (const VlQueue& queue : *queues_) {

@@ -55,6 +55,9 @@ class SwitchPortQueues final : public FaultSink {
     void restart_arbiter() { arbiter_.restart(); }
     // SwitchInfo:LifeTimeValue in nanoseconds; UINT64_MAX: unlimited.
     void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+    // Adds the time for which packets have waited until now to PortXmitWait and PortVLXmitWait.
+    // Call before these are read.
+    void count_wait();
     // Data that the port has sent and received.
     [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
     // The number of waiting packets, of all VLs or of one.

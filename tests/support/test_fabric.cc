@@ -153,8 +153,9 @@ fabric::SwitchConfig TestFabric::default_config() {
     return config;
 }
 
-TestFabric::TestFabric(unsigned hcas, fabric::SwitchConfig config) : sw(config) {
-    sw.advance(now_ns_);
+TestFabric::TestFabric(unsigned hcas, fabric::SwitchConfig config, fabric::TimerQueue* timers)
+    : sw(config, timers), timers_(timers) {
+    move_clock();
     for (unsigned i = 0; i < hcas; ++i) {
         add_hca(kFirstGuid + 16 * i);
     }
@@ -171,11 +172,19 @@ FakeHca& TestFabric::add(std::unique_ptr<FakeHca> hca) {
     return *hcas_.back();
 }
 
+void TestFabric::move_clock() {
+    if (timers_ != nullptr) {
+        timers_->advance(now_ns_);
+    } else {
+        sw.advance(now_ns_);
+    }
+}
+
 void TestFabric::settle() {
     bool moved = true;
     while (moved) {
         moved = false;
-        sw.advance(now_ns_);
+        move_clock();
         for (const auto& hca : hcas_) {
             moved = hca->carry() || moved;
         }

@@ -60,7 +60,10 @@ class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
 
 class TestFabric {
   public:
-    explicit TestFabric(unsigned hcas = 0, fabric::SwitchConfig config = default_config());
+    // With `timers`, which outlive the fabric, the switch does work at its deadlines alone, as in
+    // the program.
+    explicit TestFabric(unsigned hcas = 0, fabric::SwitchConfig config = default_config(),
+                        fabric::TimerQueue* timers = nullptr);
 
     static fabric::SwitchConfig default_config();
     FakeHca& add_hca(std::uint64_t guid,
@@ -99,6 +102,9 @@ class TestFabric {
     fabric::Switch sw;
 
   private:
+    void move_clock();
+
+    fabric::TimerQueue* timers_;
     std::vector<std::unique_ptr<FakeHca>> hcas_;
     std::uint64_t now_ns_ = 1'000'000'000;
     std::uint64_t next_transaction_ = 0x1000;

@@ -293,4 +293,26 @@ TEST_CASE("management: a request without a unicast SLID, or an SMP with a GRH, g
     CHECK(answers(true) == 0);
 }
 
+TEST_CASE("management: the PMA counts the time that packets have waited so far") {
+    fabric::TimerQueue timers;
+    TestFabric fabric(3, TestFabric::default_config(), &timers);
+    fabric.make_active();
+    auto info = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0).value();
+    ib::set(info.smp_data(), ib::switch_info::kLifeTimeValue, 31);
+    fabric.query(Method::kSet, ib::attr::kSwitchInfo, 0, info.smp_data());
+    REQUIRE(fabric.set_port_info(2, {{ib::port_info::kHoqLife, 31}}) == 0);
+    fabric.hca(1).hold = true;
+    while (fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 4096))) {
+        fabric.settle();
+    }
+    const auto waited = [&] {
+        const auto answer = ask_pma(fabric, 2, pma_headers(3), 2);
+        return answer ? ib::get(answer->mad.gmp_data(), ib::port_counters::kPortXmitWait) : 0;
+    };
+    const auto before = waited();
+    constexpr std::uint64_t kTicks = 100'000;
+    fabric.advance(kTicks * ib::kPmaTickNs);
+    CHECK(waited() == before + kTicks);
+}
+
 }  // namespace pib::test

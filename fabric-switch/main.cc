@@ -113,6 +113,7 @@ void block_signals() {
     sigaddset(&set, SIGTERM);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
+    ::signal(SIGXFSZ, SIG_IGN);  // a capture that reaches the limit of a file's size ends alone
 }
 
 std::expected<void, std::string> run_confined(FabricServer& server) {

@@ -3,6 +3,8 @@
 // PIB_SWITCH names the program; without it the tests are skipped.
 #include <fcntl.h>
 #include <poll.h>
+#include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -185,6 +187,35 @@ TEST_CASE("program: SIGTERM ends a switch in which packets wait") {
     CHECK(counter(program, 1, "PortXmitPkts") < passed_on + sent);
     CHECK(program.stop(SIGTERM) == 0);
     CHECK_FALSE(std::filesystem::exists(program.fabric_path()));
+}
+
+TEST_CASE("program: a capture that reaches the limit of a file's size ends, the switch goes on") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    char name[] = "/tmp/pib-switch-capture-XXXXXX";
+    const UniqueFd file(::mkstemp(name));
+    rlimit before{};
+    REQUIRE(::getrlimit(RLIMIT_FSIZE, &before) == 0);
+    const rlimit small{4096, before.rlim_max};
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &small) == 0);
+    Program program({"--pcap", name});
+    REQUIRE(::setrlimit(RLIMIT_FSIZE, &before) == 0);
+    SocketHca one(program.fabric_path(), 0x1000);
+    REQUIRE(one.until([&] { return one.end->is_up(); }));
+    Manager manager(one);
+    // The switch writes its buffer at intervals; the file is full, or the switch is dead,
+    // afterwards.
+    CHECK(eventually([&] {
+        (void)manager.ask(ib::Method::kGet, ib::attr::kNodeInfo, 0);
+        return std::filesystem::file_size(name) == 4096;
+    }));
+    for (unsigned i = 0; i < 1000; ++i) {
+        (void)manager.ask(ib::Method::kGet, ib::attr::kNodeInfo, 0);
+    }
+    CHECK(program.reaches(1, "Initialize"));
+    CHECK(program.stop(SIGTERM) == 0);
+    ::unlink(name);
 }
 
 TEST_CASE("program: without free file descriptors only newcomers are refused") {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "switch/link_journal.h"
 
+#include <algorithm>
+#include <array>
 #include <utility>
 
 namespace pib::fabric {
@@ -17,10 +19,20 @@ void LinkJournal::add(std::uint64_t now_ns, std::uint8_t port, LinkChange change
         }
     }
     if (entries_.size() == kMost) {
-        entries_.pop_front();
-        ++lost_;
+        drop_one();
     }
     entries_.push_back({now_ns, port, change, 1, std::move(detail)});
+}
+
+void LinkJournal::drop_one() {
+    std::array<std::size_t, 256> of_port{};
+    for (const Entry& entry : entries_) {
+        ++of_port[entry.port];
+    }
+    // The first of equal elements: the oldest entry.
+    entries_.erase(std::ranges::max_element(
+        entries_, {}, [&](const Entry& entry) { return of_port[entry.port]; }));
+    ++lost_;
 }
 
 }  // namespace pib::fabric

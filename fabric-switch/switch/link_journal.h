@@ -31,7 +31,9 @@ class LinkJournal {
         std::string detail;
     };
 
-    // A change that equals the newest entry in port, change and detail is counted in that entry.
+    // Beyond kMost entries, the oldest one of the port that has the most is replaced, so that a
+    // port that flaps does not push out the entries of others. A change that equals the newest
+    // entry in port, change and detail is counted in that entry.
     void add(std::uint64_t now_ns, std::uint8_t port, LinkChange change, std::string detail = {});
     // Oldest first.
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
@@ -41,6 +43,8 @@ class LinkJournal {
     [[nodiscard]] std::uint64_t changes() const { return changes_; }
 
   private:
+    void drop_one();
+
     std::deque<Entry> entries_;
     std::uint64_t lost_ = 0;
     std::uint64_t changes_ = 0;

@@ -2,6 +2,7 @@
 // A switch's journal of its links: order, repetitions, and the bound.
 #include "switch/link_journal.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 using namespace pib::fabric;
@@ -23,6 +24,21 @@ TEST_CASE("link journal: entries are in order, repetitions are counted") {
     CHECK(entries[3].change == LinkChange::kDown);
     CHECK(journal.lost() == 0);
     CHECK(journal.changes() == 5);
+}
+
+TEST_CASE("link journal: a port that flaps pushes out its own entries alone") {
+    LinkJournal journal;
+    for (std::uint8_t port = 1; port <= 36; ++port) {
+        journal.add(port, port, LinkChange::kUp);
+    }
+    for (std::uint64_t i = 0; i < 10'000; ++i) {
+        journal.add(100 + i, 7, i % 2 == 0 ? LinkChange::kDown : LinkChange::kUp);
+    }
+    CHECK(journal.entries().size() == LinkJournal::kMost);
+    for (std::uint8_t port = 1; port <= 36; ++port) {
+        CHECK(std::ranges::count(journal.entries(), port, &LinkJournal::Entry::port) != 0);
+    }
+    CHECK(journal.entries().back().time_ns == 10'099);
 }
 
 TEST_CASE("link journal: the newest entries replace the oldest") {

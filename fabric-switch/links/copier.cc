@@ -23,7 +23,8 @@ std::optional<std::uint64_t> OfferTable::next() {
 }
 
 void OfferTable::add(const OfferRecord& offer) {
-    offers_[++given_ % kSize] = offer;
+    offers_[(given_ + 1) % kSize] = offer;  // may find no memory
+    ++given_;
 }
 
 const OfferRecord* OfferTable::find(std::uint64_t handle) {

@@ -11,6 +11,13 @@
 #include <utility>
 
 namespace pib::link {
+namespace {
+
+// Bytes for which a LINK counts in a turn: it takes the port down and up, and so costs more than
+// its bytes.
+constexpr std::size_t kWorkOfLink = 16 * 1024;
+
+}  // namespace
 
 LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
     : events_(events),
@@ -97,7 +104,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
 
 // Handles the frame at the front. A frame that waits for an answer is not parsed again.
 std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
-    std::size_t bytes = 0;
+    std::size_t bytes = 0, work = 0;
     if (peer_copy_.is_waiting()) {
         bytes = peer_copy_.proceed();
     } else {
@@ -107,6 +114,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
             return std::unexpected(frame.error());
         }
         bytes = kHeaderSize + std::max(frame->body.size(), frame->shared.size());
+        work = frame->type == FrameType::kLink ? kWorkOfLink : 0;
         if (auto handled = handle(*frame); !handled) {
             return std::unexpected(handled.error());
         }
@@ -115,7 +123,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
         return 0;
     }
     channel_.skip(bytes);  // after the handler: a handler may publish, which frees skipped bytes
-    return bytes;
+    return bytes + work;
 }
 
 bool LinkEndpoint::may_sleep() {

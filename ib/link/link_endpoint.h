@@ -59,7 +59,8 @@ class LinkEndpoint {
     [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
     [[nodiscard]] LinkResult feed_input(std::size_t bytes);
     // In shared memory: handles frames until there are none left, or until `bytes` have been read
-    // or copied for offers. True: there may be more. Errors as with feed_input().
+    // or copied for offers; a LINK counts as 16 KiB. True: there may be more. Errors as with
+    // feed_input().
     [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
 
     // ---- frames out
@@ -107,8 +108,8 @@ class LinkEndpoint {
     [[nodiscard]] LinkResult handle(const link::Frame& frame);
     [[nodiscard]] LinkResult agree(const Features& features);
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
-    // Handles the frame at the front of the ring. Returns its length in bytes, or 0 while it waits
-    // for an answer.
+    // Handles the frame at the front of the ring. Returns the bytes for which it counts in a turn,
+    // or 0 while it waits for an answer.
     [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
 
     LinkEvents& events_;

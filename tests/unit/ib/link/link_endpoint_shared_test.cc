@@ -465,6 +465,34 @@ struct Tampered : SharedRecorder {
     }
 };
 
+TEST_CASE("shared link: a turn ends after a few LINKs, each of which is a retraining") {
+    SharedPair pair;
+    pair.bring_up();
+    constexpr std::uint16_t kLinks = 500;
+    Bytes flood;
+    for (std::uint16_t i = 0; i < kLinks; ++i) {
+        Bytes frame;
+        auto parameters = make_parameters();
+        parameters.epoch = static_cast<std::uint16_t>(1000 + i);
+        append(frame, parameters);
+        frame.resize(link::kRingAlign);
+        flood.insert(flood.end(), frame.begin(), frame.end());
+    }
+    pair.forge(flood, static_cast<std::uint32_t>(flood.size()));
+    const unsigned before = pair.switch_events.downs;
+    unsigned turns = 0;
+    for (bool more = true; more; ++turns) {
+        const unsigned downs = pair.switch_events.downs;
+        const auto received = pair.sw.receive(128 * 1024);
+        REQUIRE(received);
+        CHECK(pair.switch_events.downs - downs <= 8);
+        more = *received;
+        (void)pair.sw.channel().publish();
+    }
+    CHECK(pair.switch_events.downs == before + kLinks);
+    CHECK(turns > kLinks / 8);
+}
+
 TEST_CASE("shared link: headers are copied before their checks, also those of long packets") {
     const auto [payload, payload_is_copied] =
         GENERATE(table<std::size_t, bool>({{16, true}, {256, true}, {1024, false}, {4096, false}}));

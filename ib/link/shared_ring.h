@@ -110,8 +110,12 @@ class RingProducer {
             ring_.load(ring_.control->data_event, std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, published_), published_);
     }
-    // Asks for a wake-up when half of the used bytes are free; false if they already are.
+    // Asks for a wake-up when half of the used bytes are free; false if they already are, or if
+    // there are none.
     [[nodiscard]] bool await_room() {
+        if (consumed_ == published_) {
+            return false;
+        }
         const std::uint32_t half = (published_ - consumed_) / 2;
         const std::uint32_t event = consumed_ + half;
         ring_.control->room_event.store(event, std::memory_order_relaxed);

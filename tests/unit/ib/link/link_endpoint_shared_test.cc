@@ -183,6 +183,21 @@ TEST_CASE("ring: a sleeping side is woken once, an awake one never") {
     CHECK(put());
 }
 
+TEST_CASE("ring: a producer whose bytes are all consumed waits for no room") {
+    auto memory = SharedMemory::create(kLogRing).value();
+    RingProducer producer(memory.ring(0));
+    RingConsumer consumer(memory.ring(0));
+    CHECK_FALSE(producer.await_room());
+    producer.commit(producer.reserve(10).size());
+    producer.publish();
+    CHECK(producer.await_room());
+    REQUIRE(consumer.available() != 0);
+    consumer.skip(10);
+    consumer.give_back();
+    CHECK_FALSE(producer.await_room());
+    CHECK_FALSE(producer.await_room());
+}
+
 TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
     constexpr std::uint32_t kFrames = 20'000;
     constexpr std::size_t kFrameBytes = 4000;

@@ -4,6 +4,24 @@
 #include <algorithm>
 
 namespace pib::fabric {
+namespace {
+
+// A packet to QP1 with a wrong key, for a trap.
+ib::KeyViolation violation(const ib::PacketView& packet, const ib::Deth& deth, std::uint32_t key) {
+    ib::KeyViolation found{.key = key,
+                           .sl = packet.lrh().sl,
+                           .slid = packet.lrh().slid,
+                           .dlid = packet.lrh().dlid,
+                           .src_qp = deth.src_qp,
+                           .dest_qp = packet.bth().dest_qp};
+    if (packet.grh()) {
+        found.sgid = packet.grh()->sgid;
+        found.dgid = packet.grh()->dgid;
+    }
+    return found;
+}
+
+}  // namespace
 
 std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
     const bool ud = packet.bth().opcode == ib::opcode::kUdSendOnly;
@@ -17,15 +35,22 @@ std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
     return mad;
 }
 
-std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port) {
+std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port,
+                              std::uint64_t now_ns) {
     const auto mad = mad_of(packet, ib::kQp1);
     const auto deth = packet.deth();
-    const bool answerable = packet.lrh().slid.is_unicast();
-    if (!mad || !answerable || !deth || deth->qkey != ib::kGsiQKey) {
+    if (!mad || !deth || !packet.lrh().slid.is_unicast()) {
         return std::nullopt;
     }
     if (port.find_pkey(packet.bth().pkey) < 0) {
         ib::count_violation(port, ib::port_info::kPKeyViolations);
+        port.traps.add(ib::bad_p_key_notice(violation(packet, *deth, packet.bth().pkey.value())),
+                       now_ns);
+        return std::nullopt;
+    }
+    if (deth->qkey != ib::kGsiQKey) {
+        ib::count_violation(port, ib::port_info::kQKeyViolations);
+        port.traps.add(ib::bad_q_key_notice(violation(packet, *deth, deth->qkey.value())), now_ns);
         return std::nullopt;
     }
     return mad;

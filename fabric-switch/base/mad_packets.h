@@ -15,10 +15,12 @@ namespace pib::fabric {
 // The MAD in a UD packet to `qp`; nullopt if the packet has none, or is an SMP with a GRH, which
 // subnet management does not use (IBA 14.2.1.1).
 [[nodiscard]] std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp);
-// The MAD in a packet to QP1 of `port`; nullopt if the packet has none, if its Q_Key or P_Key is
-// wrong, or if its SLID is not unicast, so that it cannot be answered. A wrong P_Key is counted in
-// PortInfo:P_KeyViolations.
-[[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port);
+// The MAD in a packet to QP1 of `port`; nullopt if the packet has none, if its P_Key or Q_Key is
+// wrong, or if its SLID is not unicast, so that it cannot be answered. A wrong key is counted in
+// PortInfo, and reported by trap 257 or 258 (IBA 10.9.4, 14.2.5.1): the caller sends the port's
+// traps.
+[[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port,
+                                            std::uint64_t now_ns);
 
 // A UD SEND packet with a MAD, from LRH to payload, without ICRC and VCRC.
 class MadPacket {

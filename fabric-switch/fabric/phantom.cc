@@ -229,9 +229,11 @@ void PhantomHca::smp_arrived(Port& port, const ib::PacketView& packet) {
 }
 
 void PhantomHca::gmp_arrived(Port& port, const ib::PacketView& packet) {
-    const auto mad = gmp_of(packet, port.attrs);
-    if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf ||
-        !port.attrs.owns_lid(packet.lrh().dlid)) {
+    if (!port.attrs.owns_lid(packet.lrh().dlid)) {
+        return;
+    }
+    const auto mad = gmp_of(packet, port.attrs, timers_.clock().now_ns);
+    if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {
         return;
     }
     const auto reply = ib::pma_answer(pma_node(), *mad, timers_.clock().now_ns);

@@ -119,6 +119,9 @@ bool Switch::packets_arrived(SwitchPort& port, Transit& packets) {
     const auto outcome = relay_.receive(port, packets);
     if (outcome == PacketRelay::Outcome::kLocal) {
         management_.receive_gmp(packets);
+        if (timers_ != nullptr) {
+            timers_->touch(*this);  // a packet with a wrong key causes a trap
+        }
     }
     return outcome != PacketRelay::Outcome::kSingly;
 }

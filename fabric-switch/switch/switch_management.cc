@@ -174,7 +174,7 @@ void SwitchManagement::receive_gmp(const Transit& packet) {
     }
     parts_.counters[0].count_received(request->lrh());
     ib::PortAttrs& port0 = parts_.node.port0();
-    const auto mad = gmp_of(*request, port0);
+    const auto mad = gmp_of(*request, port0, parts_.clock.now_ns);
     if (!mad || mad->mgmt_class() != ib::MgmtClass::kPerf) {
         return;
     }

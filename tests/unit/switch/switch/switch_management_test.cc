@@ -293,6 +293,29 @@ TEST_CASE("management: a request without a unicast SLID, or an SMP with a GRH, g
     CHECK(answers(true) == 0);
 }
 
+TEST_CASE("management: a wrong P_Key or Q_Key at port 0 is counted and reported to the SM") {
+    fabric::TimerQueue timers;
+    TestFabric fabric(2, TestFabric::default_config(), &timers);
+    fabric.make_active();
+    const ib::PortAttrs& port0 = fabric.sw.node().port0();
+    auto headers = pma_headers();
+    SECTION("P_Key") {
+        headers.bth.pkey = ib::PKey(0x8123);
+        CHECK_FALSE(ask_pma(fabric, 1, headers));
+        CHECK(port0.get(ib::port_info::kPKeyViolations) == 1);
+        fabric.advance(5'000'000'000);
+        CHECK_FALSE(traps_of(fabric.hca(0), ib::trap::kBadPKey).empty());
+    }
+    SECTION("Q_Key") {
+        headers.deth.qkey = ib::QKey(0x1234);
+        CHECK_FALSE(ask_pma(fabric, 1, headers));
+        CHECK(port0.get(ib::port_info::kQKeyViolations) == 1);
+        CHECK(port0.get(ib::port_info::kPKeyViolations) == 0);
+        fabric.advance(5'000'000'000);
+        CHECK_FALSE(traps_of(fabric.hca(0), ib::trap::kBadQKey).empty());
+    }
+}
+
 TEST_CASE("management: the PMA counts the time that packets have waited so far") {
     fabric::TimerQueue timers;
     TestFabric fabric(3, TestFabric::default_config(), &timers);

@@ -75,10 +75,17 @@ void shed(int listening_fd, UniqueFd& spare, FdCloser& closer) {
     UniqueFd victim(::accept4(listening_fd, nullptr, nullptr, SOCK_CLOEXEC));
     ::shutdown(victim.get(), SHUT_RDWR);
     closer.close(std::move(victim));
-    spdlog::warn("out of file descriptors: closed a new connection. Raise the limit: ulimit -n");
 }
 
 }  // namespace
+
+bool FabricServer::NoteLimit::permit(std::uint64_t now_ns) {
+    if (now_ns / kNsPerSecond != second) {
+        second = now_ns / kNsPerSecond;
+        notes = 0;
+    }
+    return ++notes <= kNotesPerSecond;
+}
 
 // ---- poll handlers
 
@@ -216,7 +223,7 @@ void FabricServer::pause_accept(bool paused) {
     for (const auto& listener : listeners_) {
         poller_.modify(listener->fd(), paused ? 0U : EPOLLIN, *listener);
     }
-    if (paused && closer().is_full()) {
+    if (paused && closer().is_full() && notes_.permit(fabric_->now_ns())) {
         spdlog::warn(
             "descriptors of former peers take long to close: new connections wait until then");
     }
@@ -231,6 +238,10 @@ bool FabricServer::accept_one(const Listener& listener) {
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
             shed(listener.fd(), spare_fd_, closer());
+            if (notes_.permit(fabric_->now_ns())) {
+                spdlog::warn(
+                    "out of file descriptors: closed a new connection. Raise the limit: ulimit -n");
+            }
             return true;
         }
         return errno == ECONNABORTED || errno == EINTR;
@@ -321,15 +332,9 @@ void FabricServer::schedule(Connection& connection) {
 }
 
 void FabricServer::note(const std::string& text, bool known) {
-    const std::uint64_t second = fabric_->now_ns() / kNsPerSecond;
-    if (second != note_second_) {
-        note_second_ = second;
-        notes_ = 0;
+    if (notes_.permit(fabric_->now_ns())) {
+        spdlog::info("{}{}", known ? "" : "new connection: ", text);
     }
-    if (++notes_ > kNotesPerSecond) {
-        return;
-    }
-    spdlog::info("{}{}", known ? "" : "new connection: ", text);
 }
 
 // A write to one connection may produce output for another: a queued packet, or a credit.

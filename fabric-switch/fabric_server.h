@@ -56,6 +56,12 @@ class FabricServer final : private ConnectionHost {
   private:
     class Listener;
     class Signals;
+    // Limits the lines of the log that peers cause.
+    struct NoteLimit {
+        std::uint64_t second = 0;
+        unsigned notes = 0;
+        [[nodiscard]] bool permit(std::uint64_t now_ns);
+    };
 
     Poller& poller() override { return poller_; }
     [[nodiscard]] bool shares_memory() const override { return shared_memory_; }
@@ -92,8 +98,7 @@ class FabricServer final : private ConnectionHost {
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;
-    std::uint64_t note_second_ = 0;  // the second that notes_ counts
-    unsigned notes_ = 0;
+    NoteLimit notes_;
 };
 
 }  // namespace pib::fabric

@@ -22,7 +22,8 @@ def _commands() -> str:
 def make(built: package_trees.Packages, work: pathlib.Path) -> pathlib.Path:
     for file in built.files(*package_trees.GUEST):
         shutil.copy(file, work)
-    ui.run("making a disk image as the user guide says",
-           [*user_namespace.as_owner(), "sh", "-ec", f"cd {work}\n{_commands()}"], "packages")
+    # In a mount namespace: mmdebstrap leaves /dev/pts of the tree mounted if its umount fails because it is busy.
+    apart = user_namespace.as_owner() or ["unshare", "--mount", "--"]
+    ui.run("making a disk image as the user guide says", [*apart, "sh", "-ec", f"cd {work}\n{_commands()}"], "packages")
     user_namespace.remove(work / "tree")
     return work / "disk.img"

@@ -16,7 +16,7 @@ from lab.testing.progress import Progress
 # The tests take each QEMU from the newest of these releases whose source the mirror has. If the mirror lacks the source
 # of a newer version, that is a failure.
 QEMUS = {"QEMU 10.0": ("trixie",), "the newest QEMU": ("trixie-backports", "testing")}
-GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_interrupts"
+GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_names_of_interrupts"
 
 
 def _stages(name: str) -> tuple[str, str, str]:

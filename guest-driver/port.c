@@ -99,6 +99,7 @@ int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 
 int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *props)
 {
+	__be64 guid = cpu_to_be64(props->sys_image_guid);
 	struct pib_hca_modify_device in = {};
 	struct pib_hca_dev *dev = to_pdev(ibdev);
 	int ret;
@@ -109,15 +110,15 @@ int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_mo
 		in.mask |= cpu_to_le32(PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID);
 	if (mask & IB_DEVICE_MODIFY_NODE_DESC)
 		in.mask |= cpu_to_le32(PIB_HCA_MODIFY_DEVICE_NODE_DESC);
-	BUILD_BUG_ON(sizeof(in.sys_image_guid) != sizeof(props->sys_image_guid));
-	memcpy(in.sys_image_guid, &props->sys_image_guid, sizeof(in.sys_image_guid));
+	BUILD_BUG_ON(sizeof(in.sys_image_guid) != sizeof(guid));
+	memcpy(in.sys_image_guid, &guid, sizeof(in.sys_image_guid));
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
 	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
 	/* Serialise concurrent writers, so that device and core keep the same values. */
 	mutex_lock(&dev->modify_mutex);
 	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
 	if (!ret && (mask & IB_DEVICE_MODIFY_SYS_IMAGE_GUID))
-		ibdev->attrs.sys_image_guid = props->sys_image_guid;
+		ibdev->attrs.sys_image_guid = guid;
 	if (!ret && (mask & IB_DEVICE_MODIFY_NODE_DESC))
 		memcpy(ibdev->node_desc, props->node_desc, sizeof(ibdev->node_desc));
 	mutex_unlock(&dev->modify_mutex);

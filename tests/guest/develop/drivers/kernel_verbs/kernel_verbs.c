@@ -197,13 +197,12 @@ static int qkey_counter_is_reset(struct bench *bench)
 
 static int system_image_guid_changes(struct bench *bench)
 {
-	struct ib_device_modify modify = { .sys_image_guid = bench->dev->attrs.sys_image_guid };
-	u64 old = modify.sys_image_guid;
+	u64 old = be64_to_cpu(bench->dev->attrs.sys_image_guid);
+	struct ib_device_modify modify = { .sys_image_guid = old ^ 1 };
 	int ret;
 
-	modify.sys_image_guid ^= 1;
 	ret = ib_modify_device(bench->dev, IB_DEVICE_MODIFY_SYS_IMAGE_GUID, &modify);
-	if (!ret && bench->dev->attrs.sys_image_guid == old)
+	if (!ret && be64_to_cpu(bench->dev->attrs.sys_image_guid) != (old ^ 1))
 		ret = -EBADMSG;
 	modify.sys_image_guid = old;
 	return ret ?: ib_modify_device(bench->dev, IB_DEVICE_MODIFY_SYS_IMAGE_GUID, &modify);

@@ -14,11 +14,11 @@
 #include "ib/mgmt/lazy.h"
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/vl_arbiter.h"
+#include "ib/mgmt/xmit_wait.h"
 #include "switch/fault_stage.h"
 #include "switch/neighbour.h"
 #include "switch/port_host.h"
 #include "switch/vl_data.h"
-#include "switch/xmit_wait.h"
 
 namespace pib::fabric {
 
@@ -69,7 +69,7 @@ class SwitchPortQueues final : public FaultSink {
     // Drops data packets whose lifetime is over.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
-    [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.at_rest(); }
+    [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.waiting() == 0; }
 
   private:
     static constexpr unsigned kVls = 16;
@@ -103,7 +103,7 @@ class SwitchPortQueues final : public FaultSink {
     ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
     ib::VlArbiter arbiter_;
     std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
-    XmitWait xmit_wait_;
+    ib::XmitWait xmit_wait_;
 };
 
 }  // namespace pib::fabric

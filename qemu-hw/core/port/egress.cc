@@ -179,7 +179,7 @@ bool Egress::must_wait_for_others(unsigned vl) const {
 void Egress::wait_in(unsigned lane, uint32_t bytes) {
     Waiting& state = waiting_[lane];
     if (!state.waiting && lane != kLoopbackLane && view().active) {
-        waits_.begin(lane);
+        waits_.note(static_cast<ib::VlMask>(waits_.waiting() | 1u << lane), port_.host.now_ns());
     }
     state.waiting = true;
     state.bytes = bytes;
@@ -197,7 +197,7 @@ bool Egress::may_go_on(unsigned lane) const {
 // Ends the wait of a lane. Its time counts also if the port has left Active meanwhile.
 void Egress::stop_waiting(unsigned lane) {
     if (lane != kLoopbackLane) {
-        waits_.end(lane);
+        waits_.note(static_cast<ib::VlMask>(waits_.waiting() & ~(1u << lane)), port_.host.now_ns());
     }
     waiting_[lane].waiting = false;
     wants_room_ &= static_cast<ib::VlMask>(~(lane < link::kVl15 ? 1u << lane : 0u));

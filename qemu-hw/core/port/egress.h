@@ -7,17 +7,17 @@
 #include <cstdint>
 #include <span>
 
+#include "ib/mgmt/xmit_wait.h"
 #include "port/pacer.h"
 #include "port/port.h"
 #include "port/port_attributes.h"
 #include "port/port_loopback.h"
-#include "port/xmit_wait.h"
 
 namespace pib::hca {
 
 class Egress {
   public:
-    Egress(PortContext& port, PortAttributes& attributes, PortEndpoint& link, XmitWait& waits)
+    Egress(PortContext& port, PortAttributes& attributes, PortEndpoint& link, ib::XmitWait& waits)
         : port_(port), attributes_(attributes), link_(link), waits_(waits) {}
 
     // ---- packets of the transport: see Port
@@ -82,7 +82,7 @@ class Egress {
     PortContext& port_;
     PortAttributes& attributes_;
     PortEndpoint& link_;
-    XmitWait& waits_;
+    ib::XmitWait& waits_;
     PortLoopback loopback_;
     Outgoing out_;                           // packets of begin(), for commit()
     std::array<Waiting, kLanes> waiting_{};  // by VL; the last one is the loopback

@@ -16,7 +16,7 @@ HcaPort::HcaPort(const PortContext& context)
       link_(context.host, context.number, link_events_),
       copies_(context_, link_),
       attributes_(context_, link_),
-      waits_(context_),
+      waits_(context_.pma_counters()),
       egress_(context_, attributes_, link_, waits_),
       mads_(context_, attributes_, egress_),
       ingress_(context_, attributes_, mads_),
@@ -81,8 +81,17 @@ void HcaPort::timer(uint64_t now_ns) {
     }
 }
 
+void HcaPort::count_waits() {
+    if (waits_.waiting() != 0) {
+        waits_.note(waits_.waiting(), context_.host.now_ns());
+    }
+}
+
 void HcaPort::reset(bool cold) {
-    waits_.reset(cold);
+    if (!cold) {
+        count_waits();
+    }
+    waits_.clear();
     egress_.reset();
     mads_.clear();
     flaps_.reset();

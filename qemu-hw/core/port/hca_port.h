@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <span>
 
+#include "ib/mgmt/xmit_wait.h"
 #include "port/copy_link.h"
 #include "port/egress.h"
 #include "port/ingress.h"
@@ -24,7 +25,6 @@
 #include "port/port_link_events.h"
 #include "port/port_mads.h"
 #include "port/transport_port.h"
-#include "port/xmit_wait.h"
 
 namespace pib::hca {
 
@@ -57,7 +57,8 @@ class HcaPort final : public TransportPort {
                          flaps_.next_deadline()});
     }
     void flush() { link_.flush(); }
-    void count_waits() { waits_.count(); }
+    // Adds the waits that go on to PortXmitWait and PortVLXmitWait.
+    void count_waits();
     void reset(bool cold);  // call after the reset of HcaSma and HcaPma
 
     // After a change by the SM or by a command: raises events, retrains the link if the SM asks for
@@ -72,7 +73,7 @@ class HcaPort final : public TransportPort {
     PortEndpoint link_;
     CopyLink copies_;
     PortAttributes attributes_;
-    XmitWait waits_;
+    ib::XmitWait waits_;
     Egress egress_;
     PortMads mads_;
     Ingress ingress_;

@@ -11,7 +11,7 @@ namespace pib::hca {
 
 class HcaPorts;
 
-// Adds the waits that go on to the counters of all ports (XmitWait). Call before the PMA reads
+// Adds the waits that go on to the counters of all ports (ib::XmitWait). Call before the PMA reads
 // them.
 void count_waits(HcaPorts& ports);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// PortXmitWait of a switch port: the time with waiting data and no transmission (IBA 16.1.3.5); and
+// PortXmitWait of a port: the time with waiting data and no transmission (IBA 16.1.3.5); and
 // PortVLXmitWait, the same for each VL.
 #pragma once
 
@@ -10,15 +10,15 @@
 #include "ib/mgmt/perf_counters.h"
 #include "ib/mgmt/vl_arbiter.h"
 
-namespace pib::fabric {
+namespace pib::ib {
 
 class XmitWait {
   public:
-    explicit XmitWait(ib::PortCounters& counters) : counters_(counters) {}
+    explicit XmitWait(PortCounters& counters) : counters_(counters) {}
 
     // Data waits on the VLs `waiting` from now on. Adds the time since the last call to the
     // counters of the VLs on which data waited until now.
-    void note(ib::VlMask waiting, std::uint64_t now_ns) {
+    void note(VlMask waiting, std::uint64_t now_ns) {
         if (waiting == 0 && waiting_ == 0) {
             return;
         }
@@ -28,19 +28,21 @@ class XmitWait {
         waiting_ = waiting;
         since_ns_ = now_ns;
     }
-    // Whether no data waited at the last note().
-    [[nodiscard]] bool at_rest() const { return waiting_ == 0; }
+    // The VLs of the last note().
+    [[nodiscard]] VlMask waiting() const { return waiting_; }
+    // Forgets all waits, and the time that is not counted yet.
+    void clear();
 
   private:
     void add(std::uint64_t waited_ns);
-    void count(ib::Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
+    void count(Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
 
-    ib::PortCounters& counters_;
-    ib::VlMask waiting_ = 0;
+    PortCounters& counters_;
+    VlMask waiting_ = 0;
     std::uint64_t since_ns_ = 0;
-    // Time that has not been counted yet: less than a tick (ib::kPmaTickNs).
+    // Time that has not been counted yet: less than a tick (kPmaTickNs).
     std::uint64_t remainder_ns_ = 0;
-    ib::Lazy<std::array<std::uint64_t, 16>> vl_remainder_ns_;
+    Lazy<std::array<std::uint64_t, kPerPriority>> vl_remainder_ns_;
 };
 
-}  // namespace pib::fabric
+}  // namespace pib::ib

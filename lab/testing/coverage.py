@@ -14,6 +14,7 @@ from lab.build import host_build
 from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
+from lab.testing.reasons import names
 
 # A file belongs to the first of these folders that contains it.
 FOLDERS = ("ib/wire", "ib/mgmt", "ib/link", "link-memory", "qemu-hw/core/base", "qemu-hw/core/memory",
@@ -30,9 +31,8 @@ PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib
            "qemu-hw/core/commands/interface_records.cc", "fabric-switch/control/capture_filter.cc",
            "fabric-switch/control/control_faults.cc")
 REASONS = "tests/unreached-branches.md"
-# Format of REASONS: "## FILE", then "* `CONDITION`: reason" for each condition; reasons may have several lines.
+# Format of REASONS: "## FILE", then an entry for each condition.
 HEADING = re.compile(r"^## (\S+)$", re.MULTILINE)
-ENTRY = re.compile(r"^\* `([^`]+)`:\s+(\S.*)", re.MULTILINE)
 # The compiler that REASONS names. Another compiler counts other branches for the same condition.
 COMPILER = re.compile(r"\bof (gcc)\s+(\d+)\b", re.IGNORECASE)
 REPORT = "coverage.json"
@@ -103,8 +103,7 @@ def unreached(report: dict) -> list[Condition]:
 def reasons(text: str) -> dict[str, set[str]]:
     """The conditions that have a reason, by file. `text`: of tests/unreached-branches.md."""
     pieces = HEADING.split(text)
-    return {file: {condition for condition, _ in ENTRY.findall(entries)}
-            for file, entries in zip(pieces[1::2], pieces[2::2])}
+    return {file: set(names(entries)) for file, entries in zip(pieces[1::2], pieces[2::2])}
 
 
 def _is_compiler(text: str, directory: pathlib.Path) -> bool:

@@ -5,7 +5,6 @@ A point that they do not use needs a reason in tests/unused-by-the-driver.md; on
 
 import fnmatch
 import os
-import re
 from collections.abc import Callable, Iterable
 
 from lab import paths, ui
@@ -14,17 +13,16 @@ from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.testing import runners
 from lab.testing.counts import FAILURE, Count
+from lab.testing.reasons import names
 
 VARIABLE = "PIB_TEST_COVERAGE"  # file to which guest tests add the counts of their devices
 FILE = "driver-coverage.json"
 REASONS = "tests/unused-by-the-driver.md"
-# Format of REASONS: "* `POINT`: reason" for each point or pattern of points; reasons may have several lines.
-ENTRY = re.compile(r"^\* `([^`]+)`:\s+\S", re.MULTILINE)
 
 
 def reasons() -> list[str]:
-    """The patterns of points that have a reason."""
-    return ENTRY.findall((paths.ROOT / REASONS).read_text())
+    """The points, and patterns of points, that have a reason."""
+    return names((paths.ROOT / REASONS).read_text())
 
 
 def without_reason(points: Iterable[Point], patterns: list[str]) -> list[Point]:

@@ -46,6 +46,12 @@ def wait_active(*nodes):
         wait_until(lambda: "ACTIVE" in port_state(node), f"{node.name}'s port to be ACTIVE")
 
 
+def debugfs(node, line):
+    """Runs a shell line in the folder of the driver in debugfs; a guest of the lab has one HCA."""
+    return sh(node, "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; "
+              f"cd /sys/kernel/debug/pib_hca/* && {line}")
+
+
 def lid(node):
     return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid"), 16)
 

@@ -5,7 +5,7 @@ import pytest
 
 from lab.guests import vm
 from labs import booted
-from rdma import DEVICE, kernel_complaints, pair, perftest_rows, reload_the_driver, sh, wait_active
+from rdma import DEVICE, debugfs, kernel_complaints, pair, perftest_rows, reload_the_driver, sh, wait_active
 
 MESSAGES = 20000
 
@@ -65,5 +65,4 @@ def test_driver_and_provider_break_no_rule(kicking, guests):
 
 
 def test_no_event_is_injected_where_the_device_does_not_allow_it(guests):
-    sh(guests[0], "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug; "
-                  "cd /sys/kernel/debug/pib_hca/*; test -e qps && test ! -e inject")
+    debugfs(guests[0], "test -e qps && test ! -e inject")

@@ -6,14 +6,11 @@ import subprocess
 from lab.develop import coverage_points, driver_coverage, trace, trace_words
 from lab.guests import image, vm
 from lab.interface import description
-from rdma import DEVICE, PATIENCE_S, put_program, sh, wait_active, wait_until
-
-FOLDER = "/sys/kernel/debug/pib_hca/*"     # by PCI address; a guest of the lab has one HCA
+from rdma import DEVICE, PATIENCE_S, debugfs, put_program, sh, wait_active, wait_until
 
 
 def show(node, name):
-    sh(node, "mountpoint -q /sys/kernel/debug || mount -t debugfs none /sys/kernel/debug")
-    return sh(node, f"cat {FOLDER}/{name}").splitlines()
+    return debugfs(node, f"cat {name}").splitlines()
 
 
 OBJECTS = {"qps": "qp", "cqs": "cq", "srqs": "srq", "mrs": "mr"}
@@ -79,7 +76,7 @@ def test_programs_receive_injected_events(vm0, vm1):
     wait_active(vm0, vm1)
     put_program(vm1, "injected.py")
     events = show(vm1, "inject")
-    folder = sh(vm1, f"echo {FOLDER}").strip()
+    folder = debugfs(vm1, "pwd").strip()
     out = sh(vm1, f"python3 /tmp/injected.py {DEVICE} {folder}")
     assert sorted(out.split()[1::2]) == sorted(events), out
     wait_until(lambda: "ACTIVE" in sh(vm1, f"cat /sys/class/infiniband/{DEVICE}/ports/1/state", check=False)[1],

@@ -270,7 +270,7 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
 	/* not counted per port: 0 in queries of a port */
 	PIB_HCA_COUNTER_PORT_COUNT,
-	PIB_HCA_COUNTER_FOREIGN_DOORBELL = PIB_HCA_COUNTER_PORT_COUNT, /* doorbells for an object of another UAR or of none */
+	PIB_HCA_COUNTER_FOREIGN_DOORBELL = PIB_HCA_COUNTER_PORT_COUNT, /* ignored doorbells (manual 8.2) */
 	PIB_HCA_COUNTER_SEND_DOORBELLS,
 	PIB_HCA_COUNTER_INTERRUPTS,
 	PIB_HCA_COUNTER_COUNT,

@@ -180,5 +180,5 @@ def make(kind: str, settings: list[str], speed: str) -> str:
     net = topology.Net(speed)
     KINDS[kind](net, **values)
     words = " ".join(["./pib topology", kind, *settings])
-    return net.text(f"{LICENCE}\n{len(net.hosts())} hosts, {len(net.switches())} switches; made by\n"
+    return net.text(f"{LICENCE}\nhosts: {len(net.hosts())}, switches: {len(net.switches())}; made by\n"
                     f"    {words}")

@@ -9,6 +9,7 @@ from lab.fabric import measure
 
 PATIENCE_S = 300  # the machines are slow and busy, so only a hang reaches this limit
 DEVICE = "pib_0"
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 
 def sh(node, line, *, check=True, timeout=PATIENCE_S):
@@ -21,9 +22,13 @@ def sh(node, line, *, check=True, timeout=PATIENCE_S):
 
 
 def put_program(node, name):
-    """Copies a file of programs/ to a guest's /tmp."""
-    text = (pathlib.Path(__file__).parent / "programs" / name).read_bytes()
-    assert node.run([f"cat >/tmp/{name}"], stdin=text).returncode == 0
+    """Copies a file of programs/, and those of them that it imports, to a guest's /tmp."""
+    file = PROGRAMS / name
+    text = file.read_text()
+    assert node.run([f"cat >/tmp/{name}"], stdin=text.encode()).returncode == 0
+    for module in re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE):
+        if (PROGRAMS / f"{module}.py").exists():
+            put_program(node, f"{module}.py")
 
 
 def wait_until(condition, what, timeout=PATIENCE_S):

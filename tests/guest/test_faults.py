@@ -51,8 +51,7 @@ def loses_a_path(lab, vm0, program):
     """Runs a program with QPs at both ports, and cuts port 1's path when the program is ready."""
     wait_until(lambda: sh(vm0, f"grep -l ACTIVE /sys/class/infiniband/{DEVICE}/ports/*/state").count("\n") == 2,
                "both ports to be ACTIVE")
-    for name in {"path_failure.py", program}:
-        put_program(vm0, name)
+    put_program(vm0, program)
     cable = switch_port(lab, vm0)
     running = vm0.start([f"exec timeout {PATIENCE_S} python3 /tmp/{program} {DEVICE}"], text=True,
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

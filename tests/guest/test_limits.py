@@ -16,7 +16,7 @@ def second_gid(node, port):
 def test_attributes_at_their_limits(vm0, vm1):
     """opensm gives both ports a second GUID, which the address vectors then name."""
     wait_active(vm0, vm1)
-    for name in ("alias_guid.py", "limits.py", "path_failure.py"):
+    for name in ("alias_guid.py", "limits.py"):
         put_program(vm1, name)
     try:
         for port in PORTS:

@@ -43,8 +43,7 @@ def test_debugfs_shows_the_objects_of_a_program(vm0):
 
 
 def test_debugfs_has_the_reasons_of_refusals(vm1):
-    for name in ("path_failure.py", "refused.py"):
-        put_program(vm1, name)
+    put_program(vm1, "refused.py")
     qpn, other, lkey = sh(vm1, f"python3 /tmp/refused.py {DEVICE}").split()
     shown = show(vm1, "refusals")
     reasons = [rf"MODIFY_QP of {qpn} id \d+ refused: min_rnr_timer 32 at byte 102, at most 31 "
@@ -59,8 +58,7 @@ def test_debugfs_has_the_reasons_of_refusals(vm1):
 
 def test_a_device_records_while_it_is_traced(lab, vm1):
     words, lines = trace_words.Words(), []
-    for name in ("path_failure.py", "refused.py"):
-        put_program(vm1, name)
+    put_program(vm1, "refused.py")
     with trace.recording(lab, "vm1", ["commands", "interrupts"], once=False) as (monitor, since_ns):
         sh(vm1, f"python3 /tmp/refused.py {DEVICE}")
         reader = trace.Reader(frozenset({"command", "interrupt", trace.REFUSAL}), words, since_ns=since_ns)

@@ -12,7 +12,6 @@ RATE_2_5_GBPS = 2
 @pytest.fixture(scope="module")
 def ends(vm0, vm1):
     for node in (vm0, vm1):
-        put_program(node, "meeting.py")
         put_program(node, "lanes.py")
     return vm0, vm1
 

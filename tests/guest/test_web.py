@@ -22,8 +22,7 @@ def test_the_page_tells_which_connection_a_pulled_cable_broke(lab, vm1):
     nodes = {node.name: node for node in read(watcher).fabric.nodes.values()}
     assert nodes["vm0"].kind == nodes["vm1"].kind == "guest" and any(node.sm for node in nodes.values())
     vm1_links = {link.b_port: link.id for link in watcher.fabric.links.values() if link.b == nodes["vm1"].id}
-    for name in ("path_failure.py", "unanswered.py"):
-        put_program(vm1, name)
+    put_program(vm1, "unanswered.py")
     running = vm1.start([f"exec timeout {PATIENCE_S} python3 /tmp/unanswered.py {DEVICE}"], text=True,
                         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:

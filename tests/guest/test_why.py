@@ -16,8 +16,7 @@ def wait_both_active(node):
 def without_an_answer(lab, node, link):
     """Pulls the cable of a node's port 2 while its two ports are connected, and sends. link: as ./pib why names it.
     Returns the sending QP and the status of its completion."""
-    for name in ("path_failure.py", "unanswered.py"):
-        put_program(node, name)
+    put_program(node, "unanswered.py")
     running = node.start([f"exec timeout {PATIENCE_S} python3 /tmp/unanswered.py {DEVICE}"], text=True,
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     try:

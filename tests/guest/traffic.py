@@ -12,7 +12,6 @@ SOME = 1 << 20          # bytes
 def random_traffic(server, client, mib, seed, patience_s=PATIENCE_S):
     """SENDs, WRITEs and READs of this many MiB in all; a seed reproduces them."""
     for node in (server, client):
-        put_program(node, "meeting.py")
         put_program(node, "random_traffic.py")
     line = f"timeout {patience_s} python3 /tmp/random_traffic.py {DEVICE} {mib} {seed}"
     running = server.start([line], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

@@ -5,9 +5,8 @@ usage: python3 alternate_path.py DEVICE
 
 No kernel sends LAP or APR, so this program sends the MADs of connection management itself. ib_cm must not be
 loaded. One end is at port 1 of an HCA, the other at port 2. REQ, MRA, REP and RTU connect two QPs, LAP and APR
-name port 2's own path as the alternate one. Then it continues as path_failure.py, which must be in its directory.
+name port 2's own path as the alternate one. Then it continues as path_failure.py.
 """
-import ctypes
 import struct
 import sys
 from types import SimpleNamespace
@@ -15,49 +14,35 @@ from types import SimpleNamespace
 from pyverbs.device import Context
 from pyverbs.pd import PD
 
-from path_failure import End, survive
+import mads
+from connection import End
+from path_failure import survive
 
 CM_CLASS, CM_VERSION, METHOD_SEND = 7, 2, 3
 REQ, MRA, REP, RTU, LAP, APR = 0x10, 0x11, 0x13, 0x14, 0x19, 0x1A
-MAD, HEADER, CM_DATA = 256, struct.Struct(">BBBBHHQHHI"), 232
-QP1, QP1_KEY = 1, 0x80010000
 PATIENCE_MS = 60_000
 TIMEOUT = 20  # 4.096 us times 2 to this power
-
-umad = ctypes.CDLL("libibumad.so.3")
-umad.umad_get_mad.restype = ctypes.c_void_p
-umad.umad_size.restype = ctypes.c_size_t
 
 
 class Agent:
     """Connection management of one port: sends messages and receives those that arrive."""
 
     def __init__(self, device, port):
-        self.fd = umad.umad_open_port(device.encode(), port)
-        mask = (ctypes.c_long * 2)(1 << METHOD_SEND, 0)
-        self.id = umad.umad_register(self.fd, CM_CLASS, CM_VERSION, 0, mask)
-        if self.fd < 0 or self.id < 0:
-            sys.exit(f"port {port}: {self.fd} {self.id}: is ib_cm loaded?")
-        self.buffer = ctypes.create_string_buffer(umad.umad_size() + MAD)
-        self.mad = umad.umad_get_mad(self.buffer)
+        self.agent = mads.Agent(device, port, CM_CLASS, CM_VERSION, methods=(METHOD_SEND,))
 
     def send(self, dlid, attribute, data):
-        head = HEADER.pack(1, CM_CLASS, CM_VERSION, METHOD_SEND, 0, 0, 0x1234, attribute, 0, 0)
-        ctypes.memmove(self.mad, head + data.ljust(CM_DATA, b"\0"), MAD)
-        umad.umad_set_addr(self.buffer, dlid, QP1, 0, QP1_KEY)
-        umad.umad_set_pkey(self.buffer, 0)
-        if umad.umad_send(self.fd, self.id, self.buffer, MAD, 0, 0):
-            sys.exit("umad_send")
+        self.agent.send(dlid, mads.HEADER.pack(1, CM_CLASS, CM_VERSION, METHOD_SEND, 0, 0, 0x1234, attribute, 0, 0)
+                        + data)
 
     def hear(self, attribute):
-        """Receives the next message, which must be of this type."""
-        length = ctypes.c_int(MAD)
-        if umad.umad_recv(self.fd, self.buffer, ctypes.byref(length), PATIENCE_MS) < 0:
+        """Receives the next message, which must be of this type; returns what follows its header."""
+        mad = self.agent.receive(PATIENCE_MS)
+        if mad is None:
             sys.exit(f"no message {attribute:#x}")
-        mad = ctypes.string_at(self.mad, MAD)
-        if HEADER.unpack_from(mad)[7] != attribute:
-            sys.exit(f"{HEADER.unpack_from(mad)[7]:#x} instead of {attribute:#x}")
-        return mad[HEADER.size:]
+        found = mads.HEADER.unpack_from(mad)[7]
+        if found != attribute:
+            sys.exit(f"{found:#x} instead of {attribute:#x}")
+        return mad[mads.HEADER.size:]
 
 
 def number24(value):

@@ -20,7 +20,7 @@ from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.srq import SRQ, SrqAttr, SrqInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-from path_failure import BYTES, End
+from connection import BYTES, End, completion
 
 # Values of a path: least, between and most. Rates are those of PathRecord.
 PATHS = [{"sl": 0, "src_path_bits": 0, "static_rate": 0, "flow_label": 0, "traffic_class": 0, "hop_limit": 0},
@@ -118,13 +118,6 @@ def assumed_states(bench):
     attr.qp_state, attr.cur_qp_state = e.IBV_QPS_RTS, e.IBV_QPS_SQE
     qp.modify(attr, to_rts)
     same(qp.query(e.IBV_QP_STATE)[0].qp_state, e.IBV_QPS_RTS)
-
-
-def completion(cq):
-    while True:
-        count, found = cq.poll(1)
-        if count:
-            return found[0].status
 
 
 def send_with_a_wrong_key(bench, qp):

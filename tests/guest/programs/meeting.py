@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Connects the two ends of a program over TCP. Copied next to the programs that import it."""
+"""Connects the two ends of a program over TCP."""
 import socket
 import time
 

@@ -10,60 +10,11 @@ everything, and sends: nothing may be lost, and both QPs must be told of the mig
 import sys
 
 import pyverbs.enums as e
-from pyverbs.addr import AHAttr, GlobalRoute
-from pyverbs.cq import CQ
 from pyverbs.device import Context
-from pyverbs.mr import MR
 from pyverbs.pd import PD
-from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
-from pyverbs.wr import SGE, RecvWR, SendWR
+from pyverbs.wr import RecvWR, SendWR
 
-BYTES = 4096
-MIGRATION = e.IBV_QP_ALT_PATH | e.IBV_QP_PATH_MIG_STATE
-
-
-def path(port, dlid):
-    return AHAttr(gr=GlobalRoute(), is_global=0, port_num=port, dlid=dlid)
-
-
-class End:
-    def __init__(self, context, pd, port):
-        self.port, self.context = port, context
-        self.cq = CQ(context, 16)
-        self.mr = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE)
-        init = QPInitAttr(qp_type=e.IBV_QPT_RC, scq=self.cq, rcq=self.cq, sq_sig_all=1,
-                          cap=QPCap(max_send_wr=8, max_recv_wr=8))
-        self.qp = QP(pd, init, QPAttr(port_num=port))
-
-    def connect(self, peer, lids):
-        attr = QPAttr(port_num=self.port)
-        attr.path_mtu = e.IBV_MTU_1024
-        attr.dest_qp_num, attr.rq_psn, attr.sq_psn = peer.qp.qp_num, 0, 0
-        attr.max_rd_atomic = attr.max_dest_rd_atomic = 1
-        attr.min_rnr_timer, attr.rnr_retry = 12, 7
-        attr.timeout, attr.retry_cnt = 14, 3
-        attr.ah_attr = path(self.port, lids[peer.port])
-        self.qp.to_rts(attr)
-
-    def load_alternate(self, lids):
-        attr = QPAttr()
-        attr.alt_ah_attr, attr.alt_port_num, attr.alt_timeout = path(2, lids[2]), 2, 14
-        attr.path_mig_state = e.IBV_MIG_REARM
-        self.qp.modify(attr, MIGRATION)
-
-    def query(self):
-        return self.qp.query(e.IBV_QP_PATH_MIG_STATE | e.IBV_QP_AV)[0]
-
-    def sge(self):
-        return [SGE(self.mr.buf, BYTES, self.mr.lkey)]
-
-    def wait(self):
-        while True:
-            count, found = self.cq.poll(1)
-            if count:
-                break
-        if found[0].status != e.IBV_WC_SUCCESS:
-            sys.exit(f"completion status {found[0].status}")
+from connection import End
 
 
 def transfer(source, sink, text):

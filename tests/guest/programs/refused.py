@@ -15,7 +15,7 @@ from pyverbs.pyverbs_error import PyverbsRDMAError
 from pyverbs.qp import QPAttr
 from pyverbs.wr import SGE, SendWR
 
-from path_failure import BYTES, End, path
+from connection import BYTES, End, completion, path
 
 NO_TIMER = 32
 
@@ -37,11 +37,9 @@ def send_with_no_key(end, dlid):
     end.connect(end, {1: dlid})
     lkey = end.mr.lkey ^ 1
     end.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=[SGE(end.mr.buf, BYTES, lkey)]))
-    count = 0
-    while not count:
-        count, found = end.cq.poll(1)
-    if found[0].status != e.IBV_WC_LOC_PROT_ERR:
-        sys.exit(f"completion status {found[0].status}")
+    status = completion(end.cq)
+    if status != e.IBV_WC_LOC_PROT_ERR:
+        sys.exit(f"completion status {status}")
     print(end.qp.qp_num, f"{lkey:#x}")
 
 

@@ -13,7 +13,7 @@ from pyverbs.device import Context
 from pyverbs.pd import PD
 from pyverbs.wr import RecvWR, SendWR
 
-from path_failure import End
+from connection import End, completion
 
 
 def main():
@@ -27,10 +27,7 @@ def main():
     print(source.qp.qp_num, flush=True)
     sys.stdin.readline()
     source.qp.post_send(SendWR(opcode=e.IBV_WR_SEND, num_sge=1, sg=source.sge()))
-    count = 0
-    while not count:
-        count, found = source.cq.poll(1)
-    print(found[0].status, flush=True)
+    print(completion(source.cq), flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from lab.build import user_namespace
 
 PART = ".part"
 LOCKS = "locks"
+BUILD_LOCK = ".lock"            # file in an entry that builds change
 
 
 def lock_of(name: str) -> pathlib.Path:
@@ -92,6 +93,8 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
     part.chmod(0o755)               # root of a user namespace must be able to enter it
     try:
         make(part)
+        if final.is_symlink():      # to the image of another container, which uses the same volume
+            final.unlink()
         part.rename(final)
     except BaseException:
         user_namespace.remove(part)
@@ -99,8 +102,10 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
 
 
 def entries() -> list[pathlib.Path]:
-    """All entries' directories, the most recently used one last."""
-    found = [path for path in paths.cache().glob("*") if path.is_dir() and path.name != LOCKS]
+    """All entries' directories, the most recently used one last. Links lead to images of containers, and take no space.
+    """
+    found = [path for path in paths.cache().glob("*")
+             if path.is_dir() and not path.is_symlink() and path.name != LOCKS]
     return sorted(found, key=lambda path: path.stat().st_mtime)
 
 
@@ -119,7 +124,7 @@ def _command_line(running: process.Process) -> str:
 
 def remove(entry_: pathlib.Path) -> None:
     """Removes an entry; an error if something uses it."""
-    builds = entry_.glob("builder/work/*/.lock")
+    builds = [*entry_.glob("builder/work/*/.lock"), *entry_.glob(BUILD_LOCK)]
     lock_of(entry_.name).parent.mkdir(parents=True, exist_ok=True)
     with _taken(lock_of(entry_.name.removesuffix(PART)), *builds) as free:
         if not free:

@@ -14,7 +14,7 @@ import shlex
 import shutil
 import tempfile
 
-from lab import paths, ui
+from lab import lock, paths, ui
 from lab.build import builder, cache, kernel_module, kernel_tree, rdma_core, symbols
 from lab.build.kernel_module import COMMON, MAKE
 from lab.guests import image
@@ -202,7 +202,8 @@ def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) 
     results = []
     rdma_core.note_use(tools.tree)
     cache.note_use(OUT)             # an entry of the cache in an installed lab
-    with tools.locked():
+    # Containers may share a volume with the results, and each has an image with a build tree and its lock.
+    with tools.locked(), lock.held(OUT / cache.BUILD_LOCK):
         if source:
             results.append(driver(base, kernel_tree.tools(base), source))
         for folder, function in PARTS:

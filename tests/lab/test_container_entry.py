@@ -69,6 +69,24 @@ def test_a_new_start_of_a_container_forgets_what_ran(start, tmp_path):
     assert ended(process) == ("pib 1 status\n", 0) and not state.exists()
 
 
+def test_containers_that_share_a_volume_leave_each_others_links(start, tmp_path):
+    """home: the part of a container's file system that the others do not see."""
+    def container(home, image):
+        (tmp_path / home / ".cache" / "pib-hca" / image).mkdir(parents=True, exist_ok=True)
+        before = ("env", f"HOME={tmp_path / home}", f"XDG_CACHE_HOME={tmp_path / 'volume'}")
+        assert ended(start("status", before=before))[1] == 0
+        return tmp_path / "volume" / "pib-hca" / image
+    one, other = container("one", "guest-trixie-1"), container("other", "guest-trixie-2")
+    assert one.is_dir() and other.is_dir()
+    (one / "file").touch()
+    container("one", "guest-trixie-1")
+    assert (one / "file").exists() and other.is_dir()
+    other.unlink()
+    other.symlink_to("/nowhere")
+    container("other", "guest-trixie-2")
+    assert other.is_dir()
+
+
 @pytest.mark.parametrize("status, shell", [(0, True), (1, True), (130, False)])
 def test_a_shell_follows_up_on_a_terminal_unless_a_signal_ended_it(start, status, shell):
     """The shell keeps the container running, with which the guests would end."""

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lab import groups, paths, ui
+from lab import groups, lock, paths, ui
 from lab.build import cache, steps
 
 LIMIT_S = 60
@@ -177,3 +177,22 @@ def test_an_entry_that_is_being_changed_stays(place):
         assert directory == place / "tree" and (directory / "file").read_text() == "half"
     cache.remove(directory)
     assert not directory.exists()
+
+
+def test_a_link_to_another_containers_image_does_not_stand_in_the_way(place):
+    """Containers with a common volume have links there to entries that each has in its own file system."""
+    place.mkdir()
+    (place / "a").symlink_to("/nowhere")
+    assert cache.entry("a", write).is_dir() and not (place / "a").is_symlink()
+
+
+def test_a_link_to_a_containers_image_is_not_freed(place):
+    (place / "a").mkdir(parents=True)
+    (place / "b").symlink_to("a")
+    assert cache.entries() == [place / "a"]
+
+
+def test_an_entry_in_which_a_build_runs_stays(place):
+    cache.entry("results", write)
+    with lock.held(place / "results" / cache.BUILD_LOCK), pytest.raises(ui.LabError, match="another ./pib command"):
+        cache.remove(place / "results")

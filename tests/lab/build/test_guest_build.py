@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds for guests: their inputs, and the modes of files in a guest."""
 
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -8,7 +9,7 @@ import subprocess
 import pytest
 
 from lab import paths
-from lab.build import builder, debian, guest_build, rdma_core
+from lab.build import builder, cache, debian, guest_build, rdma_core
 from lab.guests import image, initramfs
 
 STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n"
@@ -58,11 +59,26 @@ def test_results_in_use_are_not_old(base, monkeypatch, tmp_path):
     """An installed lab has the results in its cache, where  pib clean --unused  counts days since their last use."""
     results = tmp_path / "guest-results"
     results.mkdir()
+    (results / cache.BUILD_LOCK).touch()
     os.utime(results, (0, 0))
     monkeypatch.setattr(guest_build, "OUT", results)
     monkeypatch.setattr(guest_build, "PARTS", ())
     guest_build.build(base, None)
     assert results.stat().st_mtime > 0
+
+
+def test_containers_with_common_results_build_one_after_the_other(base, monkeypatch, tmp_path):
+    """Each container has an image of its own, and so a lock of its own in the image's build tree."""
+    monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
+    locked = []
+
+    def programs(_base, _tools):
+        with open(tmp_path / "results" / cache.BUILD_LOCK) as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        locked.append(True)
+    monkeypatch.setattr(guest_build, "PARTS", ((guest_build.PROGRAMS, programs),))
+    guest_build.build(base, None)
+    assert locked
 
 
 def test_a_missing_source_is_reported(base, monkeypatch, tmp_path):

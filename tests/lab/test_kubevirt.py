@@ -5,6 +5,7 @@ of ./pib libvirt-xml."""
 import json
 import pathlib
 import re
+import shutil
 import subprocess
 import sys
 import xml.etree.ElementTree as xml
@@ -16,10 +17,12 @@ from lab import paths
 from lab.guests import libvirt_xml, vm
 
 FOLDER = paths.ROOT / "examples" / "kubevirt"
+PAGE = paths.ROOT / "docs" / "kubernetes.md"
 QEMU = f"{{{libvirt_xml.NAMESPACE}}}"
 FABRIC = "tcp:pib-switch:7471"
 # A domain as virt-launcher passes it to the hook.
 DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qemu/1.0"><name>default_pib-1</name>
+<memory>1048576</memory><os><type arch="x86_64" machine="q35">hvm</type></os>
 <devices><emulator>/usr/libexec/qemu-kvm</emulator></devices>{}</domain>"""
 LINE = '<qemu:commandline><qemu:arg value="-before"/><qemu:env name="A" value="b"/></qemu:commandline>'
 
@@ -157,6 +160,33 @@ def test_names_in_the_manifests_agree(tmp_path):
     assert annotations["pib-hca/fabric"] == f"tcp:{service['metadata']['name']}:{port['port']}"
     assert f"tls:0.0.0.0:{port['port']}" in container["command"]
     assert service["spec"]["selector"] == deployment["spec"]["template"]["metadata"]["labels"]
-    text = (paths.ROOT / "docs" / "kubernetes.md").read_text()
     first = vm.default_hca(1, FABRIC)
-    assert f"vm1 --guid {first.node_guid:#018x} --guid {first.port_guid:#018x}" in text
+    assert f"vm1 --guid {first.node_guid:#018x} --guid {first.port_guid:#018x}" in PAGE.read_text()
+
+
+def test_the_page_names_what_a_cluster_has_to_have(tmp_path):
+    """Volume claims, secrets, the image, and the id of the device for QEMU's monitor."""
+    (machine,), (_, deployment) = map(manifests, ("vm.yaml", "switch.yaml"))
+    pods = [deployment["spec"]["template"]["spec"], machine["spec"]["template"]["spec"]]
+    annotations = machine["spec"]["template"]["metadata"]["annotations"]
+    volumes = [volume for pod in pods for volume in pod["volumes"]]
+    wanted = {volume["persistentVolumeClaim"]["claimName"] for volume in volumes if "persistentVolumeClaim" in volume}
+    wanted |= {sidecar["pvc"]["name"] for sidecar in json.loads(annotations["hooks.kubevirt.io/hookSidecars"])}
+    wanted |= {container["image"] for container in pods[0]["containers"]} | {"Sidecar"}
+    text = PAGE.read_text()
+    assert len(wanted) == 3 and not {name for name in wanted if f"`{name}`" not in text}
+    assert {volume["secret"]["secretName"] for volume in volumes if "secret" in volume} == set(
+        re.findall(r"create secret generic (\S+)", text))
+    words = [element.get("value") for element in run_hook(tmp_path, annotations, "").iter(f"{QEMU}arg")]
+    (device,) = re.findall(r"pib-hca,id=([^,]+)", " ".join(words))
+    assert f"default_{machine['metadata']['name']} --hmp 'device_del {device}'" in text
+
+
+@pytest.mark.skipif(not shutil.which("virt-xml-validate"), reason="wants virt-xml-validate of libvirt-clients")
+@pytest.mark.parametrize("line", ["", LINE])
+def test_the_domain_fits_libvirts_schema(tmp_path, line):
+    domain = run_hook(tmp_path, {"pib-hca/number": "1", "pib-hca/fabric": FABRIC}, line)
+    (tmp_path / "domain.xml").write_text(xml.tostring(domain, encoding="unicode"))
+    done = subprocess.run(["virt-xml-validate", tmp_path / "domain.xml", "domain"], check=False, capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr

@@ -16,6 +16,8 @@ from lab import paths
 FOLDER = paths.ROOT / "examples" / "ci"
 ENTRY = paths.ROOT / "packaging" / "container-entry"
 HOLE = 1 << 30
+# The first version of each action whose action.yml has "using: node24".
+NODE_24 = {"actions/checkout": 5, "actions/cache/restore": 5, "actions/cache/save": 5, "actions/upload-artifact": 6}
 # Stands for pib, podman and a container of pib-hca: makes a disk with a hole unless there is one, and adds a line to
 # the file `made` then.
 PIB = f"""#!/bin/sh
@@ -89,6 +91,12 @@ def test_the_caches_of_a_job_are_kept_if_its_test_fails():
                  "/save@" in step["uses"])
     assert "always()" in disks["if"] and "steps.run.outputs.packed == 'yes'" in disks["if"]
     assert yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]["cache"]["when"] == "always"
+
+
+def test_the_actions_run_on_node_24():
+    """GitHub's runners have had no older Node.js since September 2026."""
+    used = [step["uses"].split("@v") for step in steps() if "uses" in step]
+    assert {name for name, _ in used} == set(NODE_24) and all(int(major) >= NODE_24[name] for name, major in used)
 
 
 def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):

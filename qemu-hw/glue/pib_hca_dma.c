@@ -32,9 +32,11 @@ struct PibHcaDma {
     PibHcaRam ram[RAM_PIECES]; /* changed with BQL and lock */
     unsigned ram_count;
     unsigned ram_last; /* the piece of the last access */
+    bool translated; /* behind a vIOMMU; changed with BQL and lock */
     /* Used by `listener` between begin and commit. */
     MemoryRegionSection staged[RAM_PIECES];
     unsigned staged_count;
+    bool staged_iommu;
     bool staged_any; /* the device's address space has changed */
 };
 
@@ -113,7 +115,20 @@ static void pib_hca_map_begin(MemoryListener *listener)
     PibHcaDma *dma = container_of(listener, PibHcaDma, listener);
 
     dma->staged_count = 0;
+    dma->staged_iommu = false;
     dma->staged_any = false;
+}
+
+/*
+ * QEMU reports the sections of a new map before it uses the map. So no thread
+ * without the BQL comes to the vIOMMU.
+ */
+static void pib_hca_map_iommu(PibHcaDma *dma)
+{
+    dma->staged_iommu = true;
+    pib_hca_lock(dma->hca);
+    dma->translated = true;
+    pib_hca_unlock(dma->hca);
 }
 
 /* QEMU reports all sections of a changed map, new or not. */
@@ -123,6 +138,9 @@ static void pib_hca_map_section(MemoryListener *listener,
     PibHcaDma *dma = container_of(listener, PibHcaDma, listener);
 
     dma->staged_any = true;
+    if (memory_region_is_iommu(section->mr)) {
+        pib_hca_map_iommu(dma);
+    }
     if (pib_hca_is_ram(section->mr, true) && !section->readonly &&
         dma->staged_count < RAM_PIECES) {
         dma->staged[dma->staged_count++] = *section;
@@ -171,6 +189,7 @@ static void pib_hca_map_commit(MemoryListener *listener)
         return; /* another address space has changed */
     }
     pib_hca_lock(dma->hca);
+    dma->translated = dma->staged_iommu;
     pib_hca_forget_ram(dma);
     for (unsigned i = 0; i < dma->staged_count; i++) {
         pib_hca_add_ram(dma, &dma->staged[i]);
@@ -205,6 +224,11 @@ void pib_hca_dma_stop(PibHca *hca)
         pib_hca_forget_ram(hca->dma);
         g_clear_pointer(&hca->dma, g_free);
     }
+}
+
+bool pib_hca_dma_is_translated(PibHca *hca)
+{
+    return hca->dma->translated;
 }
 
 /* Returns the piece that contains the whole range, or NULL. */

@@ -23,8 +23,8 @@
  * Threads: vCPU threads handle MMIO and configuration space, the main loop
  * handles bottom halves, timers and sockets, all under the BQL. Each link in
  * shared memory has a thread of its own, which takes the BQL only to send
- * interrupts that have no irqfd. The core has one lock, which is taken after
- * the BQL.
+ * interrupts that have no irqfd, and behind a vIOMMU. The core has one lock,
+ * which is taken after the BQL.
  */
 #ifndef PIB_HCA_GLUE_H
 #define PIB_HCA_GLUE_H
@@ -207,6 +207,12 @@ void pib_hca_enter_for_interrupts(PibHca *hca);
 /* pib_hca_dma.c: host.h documents the services. */
 void pib_hca_dma_start(PibHca *hca);
 void pib_hca_dma_stop(PibHca *hca);
+/*
+ * Whether a vIOMMU translates the device's accesses. If so, enter the core with
+ * the BQL only: a page that the vIOMMU does not map raises its interrupt. Call
+ * with the lock.
+ */
+bool pib_hca_dma_is_translated(PibHca *hca);
 /*
  * Call with the lock after a change of the memory map, the bus master bit, the
  * power state or `paused`: it invalidates the pointers of pib_hca_ram().

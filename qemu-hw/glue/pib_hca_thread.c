@@ -3,8 +3,9 @@
  * A thread for each fabric link in shared memory. It sleeps on a futex that the
  * switch wakes, handles the frames of the ring, and does the work that
  * doorbells have left over. It takes the BQL itself to send interrupts without
- * an irqfd, because a bottom half would be one more wake-up for each. So a
- * thread that has the BQL cannot join it: see pib_hca_thread_stop().
+ * an irqfd, because a bottom half would be one more wake-up for each, and to
+ * work behind a vIOMMU. So a thread that has the BQL cannot join it: see
+ * pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -106,25 +107,6 @@ static void pib_hca_thread_wake(PibHcaThread *thread)
     syscall(SYS_futex, thread->wakes, FUTEX_WAKE, 1, NULL, NULL, 0);
 }
 
-/* Serves the link once; true: there is more to do. */
-static bool pib_hca_thread_serve(PibHcaThread *self)
-{
-    PibHca *hca = self->hca;
-    bool *run_wanted = &hca->threads->run_wanted;
-    bool more = false;
-
-    pib_hca_lock(hca);
-    if (!hca->paused && !qatomic_read(&self->stopping)) {
-        if (qatomic_xchg(run_wanted, false)) {
-            pib_hca_core_run(hca->core);
-        }
-        more = pib_hca_core_link_poll(hca->core, self->port);
-        more = more || qatomic_read(run_wanted);
-    }
-    pib_hca_unlock(hca);
-    return more;
-}
-
 /* Takes the BQL. Until pib_hca_thread_return() the thread can be stopped. */
 static void pib_hca_thread_leave(PibHcaThread *self)
 {
@@ -141,6 +123,63 @@ static void pib_hca_thread_return(PibHcaThread *self)
     self->away = false;
     qemu_mutex_unlock(&self->lock);
     bql_unlock();
+}
+
+/* Call with the lock. True: there is more to do. */
+static bool pib_hca_thread_work(PibHcaThread *self)
+{
+    PibHca *hca = self->hca;
+    bool *run_wanted = &hca->threads->run_wanted;
+    bool more = false;
+
+    if (!hca->paused && !qatomic_read(&self->stopping)) {
+        if (qatomic_xchg(run_wanted, false)) {
+            pib_hca_core_run(hca->core);
+        }
+        more = pib_hca_core_link_poll(hca->core, self->port);
+        more = more || qatomic_read(run_wanted);
+    }
+    return more;
+}
+
+/*
+ * Behind a vIOMMU. False when the thread has been stopped: then it is `away`
+ * and has the BQL.
+ */
+static bool pib_hca_thread_serve_with_bql(PibHcaThread *self, bool *more)
+{
+    bool was_engaged;
+
+    pib_hca_thread_leave(self);
+    if (self->stopping) {
+        return false;
+    }
+    was_engaged = pib_hca_enter(self->hca);
+    *more = pib_hca_thread_work(self);
+    pib_hca_leave(self->hca, was_engaged);
+    if (self->stopping) {
+        return false; /* an interrupt has unplugged the device */
+    }
+    pib_hca_thread_return(self);
+    return true;
+}
+
+/*
+ * Serves the link once. `more`: there is more to do. False when the thread has
+ * been stopped: then it is `away` and has the BQL.
+ */
+static bool pib_hca_thread_serve(PibHcaThread *self, bool *more)
+{
+    PibHca *hca = self->hca;
+
+    pib_hca_lock(hca);
+    if (pib_hca_dma_is_translated(hca)) {
+        pib_hca_unlock(hca);
+        return pib_hca_thread_serve_with_bql(self, more);
+    }
+    *more = pib_hca_thread_work(self);
+    pib_hca_unlock(hca);
+    return true;
 }
 
 /* False when the thread has been stopped: then it is `away` and has the BQL. */
@@ -176,8 +215,8 @@ static void pib_hca_thread_loop(PibHcaThread *self, PibIdleSpin *idle)
         if (qatomic_read(&self->stopping)) {
             break;
         }
-        more = pib_hca_thread_serve(self);
-        if (!pib_hca_thread_interrupt(self)) {
+        if (!pib_hca_thread_serve(self, &more) ||
+            !pib_hca_thread_interrupt(self)) {
             return;
         }
         if (more) {

@@ -6,13 +6,20 @@ import pytest
 
 import driver
 from driver import Driver
+from loopback import WC_SUCCESS, Loopback
 from qtest import Qtest
+from support import TARGET, eventually, start_transfer, switch
 
 IOMMU = 0xFED90000
-REG_GCMD, REG_GSTS, REG_ROOT = 0x18, 0x1C, 0x20
+REG_GCMD, REG_GSTS, REG_ROOT, REG_FSTS, REG_FECTL, REG_FEDATA, REG_FEADDR, REG_IOTLB = (
+    0x18, 0x1C, 0x20, 0x34, 0x38, 0x3C, 0x40, 0xF8)
 SET_ROOT, ENABLE = 1 << 30, 1 << 31
+FAULT_PENDING = 1 << 1  # of FSTS
+INVALIDATE_ALL = 1 << 63 | 1 << 60
+LOCAL_APIC, FAULT_VECTOR = 0xFEE00000, 0x30
 ROOT, CONTEXT, TABLES = 0x800000, 0x801000, 0x802000
-READ, WRITE = 1, 2
+READ, WRITE, LARGE = 1, 2, 1 << 7
+LARGE_PAGE = 2 << 20
 FOUR_LEVELS = 2
 CMD_QUERY_DEVICE, LENGTH = 0x01, 240
 BASE = 0x40000000  # bus address of the memory that Driver uses
@@ -37,15 +44,33 @@ class Iommu:
         self.next_table += 4096
         return self.next_table - 4096
 
-    def map(self, seen, real, rights=READ | WRITE):
+    def _entry(self, seen, last):
+        """The address of the entry for `seen` in a table of level `last`; makes the tables above that one."""
         table = self.top
-        for level in (3, 2, 1):
+        for level in range(3, last, -1):
             entry = table + 8 * (seen >> (12 + 9 * level) & 511)
             table = self.qtest.read(entry, 8) & ~0xFFF
             if table == 0:
                 table = self._table()
                 self.qtest.write(entry, table | READ | WRITE, 8)
-        self.qtest.write(table + 8 * (seen >> 12 & 511), real | rights, 8)
+        return table + 8 * (seen >> (12 + 9 * last) & 511)
+
+    def map(self, seen, real, rights=READ | WRITE):
+        self.qtest.write(self._entry(seen, 0), real | rights, 8)
+
+    def map_same(self, length):
+        """Maps the first `length` bytes to themselves, by large pages."""
+        for place in range(0, length, LARGE_PAGE):
+            self.qtest.write(self._entry(place, 1), place | READ | WRITE | LARGE, 8)
+
+    def unmap_large(self, seen):
+        self.qtest.write(self._entry(seen, 1), 0, 8)
+        self.qtest.write(IOMMU + REG_IOTLB, INVALIDATE_ALL, 8)
+
+    def interrupt_at_faults(self):
+        self.qtest.write(IOMMU + REG_FEADDR, LOCAL_APIC, 4)
+        self.qtest.write(IOMMU + REG_FEDATA, FAULT_VECTOR, 4)
+        self.qtest.write(IOMMU + REG_FECTL, 0, 4)
 
 
 class TranslatedDriver(Driver):
@@ -125,3 +150,20 @@ def test_accesses_that_the_tables_do_not_permit(parts, what):
     request = driver.pages(place & ~0xFFF, 2) + eq
     assert device.run(driver.CMD_CREATE_EQ, request) == driver.STATUS_BAD_MEMORY
     assert device.run(driver.CMD_NOP) == driver.STATUS_OK
+
+
+def test_a_page_that_vanishes_under_the_thread_of_a_link(tmp_path):
+    """The thread of a link in shared memory comes to the page, and the IOMMU raises an interrupt for the fault."""
+    with switch(tmp_path), Qtest("-device", "intel-iommu,intremap=off",
+                                 "-device", f"pib-hca,addr={SLOT},fabric=unix:{tmp_path}/fabric") as qtest:
+        hca = qtest.pci(SLOT).map_bars()
+        iommu = Iommu(qtest)
+        iommu.map_same(256 << 20)
+        iommu.interrupt_at_faults()
+        device = Loopback(hca).enable()
+        start_transfer(device)
+        iommu.unmap_large(TARGET + LARGE_PAGE)
+        assert eventually(lambda: qtest.read(IOMMU + REG_FSTS, 4) & FAULT_PENDING)
+        assert eventually(lambda: device.statuses()[-1:] not in ([], [WC_SUCCESS]))
+        assert driver.EVENT_QP_ACCESS_ERROR in device.events()
+        assert device.command(driver.CMD_NOP) == driver.STATUS_OK

@@ -179,7 +179,8 @@ def _ctl(options) -> int:
     if not words:
         raise ui.LabError("ctl: no command. Usage:  ./pib ctl COMMAND…   docs/pib-switch.md lists them; one is:  "
                           "./pib ctl status")
-    return ctl.ctl(cluster.Cluster(), options.process, words)
+    chosen = [*(["--json"] if options.json else []), *(["--switch", options.switch] if options.switch else [])]
+    return ctl.ctl(cluster.Cluster(), options.process, chosen + words)
 
 
 def _why(options) -> int:
@@ -262,6 +263,8 @@ def _add_views(add) -> None:
     command = add("ctl", _ctl, "control the running fabric's switch: status, counters, cables, faults")
     command.add_argument("--process", type=int, default=0, metavar="N",
                          help="number of the switch process, in a fabric that is split (default 0)")
+    command.add_argument("--json", action="store_true", help="print the answer as JSON")
+    command.add_argument("--switch", metavar="NODE", help="a switch of a topology, by name or GUID")
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
                          help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
                               "vm1 or vm1[2] is the switch's port that leads to this port of a guest")

@@ -145,6 +145,34 @@ def test_commands_are_found():
     assert refused("`./pib`, `./pib cp`, `./pib up --image`, `./pib COMMAND --help`") == []
 
 
+def unknown_to_the_switch(text: str) -> list[str]:
+    """Commands of ./pib ctl in a document that pib-switch does not know, by the names in its source. The parser of pib
+    passes them on unread."""
+    source = (paths.ROOT / "fabric-switch" / "options.cc").read_text()
+    verbs = {"up", *re.findall(r'add_command\(\*?ctl, options, "(\w+)"', source)}       # "up" stands for COMMAND
+    options = {*re.findall(r'"(--[\w-]+)"', source), *(f"--{name}" for name in re.findall(r'^ +\{"([\w-]+)", "',
+                                                                                        source, re.MULTILINE))}
+    found = []
+    for command in sorted(in_blocks(text) | in_sentences(text)):
+        given = words(command)
+        if given[:1] == ["ctl"] and given[1:] and not refusal(command):
+            passed = parser().parse_args(given).words
+            found += [command for word in passed[:1] if word not in verbs]
+            found += [command for word in passed[1:] if word.startswith("--") and word not in options]
+    return found
+
+
+@pytest.mark.parametrize("path", documents(), ids=lambda path: str(path.relative_to(paths.ROOT)))
+def test_the_switch_knows_each_command_of_ctl_in_a_document(path):
+    assert not unknown_to_the_switch(path.read_text())
+
+
+@pytest.mark.parametrize("command, wrong", [("link vm1 down", False), ("retrain vm1", True), ("journal", False),
+                                            ("fault vm1 --drop 0.1", False), ("fault vm1 --lose 0.1", True)])
+def test_a_wrong_command_of_ctl_is_noticed(command, wrong):
+    assert unknown_to_the_switch(f"`./pib ctl {command}`") == ([f"./pib ctl {command}"] if wrong else [])
+
+
 def blocks(path: pathlib.Path) -> list[str]:
     return [body for _, body in FENCE.findall(path.read_text())]
 

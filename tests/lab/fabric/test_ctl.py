@@ -6,6 +6,7 @@ import types
 
 import pytest
 
+from lab import __main__ as command_line
 from lab import process, ui
 from lab.fabric import cluster, ctl, switch_process
 
@@ -78,6 +79,17 @@ def test_the_status_is_passed_on(run):
     pib_ctl = run(ONE)
     assert pib_ctl("link", "vm7", "down")[0] != 0
     assert pib_ctl("nonsense")[0] != 0
+
+
+@pytest.mark.parametrize("words, wanted", [
+    (["--switch", "leaf", "lft"], ["--switch", "leaf", "lft"]), (["--json", "status"], ["--json", "status"]),
+    (["--process", "1", "--json", "link", "vm1", "down"], ["--json", "link", "vm1", "down"]),
+    (["lft", "--switch", "leaf"], ["lft", "--switch", "leaf"])])
+def test_options_stand_before_the_command_or_behind_it(monkeypatch, words, wanted):
+    passed = []
+    monkeypatch.setattr(ctl, "ctl", lambda _lab, number, given: passed.append((number, given)) or 0)
+    options = command_line.parser().parse_args(["ctl", *words])
+    assert options.function(options) == 0 and passed == [(options.process, wanted)]
 
 
 def test_a_process_that_is_not_there(run, tmp_path):

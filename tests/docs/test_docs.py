@@ -266,7 +266,22 @@ def raised_events() -> set[str]:
     return {f"IBV_EVENT_{name}" for name in re.findall(r"\bIB_EVENT_(\w+)", text)}
 
 
+# enum ibv_wc_status and enum ibv_event_type of infiniband/verbs.h in rdma-core 65.
+STATUSES = """LOC_LEN_ERR LOC_QP_OP_ERR LOC_EEC_OP_ERR LOC_PROT_ERR WR_FLUSH_ERR MW_BIND_ERR BAD_RESP_ERR LOC_ACCESS_ERR
+REM_INV_REQ_ERR REM_ACCESS_ERR REM_OP_ERR RETRY_EXC_ERR RNR_RETRY_EXC_ERR LOC_RDD_VIOL_ERR REM_INV_RD_REQ_ERR
+REM_ABORT_ERR INV_EECN_ERR INV_EEC_STATE_ERR FATAL_ERR RESP_TIMEOUT_ERR GENERAL_ERR TM_ERR TM_RNDV_INCOMPLETE""".split()
+EVENTS = """CQ_ERR QP_FATAL QP_REQ_ERR QP_ACCESS_ERR COMM_EST SQ_DRAINED PATH_MIG PATH_MIG_ERR DEVICE_FATAL PORT_ACTIVE
+PORT_ERR LID_CHANGE PKEY_CHANGE SM_CHANGE SRQ_ERR SRQ_LIMIT_REACHED QP_LAST_WQE_REACHED CLIENT_REREGISTER GID_CHANGE
+WQ_FATAL DEVICE_SPEED_CHANGE""".split()
+
+
 class Troubleshooting(unittest.TestCase):
+    def test_every_status_and_event_of_verbs_is_named(self):
+        """Those that the device never reports are named as such, below the others."""
+        text = (ROOT / "docs" / "troubleshooting.md").read_text()
+        for kind, names in (("IBV_WC_", STATUSES), ("IBV_EVENT_", EVENTS)):
+            self.assertEqual([], [name for name in names if not re.search(rf"\b{kind}{name}\b", text)])
+
     def test_every_error_and_event_is_explained(self):
         statuses = reported_statuses((ROOT / "docs" / "device-spec.md").read_text())
         events = raised_events()

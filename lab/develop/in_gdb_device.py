@@ -5,6 +5,7 @@ the objects of its HCAs. The environment variable PIB_GDB has its parameters."""
 import json
 import os
 import pathlib
+import re
 import sys
 import traceback
 
@@ -37,6 +38,18 @@ def owned(value):
         return None
     found = (owned(value[field]) for field in kind.fields())
     return next((pointer for pointer in found if pointer is not None), None)
+
+
+def mapped(value):
+    """Key and value of each entry of a std::map, in the order of the tree's nodes in gdb's walk."""
+    pair = value.type.strip_typedefs().template_argument(3).template_argument(0)
+    nodes = [value["_M_t"]["_M_impl"]["_M_header"]["_M_parent"]]
+    while nodes:
+        node = nodes.pop()
+        if node:
+            nodes += [node["_M_right"], node["_M_left"]]
+            entry = (node + 1).cast(pair.pointer()).dereference()    # the node's data lies behind its base class
+            yield entry["first"], entry["second"]
 
 
 def alternative(value, types):
@@ -84,20 +97,20 @@ def qps(engine):
         yield qp
 
 
-def qp_with(number):
-    for path, engine in devices():
-        for qp in qps(engine):
-            if int(qp["qpn"]) == number:
-                return path, engine, qp
-    raise gdb.GdbError(f"no QP has the number {number:#x}. Those that there are:  pib-qps")
+def qps_with(number):
+    """Path of the HCA, and QP, of each QP with this number: each HCA may have one."""
+    found = [(path, qp) for path, engine in devices() for qp in qps(engine) if int(qp["qpn"]) == number]
+    if not found:
+        raise gdb.GdbError(f"no QP has the number {number:#x}. Those that there are:  pib-qps")
+    return found
 
 
 # -- words -----------------------------------------------------------------------
 
 def enumerator(value):
-    """An enumerator's name in capitals: QpState::kRts -> RTS."""
+    """An enumerator's name in capitals, as the manual has it: QpState::kRts -> RTS, QpType::kXrcTgt -> XRC_TGT."""
     name = str(value).rpartition("::")[2]
-    return name.removeprefix("k").upper()
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name.removeprefix("k")).upper()
 
 
 def psn(value):
@@ -161,9 +174,10 @@ def mr_line(number, entry):
             f"windows {int(found['windows'])}")
 
 
-def timer_lines(what, timers):
+def timer_lines(timers, what):
+    """Lines for the entries of a Timers. what: describes an entry by its id."""
     entries = sorted((int(entry["deadline_ns"]), int(entry["id"])) for entry in vector(timers["heap_"]))
-    return [f"{what} {number:#x} at {at} ns" for at, number in entries]
+    return [f"{what(number)} at {at} ns" for at, number in entries]
 
 
 def moments(what, *values):
@@ -172,18 +186,53 @@ def moments(what, *values):
 
 
 def port_timers(ports):
-    """Moments at which ports send their traps again."""
+    """Moments at which ports send their traps again, send paced packets, and lose the link of an adversary; moments of
+    the PMA's samples."""
     for number, attrs in enumerate(vector(ports["sma_"]["node_"]["ports"]), 1):
         yield from moments(f"port {number} trap", *(trap["due_ns"] for trap in vector(attrs["traps"]["pending"])))
+    for number, view in enumerate(vector(ports["views_"]), 1):
+        port = view.dereference().cast(type_of("HcaPort").pointer()).dereference()
+        yield from moments(f"port {number} paced packet", port["egress_"]["paced_until_ns_"])
+        yield from moments(f"port {number} goes down", *sorted(int(at.dereference())
+                                                               for at in vector(port["flaps_"]["moments_"])))
+    sampling = ports["pma_"]["sampling_"]
+    ends = {"STARTED": "begin_ns", "RUNNING": "end_ns"}
+    if end := ends.get(enumerator(sampling["status"])):
+        yield from moments("samples", sampling[end])
+
+
+def strict_timers(strict):
+    """Moments at which a strict device looks again whether an EQ has been served. strict: nullptr if the device is not
+    strict."""
+    for eqn, waiting in mapped(strict["unserved_"]) if strict else ():
+        yield from moments(f"strict: eq {int(eqn)}", waiting["deadline_ns"])
+
+
+def doorbell(number):
+    """Describes an entry of Doorbells::late_, by its id."""
+    return f"{'send' if number % 2 else 'receive'} doorbell of qp {number // 2:#x}"
+
+
+def adversary_timers(engine):
+    """What an adversarial device does later."""
+    yield from moments("command", engine["commands_"]["pace_"]["until_ns_"])
+    yield from moments("events", engine["eqs_"]["delay_"]["until_ns_"])
+    yield from timer_lines(engine["objects_"]["doorbells"]["late_"], doorbell)
+    adversity = owned(engine["adversity_"])
+    if adversity:
+        late = adversity["host_"]["late_"]["_M_elems"]
+        low, high = late.type.strip_typedefs().range()
+        for number in range(low, high + 1):
+            yield from moments(f"interrupt of vector {number}", late[number])
 
 
 def timers_of(engine):
-    waiting = {f"{int(qp['qpn']):#x}": enumerator(qp["req"]["timer"]) for qp in qps(engine)}
-    lines = [f"{line} ({waiting.get(line.split()[1], '?')})" for line in timer_lines("qp", services(engine)["timers_"])]
+    waiting = {int(qp["qpn"]): enumerator(qp["req"]["timer"]) for qp in qps(engine)}
+    lines = [f"{line} ({waiting.get(int(line.split()[1], 0), '?')})"
+             for line in timer_lines(services(engine)["timers_"], "qp {:#x}".format)]
     at = int(engine["deadline_ns_"])
-    return [*lines, *timer_lines("cq", engine["cqs_"]["timers_"]), *port_timers(engine["ports_"]),
-            *moments("command", engine["commands_"]["pace_"]["until_ns_"]),
-            *moments("events", engine["eqs_"]["delay_"]["until_ns_"]),
+    return [*lines, *timer_lines(engine["cqs_"]["timers_"], "cq {:#x}".format), *port_timers(engine["ports_"]),
+            *strict_timers(owned(engine["strict_"])), *adversary_timers(engine),
             "the host's timer is " + ("off" if at == NEVER else f"set to {at} ns")]
 
 
@@ -211,7 +260,7 @@ LISTINGS = (
     ("pib-srqs", "the SRQs", lambda engine: [srq_line(*one) for one in table(engine["srqs_"]["srqs_"])]),
     ("pib-mrs", "the memory protection table: regions and windows by key",
      lambda engine: [mr_line(*one) for one in table(engine["mpt_"]["keys_"]["keys_"])]),
-    ("pib-timers", "deadlines of QPs, CQs, traps, the command queue and EQs, on the guest's clock", timers_of),
+    ("pib-timers", "deadlines of QPs, CQs, ports, strict checks and an adversary, on the device's clock", timers_of),
 )
 
 
@@ -224,11 +273,12 @@ class Qp(gdb.Command):
     def invoke(self, argument, _from_tty):
         if not argument:
             raise gdb.GdbError("Usage: pib-qp NUMBER, for example: pib-qp 0x40")
-        path, _, qp = qp_with(int(gdb.parse_and_eval(argument)))
-        more = [] if enumerator(qp["type"]) in DATAGRAMS else self.connection(qp)
-        print("\n".join([f"{path}: {qp_line(qp)}", *more, *self.window(qp["window"])]))
+        found = qps_with(number_of(argument))
+        for path, qp in found:
+            more = [] if enumerator(qp["type"]) in DATAGRAMS else self.connection(qp)
+            print("\n".join([f"{path}: {qp_line(qp)}", *more, *self.window(qp["window"])]))
         # For expressions of the user, such as: print $qp->attr
-        gdb.set_convenience_variable("qp", qp.address)
+        gdb.set_convenience_variable("qp", found[0][1].address)
 
     @staticmethod
     def connection(qp):
@@ -256,33 +306,25 @@ def number_of(word):
     return int(gdb.parse_and_eval(word))
 
 
-def in_tables(kind, of_engine, ring):
-    """Returns a function that finds rings by the number of an object, in each HCA that has the object. kind: as in the
-    command that lists all objects, pib-KINDs."""
+def in_tables(kind, of_engine):
+    """Returns a function that finds objects by their number, in each HCA that has one. kind: as in the command that
+    lists all objects, pib-KINDs."""
     def find(number):
-        found = [(path, ring(one)) for path, engine in devices()
-                 for at, one in table(of_engine(engine)) if at == number]
+        found = [(path, one) for path, engine in devices() for at, one in table(of_engine(engine)) if at == number]
         if not found:
             raise gdb.GdbError(f"no {kind} has the number {number}. Those that there are:  pib-{kind}s")
         return found
     return find
 
 
-def of_qp(ring):
-    def find(number):
-        path, _, qp = qp_with(number)
-        return [(path, ring(qp))]
-    return find
-
-
-# Functions that take an object's number and return (path of an HCA, Ring) pairs. The Ring is None if there is no such
-# queue.
+# For each kind of ring, two functions: the first takes an object's number and returns (path of an HCA, object) pairs,
+# the second takes such an object and returns its Ring, or None if there is no such queue.
 RINGS = {
-    "sq": of_qp(lambda qp: in_gdb_rings.send_ring(qp, enumerator(qp["type"]))),
-    "rq": of_qp(in_gdb_rings.receive_ring),
-    "srq": in_tables("srq", lambda engine: engine["srqs_"]["srqs_"], in_gdb_rings.srq_ring),
-    "cq": in_tables("cq", lambda engine: engine["cqs_"]["cqs_"], in_gdb_rings.cq_ring),
-    "eq": in_tables("eq", lambda engine: engine["eqs_"]["eqs_"], in_gdb_rings.eq_ring),
+    "sq": (qps_with, lambda qp: in_gdb_rings.send_ring(qp, enumerator(qp["type"]))),
+    "rq": (qps_with, in_gdb_rings.receive_ring),
+    "srq": (in_tables("srq", lambda engine: engine["srqs_"]["srqs_"]), in_gdb_rings.srq_ring),
+    "cq": (in_tables("cq", lambda engine: engine["cqs_"]["cqs_"]), in_gdb_rings.cq_ring),
+    "eq": (in_tables("eq", lambda engine: engine["eqs_"]["eqs_"]), in_gdb_rings.eq_ring),
 }
 
 
@@ -298,9 +340,17 @@ class RingCommand(gdb.Command):
         if len(words) not in (2, 3) or words[0] not in RINGS:
             raise gdb.GdbError("Usage: pib-ring sq|rq|srq|cq|eq NUMBER [COUNT], for example: pib-ring sq 0x40")
         most = number_of(words[2]) if words[2:] else in_gdb_rings.MOST
-        for path, ring in RINGS[words[0]](number_of(words[1])):
-            entries = [f"{1 << ring.log_depth} entries", *ring.lines(most)] if ring else ["none"]
-            print("\n".join([f"{path}: {words[0]} {words[1]}: {entries[0]}", *entries[1:]]), flush=True)
+        find, ring_of = RINGS[words[0]]
+        errors = []
+        for path, found in find(number_of(words[1])):
+            try:
+                ring = ring_of(found)
+                entries = [f"{1 << ring.log_depth} entries", *ring.lines(most)] if ring else ["none"]
+                print("\n".join([f"{path}: {words[0]} {words[1]}: {entries[0]}", *entries[1:]]), flush=True)
+            except gdb.GdbError as error:       # the other HCAs may have pointers
+                errors.append(f"{path}: {error}")
+        if errors:
+            raise gdb.GdbError("\n".join(errors))
 
 
 # -- start -----------------------------------------------------------------------

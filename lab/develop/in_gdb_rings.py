@@ -33,8 +33,8 @@ def entry(buffer, offset, size):
     while len(data) < size:
         at, part = place(buffer, offset), min(size - len(data), page - offset % page)
         if at is None:
-            raise gdb.GdbError("the device has no pointer to this ring, as with a virtual IOMMU. Read it in the "
-                               "guest:  ./pib gdb NODE")
+            raise gdb.GdbError("the device has no pointer to this ring, as with a virtual IOMMU, adversary=, record= "
+                               "or trace-dma=on. Read it in the guest:  ./pib gdb NODE")
         data += gdb.selected_inferior().read_memory(at, part).tobytes()
         offset += part
     return data

@@ -39,7 +39,8 @@ GUESTS: dict[str, dict[str, str]] = {
 LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 PARALLEL_MIB = 9216             # memory that two parallel labs, or a build beside tests, need
 USUAL = "guest"
-DEFAULT = ("unit", USUAL)
+UNIT = "unit"
+DEFAULT = (UNIT, USUAL)
 ALL = "all"
 BROWSER = "web"
 DEBUGGERS = "debug"
@@ -47,8 +48,9 @@ DEBUGGED = ("trixie", "bookworm")       # releases of guests with debugger tests
 PACKAGES = "packages"
 ADVERSARY = "adversary"
 ADVERSARY_SEEDS = 100
-# Lists of Debian packages that only one part needs.
-PACKAGES_OF = {BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST, PACKAGES: deps.PACKAGING_LIST}
+# Lists of Debian packages that only some parts need.
+PACKAGES_OF = {UNIT: deps.DEBUGGER_LIST, BROWSER: deps.BROWSER_LIST, DEBUGGERS: deps.DEBUGGER_LIST,
+               PACKAGES: deps.PACKAGING_LIST}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -192,7 +194,7 @@ def _guests(name: str) -> Part:
     return Part(lambda run: guests(run, name), (_stage(name),))
 
 
-PARTS = {"unit": Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,
+PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,
                            simulate.NEW_SEEDS_STAGE), builds=(paths.BUILD, host_build.SANITIZED), guests=False),
          "style": Part(lambda run: style.style(run.progress), style.FOLDERS, guests=False),
          "simulate": Part(lambda run: simulate.simulate(run.progress, run.simulation), (simulate.STAGE,),
@@ -228,7 +230,7 @@ def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), patt
                           "Use a checkout without a colon in its path")
     names = DEFAULT if name is None else ALL_PARTS if name == ALL else (name,)
     parts = [PARTS[part] for part in names]
-    up.machine(deps.TEST_LIST, *(PACKAGES_OF[part] for part in names if part in PACKAGES_OF),
+    up.machine(deps.TEST_LIST, *dict.fromkeys(PACKAGES_OF[part] for part in names if part in PACKAGES_OF),
                guests=pattern is None and any(part.guests for part in parts),
                builds={directory for part in parts for directory in part.builds})
     paths.RUN.mkdir(exist_ok=True)

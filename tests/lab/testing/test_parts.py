@@ -124,8 +124,9 @@ def test_the_night_tells_what_the_guests_have_used(monkeypatch, tmp_path, capsys
 
 
 @pytest.mark.parametrize("name, lists", [(parts.BROWSER, [deps.BROWSER_LIST]), (parts.PACKAGES, [deps.PACKAGING_LIST]),
-                                         ("unit", []), (parts.ALL, list(parts.PACKAGES_OF.values()))])
-def test_a_part_installs_the_packages_that_it_alone_needs(monkeypatch, tmp_path, name, lists):
+                                         ("unit", [deps.DEBUGGER_LIST]), ("simulate", []),
+                                         (parts.ALL, set(parts.PACKAGES_OF.values()))])
+def test_a_part_installs_the_packages_that_not_all_parts_need(monkeypatch, tmp_path, name, lists):
     installed = []
     monkeypatch.setattr(up, "machine", lambda *more, **_: installed.extend(more))
     monkeypatch.setattr(paths, "RUN", tmp_path)

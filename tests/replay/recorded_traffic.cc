@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "recorded_traffic.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <stdexcept>
 
 namespace pib::test {
@@ -238,6 +240,180 @@ void run_xrc(RecordedSubnet& world, uint32_t bytes) {
         a.guest.driver.post_send(a.qp, wr);
         must_complete(world, a);
         must_complete(world, b);
+    }
+}
+
+void run_multicast(RecordedSubnet& world) {
+    constexpr uint16_t kMlid = 0xc001;
+    constexpr uint32_t kAllMembers = 0xffffff;
+    RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_UD);
+    RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_UD);
+    world.sm.set_group(kMlid, {0, 1});
+    pib_hca_mcast group{};
+    group.mgid[0] = 0xff;
+    group.mgid[1] = 0x12;
+    group.mlid = kMlid;
+    for (RecordedEnd* end : {&a, &b}) {
+        end->guest.driver.must(
+            end->guest.driver.command_in(PIB_HCA_CMD_ATTACH_MCAST, end->qp.qpn, group), "ATTACH");
+        end->post_recv(kGrhBytes + 1024);
+    }
+    SendWr wr = a.request(PIB_HCA_WQE_SEND, b, 512);
+    wr.av.dlid = kMlid;
+    wr.av.port = 1;
+    wr.av.flags = PIB_HCA_AV_GRH;
+    wr.av.hop_limit = 1;
+    std::ranges::copy(group.mgid, wr.av.dgid);
+    wr.dest_qpn = kAllMembers;
+    wr.qkey = kQkey;
+    a.guest.driver.post_send(a.qp, wr);
+    must_complete(world, a);  // the send
+    must_complete(world, a);  // its own copy
+    must_complete(world, b);
+    a.guest.driver.must(a.guest.driver.command_in(PIB_HCA_CMD_DETACH_MCAST, a.qp.qpn, group),
+                        "DETACH");
+}
+
+void run_kicks(RecordedSubnet& world) {
+    RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_RC);
+    RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_RC);
+    a.connect(b, lid(world, 1), kTimeout);
+    b.connect(a, lid(world, 0), kTimeout);
+    FakeHost& host = a.guest.host;
+    MiniDriver& driver = a.guest.driver;
+    const uint64_t page = host.alloc(4096);
+    driver.must(
+        driver.command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, 0, pib_hca_set_shadow_page{.addr = page}),
+        "SET_SHADOW_PAGE");
+    const auto set_bit = [&](uint64_t at, uint32_t bit) {
+        host.poke(page + at, host.peek<uint64_t>(page + at) | uint64_t{1} << bit);
+    };
+    for (const bool by_host : {false, true, false, true}) {
+        driver.post_send(a.qp, a.request(PIB_HCA_WQE_RDMA_WRITE, b, 3000), true);
+        const uint32_t slot = a.qp.qpn % (64 * PIB_HCA_SHADOW_WORDS);
+        set_bit(offsetof(pib_hca_shadow_page, rung) + slot / 64 * 8, slot % 64);
+        set_bit(offsetof(pib_hca_shadow_page, summary), slot / 64);
+        if (by_host) {
+            a.guest.device->kick(0);
+        } else {
+            driver.ring(0, PIB_HCA_UAR_KICK, 0);
+        }
+        must_complete(world, a);
+    }
+}
+
+namespace {
+
+// An on-demand region whose pages are absent until their first use.
+struct Absent {
+    static constexpr uint64_t kPages = 8;
+    static constexpr uint64_t kIova = 0x7000'0000'0000;
+
+    explicit Absent(Guest& of)
+        : guest(of), table(of.host.alloc(4096)), memory(of.host.alloc(kPages * 4096)) {
+        pib_hca_create_mr in{};
+        in.pd = guest.pd;
+        in.access = kAccess;
+        in.iova = kIova;
+        in.length = kPages * 4096;
+        in.pages.root = table;
+        in.pages.levels = 1;
+        in.pages.log_page_size = 12;
+        in.flags = PIB_HCA_MR_ON_DEMAND;
+        mr.key = guest.driver.must(guest.driver.command_in(PIB_HCA_CMD_CREATE_MR, 0, in), "MR");
+        mr.addr = kIova;
+    }
+    // Resolves one page fault, as a driver does; false if there is none.
+    bool serve() {
+        pib_hca_page_fault fault;
+        guest.driver.must(guest.driver.command_out(PIB_HCA_CMD_QUERY_PAGE_FAULT, 0, fault),
+                          "QUERY");
+        if (fault.length == 0) {
+            return false;
+        }
+        const uint64_t first = (fault.addr - kIova) / 4096;
+        const uint64_t last = (fault.addr + fault.length - 1 - kIova) / 4096;
+        for (uint64_t page = first; page <= last; ++page) {
+            guest.host.poke<uint64_t>(table + 8 * page, (memory + 4096 * page) |
+                                                            PIB_HCA_ON_DEMAND_READ |
+                                                            PIB_HCA_ON_DEMAND_WRITE);
+        }
+        pib_hca_resume_page_fault in{};
+        in.flags = fault.flags & PIB_HCA_PAGE_FAULT_RESPONDER;
+        guest.driver.must(guest.driver.command_in(PIB_HCA_CMD_RESUME_PAGE_FAULT, fault.qpn, in),
+                          "RESUME");
+        return true;
+    }
+
+    Guest& guest;
+    uint64_t table;
+    uint64_t memory;
+    MiniMr mr;
+};
+
+}  // namespace
+
+unsigned run_on_demand(RecordedSubnet& world) {
+    RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_RC);
+    RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_RC);
+    Absent from(a.guest), to(b.guest);
+    a.connect(b, lid(world, 1), kTimeout);
+    b.connect(a, lid(world, 0), kTimeout);
+    unsigned faults = 0;
+    for (const auto opcode : {PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_READ}) {
+        SendWr wr = a.request(opcode, b, 0);
+        wr.sges = {{Absent::kIova + 100, 20'000, from.mr.key}};
+        wr.remote_addr = Absent::kIova + 5'000;
+        wr.rkey = to.mr.key;
+        a.guest.driver.post_send(a.qp, wr);
+        std::optional<pib_hca_cqe> cqe;
+        for (unsigned i = 0; !cqe && i < 10'000; ++i) {
+            world.subnet.settle();
+            cqe = a.guest.driver.poll(a.cq);
+            const unsigned served = (from.serve() ? 1 : 0) + (to.serve() ? 1 : 0);
+            faults += served;
+            if (!cqe && served == 0) {
+                (void)world.subnet.step_clock();
+            }
+        }
+        if (!cqe || cqe->status != PIB_HCA_WC_SUCCESS) {
+            throw std::runtime_error("a request to absent pages does not complete");
+        }
+    }
+    return faults;
+}
+
+void run_migration(RecordedSubnet& world) {
+    RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_RC);
+    RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_RC);
+    a.connect(b, lid(world, 1), kTimeout);
+    b.connect(a, lid(world, 0), kTimeout);
+    const auto migrate = [&](RecordedEnd& end, uint16_t dlid, uint8_t state) {
+        pib_hca_modify_qp in{};
+        in.attr_mask = PIB_HCA_QP_ATTR_PATH_MIG_STATE;
+        in.path_mig_state = state;
+        if (state == PIB_HCA_MIG_REARM) {
+            in.attr_mask |= PIB_HCA_QP_ATTR_ALT_PATH;
+            in.alt_av.dlid = dlid;
+            in.alt_av.static_rate = 5;  // what makes the alternate path another one
+            in.alt_port = 1;
+            in.alt_timeout = kTimeout;
+        }
+        end.guest.driver.must(end.guest.driver.modify(end.qp, in), "MODIFY_QP");
+    };
+    const auto send = [&] {
+        a.guest.driver.post_send(a.qp, a.request(PIB_HCA_WQE_RDMA_WRITE, b, 3000));
+        must_complete(world, a);
+    };
+    migrate(a, lid(world, 1), PIB_HCA_MIG_REARM);
+    migrate(b, lid(world, 0), PIB_HCA_MIG_REARM);
+    send();  // arms both ends
+    migrate(a, 0, PIB_HCA_MIG_MIGRATED);
+    send();  // the peer follows
+    for (RecordedEnd* end : {&a, &b}) {
+        if (end->guest.driver.query(end->qp).path_mig_state != PIB_HCA_MIG_MIGRATED) {
+            throw std::runtime_error("a QP has not migrated");
+        }
     }
 }
 

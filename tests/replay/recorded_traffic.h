@@ -65,6 +65,16 @@ void run_reliable(RecordedSubnet& world, uint32_t bytes);
 void run_unreliable(RecordedSubnet& world, uint32_t bytes);
 void run_datagrams(RecordedSubnet& world);
 void run_xrc(RecordedSubnet& world, uint32_t bytes);
+// A datagram to a group, of which both guests have a member.
+void run_multicast(RecordedSubnet& world);
+// Requests that a kick announces instead of a doorbell: by a store, and as the host delivers it.
+// The devices have shadow doorbells.
+void run_kicks(RecordedSubnet& world);
+// Requests from and to on-demand regions, all of whose pages are absent at first. Returns the
+// number of page faults.
+unsigned run_on_demand(RecordedSubnet& world);
+// A connection that migrates to its alternate path, at both ends.
+void run_migration(RecordedSubnet& world);
 // Resets the first guest's device while it sends, and starts it again.
 void run_reset(RecordedSubnet& world);
 

@@ -95,6 +95,32 @@ TEST_CASE("replay: XRC replays as it was recorded") {
     check_equal(world);
 }
 
+TEST_CASE("replay: a datagram to a group replays as it was recorded") {
+    RecordedSubnet world;
+    run_multicast(world);
+    check_equal(world);
+}
+
+TEST_CASE("replay: kicks replay as they were recorded") {
+    hca::Config config;
+    config.shadow_doorbells = true;
+    RecordedSubnet world({}, config);
+    run_kicks(world);
+    check_equal(world);
+}
+
+TEST_CASE("replay: absent pages of on-demand regions replay as they were recorded") {
+    RecordedSubnet world;
+    CHECK(run_on_demand(world) >= 4);  // each side in each direction
+    check_equal(world);
+}
+
+TEST_CASE("replay: a path migration replays as it was recorded") {
+    RecordedSubnet world;
+    run_migration(world);
+    check_equal(world);
+}
+
 TEST_CASE("replay: a reset under traffic replays as it was recorded") {
     RecordedSubnet world;
     run_reset(world);

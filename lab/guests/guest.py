@@ -30,9 +30,14 @@ SSH_OPTIONS = {"BatchMode": "yes", "IdentitiesOnly": "yes", "LogLevel": "ERROR",
                "UserKnownHostsFile": "/dev/null"}
 
 
+def _plain(path: pathlib.Path) -> str:
+    """A path in which ssh expands nothing: "%" begins a token there, and a path of a CI system may have "%2F"."""
+    return str(path).replace("%", "%%")
+
+
 def _quoted(path: pathlib.Path) -> str:
-    """A path as a value in a configuration file of ssh."""
-    return f'"{str(path).replace("%", "%%")}"'
+    """A path as a value in a configuration file of ssh, or of its option -o."""
+    return f'"{_plain(path)}"'
 
 
 def _with_token(line: str, token: str) -> str:
@@ -50,7 +55,8 @@ class Guest:
     log: pathlib.Path
 
     def _ssh(self, *options: str) -> list[str]:
-        return ["ssh", "-F", "none", "-S", str(self.control), "-i", str(self.key),
+        # Not -i: ssh looks for that file before it expands the path, and ignores a missing file.
+        return ["ssh", "-F", "none", "-S", _plain(self.control), f"-oIdentityFile={_quoted(self.key)}",
                 "-p", str(self.port), "-l", "root", *(f"-o{name}={value}" for name, value in SSH_OPTIONS.items()),
                 *options, "127.0.0.1"]
 

@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Many guests at once, copies of files, and the configuration for ssh. The guests are this machine."""
 
+import contextlib
+import dataclasses
 import os
 import re
+import socket
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -92,6 +96,27 @@ def test_paths_with_unusual_characters_are_quoted(tmp_path):
     file.write_text(one.ssh_config())
     parsed = understood(file, "vm0")
     assert f"controlpath {odd}/vm0.ssh" in parsed.splitlines()
+
+
+@pytest.mark.parametrize("name", ["a b%h", "branch%2Fx"])
+def test_ssh_finds_socket_and_key_in_a_path_with_unusual_characters(tmp_path, name):
+    """Jenkins names the workspace of the branch a/b  a%2Fb. ssh answers before it connects if it expands that wrongly."""
+    odd = tmp_path / name
+    odd.mkdir()
+    subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", odd / "key"], check=True)
+    one = guest.Guest("vm0", 1, odd / "key", odd / "vm0.ssh", odd / "log")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        one = dataclasses.replace(one, port=server.getsockname()[1])
+        threading.Thread(target=_greet_and_hang_up, args=(server,), daemon=True).start()
+        done = subprocess.run(["/usr/bin/ssh", "-v", *one.argv(["true"])[1:]], capture_output=True, text=True,
+                              stdin=subprocess.DEVNULL, check=False)
+    assert f"identity file {odd}/key type" in done.stderr and "unknown key" not in done.stderr
+
+
+def _greet_and_hang_up(server):
+    with contextlib.suppress(OSError), server.accept()[0] as client:    # ssh may end before it connects
+        client.sendall(b"SSH-2.0-Test\r\n")
+        client.recv(1 << 16)
 
 
 def test_files_are_copied_by_scp(two, tmp_path, monkeypatch, capfd):

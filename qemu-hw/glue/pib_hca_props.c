@@ -109,7 +109,8 @@ static const PibHcaChoice *pib_hca_choose_number(const PibHcaChoice *choices,
  * A locally administered GUID (bit 57). Its first byte is 0x06: Linux's ib_cm
  * refuses service IDs that begin with 0x02, and SRP targets use their GUID as
  * service ID. A VM with a UUID has the same GUID at each start for a device in
- * the same slot; otherwise it is random. The low byte counts the ports.
+ * the same slot behind the same root port; otherwise it is random. The low byte
+ * counts the ports.
  */
 static uint64_t pib_hca_default_node_guid(PibHca *hca)
 {
@@ -117,9 +118,8 @@ static uint64_t pib_hca_default_node_guid(PibHca *hca)
 
     if (qemu_uuid_set) {
         g_autofree char *uuid = qemu_uuid_unparse_strdup(&qemu_uuid);
-        g_autofree char *place = g_strdup_printf(
-            "%s/%s/%02x", uuid, pci_root_bus_path(PCI_DEVICE(hca)),
-            PCI_DEVICE(hca)->devfn);
+        g_autofree char *slots = qdev_get_dev_path(DEVICE(hca));
+        g_autofree char *place = g_strdup_printf("%s/%s", uuid, slots);
 
         bits = ((uint64_t)g_str_hash(place) << 32) ^ g_str_hash(uuid);
     } else {

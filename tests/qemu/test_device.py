@@ -89,6 +89,21 @@ def test_bad_property_is_refused_in_one_line(bad, expected):
     assert len(result.stderr.strip().splitlines()) == 1
 
 
+def test_devices_behind_root_ports_have_guids_of_their_own():
+    """The GUIDs come from the VM's UUID and the place of the device, and stay the same."""
+    def guids():
+        with Qtest("-uuid", "70696200-0000-4000-8000-000000000001",
+                   "-device", "pcie-root-port,id=rp0,chassis=1,addr=5",
+                   "-device", "pcie-root-port,id=rp1,chassis=2,addr=6",
+                   "-device", "pib-hca,id=a,bus=rp0", "-device", "pib-hca,id=b,bus=rp1") as qtest:
+            return [qtest.qmp("qom-get", path=f"/machine/peripheral/{name}", property="node-guid")["return"]
+                    for name in ("a", "b")]
+
+    first = guids()
+    assert first[0] != first[1]
+    assert guids() == first
+
+
 def test_two_devices_with_one_guid_are_refused():
     result = run_qemu("-device", "pib-hca,node-guid=0x10", "-device", "pib-hca,node-guid=0x10")
     assert result.returncode == 1

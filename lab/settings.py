@@ -294,6 +294,8 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
         if reason := _wrong(setting, value):
             raise ui.LabError(f"--{option} {_shown(value)}: {reason}")
         given[name] = value
+    if reason := hca_properties.wrong_in(options.hca_options or ""):
+        raise ui.LabError(f"--hca-options: {reason}")
     return given
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The properties of -device pib-hca that a project file can set, and the values that the device accepts. An installed
-lab lacks the device's source, so they are listed here; a test compares both."""
+"""The properties of -device pib-hca that a user can set, and the values that the device accepts. An installed lab lacks
+the device's source, so they are listed here; a test compares both."""
+
+import re
 
 Value = int | bool | str
 
@@ -21,6 +23,9 @@ TEXTS = ("node-description", "device-memory", "record-limit", "adversary")
 # Properties that the lab sets, with other values for each guest.
 OF_THE_LAB = ("fabric", "tls-creds", "tls-hostname", "plain-tcp", "node-guid", "port-guid", "record")
 NAMES = (*RANGES, *CHOICES, *SWITCHES, *TEXTS)
+# QEMU's other words for on and off.
+BOOLEANS = {"yes": "on", "true": "on", "y": "on", "no": "off", "false": "off", "n": "off"}
+COMMA = re.compile("(?<!,),(?!,)")      # between properties; two commas stand for one in a value
 
 
 def word(value: Value) -> str:
@@ -45,4 +50,24 @@ def wrong(name: str, value: Value) -> str:
         least, most = RANGES[name]
         fits = isinstance(value, int) and not isinstance(value, bool) and least <= value <= most
         return "" if fits else f"{word(value)}: expected {least} to {most}"
+    return ""
+
+
+def _value(name: str, text: str) -> Value:
+    """A value of QEMU's command line, as wrong() takes it."""
+    if name in RANGES:
+        try:
+            return int(text, 0)
+        except ValueError:
+            return text
+    return BOOLEANS.get(text, text) if name in SWITCHES else text
+
+
+def wrong_in(properties: str) -> str:
+    """The first error in properties as QEMU's command line has them, such as ports=2,link-speed=hdr; "" if there is
+    none."""
+    for one in COMMA.split(properties) if properties else []:
+        name, sign, text = one.partition("=")
+        if reason := wrong(name, _value(name, text)) if sign else "expected NAME=VALUE":
+            return f"{name}: {reason}"
     return ""

@@ -177,6 +177,13 @@ def test_a_mistake_in_the_file_is_refused_with_line_and_reason(text, said):
         settled()
 
 
+def test_an_option_that_excludes_a_setting_of_the_file_is_refused(tmp_path):
+    (tmp_path / "disk").touch()
+    write("nodes = 2\npackages = ['fio']\n")
+    with pytest.raises(ui.LabError, match="^pib.toml:2: an image of your own has .*leave out packages"):
+        settled("--image", "disk")
+
+
 def test_a_mistake_of_the_command_line_is_not_put_down_to_the_file():
     write("bare = true\n")
     with pytest.raises(ui.LabError, match="^pib.toml:1: bare guests have no driver"):
@@ -236,10 +243,23 @@ def test_a_file_of_other_bytes_is_refused(tmp_path, data, said):
     (["--package", "A B"], "'A B' is not the name of a package"), (["--share", "none"], "--share none: no such"),
     (["--share", "a" * 5000], "--share a{100}…: "),
     (["--topology", "none"], "--topology none: no such file"), (["--kernel", "x"], "--kernel x: expected one of"),
-    (["--split", "2"], "wants a topology")])
+    (["--split", "2"], "wants a topology"),
+    (["--hca-options", "link-sped=hdr"], "--hca-options: link-sped: -device pib-hca has no such property. Propert"),
+    (["--hca-options", "mtu=4096,ports=9"], "--hca-options: ports: 9: expected 1 to 4"),
+    (["--hca-options", "ports=two"], "ports: two: expected 1 to 4"),
+    (["--hca-options", "ports"], "ports: expected NAME=VALUE"),
+    (["--hca-options", "a=1,,"], "a: -device pib-hca has no such"),
+    (["--hca-options", "inject=2"], "inject: expected true or false"), (["--hca-options", "inject=on,"], "NAME=VALUE"),
+    (["--hca-options", "fabric=unix:/x"], "fabric: the lab sets it for each guest")])
 def test_a_mistake_in_an_option_is_refused(words, said):
     with pytest.raises(ui.LabError, match=said):
         settled(*words)
+
+
+@pytest.mark.parametrize("given", ["", "inject=yes,strict=fatal", "node-description=a,,b,ports=0x2", "adversary=7",
+                                   "link-speed=HDR,vls=15", "device-memory=2M"])
+def test_properties_as_qemu_takes_them_are_passed_on(given):
+    assert settled("--hca-options", given).hca_options == given
 
 
 def test_a_named_file_that_is_missing_is_an_error(checkout, tmp_path):

@@ -206,6 +206,13 @@ def test_the_project_file_of_the_guide_is_read(tmp_path):
     assert {*project.values, *told} == set(settings.SETTINGS) and project.hca == "ports=2,link-speed=hdr"
 
 
+def test_the_guide_has_the_examples_of_the_package():
+    file = paths.ROOT / "debian" / "pib-hca-doc.examples"
+    packaged = re.findall(r"^examples/(\S+)", file.read_text(), re.MULTILINE)
+    row = re.search(r"^\| `pib-hca-doc` \| (.*)$", GUIDE.read_text(), re.MULTILINE)
+    assert packaged and set(packaged) == set(INLINE.findall(row[1]))
+
+
 def test_the_device_is_configured_as_the_guide_says(tmp_path):
     first, second = block("python3 -I -B").splitlines()
     subprocess.run(["sh", "-ec", first], cwd=paths.ROOT, check=True)

@@ -34,8 +34,8 @@ def program() -> str:
 
 @contextlib.contextmanager
 def _without_interrupts() -> Iterator[None]:
-    """Ignores Ctrl-C during the block: gdb handles it and stops the guest. The handler does nothing; gdb would inherit
-    SIG_IGN, but inherits no handler."""
+    """Ignores Ctrl-C during the block: gdb handles it and stops what it debugs. The handler does nothing; gdb would
+    inherit SIG_IGN, but inherits no handler."""
     before = signal.signal(signal.SIGINT, lambda _number, _frame: None)
     try:
         yield
@@ -49,6 +49,12 @@ def _run(script: str, parameters: dict, words: list[str]) -> int:
             "-iex", "set auto-load safe-path /", "-x", str(SCRIPTS / script), *words]
     with _without_interrupts():
         return relay.run(argv)
+
+
+def of_command(words: list[str]) -> int:
+    """Runs gdb at the start of a program of this machine. words: its command line."""
+    with _without_interrupts():
+        return relay.run([program(), "-q", "-ex", "set breakpoint pending on", "--args", *words])
 
 
 # -- the guest's kernel ----------------------------------------------------------

@@ -8,8 +8,7 @@ import subprocess
 
 from lab import paths, ui
 from lab.build import host_build
-
-GDB = ["gdb", "-q", "-ex", "set breakpoint pending on", "--args"]
+from lab.develop import gdb
 
 
 def program() -> pathlib.Path:
@@ -35,7 +34,7 @@ def _replay(options: argparse.Namespace) -> int:
     if not options.file.is_file():
         raise ui.LabError(f"{options.file}: there is no such recording. Make one:  ./pib up --record FILE")
     words = [str(program()), *argv(options)]
-    return subprocess.run([*GDB, *words] if options.gdb else words, check=False).returncode
+    return gdb.of_command(words) if options.gdb else subprocess.run(words, check=False).returncode
 
 
 def add_commands(add) -> None:

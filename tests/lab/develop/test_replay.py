@@ -2,12 +2,13 @@
 """./pib replay: its arguments are those of pib-replay; ./pib up --record: each HCA has a file of its own."""
 
 import pathlib
+import signal
 import subprocess
 
 import pytest
 
 from lab import __main__ as command_line, paths, ui
-from lab.develop import replay
+from lab.develop import gdb, replay
 from lab.fabric.wanted import Wanted
 
 
@@ -39,9 +40,20 @@ def test_options_are_passed_on(played):
                        "--log", "--tolerant"]]
 
 
-def test_a_debugger(played):
-    pib("replay", "run.rec", "--gdb")
-    assert played[0][0] == "gdb" and played[0][-3:] == ["--args", "pib-replay", "run.rec"]
+def test_a_debugger_is_installed_and_keeps_its_ctrl_c(played, monkeypatch):
+    """Python's handler of Ctrl-C would end pib, and gdb with it; gdb's own interrupts the replay."""
+    handlers = []
+
+    def relayed(words):
+        handlers.append(signal.getsignal(signal.SIGINT))
+        played.append(words)
+        return 3
+    monkeypatch.setattr(gdb, "program", lambda: "/usr/bin/gdb")
+    monkeypatch.setattr(gdb.relay, "run", relayed)
+    before = signal.getsignal(signal.SIGINT)
+    assert pib("replay", "run.rec", "--gdb") == 3
+    assert played[0][0] == "/usr/bin/gdb" and played[0][-3:] == ["--args", "pib-replay", "run.rec"]
+    assert handlers != [before] and signal.getsignal(signal.SIGINT) == before
 
 
 def test_a_missing_recording_is_an_error(played):

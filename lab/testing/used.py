@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How much of the device our driver and provider use in the guest tests of ./pib test all.
 
-A point that they do not use needs a reason in tests/unused-by-the-driver.md; one without a reason is a failed test."""
+A point that they do not use needs a reason in tests/unused-by-the-driver.md; one without a reason is a failed test. So
+is a share of used points below LEAST."""
 
 import fnmatch
 import os
@@ -18,6 +19,7 @@ from lab.testing.reasons import names
 VARIABLE = "PIB_TEST_COVERAGE"  # file to which guest tests add the counts of their devices
 FILE = "driver-coverage.json"
 REASONS = "tests/unused-by-the-driver.md"
+LEAST = 0.95                    # share of the points that must be used
 
 
 def reasons() -> list[str]:
@@ -31,11 +33,14 @@ def without_reason(points: Iterable[Point], patterns: list[str]) -> list[Point]:
             and not any(fnmatch.fnmatchcase(point.title, pattern) for pattern in patterns)]
 
 
-def _check(points: list[Point]) -> Count:
+def check(points: list[Point]) -> Count:
     print(f"used of the device in the guest tests:\n{driver_coverage.text(points)}", flush=True)
-    missing = without_reason(points, reasons())
+    missing, share = without_reason(points, reasons()), driver_coverage.share(points)
+    if share < LEAST:
+        ui.say(f"the guest tests use {share:.1%} of the device, and have to use {LEAST:.0%}: write a test for a point "
+               "that is not used")
     if not missing:
-        return Count(passed=1)
+        return Count(passed=1) if share >= LEAST else FAILURE
     ui.say(f"the guest tests do not use {len(missing)} points that have no reason in {REASONS}: write a test, or give "
            "a reason")
     print("\n".join(f"  {point.title}" for point in missing), flush=True)
@@ -52,4 +57,4 @@ def checked(tests: Callable[[], Count]) -> Count:
         count = tests()
     if not file.exists():
         return count
-    return count + _check(coverage_points.points(description.interface(), driver_coverage.read(file)))
+    return count + check(coverage_points.points(description.interface(), driver_coverage.read(file)))

@@ -2,16 +2,27 @@
 """The reasons why our driver does not use parts of the device."""
 import fnmatch
 
+import pytest
+
 from lab.develop import coverage_points
 from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.testing import used
+from lab.testing.counts import FAILURE, Count
 
 
 def test_points_without_a_reason_are_found():
     points = [Point("A", "load", 0), Point("B", "load", 0), Point("C", "load", 1), Point("D", "x", 0, error=True),
               Point("E.pages.levels", "most", 0)]
     assert [point.title for point in used.without_reason(points, ["A: load", "*.levels: most"])] == ["B: load"]
+
+
+@pytest.mark.parametrize("uses, reason, passed", [(95, "A: 9*", True), (94, "A: 9*", False), (95, "A: 99", False)])
+def test_a_reason_does_not_make_up_for_a_small_share(monkeypatch, capsys, uses, reason, passed):
+    monkeypatch.setattr(used, "reasons", lambda: [reason])
+    count = used.check([Point("A", str(number), int(number < uses)) for number in range(100)])
+    assert count == (Count(passed=1) if passed else FAILURE)
+    assert f"{uses} of 100 used" in capsys.readouterr().out
 
 
 def test_each_reason_is_of_a_point():

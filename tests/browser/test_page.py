@@ -3,6 +3,7 @@
 
 import itertools
 import math
+import re
 import struct
 import zlib
 
@@ -364,6 +365,14 @@ def test_the_words_of_why_lead_to_explanations(tab):
     tab.screenshot("test_an_explanation")
     tab.click("#pane button", "Back")
     tab.heading("What went wrong")
+
+
+def test_a_guest_shows_its_memory_regions_and_counters(tab):
+    open_guest(tab)
+    tab.wait_text("#pane", "Memory regions and windows, 1")
+    text = " ".join(tab.text("#pane").split())
+    assert "kind key length access region 0x1234 65,536 0x7 Last failures" in text
+    assert re.search(r"Counters counter value \w+ [\d,]+", text), text
 
 
 def test_failures_of_a_guest_lead_to_explanations(tab):

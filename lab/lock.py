@@ -19,17 +19,18 @@ POLL_S = 0.2
 def held(path: pathlib.Path) -> Iterator[None]:
     """Holds the lock during the block. If another command holds it, says so and waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8") as file:
+    with open(path, "a+", encoding="utf-8", errors="replace") as file:
         _take(file)
         sign(file)
         yield
 
 
 def sign(file: TextIO) -> None:
-    """Writes this command's name into the file of a lock that it holds."""
-    file.truncate(0)
-    file.write(f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}")
-    file.flush()
+    """Writes this command's name into the file of a lock that it holds. The file is opened for appending."""
+    name = f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}"
+    with contextlib.suppress(OSError):      # on a full disk the lock works without a name: down and clean free space
+        os.truncate(file.fileno(), 0)
+        os.write(file.fileno(), name.encode(errors="replace"))
 
 
 def _free(file: TextIO) -> bool:

@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Locks between ./pib commands, on a full disk and with names in another encoding."""
+
+import os
+import resource
+import sys
+
+import pytest
+
+from checkouts import pib
+from lab import lock
+
+
+def full_disk():
+    """No file of this process can grow, as on a full disk."""
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+
+
+@pytest.mark.parametrize("words, said", [(["down"], "nothing ran\n"), (["clean", "--all"], "freed 0.0 MB: old\n")])
+def test_commands_that_free_a_full_disk_take_their_locks(checkout, tmp_path, words, said):
+    (tmp_path / "pib-hca" / "old").mkdir(parents=True)
+    done = pib(checkout, *words, preexec_fn=full_disk, env={**os.environ, "XDG_CACHE_HOME": str(tmp_path)})
+    assert (done.returncode, done.stderr) == (0, "") and said in done.stdout
+
+
+def test_a_word_that_is_not_utf_8_names_the_command(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(sys, "argv", ["pib", "up", "--share", os.fsdecode(b"/b\xfccher")])
+    monkeypatch.setattr(lock.groups.RUNNING, "check", lambda: pytest.fail("waited"))
+    with lock.held(tmp_path / "lock"), open(tmp_path / "lock", "a+", encoding="utf-8") as other:
+        with pytest.raises(pytest.fail.Exception):
+            lock._take(other)
+    assert f"process {os.getpid()}, ./pib up --share" in capsys.readouterr().err

@@ -55,6 +55,6 @@ def recipe_hash(*parts: str | bytes) -> str:
     """A short name for a recipe; equal parts give equal names."""
     digest = hashlib.sha256()
     for part in parts:
-        data = part.encode() if isinstance(part, str) else part
+        data = part.encode(errors="surrogateescape") if isinstance(part, str) else part     # a name may not be UTF-8
         digest.update(len(data).to_bytes(8, "big") + data)
     return digest.hexdigest()[:12]

@@ -88,7 +88,7 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
     say(title)
     path = log_path(log)
     with open(path, "ab") as out:
-        out.write(f"\n$ {shlex.join(map(str, argv))}\n".encode())
+        out.write(f"\n$ {shlex.join(map(str, argv))}\n".encode(errors="surrogateescape"))
         out.flush()
         streams = {"stdin": stdin or subprocess.DEVNULL, "stdout": out, "stderr": out}
         code = (_ask if stdin else _wait)([str(arg) for arg in argv], title, path,

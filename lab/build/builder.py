@@ -57,14 +57,14 @@ class Builder:
     def bring(self, source: pathlib.Path, name: str) -> None:
         """Makes the folder work/NAME equal to the sources. Unchanged files keep their times, so make and ninja rebuild
         only what has changed. Products of former builds stay."""
-        target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.files"
+        target, listing = self.work / name, self.work / f".{name.replace('/', '_')}.names"
         needed = wanted(source)
-        known = listing.read_text().splitlines() if listing.exists() else []
-        for gone in set(map(pathlib.Path, known)) - needed:
+        known = listing.read_bytes().split(b"\0") if listing.exists() else []     # a name may have a newline
+        for gone in {pathlib.Path(os.fsdecode(file)) for file in known if file} - needed:
             (target / gone).unlink(missing_ok=True)
         for path in sorted(needed):
             copy_if_changed(source / path, target / path)
-        listing.write_text("\n".join(sorted(map(str, needed))))
+        listing.write_bytes(b"\0".join(sorted(map(os.fsencode, needed))))
 
 
 def wanted(source: pathlib.Path) -> set[pathlib.Path]:

@@ -34,6 +34,11 @@ def fail() -> None:
     raise ui.LabError("the reason")
 
 
+def test_the_words_of_a_step_need_not_be_utf_8(tmp_path):
+    ui.run("odd", ["test", os.fsdecode(b"b\xfccher")], "x")
+    assert b"b\xfccher" in (tmp_path / "log" / "x.log").read_bytes()
+
+
 def test_a_step_runs_beside_the_block_at_lower_priority():
     meet, niceness = threading.Barrier(2), []
 

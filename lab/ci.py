@@ -58,8 +58,18 @@ def _fresh(folder: pathlib.Path) -> None:
     if folder.exists() and any(folder.iterdir()):
         if not _of_ci(folder):
             raise ui.LabError(f"{folder} is not empty, and not of an earlier run. Name another:  --output DIR")
-        shutil.rmtree(folder)
+        _empty(folder)
     folder.mkdir(parents=True, exist_ok=True)
+
+
+def _empty(folder: pathlib.Path) -> None:
+    """Removes what is in a folder. The folder stays, because it may be a link, or a mount point of a container. The
+    verdict, by which the folder is known, goes last."""
+    for path in sorted(folder.iterdir(), key=lambda path: path.name == VERDICT):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
 
 
 # -- the command -------------------------------------------------------------
@@ -165,16 +175,25 @@ def _finish(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) ->
 # -- all of it ---------------------------------------------------------------
 
 def ci(asked: wanted.Wanted, job: Job) -> int:
-    """Boots the guests and runs the job; returns its exit status."""
+    """Boots the guests and runs the job; returns its exit status. Holds the lab's lock until the guests have booted, so
+    that no other command boots guests in the lab meanwhile, which this one would end."""
     lab = cluster.Cluster()
-    if lab.running():
-        raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
-    _fresh(job.folder)
+    with contextlib.ExitStack() as alone:
+        alone.enter_context(lab.locked())
+        if lab.running():
+            raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
+        _fresh(job.folder)
+        return _boot_and_run(lab, asked, job, booted=alone.close)
+
+
+def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: Callable[[], object]) -> int:
+    """booted: is called when the guests have booted."""
     report = junit.Report(REPORT)
     try:
         with report.case("boot"):
             up.boot(lab, asked)
             up.clear_errors(lab, subnet.ports(lab), counters.QUIET_S)
+        booted()
         with report.case(shlex.join(job.command)) as case:
             status = _run(job, _environment(lab, job.folder))
             case.output = ui.tail(job.folder / OUTPUT)

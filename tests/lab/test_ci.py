@@ -11,8 +11,8 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from checkouts import pib
-from lab import ci, junit, process, signals, ui, up, waiting
-from lab.fabric import counters, subnet
+from lab import ci, junit, lock, process, signals, ui, up, waiting
+from lab.fabric import cluster, counters, subnet
 from lab.fabric.wanted import Wanted
 
 LIMIT_S = 60
@@ -161,6 +161,27 @@ def test_a_lab_that_runs_is_left_alone(job, lab, results):
     lab.down()
 
 
+def test_guests_that_another_command_has_just_booted_are_left_alone(job, lab, monkeypatch):
+    """Two ./pib ci in one checkout: the second one began before the first one's guests ran."""
+    take, others = lock._take, []
+
+    def late(file):
+        if not others:
+            others.append(cluster.Cluster())
+            others[0].up(Wanted(1), [])
+        take(file)
+    monkeypatch.setattr(lock, "_take", late)
+    with pytest.raises(ui.LabError, match="a lab runs here already"):
+        job("true")
+    assert cluster.Cluster().nodes() == ["vm0"]
+    lab.down()
+
+
+def test_other_commands_wait_only_until_the_boot_has_ended(job, lab, results):
+    assert job(f"flock --nonblock --exclusive {lab.directory}/lock true") == 0
+    assert list(verdict(results).values()) == ["", ""]
+
+
 def test_only_results_of_an_earlier_run_are_replaced(tmp_path):
     folder = tmp_path / "a" / "results"
     ci._fresh(folder)
@@ -185,6 +206,20 @@ def test_the_working_directory_is_never_emptied(tmp_path, monkeypatch):
         with pytest.raises(ui.LabError, match="working directory is in it"):
             ci._fresh(folder)
     assert inner.is_dir()
+
+
+def test_a_link_to_the_folder_of_the_results_stays(tmp_path):
+    """The folder may also be a mount point of a container, which cannot be removed either."""
+    folder, link = tmp_path / "results", tmp_path / "link"
+    for place in (folder / "vm0", folder / "old"):
+        place.mkdir(parents=True)
+    (folder / "old" / "file").write_text("")
+    (folder / "to-old").symlink_to("old")
+    junit.Report("pib ci").write(folder / "junit.xml")
+    link.symlink_to(folder)
+    before = folder.stat().st_ino
+    ci._fresh(link)
+    assert link.is_symlink() and folder.stat().st_ino == before and not list(folder.iterdir())
 
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),

@@ -82,7 +82,7 @@ def run(*programs: Program) -> list[int]:
     """Runs programs in parallel until all have ended; returns their exit statuses. Forwards a signal to them, waits
     without a time limit until all have ended, and raises KeyboardInterrupt."""
     running = _Running()
-    with signals.handled(signals.ENDING, running.on_signal):
+    with signals.handled(signals.taken(), running.on_signal):
         try:
             for program in programs:
                 running.start(program)

@@ -21,10 +21,15 @@ def _stop(number: int, _frame) -> None:
     raise Stopped(number)
 
 
+def taken() -> list[int]:
+    """The ending signals that this command does not ignore. Ignored signals stay ignored: nohup ignores SIGHUP."""
+    return [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
+
+
 def raise_on_end() -> None:
-    """Installs the handlers of SIGTERM and SIGHUP. Ignored signals stay ignored: nohup ignores SIGHUP."""
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:
+    """Installs the handlers of SIGTERM and SIGHUP."""
+    for number in taken():
+        if number != signal.SIGINT:
             signal.signal(number, _stop)
 
 
@@ -46,10 +51,8 @@ def deferred() -> Iterator[None]:
         yield
         return
     came: list[int] = []
-    # Signals that nohup has made the command ignore stay ignored.
-    delayed = [number for number in ENDING if signal.getsignal(number) != signal.SIG_IGN]
     try:
-        with handled(delayed, lambda got, _frame: came.append(got)):
+        with handled(taken(), lambda got, _frame: came.append(got)):
             yield
     finally:
         for got in came:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from lab import paths, ui, up
+from lab import lock, paths, ui, up
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
 from lab.soak import curve, rule, samples
@@ -120,12 +120,14 @@ def run(lab: cluster.Cluster, job: Job, loads: Sequence[Load] = LOADS) -> int:
 
 
 def soak(job: Job) -> int:
-    """Boots the soak's own lab, runs the soak and ends the lab."""
+    """Boots the soak's own lab, runs the soak and ends the lab. A second soak in the checkout waits for the first one:
+    they have the same lab."""
     if job.hours <= 0 or job.guests < 2:
         raise ui.LabError("soak: give more than 0 --hours, and at least 2 --guests")
-    lab = cluster.Cluster(paths.RUN / NAME)
-    try:
-        up.boot(lab, Wanted(job.guests))
-        return run(lab, job)
-    finally:
-        lab.down()
+    with lock.held(paths.RUN / f"{NAME}.lock"):
+        lab = cluster.Cluster(paths.RUN / NAME)
+        try:
+            up.boot(lab, Wanted(job.guests))
+            return run(lab, job)
+        finally:
+            lab.down()

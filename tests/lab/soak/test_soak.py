@@ -4,6 +4,7 @@
 import csv
 import json
 import os
+import subprocess
 import xml.etree.ElementTree
 
 import pytest
@@ -205,6 +206,19 @@ def test_a_lab_that_is_gone_ends_the_soak(lab, soaked):
         raise ui.LabError("no answer")
     with pytest.raises(ui.LabError, match="vm0 has ended"):
         soaked(lab, 8, Load("bad", fail))
+
+
+def test_a_second_soak_waits_for_the_first(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    lock_is_free = ["flock", "--nonblock", tmp_path / "soak.lock", "true"]
+
+    def boot(_lab, _wanted):
+        assert subprocess.run(lock_is_free, check=False).returncode
+        raise ui.LabError("no guest boots here")
+    monkeypatch.setattr(soak.up, "boot", boot)
+    with pytest.raises(ui.LabError, match="no guest boots here"):
+        soak.soak(soak.Job(hours=1))
+    subprocess.run(lock_is_free, check=True)
 
 
 def test_the_image_has_a_line_for_each_curve():

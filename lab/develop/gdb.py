@@ -46,7 +46,9 @@ def _without_interrupts() -> Iterator[None]:
 def _run(script: str, parameters: dict, words: list[str]) -> int:
     """Runs gdb with the script and then the user's words; returns its exit status."""
     argv = ["env", f"{VARIABLE}={json.dumps(parameters)}", program(), "-q",
-            "-iex", "set auto-load safe-path /", "-x", str(SCRIPTS / script), *words]
+            # Files of the debugged program are trusted, the .gdbinit of the working directory is not.
+            "-iex", "set auto-load safe-path /", "-iex", "set auto-load local-gdbinit off",
+            "-x", str(SCRIPTS / script), *words]
     with _without_interrupts():
         return relay.run(argv)
 

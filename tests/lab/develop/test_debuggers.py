@@ -4,6 +4,7 @@
 import importlib
 import json
 import pathlib
+import shutil
 import signal
 import socket
 import sys
@@ -221,9 +222,18 @@ def a_program_in_place_of_gdb(tmp_path, monkeypatch):
 
 
 def test_the_users_words_come_last_and_the_status_is_gdbs(own_gdb, capfd):
-    own_gdb('echo "$PIB_GDB"; shift 5; echo "$@"; exit 3')
+    own_gdb('echo "$PIB_GDB"; shift 7; echo "$@"; exit 3')
     assert gdb._run("in_gdb_device.py", {"pid": 7}, ["-batch", "-ex", "a b"]) == 3
     assert capfd.readouterr().out == '{"pid": 7}\n-batch -ex a b\n'
+
+
+@pytest.mark.skipif(not shutil.which("gdb"), reason="gdb is missing")
+def test_gdb_runs_no_file_of_the_working_directory(tmp_path, monkeypatch, capfd):
+    """The directory may be another user's, or a copy of a stranger's sources."""
+    (tmp_path / ".gdbinit").write_text("shell echo begun by .gdbinit\n")
+    monkeypatch.chdir(tmp_path)
+    gdb._run("in_gdb_device.py", {"pid": 0}, ["-batch"])
+    assert "begun by .gdbinit" not in capfd.readouterr().out
 
 
 def test_an_interrupt_is_gdbs(own_gdb):

@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lab import ui
+from lab import lock, ui
 from lab.build import drgn, kernel_symbols
 from lab.develop import dump
 from lab.fabric.cluster import Cluster
@@ -46,12 +46,19 @@ def crash(lab: Cluster, name: str, base: pathlib.Path, output: pathlib.Path | No
         lab.node(name)          # raises LabError if the guest does not run
     known = kernel_symbols.ensure(base)
     drgn.ensure()
-    file = (output or lab.directory / f"{name}.dump").absolute()
-    if not output:
+    if output:
+        dump.take(lab, name, known, output.absolute())
+        return open_dump(output.absolute(), words)
+    return _with_temporary(lab, name, known, words)
+
+
+def _with_temporary(lab: Cluster, name: str, known: kernel_symbols.Kernel, words: list[str]) -> int:
+    """Dumps a guest to a file of the lab's, for one command at a time, and removes the file at the end."""
+    file = lab.directory / f"{name}.dump"
+    with lock.held(file.with_name(f"{file.name}.lock")):
         dump.remove(file)       # left by a killed command
-    try:
-        dump.take(lab, name, known, file)
-        return open_dump(file, words)
-    finally:
-        if not output:
+        try:
+            dump.take(lab, name, known, file)
+            return open_dump(file, words)
+        finally:
             dump.remove(file)

@@ -5,7 +5,7 @@ import json
 import os
 import pathlib
 
-from lab import ui, waiting
+from lab import signals, ui, waiting
 from lab.build import kernel_symbols
 from lab.develop import kernel_place
 from lab.fabric import evidence
@@ -31,16 +31,24 @@ def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
 
 
 def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
-    vm.monitor_command(monitor, "dump-guest-memory", paging=False, protocol=f"file:{file}", detach=True,
-                       **{"format": FORMAT})
+    def status() -> str:
+        return vm.monitor_command(monitor, "query-dump")["status"]
 
     def ended() -> bool:
-        now = vm.monitor_command(monitor, "query-dump")
-        if now["status"] == "failed":
+        now = status()
+        if now == "failed":
             raise ui.LabError(f"QEMU cannot write {file}. Is there room?  df {file.parent}   Another place:  "
                               "./pib crash NODE --output FILE")
-        return now["status"] == "completed"
-    waiting.poll(f"writing {file.name}", ended, WRITE_S, doing=lambda: f"{file.stat().st_size >> 20} MiB")
+        return now == "completed"
+    try:
+        vm.monitor_command(monitor, "dump-guest-memory", paging=False, protocol=f"file:{file}", detach=True,
+                           **{"format": FORMAT})
+        waiting.poll(f"writing {file.name}", ended, WRITE_S, doing=lambda: f"{file.stat().st_size >> 20} MiB")
+    except KeyboardInterrupt:
+        ui.say("waiting until QEMU has written the dump: it lets the guest run only then")
+        with signals.held_off():
+            waiting.poll("the end of the dump", lambda: status() != "active", WRITE_S)
+        raise
 
 
 def _make_private(file: pathlib.Path) -> None:

@@ -7,6 +7,7 @@ import pathlib
 import shutil
 import signal
 import socket
+import subprocess
 import sys
 import threading
 import types
@@ -392,13 +393,42 @@ def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path)
     assert dumped.given[-1] == "cont"
 
 
+def test_a_guest_runs_on_after_an_interrupt_of_its_dump(lab, dumped, kernel, monkeypatch, tmp_path):
+    """QEMU lets no guest run before its dump has ended."""
+    answer = vm.monitor_command
+
+    def command(monitor, name, **arguments):
+        if name == "cont" and dumped.states:
+            raise ui.LabError("cont: There is a dump in process, please wait.")
+        if name == "query-dump" and name not in dumped.given:
+            dumped.given.append(name)
+            raise KeyboardInterrupt
+        return answer(monitor, name, **arguments)
+    monkeypatch.setattr(vm, "monitor_command", command)
+    with pytest.raises(KeyboardInterrupt):
+        dump.take(lab, "vm0", kernel, tmp_path / "kept")
+    assert dumped.given[-1] == "cont" and not dumped.states
+
+
+def test_a_second_dump_waits_for_the_session_of_the_first(lab, dumped, kernel, base, monkeypatch):
+    """Both have the same temporary file."""
+    def session(argv):
+        lock = argv[5] + ".lock"
+        assert subprocess.run(["flock", "--nonblock", lock, "true"], check=False).returncode
+        return 0
+    monkeypatch.setattr(kernel_symbols, "ensure", lambda _base: kernel)
+    monkeypatch.setattr(crash.drgn, "ensure", lambda: pathlib.Path("/drgn"))
+    monkeypatch.setattr(crash.relay, "run", session)
+    assert dumped and crash.crash(lab, "vm0", base, None, ["qps"]) == 0
+
+
 def test_a_dump_goes_with_the_session_unless_it_is_kept(lab, dumped, kernel, base, monkeypatch, tmp_path):
     seen = []
     monkeypatch.setattr(kernel_symbols, "ensure", lambda _base: kernel)
     monkeypatch.setattr(crash.drgn, "ensure", lambda: pathlib.Path("/drgn"))
     monkeypatch.setattr(crash.relay, "run", lambda argv: seen.append((argv[5], pathlib.Path(argv[5]).exists())) or 0)
     assert crash.crash(lab, "vm0", base, None, ["qps"]) == 0
-    assert seen == [(f"{lab.directory}/vm0.dump", True)] and not list(lab.directory.glob("vm0.dump*"))
+    assert seen == [(f"{lab.directory}/vm0.dump", True)] and [file.name for file in lab.directory.glob("vm0.dump*")] == ["vm0.dump.lock"]
     dumped.states[:] = ["completed"]
     assert crash.crash(lab, "vm0", base, tmp_path / "kept", []) == 0 and dumped.given[-1] == "cont"
     assert (tmp_path / "kept").exists() and dump.about(tmp_path / "kept").exists()

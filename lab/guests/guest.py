@@ -128,9 +128,14 @@ class Guest:
         return status
 
     def end(self, token: str) -> None:
-        """Ends the command with this token, and its children that still have the token."""
-        subprocess.run(self.argv([END, f"{TOKEN}={token}"]), stdin=subprocess.DEVNULL, capture_output=True,
-                       timeout=END_S, check=False, start_new_session=True)
+        """Ends the command with this token, and its children that still have the token. Prints that a guest does not
+        answer, and raises no error: callers have others to end."""
+        try:
+            subprocess.run(self.argv([END, f"{TOKEN}={token}"]), stdin=subprocess.DEVNULL, capture_output=True,
+                           timeout=END_S, check=False, start_new_session=True)
+        except subprocess.TimeoutExpired:
+            ui.say(f"{self.name} does not answer: what was started there may still run. Look at its console:  "
+                   f"./pib console {self.name}")
 
 
 class Running(subprocess.Popen):

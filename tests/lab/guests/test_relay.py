@@ -111,6 +111,24 @@ def test_a_started_command_is_ended(tmp_path, monkeypatch):
     assert started.returncode is not None and not runs(marker)
 
 
+def test_commands_of_a_guest_that_does_not_answer_end_here(tmp_path, monkeypatch, capfd):
+    """Its kernel may have died. An interrupt still ends the commands of the other guests, and is the reason."""
+    monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parents[1] / 'programs'}:{os.environ['PATH']}")
+    monkeypatch.setenv("FAKE_SSH", "hangs")
+    monkeypatch.setattr(guest, "END_S", 0.2)
+    one = guest.Guest("vm0", 1, tmp_path / "key", tmp_path / "vm0.ssh", tmp_path / "log")
+    started = one.start(["true"])
+    started.end()
+    assert started.returncode is not None
+    assert "vm0 does not answer" in capfd.readouterr().err
+
+    def interrupt(_argv):
+        raise KeyboardInterrupt
+    monkeypatch.setattr(relay, "run", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        one.attach(["true"], terminal=False)
+
+
 def test_two_commands_open_one_connection(tmp_path, monkeypatch):
     """The first command opens the connection while the other waits."""
     tools = tmp_path / "tools"

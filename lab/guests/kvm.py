@@ -5,6 +5,7 @@ KVM may fail in the boot loader although /dev/kvm exists (seen under nested virt
 lab's own kernel until init prints its first line. The result is kept until the host boots again; a failure is kept for
 an hour. PIB_ACCEL=kvm or PIB_ACCEL=tcg in the environment replaces the probe."""
 
+import contextlib
 import grp
 import json
 import os
@@ -46,9 +47,11 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
             "-kernel", str(image / "vmlinuz"), "-initrd", str(initrd),
             "-append", "console=ttyS0 panic=-1 lab.probe", "-serial", "stdio"]
     with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
-        said = _read(cast(IO[bytes], qemu.stdout), time.monotonic() + PROBE_S)
-        ended = qemu.poll() is not None
-        qemu.kill()
+        try:
+            said = _read(cast(IO[bytes], qemu.stdout), time.monotonic() + PROBE_S)
+            ended = qemu.poll() is not None
+        finally:                    # the end of the block waits for QEMU
+            qemu.kill()
     if MARK in said:
         return ""
     return _reason(said) or (f"QEMU ended with status {qemu.returncode}" if ended
@@ -108,8 +111,10 @@ def failure() -> str:
     if not memory().exists():
         return ""
     known = _known(memory(), _now())
-    if not known or not known["failure"]:
-        return ""
+    return _sentence(known) if known and known["failure"] else ""
+
+
+def _sentence(known: dict) -> str:
     return (f"KVM is there but fails: {known['failure'].rstrip('.')}. It is tried again after an hour, or by:  "
             "./pib kvm --again")
 
@@ -147,7 +152,8 @@ def accelerator(image: pathlib.Path) -> str:
     if known is None:
         ui.say("trying KVM")
         known = {**now, "failure": _failure(image), "time": time.time()}
-        memory().write_text(json.dumps(known))
+        with contextlib.suppress(OSError):      # the cache may be read-only for this user, or the disk full
+            memory().write_text(json.dumps(known))
     if known["failure"]:
-        ui.say(f"emulation (TCG): {failure()}")
+        ui.say(f"emulation (TCG): {_sentence(known)}")
     return "tcg" if known["failure"] else "kvm"

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import status, ui
+from lab import signals, status, ui
 from lab.fabric import rundir, state
 from lab.guests import guest_kernel, initramfs, kvm, vm
 
@@ -76,6 +76,26 @@ def test_a_guest_that_does_not_run_is_given_up(qemu, tmp_path, monkeypatch, caps
     qemu("#!/bin/sh\n[ \"$1\" = --version ] && exit\nexec sleep 60\n")
     assert kvm.accelerator(tmp_path) == "tcg"
     assert "no guest has run within 0.1 s" in capsys.readouterr().err
+
+
+def test_a_signal_ends_the_trial(qemu, tmp_path, monkeypatch):
+    """KVM may have stopped the trial's guest, whose QEMU then never ends."""
+    def interrupt(*_):
+        raise signals.Stopped(15)
+    qemu(f"#!/bin/sh\n[ $1 = --version ] || {{ sleep 2; : >{tmp_path}/ended-by-itself; }}\n")
+    monkeypatch.setattr(kvm, "_read", interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        kvm.accelerator(tmp_path)
+    assert not (tmp_path / "ended-by-itself").exists()
+
+
+@pytest.mark.parametrize("script, wanted", [(GOOD, "kvm"), (BAD, "tcg")])
+def test_a_result_that_cannot_be_kept_counts_for_this_command(qemu, tmp_path, capsys, script, wanted):
+    """The cache may be read-only for this user."""
+    (tmp_path / "pib-hca" / "kvm.json").mkdir()
+    qemu(script)
+    assert kvm.accelerator(tmp_path) == wanted
+    assert ("Device or resource busy" in capsys.readouterr().err) == (wanted == "tcg")
 
 
 def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):

@@ -174,16 +174,30 @@ TEST_CASE("requests that RC would refuse are dropped, and the connection continu
 }
 
 TEST_CASE("a malformed receive WQE completes with its error and ends the QP") {
+    struct Case {
+        uint64_t offset;  // of a byte in the WQE
+        uint8_t change;
+        uint8_t status;
+    };
+    // The key of the SGE, the number of SGEs, and a reserved byte.
+    const Case c =
+        GENERATE(Case{28, 1, PIB_HCA_WC_LOC_PROT_ERR}, Case{0, 0x20, PIB_HCA_WC_LOC_QP_OP_ERR},
+                 Case{8, 1, PIB_HCA_WC_LOC_QP_OP_ERR});
+    const auto opcode =
+        static_cast<uint8_t>(GENERATE(PIB_HCA_WQE_SEND, PIB_HCA_WQE_RDMA_WRITE_WITH_IMM));
+    if (opcode != PIB_HCA_WQE_SEND && c.status == PIB_HCA_WC_LOC_PROT_ERR) {
+        return;  // a WRITE does not use the SGEs
+    }
     Unreliable t;
-    pib_hca_sge sge = t.to.all();
-    sge.lkey ^= 1;
-    t.pair.b.post_recv(t.qb, {sge});
     t.pair.b.post_recv(t.qb, {t.to.all()});
-    t.send(10);
+    t.pair.b.post_recv(t.qb, {t.to.all()});
+    const uint64_t at = t.qb.addr + t.qb.rq_offset + c.offset;
+    t.pair.b.host.poke<uint8_t>(at, t.pair.b.host.peek<uint8_t>(at) ^ c.change);
+    t.write(10, opcode);
     CHECK(t.sent_status() == PIB_HCA_WC_SUCCESS);
     const auto cqes = t.pair.b.poll_all(t.qb);
     REQUIRE(cqes.size() == 2);
-    CHECK(cqes[0].status == PIB_HCA_WC_LOC_PROT_ERR);
+    CHECK(cqes[0].status == c.status);
     CHECK(cqes[1].status == PIB_HCA_WC_WR_FLUSH_ERR);
     CHECK(t.pair.b.state(t.qb) == PIB_HCA_QPS_ERR);
 }

@@ -12,20 +12,25 @@ namespace pib::hca::responder {
 
 namespace {
 
-bool is_local_error(const WqeError& receive) {
-    return receive.status == WcStatus::kLocProtErr || receive.status == WcStatus::kLocQpOpErr;
+// Whether the receive WQE is the reason.
+bool is_local(const RequestError& error) {
+    return error.kind == AckKind::kNak &&
+           error.code == static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError);
 }
 
 // IBA table 59. Class D, an error of the peer: the message's receive WQE, if it has one, stays for
-// the next message. Class E, an error of the WQE: the WQE completes in error, and the QP enters
-// Error.
-void drop_message(QpServices& services, QueuePair& qp, const WqeError& receive) {
+// the next message. Class E, an error of the WQE: the WQE completes in error, unless
+// check_resources() has completed it, and the QP enters Error.
+void drop_message(QpServices& services, QueuePair& qp, const RequestError& error) {
     qp.resp.message = InboundMessage::kNone;
     services.count(qp, HcaCounter::kRxDropped);
-    if (qp.resp.recv.valid && is_local_error(receive)) {
-        fail_recv(services, qp, receive);
-        enter_error(services, qp);
+    if (!is_local(error)) {
+        return;
     }
+    if (qp.resp.recv.valid) {
+        fail_recv(services, qp, error.receive);
+    }
+    enter_error(services, qp);
 }
 
 }  // namespace
@@ -59,7 +64,7 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
         if (error || !qp.can_receive()) {  // !can_receive(): the QP's CQ or queue has failed
             resp.expected_psn = burst.psn(refused);
             if (error) {
-                drop_message(services, qp, error->receive);
+                drop_message(services, qp, *error);
             }
             return refused;
         }

@@ -4,6 +4,14 @@
 #include <algorithm>
 
 namespace pib::hca {
+namespace {
+
+// Bytes of slots. The budget pays for all but the first slots of a window, which every window gets.
+uint64_t bytes_of(uint32_t slots, uint32_t stride) {
+    return slots * (uint64_t{stride} + sizeof(SendRequest));
+}
+
+}  // namespace
 
 std::span<uint8_t> SendWindow::reserve(uint32_t stride, SnapshotBudget& budget) {
     if (count_ == capacity() && !grow(stride, budget)) {
@@ -22,8 +30,8 @@ SendRequest& SendWindow::push(const SendRequest& request) {
 bool SendWindow::grow(uint32_t stride, SnapshotBudget& budget) {
     const uint32_t old = capacity();
     const uint32_t wanted = old == 0 ? kFirstSlots : old * 2;
-    const uint64_t cost = uint64_t{wanted - old} * (stride + sizeof(SendRequest));
-    if (wanted > kMaxSlots || (old != 0 && cost > budget.left)) {
+    const uint64_t cost = old == 0 ? 0 : bytes_of(wanted - old, stride);
+    if (wanted > kMaxSlots || cost > budget.left) {
         return false;
     }
     std::vector<SendRequest> requests(wanted);
@@ -32,7 +40,7 @@ bool SendWindow::grow(uint32_t stride, SnapshotBudget& budget) {
         requests[i] = requests_[slot(i)];
         std::ranges::copy(bytes_at(i), bytes.begin() + int64_t{i} * stride);
     }
-    budget.left -= std::min(cost, budget.left);
+    budget.left -= cost;
     requests_ = std::move(requests);
     bytes_ = std::move(bytes);
     stride_ = stride;
@@ -41,8 +49,7 @@ bool SendWindow::grow(uint32_t stride, SnapshotBudget& budget) {
 }
 
 void SendWindow::release(SnapshotBudget& budget) {
-    budget.left += uint64_t{capacity()} * (stride_ + sizeof(SendRequest));
-    budget.left = std::min(budget.left, SnapshotBudget::kBytes);
+    budget.left += bytes_of(capacity() - std::min(capacity(), kFirstSlots), stride_);
     *this = {};
 }
 

@@ -326,6 +326,8 @@ struct ibv_qp *pib_open_qp(struct ibv_context *context, struct ibv_qp_open_attr 
 /* table.c */
 /* Returns the object if it may complete at this CQ, whose lock is held; else NULL. */
 void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_cq *cq);
+/* Returns the object of this number at any CQ, or NULL. table_mutex is held. */
+void *pib_table_owner(struct pib_table *table, uint32_t number);
 /*
  * Makes room for a number, after which pib_table_set() of that number cannot fail. ENOMEM; EPROTO:
  * the number has more than 24 bits. table_mutex is held for both.

@@ -65,26 +65,34 @@ static void pib_clean_cqs(struct pib_qp *qp)
 		pib_cq_clean(cqs[i], qp);
 }
 
-/* Makes the QP known to pollers of its CQs; 0 or an errno value. table_mutex is held. */
-static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
-{
-	int ret = pib_table_reserve(&ctx->qps, qp->qpn);
-
-	if (ret)
-		return ret;
-	pib_lock_cqs(qp);
-	pib_table_set(&ctx->qps, qp->qpn, qp, pib_cq_or_null(qp->verbs_qp.qp.send_cq),
-		      pib_cq_or_null(qp->verbs_qp.qp.recv_cq));
-	pib_unlock_cqs(qp);
-	return 0;
-}
-
 static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
 	pib_lock_cqs(qp);
 	pib_clean_cqs(qp);
 	pib_table_clear(&ctx->qps, qp->qpn);
 	pib_unlock_cqs(qp);
+}
+
+/*
+ * Makes the QP known to pollers of its CQs; 0 or an errno value. table_mutex is held. A QP that
+ * another thread is destroying may still have the number in the table, because its destruction
+ * waits for its events to be acknowledged: it leaves the table now, with its completions.
+ */
+static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
+{
+	int ret = pib_table_reserve(&ctx->qps, qp->qpn);
+	struct pib_qp *leaving;
+
+	if (ret)
+		return ret;
+	leaving = pib_table_owner(&ctx->qps, qp->qpn);
+	if (leaving)
+		pib_clear_qp(ctx, leaving);
+	pib_lock_cqs(qp);
+	pib_table_set(&ctx->qps, qp->qpn, qp, pib_cq_or_null(qp->verbs_qp.qp.send_cq),
+		      pib_cq_or_null(qp->verbs_qp.qp.recv_cq));
+	pib_unlock_cqs(qp);
+	return 0;
 }
 
 /* Sizes a queue for `wr` entries of `wqe_size` bytes each; with no entries there is no queue. */
@@ -224,10 +232,6 @@ static int pib_register_qp(struct pib_context *ctx, struct pib_qp *qp,
 	struct pib_create_qp_resp resp = {};
 	int ret;
 
-	/*
-	 * The mutex keeps the order of create and destroy: a number that the kernel has just freed
-	 * must leave the table before another QP enters the table with it.
-	 */
 	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_qp_ex(&ctx->ibv_ctx.context, &qp->verbs_qp, attr,
 				   &cmd->ibv_cmd, sizeof(*cmd), &resp.ibv_resp,
@@ -413,13 +417,14 @@ int pib_destroy_qp(struct ibv_qp *ibqp)
 	struct pib_qp *qp = to_pqp(ibqp);
 	int ret;
 
-	pthread_mutex_lock(&ctx->table_mutex);
+	/* Waits until the QP's events are acknowledged, perhaps by a thread that creates a QP. */
 	ret = ibv_cmd_destroy_qp(ibqp);
-	if (!ret && !qp->is_target)
-		pib_clear_qp(ctx, qp);
-	pthread_mutex_unlock(&ctx->table_mutex);
 	if (ret)
 		return ret;
+	pthread_mutex_lock(&ctx->table_mutex);
+	if (!qp->is_target && pib_table_owner(&ctx->qps, qp->qpn) == qp)
+		pib_clear_qp(ctx, qp);
+	pthread_mutex_unlock(&ctx->table_mutex);
 	pib_free_qp(qp);
 	return 0;
 }

@@ -185,14 +185,22 @@ struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	return &srq->verbs_srq.srq;
 }
 
+static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq)
+{
+	pthread_spin_lock(&srq->cq->lock);
+	pib_cq_clean_srq(srq->cq, srq->srqn);
+	pib_table_clear(&ctx->xrc_srqs, srq->srqn);
+	pthread_spin_unlock(&srq->cq->lock);
+}
+
 /* Creates an XRC SRQ in the kernel and makes it known to the pollers of its CQ. */
 static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
 				struct ibv_srq_init_attr_ex *attr, struct pib_create_xsrq *cmd)
 {
 	struct pib_create_xsrq_resp resp = {};
+	struct pib_srq *leaving;
 	int ret;
 
-	/* The mutex keeps the order of create and destroy; pib_register_qp() says why. */
 	pthread_mutex_lock(&ctx->table_mutex);
 	ret = ibv_cmd_create_srq_ex(&ctx->ibv_ctx.context, &srq->verbs_srq, attr, &cmd->ibv_cmd,
 				    sizeof(*cmd), &resp.ibv_resp, sizeof(resp));
@@ -204,6 +212,10 @@ static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
 			ibv_cmd_destroy_srq(&srq->verbs_srq.srq);
 	}
 	if (!ret) {
+		/* As in pib_store_qp(): another thread may be destroying an SRQ of this number. */
+		leaving = pib_table_owner(&ctx->xrc_srqs, srq->srqn);
+		if (leaving)
+			pib_forget_xrc_srq(ctx, leaving);
 		pthread_spin_lock(&srq->cq->lock);
 		pib_table_set(&ctx->xrc_srqs, srq->srqn, srq, srq->cq, NULL);
 		pthread_spin_unlock(&srq->cq->lock);
@@ -265,27 +277,20 @@ struct ibv_srq *pib_create_srq_ex(struct ibv_context *context,
 	return srq;
 }
 
-static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq)
-{
-	pthread_spin_lock(&srq->cq->lock);
-	pib_cq_clean_srq(srq->cq, srq->srqn);
-	pib_table_clear(&ctx->xrc_srqs, srq->srqn);
-	pthread_spin_unlock(&srq->cq->lock);
-}
-
 int pib_destroy_srq(struct ibv_srq *ibsrq)
 {
 	struct pib_context *ctx = to_pctx(ibsrq->context);
 	struct pib_srq *srq = to_psrq(ibsrq);
 	int ret;
 
-	pthread_mutex_lock(&ctx->table_mutex);
+	/* Waits until the SRQ's events are acknowledged, perhaps by a thread that creates an SRQ. */
 	ret = ibv_cmd_destroy_srq(ibsrq);
-	if (!ret && srq->cq)
-		pib_forget_xrc_srq(ctx, srq);
-	pthread_mutex_unlock(&ctx->table_mutex);
 	if (ret)
 		return ret;
+	pthread_mutex_lock(&ctx->table_mutex);
+	if (srq->cq && pib_table_owner(&ctx->xrc_srqs, srq->srqn) == srq)
+		pib_forget_xrc_srq(ctx, srq);
+	pthread_mutex_unlock(&ctx->table_mutex);
 	pib_free_srq(srq);
 	return 0;
 }

@@ -33,6 +33,13 @@ void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_
 	return NULL;
 }
 
+void *pib_table_owner(struct pib_table *table, uint32_t number)
+{
+	struct pib_table_entry *entry = pib_table_entry(table, number);
+
+	return entry ? atomic_load_explicit(&entry->object, memory_order_relaxed) : NULL;
+}
+
 int pib_table_reserve(struct pib_table *table, uint32_t number)
 {
 	struct pib_table_entry *page;

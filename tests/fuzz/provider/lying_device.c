@@ -9,8 +9,11 @@
 
 #include <config.h>
 #include <errno.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "pib-abi.h"
 #include "pib.h"
@@ -28,7 +31,11 @@ static struct {
 	struct ibv_cq *cqs[CQS];
 	struct ibv_qp *qps[QPS];
 	struct ibv_srq *srqs[SRQS];
+	bool slow; /* the next destruction waits for `acknowledged` */
+	bool late; /* it has waited as long as only a hang takes */
 } now;
+
+static sem_t in_kernel, acknowledged;
 
 static uint8_t byte(void)
 {
@@ -144,8 +151,22 @@ int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
 	return 0;
 }
 
+static void wait_for_acknowledgement(void)
+{
+	struct timespec limit;
+
+	if (!now.slow)
+		return;
+	now.slow = false;
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 60;
+	sem_post(&in_kernel);
+	now.late = sem_timedwait(&acknowledged, &limit) != 0;
+}
+
 int ibv_cmd_destroy_qp(struct ibv_qp *qp)
 {
+	wait_for_acknowledgement();
 	return 0;
 }
 
@@ -192,6 +213,7 @@ int ibv_cmd_destroy_srq(struct ibv_srq *srq)
 	for (i = 0; i < QPS; i++)
 		if (now.qps[i] && now.qps[i]->srq == srq)
 			return EBUSY;
+	wait_for_acknowledgement();
 	return 0;
 }
 
@@ -581,4 +603,107 @@ void lying_device_run(const uint8_t *input, size_t length)
 	for (steps = 0; now.left && steps < MOST_STEPS; steps++)
 		take_step(byte());
 	end();
+}
+
+/* ---- an honest device and two threads ------------------------------------------------------ */
+
+/* Without input all objects of a kind have the same number, and no call fails. */
+static void begin_honestly(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+
+	memset(&now, 0, sizeof(now));
+	begin();
+	now.cqs[0] = ibv_cq_ex_to_cq(pib_create_cq_ex(&now.context->ibv_ctx.context, &attr));
+	sem_init(&in_kernel, 0, 0);
+	sem_init(&acknowledged, 0, 0);
+}
+
+static struct ibv_qp *honest_qp(void)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = &now.domain.ibv_pd,
+		.send_cq = now.cqs[0],
+		.recv_cq = now.cqs[0],
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	return pib_create_qp_ex(&now.context->ibv_ctx.context, &attr);
+}
+
+static struct ibv_srq *honest_srq(void)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = &now.domain.ibv_pd,
+		.cq = now.cqs[0],
+		.attr = { .max_wr = 1, .max_sge = 1 },
+	};
+
+	return pib_create_srq_ex(&now.context->ibv_ctx.context, &attr);
+}
+
+static void *destroy_qp(void *qp)
+{
+	pib_destroy_qp(qp);
+	return NULL;
+}
+
+static void *destroy_srq(void *srq)
+{
+	pib_destroy_srq(srq);
+	return NULL;
+}
+
+static const char *end_honestly(bool is_known)
+{
+	const char *fault = NULL;
+
+	if (!is_known)
+		fault = "the new object is not in the table";
+	if (now.late)
+		fault = "a creation waited for the events of another object";
+	end();
+	sem_destroy(&in_kernel);
+	sem_destroy(&acknowledged);
+	return fault;
+}
+
+const char *slow_destroy_of_qp(void)
+{
+	struct ibv_qp *first;
+	pthread_t destroyer;
+
+	begin_honestly();
+	first = honest_qp();
+	now.slow = true;
+	pthread_create(&destroyer, NULL, destroy_qp, first);
+	sem_wait(&in_kernel);
+	now.qps[0] = honest_qp();
+	sem_post(&acknowledged);
+	pthread_join(destroyer, NULL);
+	return end_honestly(now.qps[0] && pib_table_find(&now.context->qps, 0, to_pcq(now.cqs[0])) ==
+						  to_pqp(now.qps[0]));
+}
+
+const char *slow_destroy_of_srq(void)
+{
+	struct ibv_srq *first;
+	pthread_t destroyer;
+
+	begin_honestly();
+	first = honest_srq();
+	now.slow = true;
+	pthread_create(&destroyer, NULL, destroy_srq, first);
+	sem_wait(&in_kernel);
+	now.srqs[0] = honest_srq();
+	sem_post(&acknowledged);
+	pthread_join(destroyer, NULL);
+	return end_honestly(now.srqs[0] &&
+			    pib_table_find(&now.context->xrc_srqs, 0, to_pcq(now.cqs[0])) ==
+				    to_psrq(now.srqs[0]));
 }

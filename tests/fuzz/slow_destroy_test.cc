@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// The provider destroys an object whose events are not acknowledged, while another thread creates
+// one. The kernel gives the new object the number of the old one.
+#include <catch2/catch_test_macros.hpp>
+#include <string>
+
+#include "provider/lying_device.h"
+
+namespace {
+
+std::string text(const char* fault) {
+    return fault == nullptr ? "" : fault;
+}
+
+}  // namespace
+
+TEST_CASE("provider: the destruction of a QP keeps no other thread from creating one") {
+    CHECK(text(slow_destroy_of_qp()).empty());
+}
+
+TEST_CASE("provider: the destruction of an XRC SRQ keeps no other thread from creating one") {
+    CHECK(text(slow_destroy_of_srq()).empty());
+}

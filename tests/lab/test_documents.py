@@ -206,6 +206,14 @@ def test_the_project_file_of_the_guide_is_read(tmp_path):
     assert {*project.values, *told} == set(settings.SETTINGS) and project.hca == "ports=2,link-speed=hdr"
 
 
+def test_the_tutorial_names_the_engines_that_tests_run():
+    tests = (paths.ROOT / "tests" / "guest" / "test_topology.py").read_text()
+    (engines,) = re.findall(r'parametrize\("engine", (.*?)\)\)\]\)', tests, re.DOTALL)
+    run = set(re.findall(r'"([\w-]+)"', engines))
+    text = (paths.ROOT / "docs" / "tutorial-subnet.md").read_text()
+    assert "nue" in run and run <= set(INLINE.findall(FENCE.sub("", text)))
+
+
 def test_the_guide_has_the_examples_of_the_package():
     file = paths.ROOT / "debian" / "pib-hca-doc.examples"
     packaged = re.findall(r"^examples/(\S+)", file.read_text(), re.MULTILINE)

@@ -100,7 +100,8 @@ def test_paths_with_unusual_characters_are_quoted(tmp_path):
 
 @pytest.mark.parametrize("name", ["a b%h", "branch%2Fx"])
 def test_ssh_finds_socket_and_key_in_a_path_with_unusual_characters(tmp_path, name):
-    """Jenkins names the workspace of the branch a/b  a%2Fb. ssh answers before it connects if it expands that wrongly."""
+    """Jenkins names the workspace of the branch a/b  a%2Fb. If ssh expands that wrongly, it answers before it
+    connects."""
     odd = tmp_path / name
     odd.mkdir()
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", odd / "key"], check=True)

@@ -87,13 +87,13 @@ def load(file: pathlib.Path) -> State | None:
     """The state from the file. None if there is no file, if its processes ended with an earlier boot of the host, or if
     it is a copy of another lab's file. Raises Unusable for other files that are not valid here."""
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_bytes()
     except FileNotFoundError:
         return None
     return _here(_parsed(file, text), file)
 
 
-def _parsed(file: pathlib.Path, text: str) -> State:
+def _parsed(file: pathlib.Path, text: bytes) -> State:
     try:
         data = json.loads(text)
         if data.get("version") != VERSION:

@@ -55,9 +55,9 @@ def test_a_copied_state_is_not_used(tmp_path):
     assert state.load(tmp_path / "moved" / state.NAME).place.directory == str(tmp_path / "moved")
 
 
-@pytest.mark.parametrize("text", ["", "{", "[]", "{}", '{"version": 1}', '{"version": 2, "place": {}}'])
+@pytest.mark.parametrize("text", [b"", b"{", b"[]", b"{}", b'{"version": 1}', b'{"version": 2, "place": {}}', b"\xff"])
 def test_a_damaged_state_is_an_error_with_advice(file, text):
-    file.write_text(text)
+    file.write_bytes(text)
     with pytest.raises(state.Unusable, match="pib down"):
         state.load(file)
 

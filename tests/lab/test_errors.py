@@ -62,6 +62,19 @@ def test_a_full_disk_is_reported(checkout):
     assert len(done.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("stream", [0, 1, 2])
+def test_a_stream_that_is_closed_takes_no_other_files_place(checkout, stream):
+    """Otherwise the next file that is opened gets the number, and output goes there: to a lock, to a guest's disk."""
+    (checkout / "lab" / "status.py").write_text(
+        "import os, sys\nfrom lab import ui\n\n\ndef status(_lab):\n    ui.say('told')\n"
+        "    with open('/etc/hostname') as file:\n        print(file.fileno() > 2, sys.stdout.fileno(), flush=True)\n"
+        "    return 0\n\n\ndef down(_every):\n    return 0\n")
+    done = subprocess.run(["sh", "-c", f"exec {checkout}/pib status {stream}>&-"], capture_output=True, text=True,
+                          check=False)
+    assert (done.returncode, done.stdout) == (0, "" if stream == 1 else "True 1\n")
+    assert "told" in done.stderr or stream == 2
+
+
 LATIN_1 = """import sys
 sys.stdout.reconfigure(encoding="latin-1")
 sys.path.insert(0, sys.argv.pop(1))

@@ -157,6 +157,16 @@ def test_files_without_counts_and_unwritable_files_are_errors(tmp_path):
             run(option, tmp_path / "missing" / "file")
 
 
+def test_devices_keep_counts_that_cannot_be_merged(devices, tmp_path):
+    (tmp_path / "notes").write_text("no JSON")
+    for file in (tmp_path / "notes", tmp_path / "missing" / "file"):
+        with pytest.raises(ui.LabError):
+            run("--reset", "--merge", file)
+    assert devices["asked"] == []
+    assert run("vm0", "--reset", "--merge", tmp_path / "new") == 0 and devices["asked"] == ["coverage-taken"]
+    assert json.loads((tmp_path / "new").read_text())["recv_wqes"] == 1
+
+
 @pytest.mark.usefixtures("devices")
 def test_options_of_coverage_need_its_word():
     options = command_line.parser().parse_args(["driver", "--reset"])

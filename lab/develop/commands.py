@@ -6,11 +6,12 @@ import concurrent.futures
 import dataclasses
 import pathlib
 import re
+import subprocess
 import sys
 import time
 from collections.abc import Callable
 
-from lab import paths, table, ui, up, waiting
+from lab import errors, paths, table, ui, up, waiting
 from lab.build import guest_build, kernel_module, kernel_tree
 from lab.develop import driver_coverage, exchange, provider, report, watch
 from lab.fabric import cluster, subnet
@@ -65,15 +66,17 @@ def _each(nodes: list[str], do: Callable[[str], None]) -> None:
 
 
 def _again(source: pathlib.Path, do: Callable[[], None]) -> int:
-    """Calls do() now and after each change in the directory or in its hardware interface, until Ctrl-C. Prints errors
-    and continues."""
+    """Calls do() now and after each change in the directory or in its hardware interface, until Ctrl-C. Prints errors,
+    such as that of a guest that hangs or of a file that an editor has just removed, and continues."""
     directories = (source, kernel_module.common(source))
     while True:
         before = watch.look(*directories)
         try:
             do()
-        except ui.LabError as error:
-            ui.say(str(error))
+        except BrokenPipeError:
+            raise
+        except (ui.LabError, OSError, subprocess.TimeoutExpired) as error:
+            ui.say(errors.sentence(error))
         ui.say(f"waiting for changes in {' and '.join(map(str, directories))}; Ctrl-C ends that")
         watch.wait(before, *directories)
 

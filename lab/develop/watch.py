@@ -15,13 +15,21 @@ Look = dict[pathlib.Path, tuple[int, int]]
 def look(*directories: pathlib.Path) -> Look:
     """Modification time and size of each file that a build takes."""
     found = {}
-    for path in (directory / file for directory in directories for file in builder.wanted(directory)):
+    for path in _files(directories):
         try:
             state = path.stat()
             found[path] = (state.st_mtime_ns, state.st_size)
         except FileNotFoundError:   # an editor is replacing the file by a new one
             continue
     return found
+
+
+def _files(directories: tuple[pathlib.Path, ...]) -> list[pathlib.Path]:
+    while True:
+        try:
+            return [directory / file for directory in directories for file in builder.wanted(directory)]
+        except FileNotFoundError:       # a folder was removed meanwhile
+            time.sleep(POLL_S)
 
 
 def wait(before: Look, *directories: pathlib.Path) -> Look:

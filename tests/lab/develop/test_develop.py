@@ -152,6 +152,36 @@ def test_a_saved_header_of_the_interface_compiles_again(tmp_path, monkeypatch):
     assert done == [False, True, True]
 
 
+def test_a_directory_that_goes_during_a_look_is_no_failure(tmp_path, monkeypatch):
+    """git changes to another branch, for example."""
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    (tmp_path / "a.c").write_text("1")
+    wanted, gone = builder.wanted, [FileNotFoundError(2, "No such file or directory", "old")]
+
+    def look(directory):
+        if gone:
+            raise gone.pop()
+        return wanted(directory)
+    monkeypatch.setattr(watch.builder, "wanted", look)
+    assert list(watch.look(tmp_path)) == [tmp_path / "a.c"] and not gone
+
+
+@pytest.mark.parametrize("failure", [
+    ui.LabError("does not compile"), FileNotFoundError(2, "No such file or directory", "4913"),
+    subprocess.TimeoutExpired(["ssh"], 120)])
+def test_watching_goes_on_after_a_failure(tmp_path, monkeypatch, capfd, failure):
+    """A guest may hang with the new driver, and an editor removes its temporary file while the sources are copied."""
+    monkeypatch.setattr(watch, "POLL_S", 0.01)
+    monkeypatch.setattr(watch, "wait", lambda *_: None)
+    outcomes = [failure, KeyboardInterrupt()]
+
+    def once():
+        raise outcomes.pop(0)
+    with pytest.raises(KeyboardInterrupt):
+        commands._again(tmp_path, once)         # pylint: disable=protected-access
+    assert not outcomes and str(failure.args[-1]).split(maxsplit=1)[0] in capfd.readouterr().err
+
+
 # -- IPoIB ----------------------------------------------------------------------
 
 def test_addresses_modes_children_and_routes_are_restored():

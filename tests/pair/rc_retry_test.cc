@@ -3,6 +3,7 @@
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
+#include <cstring>
 
 #include "pair.h"
 
@@ -308,37 +309,42 @@ TEST_CASE("a connection survives a short loss of its port") {
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
 }
 
+namespace {
+
+constexpr uint64_t kHuge = 1ull << 31;
+
+// A buffer of 2 GiB. All its pages are the same page of RAM, so it needs little memory.
+Buffer make_huge_buffer(Hca& hca) {
+    const uint64_t page = hca.host.alloc(4096);
+    const uint64_t list = hca.host.alloc(4096);
+    for (uint64_t i = 0; i < 512; ++i) {
+        hca.host.poke<uint64_t>(list + 8 * i, page);
+    }
+    std::vector<uint64_t> lists((kHuge >> 12) / 512, list);
+    const uint64_t top = hca.host.alloc(lists.size() * 8);
+    hca.host.poke_bytes(top, {reinterpret_cast<const uint8_t*>(lists.data()), 8 * lists.size()});
+    const uint64_t root = hca.host.alloc(4096);
+    for (uint64_t i = 0; i < lists.size() / 512; ++i) {
+        hca.host.poke<uint64_t>(root + 8 * i, top + 4096 * i);
+    }
+    Registration in{};
+    in.pd = 1;
+    in.access = Hca::kAllAccess;
+    in.length = kHuge;
+    in.pages = {.root = root,
+                .page_count = static_cast<uint32_t>(kHuge >> 12),
+                .levels = 3,
+                .log_page_size = 12};
+    return Buffer{.addr = 0, .bytes = kHuge, .key = hca.mpt.create(in).value()};
+}
+
+}  // namespace
+
 TEST_CASE("a message of 2^31 bytes has 2^19 packets or more") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.path_mtu = 5});
-    // All pages of a region are the same page of RAM, so 2 GiB need little memory.
-    const uint64_t bytes = 1ull << 31;
-    const auto huge = [&](Hca& hca) {
-        const uint64_t page = hca.host.alloc(4096);
-        const uint64_t list = hca.host.alloc(4096);
-        for (uint64_t i = 0; i < 512; ++i) {
-            hca.host.poke<uint64_t>(list + 8 * i, page);
-        }
-        std::vector<uint64_t> lists((bytes >> 12) / 512, list);
-        const uint64_t top = hca.host.alloc(lists.size() * 8);
-        hca.host.poke_bytes(top,
-                            {reinterpret_cast<const uint8_t*>(lists.data()), 8 * lists.size()});
-        const uint64_t root = hca.host.alloc(4096);
-        for (uint64_t i = 0; i < lists.size() / 512; ++i) {
-            hca.host.poke<uint64_t>(root + 8 * i, top + 4096 * i);
-        }
-        Registration in{};
-        in.pd = 1;
-        in.access = Hca::kAllAccess;
-        in.length = bytes;
-        in.pages = {.root = root,
-                    .page_count = static_cast<uint32_t>(bytes >> 12),
-                    .levels = 3,
-                    .log_page_size = 12};
-        return Buffer{.addr = 0, .bytes = bytes, .key = hca.mpt.create(in).value()};
-    };
-    const Buffer from = huge(pair.a);
-    const Buffer to = huge(pair.b);
+    const Buffer from = make_huge_buffer(pair.a);
+    const Buffer to = make_huge_buffer(pair.b);
     const auto opcode = GENERATE(PIB_HCA_WQE_RDMA_WRITE, PIB_HCA_WQE_RDMA_READ);
     pair.a.post(qa, {.opcode = static_cast<uint8_t>(opcode),
                      .sges = {from.sge(0, 0x7fffffff), from.sge(0, 1)},
@@ -347,4 +353,60 @@ TEST_CASE("a message of 2^31 bytes has 2^19 packets or more") {
     pair.settle();
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK(pair.packets > 1u << 19);
+}
+
+// Two READs of 2^23 responses each pass all PSNs. A duplicate of each asks for the last response
+// only, so that the responder does not send all others.
+TEST_CASE("a duplicate is answered from the newest request with its PSN") {
+    const bool atomic = GENERATE(true, false);
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 1});
+    const Buffer huge = make_huge_buffer(pair.b);
+    const Buffer words = pair.b.make_buffer(4096);
+    std::vector<uint64_t> answers;
+    pair.tap = [&](const ib::PacketView& packet) {
+        if (packet.atomic_ack_eth()) {
+            answers.push_back(packet.atomic_ack_eth()->original_data);
+        } else if (packet.payload().size() == 8) {
+            std::memcpy(&answers.emplace_back(), packet.payload().data(), 8);
+        }
+    };
+    const auto give = [&](uint8_t opcode, uint32_t psn, const Buffer& from, uint64_t offset,
+                          uint32_t bytes) {
+        ib::PacketHeaders headers;
+        headers.lrh.dlid = ib::Lid(2);
+        headers.lrh.slid = ib::Lid(1);
+        headers.bth.opcode = opcode;
+        headers.bth.pkey = ib::kDefaultPKey;
+        headers.bth.dest_qp = ib::Qpn(qb.qpn);
+        headers.bth.psn = ib::Psn(psn);
+        headers.reth = {.va = from.addr + offset, .rkey = ib::RKey(from.key), .dma_len = bytes};
+        headers.atomic_eth = {
+            .va = from.addr, .rkey = ib::RKey(from.key), .swap_or_add = 1, .compare = 0};
+        std::vector<uint8_t> packet(ib::kMaxPacket);
+        auto builder = ib::PacketBuilder::begin(packet, headers, 0, ib::Crcs::kElided).value();
+        const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
+        CHECK(Pair::give(pair.b, ib::Burst(view)) == 1);
+    };
+    const auto first = [&](uint64_t offset) {
+        const uint8_t opcode = atomic ? ib::opcode::kFetchAdd : ib::opcode::kRdmaReadRequest;
+        give(opcode, 0, words, offset, 8);
+        pair.settle();
+    };
+    constexpr uint32_t kMtu = 256;
+    const auto pass = [&](uint32_t psn, uint32_t packets) {
+        give(ib::opcode::kRdmaReadRequest, psn, huge, 0, packets * kMtu);
+        const uint32_t last = packets - 1;
+        give(ib::opcode::kRdmaReadRequest, psn + last, huge, uint64_t{last} * kMtu, kMtu);
+        pair.settle();
+    };
+    pair.b.host.poke<uint64_t>(words.addr, 70);
+    pair.b.host.poke<uint64_t>(words.addr + 8, 71);
+    first(0);
+    pass(1, 1u << 23);
+    pass((1u << 23) + 1, (1u << 23) - 1);
+    first(8);
+    first(8);
+    CHECK(answers == std::vector<uint64_t>{70, 71, 71});
+    CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
 }

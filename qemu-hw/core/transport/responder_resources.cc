@@ -85,44 +85,61 @@ Check execute_atomic_write(QpServices& services, QueuePair& qp, const ib::Packet
     return original ? Check() : cannot_access(services, qp, access_error());
 }
 
+// The newest resource for which `matches` is true; nullptr: there is none. After 2^24 packets an
+// older one may have the same PSNs.
+template <typename Matches>
+ResponderResource* find_newest(ResponderState& resp, Matches&& matches) {
+    const size_t size = resp.resources.size();
+    for (size_t back = 1; back <= size; ++back) {
+        ResponderResource& resource = resp.resources[(resp.resource_head + size - back) % size];
+        if (resource.valid && matches(resource)) {
+            return &resource;
+        }
+    }
+    return nullptr;
+}
+
 // Executes the READ again, within the range of the first request. A packet with another range is no
 // duplicate and is dropped.
 void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();
-    for (ResponderResource& resource : qp.resp.resources) {
-        const uint32_t first = psn_distance(packet.bth().psn, resource.psn_first);
-        if (!resource.valid || resource.kind != ResponseKind::kRead || first >= resource.packets) {
-            continue;
-        }
-        const uint64_t offset = uint64_t{first} * mtu;
-        if (reth.rkey.value() != resource.rkey || reth.va != resource.va + offset ||
-            reth.dma_len > resource.length - offset) {
-            return;
-        }
-        // A response that is being sent ends here and starts again at packet `first`.
-        resource.replay = resource.replay || !resource.pending;
-        resource.pending = qp.resp.response_pending = true;
-        resource.first_packet = resource.next_packet = first;
-        resource.end_packet = first + packet_count(reth.dma_len, mtu);
-        resource.end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
-        services.schedule(qp);
+    const auto first_of = [&](const ResponderResource& resource) {
+        return psn_distance(packet.bth().psn, resource.psn_first);
+    };
+    ResponderResource* resource = find_newest(qp.resp, [&](const ResponderResource& candidate) {
+        return candidate.kind == ResponseKind::kRead && first_of(candidate) < candidate.packets;
+    });
+    if (resource == nullptr) {
         return;
     }
+    const uint32_t first = first_of(*resource);
+    const uint64_t offset = uint64_t{first} * mtu;
+    if (reth.rkey.value() != resource->rkey || reth.va != resource->va + offset ||
+        reth.dma_len > resource->length - offset) {
+        return;
+    }
+    // A response that is being sent ends here and starts again at packet `first`.
+    resource->replay = resource->replay || !resource->pending;
+    resource->pending = qp.resp.response_pending = true;
+    resource->first_packet = resource->next_packet = first;
+    resource->end_packet = first + packet_count(reth.dma_len, mtu);
+    resource->end_bytes = static_cast<uint32_t>(offset) + reth.dma_len;
+    services.schedule(qp);
 }
 
 // Sends the first answer again, without executing the request again (IBA 9.4.5).
 void duplicate_other(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ResponseKind kind =
         packet.opcode().is_atomic() ? ResponseKind::kAtomic : ResponseKind::kEmpty;
-    for (ResponderResource& resource : qp.resp.resources) {
-        if (resource.valid && resource.kind == kind && resource.psn_first == packet.bth().psn) {
-            resource.replay = resource.replay || !resource.pending;
-            resource.pending = qp.resp.response_pending = true;
-            resource.next_packet = 0;
-            services.schedule(qp);
-            return;
-        }
+    ResponderResource* resource = find_newest(qp.resp, [&](const ResponderResource& candidate) {
+        return candidate.kind == kind && candidate.psn_first == packet.bth().psn;
+    });
+    if (resource != nullptr) {
+        resource->replay = resource->replay || !resource->pending;
+        resource->pending = qp.resp.response_pending = true;
+        resource->next_packet = 0;
+        services.schedule(qp);
     }
 }
 

@@ -89,8 +89,9 @@ TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
     CHECK_FALSE(pair.a.port.sent.empty());
 }
 
-TEST_CASE("a QP sends its pending ACK before it is destroyed") {
-    const bool destroyed = GENERATE(true, false);
+TEST_CASE("a QP sends its pending ACK before it is destroyed, reset or moved to Error") {
+    enum class End : uint8_t { kDestroyed, kReset, kError };
+    const End end = GENERATE(End::kDestroyed, End::kReset, End::kError);
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.timeout = 0});
     pair.b.post_recv(qb, {});
@@ -100,10 +101,10 @@ TEST_CASE("a QP sends its pending ACK before it is destroyed") {
     pair.give(pair.b, ib::Burst(ib::PacketView::parse(bytes, ib::Crcs::kElided).value()));
     REQUIRE(pair.b.poll_all(qb).size() == 1);  // a program may end as soon as it sees the CQE
     REQUIRE(pair.b.port.sent.empty());
-    if (destroyed) {
+    if (end == End::kDestroyed) {
         (void)pair.b.transport.verbs().destroy(qb.qpn);
     } else {
-        to_state(pair.b, qb, PIB_HCA_QPS_RESET);
+        to_state(pair.b, qb, end == End::kReset ? PIB_HCA_QPS_RESET : PIB_HCA_QPS_ERR);
     }
     pair.settle();
     const auto cqes = pair.a.poll_all(qa);

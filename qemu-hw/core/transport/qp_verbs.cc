@@ -155,6 +155,9 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
             reset_qp(services_.host(), qp, services_.snapshots());
             return;
         case QpState::kErr:
+            if (from != QpState::kErr) {
+                responder::send_pending_ack(services_, qp);
+            }
             enter_error(services_, qp);
             return;
         case QpState::kRtr:

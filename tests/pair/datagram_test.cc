@@ -275,6 +275,21 @@ TEST_CASE("a datagram that cannot be sent moves the QP to SQE, and MODIFY_QP to 
     CHECK(t.pair.b.poll(t.qb)->byte_count == 48);
 }
 
+TEST_CASE("the PSNs of datagrams continue after SQE") {
+    Datagrams t;
+    std::vector<uint32_t> psns;
+    t.pair.tap = [&](const ib::PacketView& packet) { psns.push_back(packet.bth().psn.value()); };
+    t.send(t.wr(8));
+    t.send(t.wr(8));
+    SendWr bad = t.wr(8);
+    bad.dest_qpn = 1u << 24;
+    t.send(bad);
+    REQUIRE(t.pair.a.state(t.qa) == PIB_HCA_QPS_SQE);
+    to_state(t.pair.a, t.qa, PIB_HCA_QPS_RTS);
+    t.send(t.wr(8));
+    CHECK(psns == std::vector<uint32_t>{0, 1, 2});
+}
+
 TEST_CASE("a receive buffer too small for a datagram stays posted") {
     Datagrams t;
     t.pair.b.post_recv(t.qb, {t.to.sge(0, 47)});

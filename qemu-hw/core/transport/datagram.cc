@@ -54,6 +54,7 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             case Sent::kYes:
                 budget.charge(bytes);
                 budget.spend(services_.scheduler().copied() - copied);
+                qp.req.sent_end = qp.window.front().psn_first + 1;
                 complete_send(services_, qp, {});
                 break;
             case Sent::kBlocked:

@@ -16,6 +16,7 @@
 #include "qemu/main-loop.h"
 #include "qemu/sockets.h"
 #include "qemu/timer.h"
+#include "system/runstate.h"
 
 #define RETRY_FIRST_MS 50
 #define RETRY_LAST_MS 1000
@@ -329,12 +330,28 @@ static PibHcaConnect *pib_hca_link_begin(PibHcaLink *link)
     return link->connecting;
 }
 
+/*
+ * A VM that has run and is stopped gets no connection: an entry into the core
+ * would complete the commands that wait for the switch, in memory that must not
+ * change. Before its start a VM has no commands.
+ */
+static bool pib_hca_link_must_wait(PibHcaLink *link)
+{
+    return link->hca->paused && !runstate_check(RUN_STATE_PRELAUNCH);
+}
+
 /* Takes over the reference to the channel. */
 static void pib_hca_link_open(PibHcaLink *link, QIOChannel *channel)
 {
     PibHca *hca = link->hca;
-    bool was_engaged = pib_hca_enter(hca);
+    bool was_engaged;
 
+    if (pib_hca_link_must_wait(link)) {
+        object_unref(OBJECT(channel));
+        pib_hca_link_retry_later(link);
+        return;
+    }
+    was_engaged = pib_hca_enter(hca);
     link->channel = channel;
     link->connected_at_ms = qemu_clock_get_ms(QEMU_CLOCK_REALTIME);
     link->takes_fds = pib_hca_link_can_share(link);
@@ -426,7 +443,13 @@ static void pib_hca_link_connect(PibHcaLink *link)
 
 static void pib_hca_link_retry(void *opaque)
 {
-    pib_hca_link_connect(opaque);
+    PibHcaLink *link = opaque;
+
+    if (pib_hca_link_must_wait(link)) {
+        pib_hca_link_retry_later(link);
+    } else {
+        pib_hca_link_connect(link);
+    }
 }
 
 void pib_hca_links_start(PibHca *hca)

@@ -132,10 +132,14 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     PibHca *hca = opaque;
 
     pib_hca_lock(hca);
+    if (!running) {
+        pib_hca_ram_changed(hca);
+        /* Writes an event to guest memory if it closes the switch's link. */
+        pib_hca_await_switch(hca);
+    }
     hca->paused = !running;
     pib_hca_ram_changed(hca);
     if (!running) {
-        pib_hca_await_switch(hca);
         pib_hca_core_record_flush(hca->core);
     }
     pib_hca_links_update(hca);

@@ -61,8 +61,10 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     } else {
         engine_.objects().refusals.ignored_load(bar, offset);
     }
-    if (notes_) [[unlikely]] {
+    if (engine_.objects().counters.strict != nullptr) [[unlikely]] {
         engine_.enter([&] { note(false, bar, offset, value, size); });  // may stop the device
+    } else {
+        note(false, bar, offset, value, size);  // no entry: the trace must not change the device
     }
     recording_.loaded(value);
     return value;

@@ -196,6 +196,22 @@ TEST_CASE("replay: the trace of a device that had none") {
     CHECK(const_cast<Replayer&>(played.replayer).device().trace().size() > 1000);
 }
 
+TEST_CASE("replay: loads while the trace has registers for a time") {
+    hca::Config config;
+    config.trace_entries = 100;
+    config.knobs.adversary = hca::AdversaryPlan::parse("7:interrupts").value();
+    RecordedSubnet world({}, config);
+    hca::Device& device = *world.subnet.guest(0).device;
+    device.choose_trace(100, {.registers = true});
+    for (unsigned i = 0; i < 1000; ++i) {
+        (void)device.mmio_read(PIB_HCA_BAR_REGS, PIB_HCA_REG_STATUS, 4);
+    }
+    CHECK(device.trace().find("load") != std::string::npos);
+    device.choose_trace(100, {});
+    run_reliable(world, 1'000);
+    check_equal(world);
+}
+
 // ---- differences
 
 namespace {

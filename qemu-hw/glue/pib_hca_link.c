@@ -92,17 +92,38 @@ void pib_hca_links_free(PibHca *hca)
     }
 }
 
+/*
+ * socket_parse() expects TCP addresses without a prefix. It would also take a
+ * descriptor or a vsock address after "tcp:".
+ */
+static bool pib_hca_is_fabric(const char *fabric, const char **address)
+{
+    static const char *const others[] = {"unix:", "vsock:", "fd:"};
+
+    *address = fabric;
+    if (g_str_has_prefix(fabric, "unix:")) {
+        return true;
+    }
+    if (!strstart(fabric, "tcp:", address)) {
+        return false;
+    }
+    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+        if (g_str_has_prefix(*address, others[i])) {
+            return false;
+        }
+    }
+    return true;
+}
+
 bool pib_hca_links_parse(PibHca *hca, Error **errp)
 {
     const char *fabric = hca->prop.fabric;
-    const char *address = fabric;
+    const char *address;
 
     if (!fabric || !*fabric) {
         return true;
     }
-    /* socket_parse() expects TCP addresses without a prefix. */
-    if (!g_str_has_prefix(fabric, "unix:") &&
-        !strstart(fabric, "tcp:", &address)) {
+    if (!pib_hca_is_fabric(fabric, &address)) {
         error_setg(errp, "fabric=%s: expected unix:PATH or tcp:HOST:PORT",
                    fabric);
         return false;

@@ -23,6 +23,7 @@ from lab.hosts import place
 
 FILE = pathlib.Path("pib.toml")
 MOST_BYTES = 1 << 20
+CONNECT = "connect"
 HCA = "hca"                     # table of the HCAs' properties
 INT_BITS = 64                   # size of a number in TOML
 SHOWN = 100                     # limit for the characters of a value in a message
@@ -82,7 +83,7 @@ SETTINGS = {
     "nodes": Setting(int, lambda: 2, _from(1, wanted.MOST_NODES)),
     "topology": Setting(pathlib.Path, lambda: None, _file),
     "split": Setting(int, lambda: 1, _from(1)),
-    "connect": Setting(list, list, place.wrong),
+    CONNECT: Setting(list, list, place.wrong),
     "packages": Setting(list, list, _packages),
     "image": Setting(pathlib.Path, lambda: None, _file),
     "share": Setting(pathlib.Path, lambda: None, _directory),
@@ -199,6 +200,13 @@ def _wrong(setting: Setting, value: Any) -> str:
         return error.strerror or str(error)
 
 
+def _foreign(uris: list[str]) -> str:
+    """The error in URIs of a file, which may be a stranger's; "" if there is none."""
+    if any(map(place.runs_program, uris)):
+        return "a program that libvirt runs here is named on the command line alone:  --connect URI"
+    return ""
+
+
 def _fits(value: Any, kind: type) -> bool:
     if kind is list:
         return isinstance(value, list) and all(isinstance(one, str) for one in value)
@@ -254,7 +262,7 @@ class _Reader:
             raise self._refuse(("", name), f"expected {NAME_OF[setting.kind]}")
         if setting.kind is pathlib.Path:
             value = self.file.parent / value
-        if reason := _wrong(setting, value):
+        if reason := _wrong(setting, value) or (_foreign(value) if name == CONNECT else ""):
             raise self._refuse(("", name), f"{_shown(value)}: {reason}")
         return value
 

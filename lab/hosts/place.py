@@ -60,6 +60,12 @@ def host(text: str) -> Host:
     return Host(uri, address, port)
 
 
+def runs_program(uri: str) -> bool:
+    """Whether libvirt runs a program on this machine that the URI names, in place of ssh."""
+    names = (word.partition("=")[0] for word in re.split("[&;]", urllib.parse.urlsplit(uri).query))
+    return any(urllib.parse.unquote(name).lower() == "command" for name in names)
+
+
 def hosts(texts: list[str]) -> tuple[Host, ...]:
     found = tuple(map(host, texts))
     if len({one.uri for one in found}) < len(found):

@@ -184,6 +184,17 @@ def test_an_option_that_excludes_a_setting_of_the_file_is_refused(tmp_path):
         settled("--image", "disk")
 
 
+@pytest.mark.parametrize("query", ["command=/tmp/x", "keyfile=k&Command=x", "keyfile=k;command=x", "%63ommand=x"])
+def test_a_program_for_the_connection_is_named_on_the_command_line_alone(query):
+    """libvirt runs the program on this machine; the file may come with a stranger's sources."""
+    uri = f"qemu+ssh://a/system?{query}"
+    write(f"nodes = 2\nconnect = ['{uri}']")
+    with pytest.raises(ui.LabError, match="^pib.toml:2: connect: .*--connect"):
+        settled()
+    write("")
+    assert [host.uri for host in settled("--connect", uri).hosts] == [uri]
+
+
 def test_a_mistake_of_the_command_line_is_not_put_down_to_the_file():
     write("bare = true\n")
     with pytest.raises(ui.LabError, match="^pib.toml:1: bare guests have no driver"):

@@ -2,13 +2,14 @@
 """Error messages of commands, one sentence each, and exit statuses."""
 
 import os
+import pathlib
 import pwd
 import shlex
 import subprocess
 import sys
 import traceback
 
-from lab import signals, ui
+from lab import paths, signals, ui
 
 DEBUG = "PIB_DEBUG"
 INTERRUPTED = 130               # exit status for SIGINT, as in shells
@@ -40,10 +41,11 @@ def _its_words(error: subprocess.CalledProcessError) -> str:
 
 
 def _owner(name) -> str:
-    """Advice if the file belongs to another user, for example to root after an earlier sudo; else ""."""
+    """Advice if a file of the lab belongs to another user, for example to root after an earlier sudo; else ""."""
+    ours = [paths.RUN, paths.cache(), *([] if paths.INSTALLED else [paths.ROOT, paths.BUILD])]
     try:
         owner = os.stat(name).st_uid
-        if owner == os.getuid():
+        if owner == os.getuid() or not any(pathlib.Path(name).absolute().is_relative_to(place) for place in ours):
             return ""
         return (f". It is {pwd.getpwuid(owner).pw_name}'s, maybe after sudo ./pib: work as that user, or give it "
                 f"back:  sudo chown -R $(id -un) {shlex.quote(str(name))}")

@@ -26,8 +26,14 @@ def test_a_failure_is_a_sentence(error, expected):
 
 def test_the_owner_of_files_made_by_sudo_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
     said = errors.sentence(PermissionError(13, "Permission denied", str(tmp_path)))
     assert said.startswith(f"{tmp_path}: Permission denied") and "chown" in said
+
+
+def test_a_file_of_the_system_is_not_to_be_given_to_the_user(monkeypatch):
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    assert errors.sentence(PermissionError(13, "Permission denied", "/etc/shadow")) == "/etc/shadow: Permission denied"
 
 
 def test_an_internal_error_names_pib_debug(checkout):

@@ -2,6 +2,7 @@
 """Shows the tests' progress and the remaining time, estimated from the durations of the last run or, for stages that
 have not run here, from their usual durations."""
 
+import contextlib
 import json
 import os
 import pathlib
@@ -35,13 +36,22 @@ class History:
             return {}
 
     def save(self, new: dict[str, float]) -> None:
-        """Replaces the file atomically, because another checkout may read or save it at the same time."""
+        """Keeps these durations, if the cache can be written."""
         self.seconds = self._load() | {name: round(seconds, 2) for name, seconds in new.items()}
+        with contextlib.suppress(OSError):
+            self._write()
+
+    def _write(self) -> None:
+        """Replaces the file atomically, because another checkout may read or save it at the same time."""
         self.file.parent.mkdir(parents=True, exist_ok=True)
         number, name = tempfile.mkstemp(dir=self.file.parent, prefix=FILE)
-        with os.fdopen(number, "w") as file:
-            json.dump(self.seconds, file)
-        os.replace(name, self.file)
+        try:
+            with os.fdopen(number, "w") as file:
+                json.dump(self.seconds, file)
+            os.replace(name, self.file)
+        except OSError:
+            os.unlink(name)
+            raise
 
 
 class Stage:

@@ -113,3 +113,15 @@ def test_lines_of_progress_have_intervals(clock, tmp_path, capsys):
     progress.show(stage)
     progress.show(stage)
     assert capsys.readouterr().out == "[0m30s] units 0/0\n"
+
+
+def test_durations_that_cannot_be_kept_are_no_failure(tmp_path, monkeypatch):
+    """The cache may be read-only for this user, or its disk full."""
+    def full(*_):
+        raise OSError(28, "No space left on device")
+    for file in (tmp_path / "file" / "seconds", tmp_path / "seconds"):
+        (tmp_path / "file").touch()
+        monkeypatch.setattr(module.json, "dump", full)
+        history = History(file)
+        history.save({"units": 3.0})
+        assert history.seconds == {"units": 3.0} and [path.name for path in tmp_path.iterdir()] == ["file"]

@@ -9,8 +9,13 @@ would inherit it."""
 
 import pathlib
 import runpy
+import signal
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 del sys.argv[0]
-runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+try:
+    runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+except KeyboardInterrupt:       # modules are still being imported: main() reports an interrupt itself
+    print("pib: interrupted", file=sys.stderr)
+    sys.exit(128 + signal.SIGINT)

@@ -54,6 +54,12 @@ def test_started_programs_do_not_inherit_the_python_path(checkout):
     assert "PYTHONPATH=" not in done.stdout
 
 
+def test_an_interrupt_while_the_command_starts_is_one_line(checkout):
+    (checkout / "lab" / "lock.py").write_text("raise KeyboardInterrupt\n")
+    done = pib(checkout, "status")
+    assert (done.returncode, done.stderr) == (130, "pib: interrupted\n")
+
+
 def test_the_starter_passes_arguments(checkout):
     (checkout / "lab" / "echo.py").write_text("import sys\nprint(sys.argv[1:], __name__)\n")
     said = subprocess.run([sys.executable, "-I", "-B", checkout / "lab" / "start.py", "lab.echo", "a", "b c"],

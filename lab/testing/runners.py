@@ -10,7 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from lab import child, paths, ui
+from lab import child, lock, paths, ui
 from lab.build import host_build
 from lab.testing import counts, events
 from lab.testing.progress import Progress, Stage
@@ -31,9 +31,6 @@ PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header"
 def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
     """Builds and runs meson's tests. names: of tests; empty: all."""
     directory = host_build.build(build)
-    log = directory / "meson-logs" / "testlog.json"
-    log.unlink(missing_ok=True)
-    ui.say("running the unit tests")
     stage = progress.begin(build.name)
 
     def show(line: str) -> None:
@@ -43,14 +40,22 @@ def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names:
             progress.show(stage)
 
     # SIGTERM, because after SIGINT meson ends only the longest running test, and continues.
-    status, = child.run(child.Program(
+    program = child.Program(
         ["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--timeout-multiplier", "4", *names],
-        env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show))
-    count = counts.meson(log, status)
-    for line in counts.skipped(log):
-        ui.say(line)
+        env={**os.environ, **SANITIZER_ENV}, stop=signal.SIGTERM, show=show)
+    ui.say("running the unit tests")
+    with _alone(f"{build.name} tests"):
+        count = _meson(directory / "meson-logs" / "testlog.json", program)
     stage.end(count)
     return count
+
+
+def _meson(log: pathlib.Path, program: child.Program) -> counts.Count:
+    log.unlink(missing_ok=True)
+    status, = child.run(program)
+    for line in counts.skipped(log):
+        ui.say(line)
+    return counts.meson(log, status)
 
 
 @contextlib.contextmanager
@@ -67,13 +72,23 @@ def environment(values: dict[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _file_name(name: str) -> str:
+    return re.sub(r"\W+", "-", name.strip())
+
+
+def _alone(name: str) -> contextlib.AbstractContextManager[None]:
+    """Lock for one run at a time of a stage in this checkout, because the files of its results have the stage's
+    name."""
+    return lock.held(paths.RUN / f"{_file_name(name)}.lock")
+
+
 class _Lane:
     """One pytest process of a stage. options: select the tests of this lane."""
     printing = threading.Lock()
 
     def __init__(self, name: str, options: tuple[str, ...], stage: Stage, progress: Progress):
         self.name, self.options, self.stage, self.progress = name, options, stage, progress
-        file = re.sub(r"\W+", "-", f"{stage.name} {name}".strip())
+        file = _file_name(f"{stage.name} {name}")
         self.report, self.events = paths.RUN / f"{file}.xml", paths.RUN / f"{file}.events"
         self.read = 0
         self.report.unlink(missing_ok=True)
@@ -108,8 +123,9 @@ def pytest(progress: Progress, folder: str, *options: str, name: str | None = No
     name; None: one pytest runs all tests."""
     stage = progress.begin(name or folder)
     ui.say(f"running {stage.name}")
-    running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]
-    statuses = child.run(*(lane.program(folder) for lane in running))
-    count = sum((counts.junit(lane.report, status) for lane, status in zip(running, statuses)), counts.Count())
+    with _alone(stage.name):
+        running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]
+        statuses = child.run(*(lane.program(folder) for lane in running))
+        count = sum((counts.junit(lane.report, status) for lane, status in zip(running, statuses)), counts.Count())
     stage.end(count)
     return count

@@ -92,6 +92,19 @@ def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
     assert runners.meson(progress, tmp_path) == Count(0, 1)
 
 
+def test_a_second_command_waits_with_the_same_tests(monkeypatch, tmp_path):
+    """Both have the same files: the report, and the names of the tests that have ended."""
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "test_lock.py").write_text(f"""import subprocess
+def test_lock():
+    assert subprocess.run(["flock", "--nonblock", {str(tmp_path / 'stage.lock')!r}, "true"]).returncode
+""")
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    progress = Progress(["stage"], History(tmp_path / "seconds"))
+    assert runners.pytest(progress, str(tmp_path / "tests"), name="stage") == Count(1, 0)
+
+
 # A fixture that takes its time to end what it has started, as one with booted guests does.
 FIXTURE = """
 import pathlib, time

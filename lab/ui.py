@@ -5,6 +5,7 @@ import contextlib
 import os
 import pathlib
 import re
+import select
 import shlex
 import subprocess
 import sys
@@ -64,7 +65,10 @@ def write(to: int, text: bytes) -> None:
     """Writes all of the text to a file descriptor, without Python's buffers. Threads print with it: Python aborts if it
     exits while a thread holds the lock of sys.stdout."""
     while text:
-        text = text[os.write(to, text):]
+        try:
+            text = text[os.write(to, text):]
+        except BlockingIOError:         # another program has set this mode, and its reader is slow
+            select.select([], [to], [])
 
 
 def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:

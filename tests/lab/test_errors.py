@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A failed command prints one sentence; a command whose output is closed ends quietly."""
 
+import contextlib
 import os
 import pathlib
+import select
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
 from checkouts import pib
-from lab import errors, paths, signals, ui
+from lab import errors, paths, signals, ui, waiting
 
 
 @pytest.mark.parametrize("error, expected", [
@@ -113,6 +116,26 @@ def test_text_for_terminals_has_no_control_characters(tmp_path):
     log.write_bytes(b"x" * (1 << 20) + b"\none\n\x1b[2Jtwo\xff\n")
     assert ui.tail(log, 2) == "one\ntwo�"
     assert ui.tail(tmp_path / "none") == ""
+
+
+def test_output_that_does_not_wait_is_written_whole():
+    """ssh, node and others set this mode of a pipe or terminal, which all of its users share."""
+    there, here = os.pipe()
+    os.set_blocking(here, False)
+    probe = os.dup(here)
+    text = bytes(range(256)) * 4096
+
+    def write():
+        with os.fdopen(here, "wb"), contextlib.suppress(OSError):
+            ui.write(here, text)
+    writer = threading.Thread(target=write)
+    writer.start()
+    waiting.poll("a full pipe", lambda: not select.select([], [probe], [], 0)[1], 60)
+    os.close(probe)
+    with open(there, "rb") as file:
+        found = file.read()
+    writer.join()
+    assert found == text
 
 
 def test_the_size_of_a_log_is_bounded(tmp_path, monkeypatch):

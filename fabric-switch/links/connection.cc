@@ -20,8 +20,8 @@ namespace {
 
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
-// Shared memory: maximum input of one connection in a turn.
-constexpr std::size_t kRingBytesPerTurn = 128 * 1024;
+// Maximum input of one connection in a turn; a LINK counts as 16 KiB.
+constexpr std::size_t kInputPerTurn = 128 * 1024;
 // Maximum number of bytes of a pull that are copied for one connection in a turn.
 constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
@@ -219,12 +219,15 @@ void Connection::out_of_memory() {
 
 bool Connection::serve() {
     try {
-        if (const auto more = link.receive(kRingBytesPerTurn); !more) {
+        if (const auto more = link.receive(kInputPerTurn); !more) {
             lost(more.error());
             return false;
         }
         link.copy(kCopyBytesPerTurn);
-        return true;
+        if (tls_ && tls_->has_input()) {
+            read();
+        }
+        return is_open();
     } catch (const std::bad_alloc&) {
         out_of_memory();
         return false;
@@ -258,6 +261,9 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
 }
 
 void Connection::read() {
+    if (link.input_waits()) {
+        return;  // serve() handles the frames of earlier reads first
+    }
     const unsigned most = tls_ ? kTlsReadsPerTurn : kReadsPerTurn;
     // epoll does not report bytes that TLS has already read from the socket.
     for (unsigned i = 0; fd_ && (i < most || (tls_ && tls_->has_input())); ++i) {
@@ -269,8 +275,12 @@ void Connection::read() {
         if (!got || *got == 0) {
             return;
         }
-        if (const auto fed = link.feed_input(*got); !fed) {
+        if (const auto fed = link.feed_input(*got, kInputPerTurn); !fed) {
             lost(fed.error());
+            return;
+        }
+        if (link.input_waits()) {
+            host_.make_busy(*this);
             return;
         }
         passed_.expect(fd_.get(), link.takes_memory());

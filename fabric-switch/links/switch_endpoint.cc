@@ -19,8 +19,9 @@ void SwitchEndpoint::pump() {
     }
 }
 
-std::expected<void, link::LinkFailure> SwitchEndpoint::feed_input(std::size_t bytes) {
-    const auto fed = endpoint_.feed_input(bytes);
+std::expected<void, link::LinkFailure> SwitchEndpoint::feed_input(std::size_t bytes,
+                                                                  std::size_t turn) {
+    const auto fed = endpoint_.feed_input(bytes, turn);
     if (fed) {
         pump();  // the received frames may have been credits
     }

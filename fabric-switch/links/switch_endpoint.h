@@ -28,7 +28,9 @@ class SwitchEndpoint {
 
     // Same as in LinkEndpoint. The caller has moved the clock of the ports.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
-    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes);
+    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes,
+                                                                    std::size_t turn = SIZE_MAX);
+    [[nodiscard]] bool input_waits() const { return endpoint_.input_waits(); }
     [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
     void consume_output(std::size_t bytes);
     // For a link in shared memory: as in LinkEndpoint and FrameChannel.

@@ -17,6 +17,14 @@ namespace {
 // its bytes.
 constexpr std::size_t kWorkOfLink = 16 * 1024;
 
+std::size_t bytes_of(const Frame& frame) {
+    return kHeaderSize + std::max(frame.body.size(), frame.shared.size());
+}
+
+std::size_t work_of(const Frame& frame) {
+    return frame.type == FrameType::kLink ? kWorkOfLink : 0;
+}
+
 }  // namespace
 
 LinkEndpoint::LinkEndpoint(const Buffers& buffers, LinkEvents& events)
@@ -51,9 +59,14 @@ LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes) {
     return {};
 }
 
-LinkResult LinkEndpoint::feed_input(std::size_t bytes) {
+LinkResult LinkEndpoint::feed_input(std::size_t bytes, std::size_t turn) {
     reader_.commit(bytes);
-    while (!training_.is_closed()) {
+    input_waits_ = false;
+    for (std::size_t done = 0; !training_.is_closed();) {
+        if (done >= turn) {
+            input_waits_ = true;
+            break;
+        }
         const auto frame = reader_.next();
         if (!frame) {
             training_.close();
@@ -69,6 +82,7 @@ LinkResult LinkEndpoint::feed_input(std::size_t bytes) {
         if (auto handled = handle(**frame); !handled) {
             return handled;
         }
+        done += bytes_of(**frame) + work_of(**frame);
     }
     return {};
 }
@@ -79,6 +93,10 @@ void LinkEndpoint::consume_output(std::size_t bytes) {
 }
 
 std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
+    if (input_waits_) {
+        const auto fed = feed_input(0, bytes);
+        return fed ? std::expected<bool, LinkFailure>(input_waits_) : std::unexpected(fed.error());
+    }
     if (!channel_.is_shared() || training_.is_closed()) {
         return false;
     }
@@ -113,8 +131,8 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
             training_.close();
             return std::unexpected(frame.error());
         }
-        bytes = kHeaderSize + std::max(frame->body.size(), frame->shared.size());
-        work = frame->type == FrameType::kLink ? kWorkOfLink : 0;
+        bytes = bytes_of(*frame);
+        work = work_of(*frame);
         if (auto handled = handle(*frame); !handled) {
             return std::unexpected(handled.error());
         }
@@ -128,7 +146,7 @@ std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
 
 bool LinkEndpoint::may_sleep() {
     if (!channel_.is_shared()) {
-        return true;
+        return !input_waits_;
     }
     const bool room = channel_.room_is_back();
     // The switch wakes this side for an answer, whatever the event index is.

@@ -53,14 +53,18 @@ class LinkEndpoint {
     // ---- frames in
 
     // Read from the connection into input_space(), at most its size, then pass the number of bytes
-    // to feed_input(), which handles the frames that are complete. Delivered packets are views into
+    // to feed_input(), which handles the frames that are complete, or those of a `turn`: a turn
+    // ends after that many bytes, and a LINK counts as 16 KiB. Delivered packets are views into
     // that space. After an error close the connection once output() is written, or as soon as
     // writing fails; link_down() has been called if the link was up, and further bytes are ignored.
     [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
-    [[nodiscard]] LinkResult feed_input(std::size_t bytes);
+    [[nodiscard]] LinkResult feed_input(std::size_t bytes, std::size_t turn = SIZE_MAX);
+    // Whether a turn of feed_input() has left frames. Until receive() has handled them,
+    // input_space() may be empty.
+    [[nodiscard]] bool input_waits() const { return input_waits_; }
     // In shared memory: handles frames until there are none left, or until `bytes` have been read
-    // or copied for offers; a LINK counts as 16 KiB. True: there may be more. Errors as with
-    // feed_input().
+    // or copied for offers; a LINK counts as 16 KiB. On a stream: a further turn of the frames that
+    // feed_input() has left. True: there may be more. Errors as with feed_input().
     [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
 
     // ---- frames out
@@ -69,7 +73,8 @@ class LinkEndpoint {
     // and the link may come up.
     [[nodiscard]] std::span<const std::uint8_t> output() const { return channel_.output(); }
     void consume_output(std::size_t bytes);
-    // In shared memory: asks the peer for a wake-up; false if there is work. On a stream: true.
+    // In shared memory: asks the peer for a wake-up; false if there is work. On a stream: false
+    // while input_waits().
     [[nodiscard]] bool may_sleep();
     // The stream or the rings, for publish() and for wake-ups.
     [[nodiscard]] FrameChannel& channel() { return channel_; }
@@ -117,6 +122,7 @@ class LinkEndpoint {
     std::uint32_t asked_ = 0;  // features of HELLO, connecting side only
     Agreed agreed_;
     link::FrameReader reader_;
+    bool input_waits_ = false;
     FrameChannel channel_;
     CreditLedger credits_;
     LinkTraining training_;

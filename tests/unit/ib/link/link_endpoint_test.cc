@@ -86,6 +86,36 @@ TEST_CASE("link: disabling and retraining take both sides Down") {
     CHECK(pair.switch_events.downs == 2);
 }
 
+TEST_CASE("link: a turn ends after a few LINKs, and the rest follows in later turns") {
+    LinkPair pair;
+    pair.bring_up();
+    constexpr std::uint16_t kLinks = 100;
+    constexpr std::size_t kTurn = std::size_t{128} * 1024;
+    Bytes flood;
+    for (std::uint16_t i = 0; i < kLinks; ++i) {
+        auto parameters = make_parameters();
+        parameters.epoch = static_cast<std::uint16_t>(1000 + i);
+        append(flood, parameters);
+    }
+    REQUIRE(flood.size() < pair.sw.input_space().size());
+    std::ranges::copy(flood, pair.sw.input_space().begin());
+    const unsigned before = pair.switch_events.downs;
+    REQUIRE(pair.sw.feed_input(flood.size(), kTurn));
+    CHECK(pair.switch_events.downs == before + 8);
+    unsigned turns = 1;
+    for (; pair.sw.input_waits(); ++turns) {
+        CHECK_FALSE(pair.sw.may_sleep());
+        const unsigned downs = pair.switch_events.downs;
+        const auto more = pair.sw.receive(kTurn);
+        REQUIRE(more);
+        CHECK(*more == pair.sw.input_waits());
+        CHECK(pair.switch_events.downs - downs <= 8);
+    }
+    CHECK(pair.switch_events.downs == before + kLinks);
+    CHECK(turns > kLinks / 8);
+    CHECK(pair.sw.may_sleep());
+}
+
 TEST_CASE("link: packets arrive unchanged, with or without checksums") {
     LinkPair pair;
     pair.bring_up();

@@ -21,10 +21,11 @@ using fabric::UniqueFd;
 struct Host final : fabric::ConnectionHost {
     fabric::Poller epoll;
     unsigned closed = 0;
+    unsigned made_busy = 0;
     fabric::Poller& poller() override { return epoll; }
     [[nodiscard]] bool shares_memory() const override { return true; }
     void schedule(fabric::Connection&) override {}
-    void make_busy(fabric::Connection&) override {}
+    void make_busy(fabric::Connection&) override { ++made_busy; }
     bool may_handshake() override { return true; }
     void close(fabric::Connection& connection) override {
         ++closed;
@@ -39,6 +40,7 @@ struct Place final : fabric::Admission, fabric::LinkUser {
     bool full_at_hello = false;
     bool full_at_pump = false;
     bool attached = false;
+    unsigned downs = 0;
 
     static void check(bool full) {
         if (full) {
@@ -52,10 +54,13 @@ struct Place final : fabric::Admission, fabric::LinkUser {
         check(full_at_hello);
         return fabric::Admission::Place{.port = this, .number = 1, .name = "port 1"};
     }
-    void attach(fabric::Neighbour&) override { attached = true; }
+    void attach(fabric::Neighbour& neighbour) override {
+        attached = true;
+        neighbour.set_parameters(make_parameters());
+    }
     void detach() override { attached = false; }
     void link_up(const link::ActiveLink&) override {}
-    void link_down() override {}
+    void link_down() override { ++downs; }
     std::uint32_t receive(const ib::Burst& burst, const fabric::OfferRecord*) override {
         return burst.count();
     }
@@ -84,12 +89,14 @@ struct Peers {
             fabric::Connection::Socket{.fd = UniqueFd(ends[1]), .tls = nullptr}, 0);
         REQUIRE(connection->start());
     }
-    void send_hello() const {
+    void send_hello(std::uint32_t features = link::kFeatureSharedMemory) const {
         LinkRecorder recorder;
         auto hello = make_hello(0x1000);
-        hello.features = link::kFeatureSharedMemory;
+        hello.features = features;
         const link::LinkEndpoint end(hello, make_buffers(), recorder);
-        const auto bytes = end.output();
+        send(end.output());
+    }
+    void send(std::span<const std::uint8_t> bytes) const {
         REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==
                 static_cast<ssize_t>(bytes.size()));
     }
@@ -129,6 +136,33 @@ TEST_CASE("connection: a descriptor before HELLO, which takes long to close, del
     CHECK_FALSE(peers.connection->is_open());
     char byte;
     CHECK(::recv(peers.peer.get(), &byte, 1, MSG_DONTWAIT) == 0);
+}
+
+TEST_CASE("connection: a turn of a socket ends after a few LINKs, and later turns serve the rest") {
+    Peers peers;
+    peers.send_hello(0);
+    peers.turn();
+    REQUIRE(peers.place.attached);
+    Bytes flood;
+    constexpr std::uint16_t kLinks = 100;
+    for (std::uint16_t i = 0; i < kLinks; ++i) {
+        auto parameters = make_parameters();
+        parameters.epoch = static_cast<std::uint16_t>(1 + i);
+        append(flood, parameters);
+    }
+    peers.send(flood);
+    // The rest of the flood waits in the endpoint, so the socket reports nothing more.
+    peers.turn();
+    CHECK(peers.host.made_busy == 1);
+    unsigned turns = 1, before = 0;
+    CHECK(peers.place.downs <= 8);
+    for (; !peers.connection->link.may_sleep(); ++turns) {
+        before = peers.place.downs;
+        REQUIRE(peers.connection->serve());
+        CHECK(peers.place.downs - before <= 8);
+    }
+    CHECK(turns > kLinks / 8);
+    CHECK(peers.place.downs == kLinks - 1);
 }
 
 TEST_CASE("connection: a turn of a ring that finds no memory ends the link and frees the port") {

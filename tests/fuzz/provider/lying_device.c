@@ -7,37 +7,14 @@
  */
 #include "lying_device.h"
 
-#include <config.h>
-#include <errno.h>
-#include <pthread.h>
-#include <semaphore.h>
+#include "lying_world.h"
+
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "pib-abi.h"
-#include "pib.h"
+struct lying_world now;
 
-enum { CQS = 3, QPS = 5, SRQS = 3, MOST_STEPS = 300, PAGE = 4096 };
-
-static struct {
-	const uint8_t *input;
-	size_t left;
-	struct pib_device device;
-	struct pib_context *context;
-	struct pib_pd pd;
-	struct pib_pd domain;
-	struct pib_ah ah;
-	struct ibv_cq *cqs[CQS];
-	struct ibv_qp *qps[QPS];
-	struct ibv_srq *srqs[SRQS];
-	bool slow; /* the next destruction waits for `acknowledged` */
-	bool late; /* it has waited as long as only a hang takes */
-} now;
-
-static sem_t in_kernel, acknowledged;
-
-static uint8_t byte(void)
+uint8_t byte(void)
 {
 	if (!now.left)
 		return 0;
@@ -45,7 +22,7 @@ static uint8_t byte(void)
 	return *now.input++;
 }
 
-static uint32_t word(void)
+uint32_t word(void)
 {
 	uint32_t value = byte();
 
@@ -54,177 +31,11 @@ static uint32_t word(void)
 	return value | (uint32_t)byte() << 24;
 }
 
-/* Mostly a small number, so that several objects get the same number. */
-static uint32_t lie(void)
+uint32_t lie(void)
 {
 	uint8_t first = byte();
 
 	return first < 0xe0 ? first % 16 : word();
-}
-
-/* ---- the kernel ---------------------------------------------------------------------------- */
-
-int ibv_cmd_create_cq(struct ibv_context *context, int cqe, struct ibv_comp_channel *channel,
-		      int comp_vector, struct ibv_cq *cq, void *command, size_t command_size,
-		      void *response, size_t response_size)
-{
-	struct pib_create_cq_resp *answer =
-		container_of(response, struct pib_create_cq_resp, ibv_resp);
-
-	cq->context = context;
-	answer->drv_payload.cqn = lie();
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_create_cq_ex(struct ibv_context *context, const struct ibv_cq_init_attr_ex *attr,
-			 struct verbs_cq *cq, void *command, size_t command_size,
-			 void *response, size_t response_size, uint32_t flags)
-{
-	struct pib_create_cq_ex_resp *answer =
-		container_of(response, struct pib_create_cq_ex_resp, ibv_resp);
-
-	cq->cq.context = context;
-	answer->drv_payload.cqn = lie();
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_resize_cq(struct ibv_cq *cq, int cqe, void *command, size_t command_size,
-		      void *response, size_t response_size)
-{
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_modify_cq(struct ibv_cq *cq, struct ibv_modify_cq_attr *attr, void *command,
-		      size_t command_size)
-{
-	return 0;
-}
-
-int ibv_cmd_destroy_cq(struct ibv_cq *cq)
-{
-	int i;
-
-	for (i = 0; i < QPS; i++)
-		if (now.qps[i] && (now.qps[i]->send_cq == cq || now.qps[i]->recv_cq == cq))
-			return EBUSY;
-	for (i = 0; i < SRQS; i++)
-		if (now.srqs[i] && to_psrq(now.srqs[i])->cq == to_pcq(cq))
-			return EBUSY;
-	return 0;
-}
-
-int ibv_cmd_create_qp_ex(struct ibv_context *context, struct verbs_qp *qp,
-			 struct ibv_qp_init_attr_ex *attr, void *command, size_t command_size,
-			 void *response, size_t response_size)
-{
-	struct pib_create_qp_resp *answer =
-		container_of(response, struct pib_create_qp_resp, ibv_resp);
-
-	qp->qp.context = context;
-	qp->qp.send_cq = attr->send_cq;
-	qp->qp.recv_cq = attr->recv_cq;
-	qp->qp.srq = attr->srq;
-	qp->qp.qp_type = attr->qp_type;
-	qp->qp.state = IBV_QPS_RESET;
-	answer->drv_payload.qpn = lie();
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_open_qp(struct ibv_context *context, struct verbs_qp *qp, int qp_size,
-		    struct ibv_qp_open_attr *attr, void *command, size_t command_size,
-		    void *response, size_t response_size)
-{
-	return EOPNOTSUPP;
-}
-
-int ibv_cmd_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask, void *command,
-		      size_t command_size)
-{
-	if (attr_mask & IBV_QP_STATE)
-		qp->state = attr->qp_state;
-	return 0;
-}
-
-int ibv_cmd_query_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask,
-		     struct ibv_qp_init_attr *init_attr, void *command, size_t command_size)
-{
-	return 0;
-}
-
-static void wait_for_acknowledgement(void)
-{
-	struct timespec limit;
-
-	if (!now.slow)
-		return;
-	now.slow = false;
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_sec += 60;
-	sem_post(&in_kernel);
-	now.late = sem_timedwait(&acknowledged, &limit) != 0;
-}
-
-int ibv_cmd_destroy_qp(struct ibv_qp *qp)
-{
-	wait_for_acknowledgement();
-	return 0;
-}
-
-static int create_srq(struct ibv_context *context, struct ibv_srq *srq, void *response)
-{
-	struct pib_create_srq_resp *answer =
-		container_of(response, struct pib_create_srq_resp, ibv_resp);
-
-	srq->context = context;
-	srq->pd = &now.domain.ibv_pd;
-	answer->drv_payload.srqn = lie();
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_create_srq(struct ibv_pd *pd, struct ibv_srq *srq, struct ibv_srq_init_attr *attr,
-		       void *command, size_t command_size, void *response, size_t response_size)
-{
-	return create_srq(pd->context, srq, response);
-}
-
-int ibv_cmd_create_srq_ex(struct ibv_context *context, struct verbs_srq *srq,
-			  struct ibv_srq_init_attr_ex *attr, void *command, size_t command_size,
-			  void *response, size_t response_size)
-{
-	return create_srq(context, &srq->srq, response);
-}
-
-int ibv_cmd_modify_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, int attr_mask,
-		       void *command, size_t command_size)
-{
-	return byte() == 0xff ? ENOMEM : 0;
-}
-
-int ibv_cmd_query_srq(struct ibv_srq *srq, struct ibv_srq_attr *attr, void *command,
-		      size_t command_size)
-{
-	return 0;
-}
-
-int ibv_cmd_destroy_srq(struct ibv_srq *srq)
-{
-	int i;
-
-	for (i = 0; i < QPS; i++)
-		if (now.qps[i] && now.qps[i]->srq == srq)
-			return EBUSY;
-	wait_for_acknowledgement();
-	return 0;
-}
-
-int ibv_dontfork_range(void *base, size_t size)
-{
-	return 0;
-}
-
-int ibv_dofork_range(void *base, size_t size)
-{
-	return 0;
 }
 
 /* ---- the process --------------------------------------------------------------------------- */
@@ -475,7 +286,7 @@ static void complete(struct ibv_cq *ibcq)
 
 /* ---- one life ------------------------------------------------------------------------------ */
 
-static void begin(void)
+void begin_life(void)
 {
 	struct pib_hca_alloc_ucontext_resp limits = {
 		.max_qp_wr = 64, .max_sge = 8, .max_inline_data = 64, .max_cqe = 64
@@ -506,7 +317,7 @@ static void begin(void)
 	now.ah.ibv_ah.context = now.pd.ibv_pd.context;
 }
 
-static void end(void)
+void end_life(void)
 {
 	int i;
 
@@ -599,111 +410,8 @@ void lying_device_run(const uint8_t *input, size_t length)
 	now.input = input;
 	now.left = length;
 	fill_sges();
-	begin();
+	begin_life();
 	for (steps = 0; now.left && steps < MOST_STEPS; steps++)
 		take_step(byte());
-	end();
-}
-
-/* ---- an honest device and two threads ------------------------------------------------------ */
-
-/* Without input all objects of a kind have the same number, and no call fails. */
-static void begin_honestly(void)
-{
-	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
-
-	memset(&now, 0, sizeof(now));
-	begin();
-	now.cqs[0] = ibv_cq_ex_to_cq(pib_create_cq_ex(&now.context->ibv_ctx.context, &attr));
-	sem_init(&in_kernel, 0, 0);
-	sem_init(&acknowledged, 0, 0);
-}
-
-static struct ibv_qp *honest_qp(void)
-{
-	struct ibv_qp_init_attr_ex attr = {
-		.comp_mask = IBV_QP_INIT_ATTR_PD,
-		.pd = &now.domain.ibv_pd,
-		.send_cq = now.cqs[0],
-		.recv_cq = now.cqs[0],
-		.qp_type = IBV_QPT_RC,
-		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
-	};
-
-	return pib_create_qp_ex(&now.context->ibv_ctx.context, &attr);
-}
-
-static struct ibv_srq *honest_srq(void)
-{
-	struct ibv_srq_init_attr_ex attr = {
-		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
-			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
-		.srq_type = IBV_SRQT_XRC,
-		.pd = &now.domain.ibv_pd,
-		.cq = now.cqs[0],
-		.attr = { .max_wr = 1, .max_sge = 1 },
-	};
-
-	return pib_create_srq_ex(&now.context->ibv_ctx.context, &attr);
-}
-
-static void *destroy_qp(void *qp)
-{
-	pib_destroy_qp(qp);
-	return NULL;
-}
-
-static void *destroy_srq(void *srq)
-{
-	pib_destroy_srq(srq);
-	return NULL;
-}
-
-static const char *end_honestly(bool is_known)
-{
-	const char *fault = NULL;
-
-	if (!is_known)
-		fault = "the new object is not in the table";
-	if (now.late)
-		fault = "a creation waited for the events of another object";
-	end();
-	sem_destroy(&in_kernel);
-	sem_destroy(&acknowledged);
-	return fault;
-}
-
-const char *slow_destroy_of_qp(void)
-{
-	struct ibv_qp *first;
-	pthread_t destroyer;
-
-	begin_honestly();
-	first = honest_qp();
-	now.slow = true;
-	pthread_create(&destroyer, NULL, destroy_qp, first);
-	sem_wait(&in_kernel);
-	now.qps[0] = honest_qp();
-	sem_post(&acknowledged);
-	pthread_join(destroyer, NULL);
-	return end_honestly(now.qps[0] && pib_table_find(&now.context->qps, 0, to_pcq(now.cqs[0])) ==
-						  to_pqp(now.qps[0]));
-}
-
-const char *slow_destroy_of_srq(void)
-{
-	struct ibv_srq *first;
-	pthread_t destroyer;
-
-	begin_honestly();
-	first = honest_srq();
-	now.slow = true;
-	pthread_create(&destroyer, NULL, destroy_srq, first);
-	sem_wait(&in_kernel);
-	now.srqs[0] = honest_srq();
-	sem_post(&acknowledged);
-	pthread_join(destroyer, NULL);
-	return end_honestly(now.srqs[0] &&
-			    pib_table_find(&now.context->xrc_srqs, 0, to_pcq(now.cqs[0])) ==
-				    to_psrq(now.srqs[0]));
+	end_life();
 }

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: GPL-2.0-or-later */
+/* An honest device and two threads: one destroys an object, the other one creates one. */
+#include <pthread.h>
+#include <string.h>
+
+#include "lying_device.h"
+#include "lying_world.h"
+
+/* Without input all objects of a kind have the same number, and no call fails. */
+static void begin_honestly(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+
+	memset(&now, 0, sizeof(now));
+	begin_life();
+	now.cqs[0] = ibv_cq_ex_to_cq(pib_create_cq_ex(&now.context->ibv_ctx.context, &attr));
+	sem_init(&now.in_kernel, 0, 0);
+	sem_init(&now.acknowledged, 0, 0);
+}
+
+static struct ibv_qp *honest_qp(void)
+{
+	struct ibv_qp_init_attr_ex attr = {
+		.comp_mask = IBV_QP_INIT_ATTR_PD,
+		.pd = &now.domain.ibv_pd,
+		.send_cq = now.cqs[0],
+		.recv_cq = now.cqs[0],
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+
+	return pib_create_qp_ex(&now.context->ibv_ctx.context, &attr);
+}
+
+static struct ibv_srq *honest_srq(void)
+{
+	struct ibv_srq_init_attr_ex attr = {
+		.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD |
+			     IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ,
+		.srq_type = IBV_SRQT_XRC,
+		.pd = &now.domain.ibv_pd,
+		.cq = now.cqs[0],
+		.attr = { .max_wr = 1, .max_sge = 1 },
+	};
+
+	return pib_create_srq_ex(&now.context->ibv_ctx.context, &attr);
+}
+
+static void *destroy_qp(void *qp)
+{
+	pib_destroy_qp(qp);
+	return NULL;
+}
+
+static void *destroy_srq(void *srq)
+{
+	pib_destroy_srq(srq);
+	return NULL;
+}
+
+static const char *end_honestly(bool is_known)
+{
+	const char *fault = NULL;
+
+	if (!is_known)
+		fault = "the new object is not in the table";
+	if (now.late)
+		fault = "a creation waited for the events of another object";
+	end_life();
+	sem_destroy(&now.in_kernel);
+	sem_destroy(&now.acknowledged);
+	return fault;
+}
+
+const char *slow_destroy_of_qp(void)
+{
+	struct ibv_qp *first;
+	pthread_t destroyer;
+
+	begin_honestly();
+	first = honest_qp();
+	now.slow = true;
+	pthread_create(&destroyer, NULL, destroy_qp, first);
+	sem_wait(&now.in_kernel);
+	now.qps[0] = honest_qp();
+	sem_post(&now.acknowledged);
+	pthread_join(destroyer, NULL);
+	return end_honestly(now.qps[0] && pib_table_find(&now.context->qps, 0, to_pcq(now.cqs[0])) ==
+						  to_pqp(now.qps[0]));
+}
+
+const char *slow_destroy_of_srq(void)
+{
+	struct ibv_srq *first;
+	pthread_t destroyer;
+
+	begin_honestly();
+	first = honest_srq();
+	now.slow = true;
+	pthread_create(&destroyer, NULL, destroy_srq, first);
+	sem_wait(&now.in_kernel);
+	now.srqs[0] = honest_srq();
+	sem_post(&now.acknowledged);
+	pthread_join(destroyer, NULL);
+	return end_honestly(now.srqs[0] &&
+			    pib_table_find(&now.context->xrc_srqs, 0, to_pcq(now.cqs[0])) ==
+				    to_psrq(now.srqs[0]));
+}

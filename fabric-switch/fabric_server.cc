@@ -25,11 +25,12 @@ constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kAcceptsPerTurn = 64;
 // How often links in shared memory are served before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
-constexpr unsigned kNotesPerSecond = 50;
 // Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;   // longest sleep with a deadline, capture or paused listener
 constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are accepted
+// The switch's own notes about new connections share the notes of a network with no name.
+constexpr const char* kNoNetwork = "";
 
 std::uint64_t clock_ns() {
     return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
@@ -78,14 +79,6 @@ void shed(int listening_fd, UniqueFd& spare, FdCloser& closer) {
 }
 
 }  // namespace
-
-bool FabricServer::NoteLimit::permit(std::uint64_t now_ns) {
-    if (now_ns / kNsPerSecond != second) {
-        second = now_ns / kNsPerSecond;
-        notes = 0;
-    }
-    return ++notes <= kNotesPerSecond;
-}
 
 // ---- poll handlers
 
@@ -223,7 +216,7 @@ void FabricServer::pause_accept(bool paused) {
     for (const auto& listener : listeners_) {
         poller_.modify(listener->fd(), paused ? 0U : EPOLLIN, *listener);
     }
-    if (paused && closer().is_full() && notes_.permit(fabric_->now_ns())) {
+    if (paused && closer().is_full() && notes_.permit_newcomer(kNoNetwork, fabric_->now_ns())) {
         spdlog::warn(
             "descriptors of former peers take long to close: new connections wait until then");
     }
@@ -238,7 +231,7 @@ bool FabricServer::accept_one(const Listener& listener) {
     if (!fd) {
         if (errno == EMFILE || errno == ENFILE) {
             shed(listener.fd(), spare_fd_, closer());
-            if (notes_.permit(fabric_->now_ns())) {
+            if (notes_.permit_newcomer(kNoNetwork, fabric_->now_ns())) {
                 spdlog::warn(
                     "out of file descriptors: closed a new connection. Raise the limit: ulimit -n");
             }
@@ -331,9 +324,12 @@ void FabricServer::schedule(Connection& connection) {
     }
 }
 
-void FabricServer::note(const std::string& text, bool known) {
-    if (notes_.permit(fabric_->now_ns())) {
-        spdlog::info("{}{}", known ? "" : "new connection: ", text);
+void FabricServer::note(const Connection& connection, const std::string& text) {
+    const std::string& port = connection.link.port_name();
+    const std::uint64_t now_ns = fabric_->now_ns();
+    if (port.empty() ? notes_.permit_newcomer(connection.peer().network, now_ns)
+                     : notes_.permit_port(port, now_ns)) {
+        spdlog::info("{}{}", port.empty() ? "new connection: " : "", text);
     }
 }
 

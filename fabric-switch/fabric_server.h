@@ -17,6 +17,7 @@
 #include "links/connection.h"
 #include "links/dialer.h"
 #include "links/newcomers.h"
+#include "links/note_budget.h"
 #include "pcap_tap.h"
 #include "tls/tls_credentials.h"
 
@@ -56,19 +57,13 @@ class FabricServer final : private ConnectionHost {
   private:
     class Listener;
     class Signals;
-    // Limits the lines of the log that peers cause.
-    struct NoteLimit {
-        std::uint64_t second = 0;
-        unsigned notes = 0;
-        [[nodiscard]] bool permit(std::uint64_t now_ns);
-    };
 
     Poller& poller() override { return poller_; }
     [[nodiscard]] bool shares_memory() const override { return shared_memory_; }
     void schedule(Connection& connection) override;
     void make_busy(Connection& connection) override;
     void close(Connection& connection) override;
-    void note(const std::string& text, bool known) override;
+    void note(const Connection& connection, const std::string& text) override;
     [[nodiscard]] bool may_handshake() override;
     void pause_accept(bool paused);
     [[nodiscard]] bool accept_one(const Listener& listener);
@@ -98,7 +93,7 @@ class FabricServer final : private ConnectionHost {
     bool stop_ = false;
     bool shared_memory_ = true;
     unsigned poll_us_ = 20;
-    NoteLimit notes_;
+    NoteBudget notes_;
 };
 
 }  // namespace pib::fabric

@@ -40,9 +40,8 @@ class ConnectionHost {
     [[nodiscard]] virtual bool may_handshake() = 0;
     // Destroys the connection at the end of the turn, because events for it may be waiting.
     virtual void close(Connection& connection) = 0;
-    // Logs `text`, one line. `known`: the peer has identified itself. The number of notes is
-    // limited, because a peer can cause them.
-    virtual void note(const std::string& text, bool known) = 0;
+    // Logs `text`, one line. The number of notes is limited, because a peer can cause them.
+    virtual void note(const Connection& connection, const std::string& text) = 0;
 
   private:
     FdCloser closer_;
@@ -86,7 +85,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
 
   private:
     void link_output_ready() override { host_.schedule(*this); }
-    void link_note(const std::string& text) override { host_.note(text, link.port_number() != 0); }
+    void link_note(const std::string& text) override { host_.note(*this, text); }
     [[nodiscard]] const Peer& link_peer() const override { return peer_; }
     std::optional<link::LinkRings> link_share() override;
     std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(

@@ -62,6 +62,8 @@ class LinkAttachment final : public link::LinkEvents {
     // ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
+    // For messages; empty as long as there is no port.
+    [[nodiscard]] const std::string& port_name() const { return place_.name; }
     // The reason against the received WELCOME; empty: there is none.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // Peer copy with the peer; nullptr: the peer has not shared its memory.

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <expected>
 #include <span>
+#include <string>
 
 #include "links/port_link.h"
 
@@ -53,6 +54,7 @@ class SwitchEndpoint {
 
     [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }
     [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
+    [[nodiscard]] const std::string& port_name() const { return attachment_.port_name(); }
 
   private:
     // Lets the port send packets that wait for room or credits.

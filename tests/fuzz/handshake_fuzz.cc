@@ -228,7 +228,7 @@ class Bench final : private fabric::ConnectionHost {
             connection.close_fds();
         }
     }
-    void note(const std::string& text, bool) override {
+    void note(const fabric::Connection&, const std::string& text) override {
         require(!text.empty(), "a note says something");
     }
 

@@ -32,7 +32,7 @@ struct Host final : fabric::ConnectionHost {
         connection.link.close();
         connection.close_fds();
     }
-    void note(const std::string&, bool) override {}
+    void note(const fabric::Connection&, const std::string&) override {}
 };
 
 // The port of the peer; admit() and pump() throw std::bad_alloc if the test sets their flag.

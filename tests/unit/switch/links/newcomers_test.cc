@@ -52,7 +52,7 @@ struct Host final : fabric::ConnectionHost {
     void make_busy(fabric::Connection&) override {}
     bool may_handshake() override { return true; }
     void close(fabric::Connection&) override {}
-    void note(const std::string&, bool) override {}
+    void note(const fabric::Connection&, const std::string&) override {}
 };
 
 std::unique_ptr<fabric::Connection> connection(Host& host, fabric::Switch& sw, UniqueFd fd,

@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Limits the lines of the log that peers cause, so that a peer that causes many neither fills the
+// log nor hides the lines of others.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace pib::fabric {
+
+class NoteBudget {
+  public:
+    // Lines in a second: of all peers, and of one. A port's first line in a second is permitted
+    // even if there are kMost others.
+    static constexpr unsigned kMost = 50;
+    static constexpr unsigned kMostOfOne = 10;
+
+    // Whether a line is permitted now. `port`: the port of a peer that has identified itself.
+    [[nodiscard]] bool permit_port(const std::string& port, std::uint64_t now_ns);
+    // `network`: see Peer.
+    [[nodiscard]] bool permit_newcomer(const std::string& network, std::uint64_t now_ns);
+
+  private:
+    using Counts = std::map<std::string, unsigned>;
+
+    void begin(std::uint64_t now_ns);
+    [[nodiscard]] bool count(unsigned& of_one);
+
+    std::uint64_t second_ = 0;
+    unsigned notes_ = 0;
+    Counts of_port_, of_network_;  // of this second
+};
+
+}  // namespace pib::fabric

@@ -26,7 +26,7 @@ DOMAIN = """<domain type="kvm" xmlns:qemu="http://libvirt.org/schemas/domain/qem
 <devices><emulator>/usr/libexec/qemu-kvm</emulator></devices>{}</domain>"""
 LINE = '<qemu:commandline><qemu:arg value="-before"/><qemu:env name="A" value="b"/></qemu:commandline>'
 
-# Fields of the published APIs that the manifests use, written by hand, by the path of the object that has them:
+# Fields of the published APIs that the manifests may use, written by hand, by the path of the object that has them:
 # kubevirt.io/v1 and hookSidecars of KubeVirt 1.9, v1 and apps/v1 of Kubernetes. [] stands for the elements of a list.
 META = {"metadata": {"name"}}
 POD = "spec.template.spec"

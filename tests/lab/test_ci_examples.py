@@ -176,4 +176,6 @@ def test_the_container_shares_a_cache_on_a_volume(tmp_path, programs):
                             "PATH": f"{programs}:{os.environ['PATH']}"})
         assert (kept / name).resolve() == own / name and (kept / source).resolve() == own / source
         (kept / "packages-trixie-0").mkdir(exist_ok=True)
-    assert sorted(entry.name for entry in kept.iterdir()) == ["guest-new", "packages-trixie-0", "rdma-core-new"]
+    assert sorted(entry.name for entry in kept.iterdir()) == ["guest-new", "guest-old", "packages-trixie-0",
+                                                              "rdma-core-new", "rdma-core-old"]
+    assert (kept / "guest-old").resolve().is_relative_to(tmp_path / "guest-old")    # that container may still run

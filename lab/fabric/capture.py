@@ -2,8 +2,10 @@
 """./pib capture: packets of the running fabric, live, in the pcapng format, for Wireshark and tshark."""
 
 import contextlib
+import io
 import json
 import pathlib
+import select
 import socket
 import struct
 import sys
@@ -136,6 +138,16 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
         yield sock, rest
 
 
+def _comes(sock: socket.socket, out: BinaryIO) -> bool:
+    """Waits for packets, or the switch's end. Returns False if the reader of `out` goes first: on an idle fabric no
+    packet comes that could not be written."""
+    events = select.poll()
+    events.register(sock, select.POLLIN)
+    with contextlib.suppress(io.UnsupportedOperation):      # no file of the system
+        events.register(out, 0)     # reports errors only
+    return any(descriptor == sock.fileno() for descriptor, _ in events.poll())
+
+
 def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, begun: str = "") -> Losses:
     """Copies packets to `out` until the switch or the reader ends, `most` packets have passed, or Ctrl-C. begun:
     message to print when the capture has begun."""
@@ -146,7 +158,7 @@ def relay(path: pathlib.Path, wanted: Rules, out: BinaryIO, most: int | None, be
         while True:
             out.write(seen.pass_on(data, most))
             out.flush()
-            if seen.enough(most) or not (data := sock.recv(CHUNK)):
+            if seen.enough(most) or not _comes(sock, out) or not (data := sock.recv(CHUNK)):
                 break
     return seen
 

@@ -138,6 +138,30 @@ def test_a_reader_that_ends_ends_the_capture(tmp_path):
     thread.join()
 
 
+def test_a_reader_that_ends_between_packets_ends_the_capture(tmp_path):
+    """No packet may come any more, as on an idle fabric."""
+    there, here = os.pipe()
+    ended = threading.Event()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def serve():
+            with listener.accept()[0] as client:
+                client.sendall(b'{"ok":true}\n' + SECTION)
+                os.read(there, len(SECTION))
+                os.close(there)
+                if not ended.wait(PATIENCE_S):
+                    client.sendall(PACKET)
+        switch = threading.Thread(target=serve)
+        switch.start()
+        with open(here, "wb") as out:
+            seen = capture.relay(tmp_path / "s", [], out, None)
+        ended.set()
+        switch.join()
+    assert seen.taken == 0
+
+
 @pytest.mark.parametrize("most, read", [("1", True), ("None", False)])
 def test_the_command_ends_without_an_error(tmp_path, most, read):
     """The command ends after a number of packets, or because its reader has gone."""

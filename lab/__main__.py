@@ -170,7 +170,8 @@ def _map(options) -> int:
 def _metrics(options) -> int:
     if not 1 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 1 to {MOST_PORT}")
-    metrics.serve(_control_path(options), options.port)
+    _control_path(options)          # an error if no lab runs
+    metrics.serve(lambda: _control_path(options), options.port)
     return 0
 
 

@@ -91,12 +91,13 @@ def test_metric_names_are_valid():
         "pib_port_sw_hoq_lifetime_limit_discards"
 
 
-def test_metrics_are_served_over_http(switch):
+def scraped(*words):
+    """The text of ./pib metrics, and what the command has said."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    serving = subprocess.Popen([paths.ROOT / "pib", "metrics", "--control", switch, "--port", str(port)],
-                               stderr=subprocess.DEVNULL)
+    serving = subprocess.Popen([paths.ROOT / "pib", "metrics", *words, "--port", str(port)], stderr=subprocess.PIPE,
+                               text=True)
     try:
         text, end = "", time.monotonic() + PATIENCE_S
         while not text and serving.poll() is None and time.monotonic() < end:
@@ -110,7 +111,26 @@ def test_metrics_are_served_over_http(switch):
             socket.create_connection(("127.0.0.2", port), timeout=10).close()
     finally:
         serving.terminate()
-        serving.wait()
-    assert 'pib_port_state{port="1",switch="leaf1"} 2.0' in text
+        said = serving.communicate()[1]
+    return text, said
+
+
+def test_metrics_are_served_over_http(switch):
+    text, _ = scraped("--control", switch)
+    assert 'pib_port_state{port="1",switch="leaf1"} 2.0' in text and "pib_up 1.0" in text
     assert 'pib_port_rcv_pkts_total{port="5",switch="spine1"}' in text or \
         'pib_port_rcv_pkts_total{port="4",switch="spine1"}' in text
+
+
+def test_metrics_tell_that_the_switch_has_ended(tmp_path, monkeypatch):
+    monkeypatch.setattr("test_map.PATIENCE_S", 10)
+    text, said = scraped("--control", tmp_path / "none")
+    assert "pib_up 0.0" in text and "pib_port_state{" not in text
+    assert "no switch answers there" in said and "Traceback" not in said
+
+
+def test_metrics_are_those_of_the_lab_that_runs_now(switch, tmp_path):
+    """./pib down and up give the control socket another path."""
+    found = iter([tmp_path / "old", switch])
+    collector = metrics.Collector(lambda: next(found))
+    assert [next(iter(collector.collect())).samples[0].value for _ in range(2)] == [0, 1]

@@ -6,7 +6,7 @@ import pathlib
 import time
 from typing import Callable, Iterable
 
-from lab import paths, table, ui, up
+from lab import lock, paths, table, ui, up
 from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
                        bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build
@@ -157,7 +157,8 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
     results = bench_figures.Results(bench_host.machine(accelerator), rounds)
     try:
-        _take(results, groups)
+        with lock.held(RUN / "lock"):       # a second run has the same lab, and would be measured, too
+            _take(results, groups)
     except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
         bench_steps.note_failure(results, "the rest", error)
     kept = save(results, output or RUN)

@@ -2,6 +2,7 @@
 """Evaluation of measurements by ./pib bench."""
 
 import json
+import subprocess
 import types
 import xml.etree.ElementTree
 
@@ -152,12 +153,25 @@ def test_a_run_that_ends_early_is_kept(monkeypatch, tmp_path, capsys):
         raise KeyboardInterrupt
 
     monkeypatch.setattr(bench, "_measure", measure)
+    monkeypatch.setattr(bench, "RUN", tmp_path / "bench")
     monkeypatch.setattr(bench.up, "machine", lambda **_wanted: None)
     monkeypatch.setattr(bench.host_build, "build", lambda **_more: None)
     assert bench.bench(1, tmp_path, False, None) == 1
     kept, = tmp_path.glob("*.json")
     assert bench_figures.load(kept).figure(RATE).median("pib") == 5
     assert "KeyboardInterrupt" in capsys.readouterr().out
+
+
+def test_a_second_bench_waits_for_the_first(monkeypatch, tmp_path, capsys):
+    """Both have the same lab, and would measure each other."""
+    monkeypatch.setattr(bench, "RUN", tmp_path / "bench")
+    monkeypatch.setattr(bench.up, "machine", lambda **_wanted: None)
+    monkeypatch.setattr(bench.host_build, "build", lambda **_more: None)
+    (tmp_path / "bench").mkdir()
+    free = ["flock", "--nonblock", tmp_path / "bench" / "lock", "true"]
+    monkeypatch.setattr(bench, "_measure", lambda results, _groups: results.notes.append(
+        "alone" if subprocess.run(free, check=False).returncode else "beside others"))
+    assert bench.bench(1, tmp_path, False, None) == 0 and "\nalone\n" in capsys.readouterr().out
 
 
 def test_output_of_the_program_in_the_guest_becomes_figures(results):

@@ -5,11 +5,12 @@ import contextlib
 import dataclasses
 import json
 import pathlib
+import subprocess
 import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from lab import lock, paths, ui, up
+from lab import errors, lock, paths, ui, up
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
 from lab.soak import curve, rule, samples
@@ -76,8 +77,8 @@ def _rounds(recorder: Recorder, loads: Sequence[Load]) -> tuple[int, list[str]]:
             with recorder.during(load.name):
                 try:
                     load.run(recorder.lab)
-                except ui.LabError as error:
-                    failures.append(f"round {rounds + 1}, {load.name}: {error}")
+                except (ui.LabError, subprocess.TimeoutExpired) as error:
+                    failures.append(f"round {rounds + 1}, {load.name}: {errors.sentence(error)}")
                     ui.say(failures[-1])
                     recorder.lab.check()
         time.sleep(recorder.job.settle_s)

@@ -192,12 +192,15 @@ def test_a_curve_that_grows_is_told(lab, soaked, capsys):
     assert {one["name"] for one in results["verdicts"] if one["flat"] is False} >= {"objects vm0", "objects vm1"}
 
 
-def test_a_load_that_fails_is_told_and_the_others_go_on(lab, soaked):
+@pytest.mark.parametrize("failure, said", [
+    (ui.LabError("no answer"), "no answer"),
+    (subprocess.TimeoutExpired(["ssh"], 150), "ssh did not end within 150 s. What runs:  ./pib status")])
+def test_a_load_that_fails_is_told_and_the_others_go_on(lab, soaked, failure, said):
     def fail(_lab):
-        raise ui.LabError("no answer")
+        raise failure
     status, results = soaked(lab, 8, Load("bad", fail))
     assert status == 1 and results["rounds"] == 8
-    assert results["failures"][0] == "round 1, bad: no answer"
+    assert results["failures"][0] == f"round 1, bad: {said}"
 
 
 def test_a_lab_that_is_gone_ends_the_soak(lab, soaked):

@@ -78,7 +78,7 @@ class Description(unittest.TestCase):
         self.interface = description.load(FOLDER)
         self.text = MANUAL.read_text(encoding="utf-8")
 
-    def test_the_headers_say_the_same(self):
+    def test_the_headers_have_the_same_values(self):
         read = header.read(FOLDER)
         self.assertEqual({name: [one[0] for one in fields] for name, fields in structures(self.interface).items()},
                          without_abi(read.structs))
@@ -86,7 +86,7 @@ class Description(unittest.TestCase):
         expected = claims(self.interface)
         self.assertEqual(probe.numbers(compiler(), list(expected)), expected)
 
-    def test_the_manual_says_the_same(self):
+    def test_the_manual_has_the_same_values(self):
         doc = manual.parse(self.text)
         self.assertEqual(structures(self.interface),
                          {name: [(one.name, one.offset, one.size) for one in fields]
@@ -97,16 +97,16 @@ class Description(unittest.TestCase):
         named = {name: value for name, value in self.interface.constants().items() if name not in registers}
         self.assertEqual(named, without_abi(doc.constants))
 
-    def test_reset_values_of_the_manual(self):
+    def test_reset_values_equal_the_manual(self):
         tables = [rows for _, head, rows in manual.tables(self.text) if head[3:5] == ["reset", "name"]]
         self.assertEqual([(one.name, one.reset) for one in self.interface.registers + self.interface.doorbells],
                          [(row[4].strip("`"), row[3]) for rows in tables for row in rows])
 
-    def test_commands_of_the_manual(self):
+    def test_commands_equal_the_manual(self):
         self.assertEqual([(f"PIB_HCA_CMD_{one.name}", f"{one.opcode:#04x}", one.object, one.input, one.output,
                            one.result) for one in self.interface.commands], rows_of_commands(self.text))
 
-    def test_the_rules_of_the_manual_and_of_the_core(self):
+    def test_rules_equal_those_of_the_manual_and_of_the_core(self):
         ours = {one.number: one.answer for one in self.interface.rules}
         self.assertEqual(len(ours), len(self.interface.rules))
         self.assertEqual(ours, {number: answer for _, number, answer, _ in test_rules.rules_of_manual()})
@@ -115,7 +115,7 @@ class Description(unittest.TestCase):
                      if head[0] == "rule" and len(head) == 4 for row in rows}
         self.assertEqual({one.number: one.of for one in self.interface.rules if one.of}, of_manual)
 
-    def test_the_fields_of_rules(self):
+    def test_fields_of_rules_equal_those_of_the_core(self):
         numbers = {name: number for name, (number, _) in test_rules.rules_of_code().items()}
         tables = "".join(path.read_text("utf-8") for path in (test_rules.CORE / "rules").glob("*rule_table.*"))
         self.assertEqual({one.number: one.field for one in self.interface.rules},
@@ -148,13 +148,13 @@ class Languages(unittest.TestCase):
     def setUp(self):
         self.constants = constants.all_of(description.load(FOLDER))
 
-    def test_python(self):
+    def test_python_constants_equal_the_headers(self):
         names: dict[str, int] = {}
         exec(constants.python(self.constants), names)       # pylint: disable=exec-used
         self.assertEqual({name: names[name] for name in self.constants}, self.constants)
         self.assertEqual(names["PIB_HCA_CREATE_CQ_LOG_DEPTH_OFFSET"], 24)
 
-    def test_rust(self):
+    def test_rust_constants_equal_the_headers(self):
         lines = constants.rust(self.constants)
         found = re.findall(r"^pub const ([A-Z_0-9]+): (u32|u64) = (0x[0-9a-f]+);$", lines, re.MULTILINE)
         self.assertEqual({name: int(value, 16) for name, _, value in found}, self.constants)
@@ -172,14 +172,14 @@ class Words(unittest.TestCase):
         size = sum(self.interface.structs[name].size for name in structs)
         return bytes(self.examples[structs].dump.get(at, 0) for at in range(size))
 
-    def test_a_send_wqe(self):
+    def test_a_send_wqe_is_printed_field_by_field(self):
         data = self.bytes_of("pib_hca_wqe_control", "pib_hca_wqe_rdma", "pib_hca_sge")
         shown = "\n".join(words.send_wqe(self.interface, data))
         for line in ("0: opcode = RDMA_WRITE (0x2)", "1: flags = SIGNALED (0x1)", "24: rkey = 0xc0de07 (12639751)",
                      "44: lkey = 0xf54f6f01 (4115623681)"):
             self.assertIn(line, shown)
 
-    def test_inputs_of_commands(self):
+    def test_inputs_of_commands_are_printed_field_by_field(self):
         for command in self.interface.commands:
             if (command.input,) in self.examples:
                 shown = "\n".join(words.of_command(self.interface, command.opcode, self.bytes_of(command.input)))
@@ -190,7 +190,7 @@ class Words(unittest.TestCase):
         self.assertIn("     50: log_sq_depth = 0x1f (31), not 0 to 14", shown)
         self.assertIn("     48: type = RC (0x2)", shown)
 
-    def test_cut_wqes_inline_data_and_datagrams(self):
+    def test_truncated_wqes_inline_data_and_datagrams_are_printed(self):
         control = bytes.fromhex("00090000" "00000000" "02000000" "00000000")
         self.assertEqual(words.send_wqe(self.interface, control + b"\xab\xcd")[-1], " 16: data = ab cd")
         datagram = "\n".join(words.send_wqe(self.interface, control[:1] + bytes(63), "UD"))

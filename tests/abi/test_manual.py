@@ -64,12 +64,12 @@ class Tables(unittest.TestCase):
     def test_manual_and_headers_agree(self):
         self.assertEqual(differences(self.doc, self.interface), [])
 
-    def test_access_and_width_of_registers(self):
+    def test_access_and_width_of_registers_agree(self):
         text = (FOLDER / "pib_hca_regs.h").read_text()
         self.assertEqual({name: access for name, (_, access) in self.doc.registers.items()},
                          dict(REGISTER.findall(text)))
 
-    def test_sizes_of_command_structures(self):
+    def test_sizes_of_command_structures_agree(self):
         self.assertTrue(self.doc.mentioned_sizes)
         for name, size in self.doc.mentioned_sizes:
             self.assertEqual(self.doc.sizes.get(name), size, name)
@@ -99,7 +99,7 @@ class Tables(unittest.TestCase):
 
 
 class Examples(unittest.TestCase):
-    def test_bytes_are_what_the_fields_say(self):
+    def test_bytes_of_the_examples_equal_their_fields(self):
         fields = header.read(FOLDER).structs
         examples = manual.parse(MANUAL.read_text()).examples
         self.assertTrue(examples)
@@ -114,7 +114,7 @@ class Examples(unittest.TestCase):
 class Headers(unittest.TestCase):
     LANGUAGES = (("c", ["-x", "c", "-std=c11"]), ("cxx", ["-x", "c++", "-std=c++23"]))
 
-    def test_each_compiles_alone(self):
+    def test_each_header_compiles_alone(self):
         for name in header.HEADERS:
             for which, language in self.LANGUAGES:
                 with self.subTest(name, language=language):

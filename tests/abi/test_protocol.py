@@ -129,7 +129,7 @@ class Tables(unittest.TestCase):
     def test_manual_and_code_agree(self):
         self.assertEqual(differences(Protocol(self.text), self.written), [])
 
-    def test_sizes_in_the_table_of_types(self):
+    def test_sizes_in_the_table_of_types_equal_the_frames(self):
         doc = Protocol(self.text)
         for name, body in doc.bodies.items():
             if re.match(r"\d+", body):

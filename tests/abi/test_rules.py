@@ -75,7 +75,7 @@ class Rules(unittest.TestCase):
         self.assertEqual(sorted(of_manual), sorted(of_code))
         self.assertEqual(len({number for number, _ in of_code}), len(of_code), "a number is used twice")
 
-    def test_no_rule_has_another_form(self):
+    def test_every_enumerator_of_a_rule_is_parsed(self):
         text = (CORE / "base" / "rule.h").read_text(encoding="utf-8").partition("enum class Rule ")[2]
         self.assertEqual(ENUMERATOR.findall(text), list(rules_of_code()))
 

@@ -130,7 +130,7 @@ def test_a_large_table_is_made_once(view, large):
         "document.querySelector('#pane [data-key=\"lft\"] tbody tr').seen")
 
 
-def test_a_value_that_the_form_refuses_is_told(view):
+def test_a_value_that_the_form_refuses_is_reported(view):
     view.keys("/")
     view.keys("core1-1[7]", ENTER)
     view.heading("Link core1-1[7]")

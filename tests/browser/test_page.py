@@ -179,7 +179,7 @@ def test_an_answer_that_comes_late_leaves_the_focus_in_the_form(tab):
     assert tab.js("document.activeElement.name") == "drop"
 
 
-def test_a_fault_that_the_switch_refuses_is_told(tab, tree):
+def test_a_fault_that_the_switch_refuses_is_reported(tab, tree):
     link = tab.link("leaf1[5]")
     said = tab.driver.execute_async_script("""
         const [id, done] = arguments;
@@ -207,7 +207,7 @@ def test_a_switch_shows_ports_and_tables(tab, tree):
     tab.heading("Link leaf3[5]")
 
 
-def test_a_qp_shows_its_way_through_the_fabric(tab):
+def test_a_qp_shows_its_route_through_the_fabric(tab):
     open_guest(tab)
     tab.wait_text("#pane", "Queue pairs, 2")
     text = " ".join(tab.text("#pane").split())
@@ -338,7 +338,7 @@ def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
     tab.wait_text("#pane", "The way ends at")
 
 
-def test_events_of_a_qp_are_told_after_its_end(tab, tree):
+def test_events_of_a_qp_are_shown_after_its_end(tab, tree):
     objects = tree.source.found["vm0"]["hcas"][0]["objects"]
     objects["qps"]["entries"] = [qp for qp in objects["qps"]["entries"] if qp["qpn"] != 0x41]
     tab.click("#pane button.go", "vm0 QP 0x41: RETRY_EXC_ERR")
@@ -355,7 +355,7 @@ def test_a_failed_request_is_in_the_time_line_and_leads_to_its_qp(tab):
     assert tab.js("pib.store.moment !== null")
 
 
-def test_the_words_of_why_lead_to_explanations(tab):
+def test_lines_of_why_link_to_explanations(tab):
     tab.click("#why")
     tab.wait_text("#pane", "vm0 QP 0x41: RETRY_EXC")
     assert "docs/" not in tab.text("#pane ol.events")
@@ -375,7 +375,7 @@ def test_a_guest_shows_its_memory_regions_and_counters(tab):
     assert re.search(r"Counters counter value \w+ [\d,]+", text), text
 
 
-def test_failures_of_a_guest_lead_to_explanations(tab):
+def test_failures_of_a_guest_link_to_explanations(tab):
     open_guest(tab)
     tab.click("#pane button.explain", "IBV_WC_RETRY_EXC_ERR")
     tab.heading("IBV_WC_RETRY_EXC_ERR")
@@ -385,14 +385,14 @@ def test_failures_of_a_guest_lead_to_explanations(tab):
 
 # -- time -----------------------------------------------------------------------------------
 
-def test_why_tells_that_a_cable_was_pulled(tab, tree):
+def test_why_reports_that_a_cable_was_pulled(tab, tree):
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.click("#why")
     tab.heading("What went wrong")
     tab.wait_text("#pane", "the cable was pulled")
 
 
-def test_a_fabric_that_is_gone_is_told(tab, tree):
+def test_a_fabric_that_has_ended_is_reported(tab, tree):
     tree.process.end()
     tree.process.hang_up()
     tree.process.path.unlink()
@@ -406,7 +406,7 @@ def test_a_fabric_that_is_gone_is_told(tab, tree):
                                          ("0x0650494201000020", "Phantom host node3"), ("vm1", "Guest vm1"),
                                          ("leaf3[5]", "Link leaf3[5]"), ("vm1:0x51", "QP 0x51 of vm1"),
                                          ("0x42", "QP 0x42 of vm0"), ("qp 81", "QP 0x51 of vm1")])
-def test_search_by_name_guid_lid_and_qp(tab, text, found):
+def test_search_finds_names_guids_lids_and_qps(tab, text, found):
     tab.keys("/")
     tab.keys(text)
     tab.wait("document.querySelectorAll('#results [role=option]').length > 0")
@@ -422,7 +422,7 @@ def test_a_search_without_a_result_says_so(tab):
     tab.wait("document.getElementById('results').hidden")
 
 
-def test_the_map_by_keyboard(tab):
+def test_the_map_is_used_by_keyboard(tab):
     tab.js(f"document.querySelector('{tab.node('spine1')}').focus()")
     name = "document.activeElement.innerText.split('\\n')[0]"
     tab.keys(RIGHT)
@@ -447,7 +447,7 @@ def found(tab, text: str, heading: str) -> None:
     tab.heading(heading)
 
 
-def test_a_link_by_keyboard(tab, tree):
+def test_a_link_is_used_by_keyboard(tab, tree):
     found(tab, "leaf4[6]", "Link leaf4[6]")
     tab.reach("#pane button", "Pull the cable")
     tab.keys(ENTER)
@@ -473,7 +473,7 @@ def test_a_link_by_keyboard(tab, tree):
     tab.heading("Switch spine2")
 
 
-def test_a_qp_by_keyboard(tab):
+def test_a_qp_is_used_by_keyboard(tab):
     found(tab, "vm0", "Guest vm0")
     tab.reach("#pane button.go", "0x41")
     tab.keys(ENTER)
@@ -491,7 +491,7 @@ def test_a_qp_by_keyboard(tab):
     tab.heading("What went wrong")
 
 
-def test_time_by_keyboard(tab, tree):
+def test_the_time_line_is_used_by_keyboard(tab, tree):
     tab.reach("#mark")
     tab.keys(ENTER)
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
@@ -514,7 +514,7 @@ def test_time_by_keyboard(tab, tree):
     tab.heading("Link leaf2[5]")
 
 
-def test_every_control_has_a_name_and_a_place_in_the_order(tab):
+def test_every_control_has_a_name_and_a_place_in_the_tab_order(tab):
     """Tab passes through the head, the map (once), the pane and the time line."""
     tab.js("document.body.focus()")
     seen = []
@@ -550,7 +550,7 @@ def test_the_legend_draws_states_as_the_map_does(tab):
     assert patterns["Armed"] != patterns["Initialize"]
 
 
-def test_no_two_lanes_look_alike(tab):
+def test_no_two_vls_look_alike(tab):
     looks = tab.driver.execute_async_script("""
         import('./format.js').then(({laneColour, laneDashes}) => arguments[arguments.length - 1](
             [...Array(16).keys()].map((lane) => `${laneColour(lane)} ${laneDashes(lane)}`)));""")
@@ -580,7 +580,7 @@ def colours(picture: bytes) -> list[bytes]:
 
 
 @pytest.mark.parametrize("kind", ["protanopia", "deuteranopia", "tritanopia"])
-def test_lanes_have_colours_that_differ_for_the_colour_blind(tab, tree, kind):
+def test_vls_have_colours_that_differ_for_the_colour_blind(tab, tree, kind):
     tree.fabric.rates.update({("leaf1", 2): 6e9, ("leaf1", 4): 6e9, ("leaf1", 6): 6e9})
     tab.click("#legend summary")
     tab.wait("pib.stage.painter.moving")

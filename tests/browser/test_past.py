@@ -25,7 +25,7 @@ def test_the_cursor_takes_the_map_back(tab, tree):
     assert "Down, cable pulled" in tab.text("#pane")
 
 
-def test_a_pane_in_the_past_says_of_which_moment_its_state_is(tab, tree):
+def test_a_pane_in_the_past_shows_the_time_of_its_state(tab, tree):
     """Objects are read now, but the forwarding tables and states of links are those of the cursor's moment."""
     tab.readings(2)
     lid, table = tree.fabric.lids["node16"], tree.fabric.tables["leaf1"]
@@ -86,7 +86,7 @@ def test_the_past_has_nodes_and_links_that_are_gone(tab, tree):
     tab.heading("Overview")
 
 
-def test_a_moment_that_no_server_answers_for_is_not_shown(driver, tree):
+def test_a_moment_for_which_the_server_does_not_answer_is_not_shown(driver, tree):
     """A mark of the time line, an event in the pane and the cursor choose a moment. The browser itself logs failed
     requests, which are no failure of this test."""
     tab = Tab(driver, tree.server.url)

@@ -10,7 +10,7 @@ from lab.web import routes
 HOME, ESCAPE = "\ue011", "\ue00c"
 
 
-def test_routes_through_a_link(tab):
+def test_a_link_shows_the_routes_through_it(tab):
     tab.click_link("leaf1[5]")
     tab.heading("Link leaf1[5]")
     tab.click("#pane button", "Routes through this link")
@@ -66,7 +66,7 @@ def test_changed_routes_are_in_the_time_line_and_compared(tab, tree):
     tab.screenshot("test_compared_routes")
 
 
-def test_engine_against_engine(tab, tree):
+def test_two_routing_engines_are_compared(tab, tree):
     """The names of the routing engines are those of opensm's log."""
     log = tree.watcher.routing
     log.note_engine(0.0, "minhop")

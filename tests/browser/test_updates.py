@@ -14,7 +14,7 @@ def hold(tab, selector: str, text: str = "") -> None:
     tab.hold(wait(lambda: tab.box(selector, text), f"{selector} {text}"))
 
 
-def test_a_click_in_the_overview_that_lasts_longer_than_a_reading(tab, tree):
+def test_a_long_click_in_the_overview_hits_its_element(tab, tree):
     hold(tab, "#pane button.go", FAILED)
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.wait_text("#summary", "23 of 24 links Active")
@@ -24,7 +24,7 @@ def test_a_click_in_the_overview_that_lasts_longer_than_a_reading(tab, tree):
     tab.heading("QP 0x41 of vm0")
 
 
-def test_changes_that_a_press_holds_back_are_shown_after_it(tab, tree):
+def test_changes_that_a_press_postpones_are_shown_after_it(tab, tree):
     hold(tab, "#pane h2")
     tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
     tab.wait_text("#summary", "23 of 24 links Active")
@@ -32,7 +32,7 @@ def test_changes_that_a_press_holds_back_are_shown_after_it(tab, tree):
     tab.wait_text("#pane ol.events", "leaf2[5]")
 
 
-def test_a_click_on_a_links_button_that_lasts(tab, tree):
+def test_a_long_click_on_a_links_button_hits_the_button(tab, tree):
     tab.click_link("leaf1[5]")
     tab.heading("Link leaf1[5]")
     hold(tab, "#pane button", "Pull the cable")
@@ -41,7 +41,7 @@ def test_a_click_on_a_links_button_that_lasts(tab, tree):
     tab.wait_text("#pane .state", "Down, cable pulled")
 
 
-def test_a_click_on_a_mark_of_the_time_line_that_lasts(tab):
+def test_a_long_click_on_a_mark_of_the_time_line_hits_the_mark(tab):
     tab.wait("document.querySelectorAll('#marks .k-qp').length === 1")
     place = tab.js("""(({x, y, width, height}) => ({x: x + width / 2, y: y + height / 2}))(
         document.querySelector('#marks .k-qp').getBoundingClientRect())""")
@@ -51,7 +51,7 @@ def test_a_click_on_a_mark_of_the_time_line_that_lasts(tab):
     tab.wait("pib.store.moment !== null")
 
 
-def test_a_click_on_the_map_that_lasts_while_the_fabric_grows(tab, tree):
+def test_a_long_click_on_the_map_hits_its_node_while_the_fabric_grows(tab, tree):
     hold(tab, '.fold[aria-label="Fold 4 hosts of leaf2"]')
     tab.js("pib.store.tell('fabric')")
     tab.let_go()
@@ -96,7 +96,7 @@ def test_rows_that_change_their_order_keep_the_focus(tab, tree):
     assert tab.js("document.activeElement.innerText.startsWith('leaf2[1]')")
 
 
-def test_a_pointer_that_is_released_elsewhere_holds_nothing(tab, tree):
+def test_a_pointer_that_is_released_elsewhere_postpones_no_change(tab, tree):
     hold(tab, "#pane h2")
     tab.js("document.getElementById('pane')"
            ".dispatchEvent(new PointerEvent('pointermove', {buttons: 0, bubbles: true}))")
@@ -105,7 +105,7 @@ def test_a_pointer_that_is_released_elsewhere_holds_nothing(tab, tree):
     tab.let_go()
 
 
-def test_a_link_that_goes_away_while_its_pane_waits_for_an_answer(tab, tree, monkeypatch):
+def test_a_link_disappears_while_its_pane_waits_for_an_answer(tab, tree, monkeypatch):
     """An exception would be a message of the console, which fails the test."""
     tab.keys("/")
     tab.keys("node5[1]", ENTER)

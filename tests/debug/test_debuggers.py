@@ -65,7 +65,7 @@ def test_gdb_stops_in_the_drivers_post_send_and_prints_the_wqe(lab, capfd):
         qp["qpn"] for qp in objects(lab)["qps"]["entries"]}
 
 
-def test_the_callers_of_the_driver_and_the_kernels_scripts_are_known(lab, capfd):
+def test_gdb_shows_callers_of_the_driver_and_runs_the_kernels_scripts(lab, capfd):
     with traffic(lab):
         status, said = kernel(lab, capfd, *POST_SEND, "-ex", "bt", "-ex", "delete", "-ex", "lx-ps")
     assert status == 0

@@ -32,7 +32,7 @@ def run(program, *words):
 
 
 @pytest.mark.parametrize("words", [(), ("none",), ("show", "show"), ("-x", "show")])
-def test_a_command_line_that_names_no_scene_gets_the_list(program, words):
+def test_a_command_line_without_a_scene_prints_the_list(program, words):
     code, said = run(program, *words)
     assert code == 2 and "usage: " in said and "ud-pingpong" in said
 

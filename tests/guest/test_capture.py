@@ -94,7 +94,7 @@ def test_tshark_captures_a_qp_at_a_port_of_the_running_lab(qp, tshark):
             (own["dest_qpn"], near, far, ""), (own["qpn"], far, near, "")}
 
 
-def test_the_page_draws_messages_and_tells_decisions_of_opensm(lab, qp):
+def test_the_page_draws_messages_and_shows_decisions_of_opensm(lab, qp):
     watcher = watch.Watcher(source.Lab(lab.directory))
     page = answers.Answers(watcher)
 

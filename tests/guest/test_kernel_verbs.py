@@ -22,7 +22,7 @@ def compiled(lab):
         return modules[0].stripped.read_bytes()
 
 
-def test_verbs_of_the_kernel(lab, vm1):
+def test_kernel_verbs_work(lab, vm1):
     wait_active(vm1)
     assert vm1.run([f"cat >{MODULE}"], stdin=compiled(lab)).returncode == 0
     sh(vm1, f"insmod {MODULE} && rmmod kernel_verbs")

@@ -13,7 +13,7 @@ def second_gid(node, port):
     return sh(node, f"cat {SYSFS}/ports/{port}/gids/1").strip().replace(":", "").strip("0")
 
 
-def test_attributes_at_their_limits(vm0, vm1):
+def test_attributes_keep_their_values_at_their_limits(vm0, vm1):
     """opensm gives both ports a second GUID, which the address vectors then name."""
     wait_active(vm0, vm1)
     for name in ("alias_guid.py", "limits.py"):

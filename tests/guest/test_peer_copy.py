@@ -52,7 +52,7 @@ def test_random_traffic_is_bit_exact(guests):
 
 @pytest.mark.parametrize("program", ["ib_write_bw", "ib_send_bw", "ib_read_bw", "ib_write_bw -c XRC",
                                      "ib_write_bw -c UC"])
-def test_long_messages(guests, program):
+def test_long_messages_arrive(guests, program):
     bandwidth(guests, program)
 
 

@@ -135,7 +135,7 @@ def test_of_equal_priorities_the_lower_guid_is_master(guests, no_manager):
     assert [lid(guest) for guest in guests] == lids
 
 
-def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
+def test_the_master_hands_over_to_no_manager_with_another_sm_key(guests, no_manager):
     """The new manager has the higher priority, but not the SM_Key. It becomes a standby, and the master ignores it."""
     master, newcomer = guests
     lids = lids_under(master, guests, "-p 3", SOON + "sm_key 0x1122334455667788\nforce_log_flush TRUE\n")
@@ -154,7 +154,7 @@ def test_a_manager_with_another_sm_key_is_handed_nothing(guests, no_manager):
 BAD_ORDERS = [(3, 6), (3, 255), (2, 1), (2, 3), (1, 4), (0, 5)]
 
 
-def test_orders_that_nobody_may_give_change_nothing(guests, no_manager):
+def test_forbidden_sminfo_requests_change_nothing(guests, no_manager):
     master, other = guests
     lids = lids_under(master, guests, "-p 3")
     for state, modifier in BAD_ORDERS:
@@ -165,7 +165,7 @@ def test_orders_that_nobody_may_give_change_nothing(guests, no_manager):
     no_manager.append("ERR 2F04")
 
 
-def test_a_manager_that_is_killed_while_it_sweeps(guests, no_manager):
+def test_a_subnet_recovers_after_its_manager_is_killed_in_a_sweep(guests, no_manager):
     low, high = guests
     lids = lids_under(low, guests, "-p 3")
     for delay_s in (0, 0.1, 0.3, 1, 2):
@@ -204,7 +204,7 @@ def blue_index(guest):
     return next(index for key, index in pkeys(guest).items() if key & 0x7FFF == 1)
 
 
-def test_full_and_limited_members(guests, no_manager):
+def test_a_partition_joins_full_and_limited_members_but_no_two_limited_ones(guests, no_manager):
     server, client = guests
 
     def lines():

@@ -15,7 +15,7 @@ def read(watcher: watch.Watcher) -> watch.Watcher:
     return watcher
 
 
-def test_the_page_tells_which_connection_a_pulled_cable_broke(lab, vm1):
+def test_the_page_names_the_connection_that_a_pulled_cable_broke(lab, vm1):
     wait_both_active(vm1)
     watcher = watch.Watcher(source.Lab(lab.directory))
     page = answers.Answers(watcher)

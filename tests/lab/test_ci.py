@@ -46,7 +46,7 @@ def verdict(results):
     return cases
 
 
-def test_a_command_that_passes(job, results, capfdbinary):
+def test_a_command_that_passes_leaves_its_results(job, results, capfdbinary):
     assert job('echo "$PIB_NODES"; test -x "$PIB" && grep -c ^Host "$PIB_SSH_CONFIG"; : >"$PIB_RESULTS/mine"') == 0
     assert capfdbinary.readouterr().out == b"vm0 vm1\n2\n" == (results / "command.log").read_bytes()
     assert list(verdict(results).values()) == ["", ""] and (results / "switch.status").exists()
@@ -76,7 +76,7 @@ def test_a_command_that_removes_the_results_keeps_its_status(job, results, capfd
     ('rm -rf "$PIB_RESULTS"; : >"$PIB_RESULTS"', "results: File exists", ""),
     ('mkdir "$PIB_RESULTS/vm0.dmesg"', "vm0.dmesg: Is a directory", "junit.xml"),
     ('mkdir "$PIB_RESULTS/junit.xml"', "junit.xml: Is a directory", "vm0.console")])
-def test_a_result_that_cannot_be_written_is_told(job, results, capfd, line, missing, kept):
+def test_a_result_that_cannot_be_written_is_reported(job, results, capfd, line, missing, kept):
     assert job(f"{line}; exit 7") == 7
     assert re.search(f"a result is missing: .*{missing}", capfd.readouterr().err) and (results / kept).is_file()
 

@@ -126,7 +126,7 @@ def test_an_image_that_guests_run_from_stays(lab, monkeypatch, tmp_path, capsys)
         lab.down()
 
 
-def test_unfinished_entries_are_named_so(entry, capsys):
+def test_unfinished_entries_are_marked(entry, capsys):
     entry("a")
     (paths.cache() / "b.part").mkdir()
     (paths.cache() / "c.part").mkdir()

@@ -54,7 +54,7 @@ def test_pib_itself_gets_the_signal_that_ends_the_container(start, words):
     assert ended(process)[0] == " ".join(["pib", str(process.pid), *(words or ("up",))]) + "\n"
 
 
-def test_another_user_than_root_is_told_to_be_root(start):
+def test_another_user_than_root_ends_with_an_error(start):
     assert ended(start(programs={"id": "echo 1000"})) == ("", 1)
 
 

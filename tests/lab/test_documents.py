@@ -243,7 +243,7 @@ def test_the_domains_device_is_found_as_the_guide_says(tmp_path):
     assert f"device_del hca{libvirt_xml.SLOT}" in lines and f"device_add {hca.argv(libvirt_xml.SLOT)[3]}" in lines
 
 
-def test_the_guide_has_the_variables_of_the_environment():
+def test_the_guide_has_all_environment_variables():
     """Strings of lab/ that consist of a name, or set a variable, are its variables. tests/guest/conftest.py reads one
     more."""
     named = re.compile(r"""["'](PIB_(?!HCA)[A-Z_]*[A-Z])["']|\b(PIB_(?!HCA)[A-Z_]*[A-Z])=""")

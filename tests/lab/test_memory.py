@@ -24,13 +24,13 @@ def host(tmp_path, monkeypatch):
     return inner.parent
 
 
-def test_the_least_memory_of_host_and_control_groups_counts(host):
+def test_the_least_free_memory_of_host_and_control_groups_counts(host):
     assert memory.available_mib() == 800
     (host / "memory.max").write_text("max\n")
     assert memory.available_mib() == 1000
 
 
-def test_files_that_the_kernel_keeps_are_no_use_of_memory(host):
+def test_cached_files_are_free_memory(host):
     """After an installation of packages, cached files fill the memory of a container."""
     (host / "memory.stat").write_text(f"anon {40 << 20}\nfile {60 << 20}\nshmem {10 << 20}\ninactive_anon 0\n"
                                       f"inactive_file {30 << 20}\nactive_file {20 << 20}\n")

@@ -53,7 +53,7 @@ def test_a_failure_in_one_guest_is_the_status(two, tmp_path):
     assert reach.exec_all(two, ["true"]) == 0
 
 
-def test_a_fault_of_a_kernel_is_told_during_a_command(two, capfd):
+def test_a_fault_of_a_kernel_is_reported_during_a_command(two, capfd):
     console = vm.Files("vm1", two.sockets()).console
     assert reach.exec_all(two, [f"echo '[ 9.0] BUG: mine' >>{console}"]) == 0
     assert re.search(r"(?s)the kernel of vm1 reports:.*BUG: mine.*pib reboot vm1", capfd.readouterr().err)

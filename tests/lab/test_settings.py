@@ -73,13 +73,13 @@ def test_without_a_file_there_are_defaults():
     assert image.release() == "trixie" and guest_kernel.chosen() == "debian"
 
 
-def test_the_environment_chooses_the_release(monkeypatch):
+def test_the_environment_chooses_the_guests_release(monkeypatch):
     monkeypatch.setenv(image.VARIABLE, "bookworm")
     settled()
     assert image.release() == "bookworm"
 
 
-def test_every_setting_of_a_file(tmp_path):
+def test_every_setting_of_a_file_is_read(tmp_path):
     (tmp_path / "sub" / "programs").mkdir(parents=True)
     (tmp_path / "sub" / "fabric.topo").write_text(topology_kinds.make("star", ["leaves=2"], "4xEDR"))
     write(WHOLE, "sub/pib.toml")
@@ -195,7 +195,7 @@ def test_a_program_for_the_connection_is_named_on_the_command_line_alone(query):
     assert [host.uri for host in settled("--connect", uri).hosts] == [uri]
 
 
-def test_a_mistake_of_the_command_line_is_not_put_down_to_the_file():
+def test_a_mistake_on_the_command_line_is_not_blamed_on_the_file():
     write("bare = true\n")
     with pytest.raises(ui.LabError, match="^pib.toml:1: bare guests have no driver"):
         settled("--driver", ".")
@@ -224,14 +224,14 @@ def test_properties_are_those_of_the_device():
 @pytest.mark.parametrize("text, made", [("strict = true", "strict=on"), ("mtu = 256", "mtu=256"),
                                         ("link-speed = 'HDR'", "link-speed=HDR"), ("inject = 'on'", "inject=on"),
                                         ("device-memory = '2M'", "device-memory=2M"), ("poll-us = 0", "poll-us=0")])
-def test_values_of_properties(text, made):
+def test_values_of_properties_are_checked(text, made):
     write(f"[hca]\n{text}\n")
     assert settled().hca_options == made
 
 
 @pytest.mark.parametrize("word, option", [("package", "fio"), ("kernel", "debian"), ("guest", "bookworm"),
                                           ("driver", ".")])
-def test_an_image_of_ones_own_excludes_settings_of_ours(tmp_path, word, option):
+def test_an_image_of_the_users_own_excludes_settings_of_the_labs_image(tmp_path, word, option):
     (tmp_path / "disk").touch()
     assert settled("--image", "disk").image_file == tmp_path / "disk"
     with pytest.raises(ui.LabError, match=f"its own kernel, driver and packages: leave out {word}"):
@@ -243,7 +243,7 @@ def test_an_image_of_ones_own_excludes_settings_of_ours(tmp_path, word, option):
 @pytest.mark.parametrize("data, said", [(b"\xff\x00", "pib.toml:1: expected text in UTF-8"),
                                         (b"nodes = 2\n\n# \xc3\n", "pib.toml:3: expected text in UTF-8"),
                                         ("é".encode() * (1 << 20), "no project file")], ids=short)
-def test_a_file_of_other_bytes_is_refused(tmp_path, data, said):
+def test_a_file_that_is_no_text_or_too_large_is_refused(tmp_path, data, said):
     (tmp_path / "pib.toml").write_bytes(data)
     with pytest.raises(ui.LabError, match=said):
         settled()

@@ -27,7 +27,7 @@ def _cleared(monkeypatch):
     return asked
 
 
-def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monkeypatch, capsys):
+def test_a_failed_measurement_is_reported_and_the_table_is_shown(subnet_of_two, monkeypatch, capsys):
     def fail(*_nodes):
         raise ui.LabError("ib_write_bw vm0 -> vm1 failed")
     monkeypatch.setattr(measure, "measure", fail)
@@ -37,7 +37,7 @@ def test_a_failed_measurement_is_told_and_the_table_is_shown(subnet_of_two, monk
     assert "the measurement failed: ib_write_bw vm0 -> vm1 failed" in shown.err
 
 
-def test_measurement_and_clearing_know_the_size_of_the_fabric(subnet_of_two, monkeypatch):
+def test_measurement_and_clearing_of_counters_get_the_number_of_nodes(subnet_of_two, monkeypatch):
     sizes = []
     monkeypatch.setattr(subnet, "topology_nodes", lambda _lab: 738)
     monkeypatch.setattr(measure, "measure", lambda *words: sizes.append(words[-1]) or measure.Result(123.4, 5.6))

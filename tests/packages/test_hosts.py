@@ -97,7 +97,7 @@ def test_the_guests_are_one_subnet(lab):
     assert measure.measure(lab.node("vm0"), lab.node("vm1")).bandwidth_mib_s > 0
 
 
-def test_status_tells_hosts_ports_and_switches(lab, capsys):
+def test_status_shows_hosts_ports_and_switches(lab, capsys):
     assert status.status(lab) == 0
     said = capsys.readouterr().out
     assert all(f"host{number}: {uri}\n  vm{number}\n" in said for number, uri in enumerate(lab.record.hosts)), said

@@ -160,7 +160,7 @@ def test_conventional_pci_is_refused():
     assert "PCI Express" in result.stderr
 
 
-def test_pci_identity(hca):
+def test_configuration_space_identifies_the_function(hca):
     assert hca.config_read(0x00) == 0x1B0C1234
     assert hca.config_read(0x08) >> 8 == 0x020700
     assert hca.capability(0x10), "no PCI Express capability"
@@ -169,13 +169,13 @@ def test_pci_identity(hca):
     assert hca.config_read(msix + 2, 2) & 0x7FF == 9 - 1
 
 
-def test_bar_sizes():
+def test_bars_have_their_sizes():
     with Qtest("-device", DEVICE) as qtest:
         function = qtest.pci(SLOT)
         assert [function.bar_size(n) for n in (0, 2, 4)] == [0x10000, 0x800000, 0x1000]
 
 
-def test_registers_after_reset(hca):
+def test_registers_identify_a_new_device(hca):
     assert hca.read(0, REG_VERSION) >> 16 == 1
     assert hca.read(0, REG_STATUS) == 0
     assert hca.read(0, REG_PORT_COUNT) == 1
@@ -186,7 +186,7 @@ def test_registers_after_reset(hca):
     assert hca.read(0, REG_SCRATCH) == 0x12345678
 
 
-def test_command_queue_answers(hca):
+def test_the_command_queue_answers(hca):
     enable(hca)
     assert hca.read(0, REG_STATUS) == ENABLED
     for index in range(40):
@@ -252,7 +252,7 @@ def test_msix_test_interrupt_sets_pending_bit(hca):
     assert hca.read(4, 0x800, 4) & (1 << 3)
 
 
-def test_any_access_is_harmless(hca):
+def test_accesses_at_any_offset_are_harmless(hca):
     """T01: every size and alignment at random offsets of both BARs; then the device still works."""
     seeded = random.Random(1)
     for _ in range(3000):
@@ -287,7 +287,7 @@ def test_plug_and_unplug_many_times():
                 time.sleep(0.01)
 
 
-def test_several_devices():
+def test_two_devices_have_guids_and_ports_of_their_own():
     with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5,ports=4") as qtest:
         first, second = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)
         guids = [device.read(0, REG_NODE_GUID, 8) for device in (first, second)]

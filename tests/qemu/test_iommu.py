@@ -127,7 +127,7 @@ def test_dma_goes_through_the_tables(parts):
 
 
 @pytest.mark.parametrize("what", ["not mapped", "read-only", "registers", "second half"])
-def test_accesses_that_the_tables_do_not_permit(parts, what):
+def test_accesses_that_the_tables_do_not_permit_are_refused(parts, what):
     """An access is complete or not done, and never reaches a device's registers."""
     device, iommu = parts
     device.hca.write(0, REG_SCRATCH, 0x5EA1ED)

@@ -95,7 +95,7 @@ def frames_without_welcome(connection, _):
 @pytest.mark.parametrize("behave", [
     hang_up, say_nothing, refuse_everybody, talk_garbage, half_a_frame, an_endless_frame,
     frames_without_welcome], ids=lambda f: f.__name__)
-def test_a_switch_that_misbehaves(tmp_path, behave):
+def test_a_switch_that_misbehaves_loses_its_link_only(tmp_path, behave):
     fake = FakeSwitch(tmp_path, behave)
     with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Driver(qtest.pci(4).map_bars()).enable()
@@ -146,7 +146,7 @@ class PassedDescriptors:
 
 @pytest.mark.parametrize("late", [False, True], ids=["with WELCOME", "after WELCOME"])
 @pytest.mark.parametrize("kernel", ["old", "new"])
-def test_descriptors_without_a_request(tmp_path, kernel, late):
+def test_descriptors_without_a_request_close_the_link(tmp_path, kernel, late):
     """The kernel refuses them where it can; otherwise the device closes the link, and maps none of them."""
     behave = PassedDescriptors(late)
     fake = FakeSwitch(tmp_path, behave)
@@ -165,7 +165,7 @@ def test_descriptors_without_a_request(tmp_path, kernel, late):
     assert told == (0 if behave.refused else 1), qtest.stderr
 
 
-def test_a_switch_that_stands_still(tmp_path):
+def test_a_switch_that_stands_still_does_not_stop_qemu(tmp_path):
     """T57: nothing waits for the switch, which handles the pending frames later."""
     with switch(tmp_path) as fabric, \
             Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
@@ -197,7 +197,7 @@ def test_room_in_the_ring_of_one_port_wakes_the_thread_of_that_port(tmp_path):
         assert eventually(lambda: link_threads_sleep(qtest))
 
 
-def test_a_switch_that_comes_and_goes(tmp_path):
+def test_the_port_follows_a_switch_that_comes_and_goes(tmp_path):
     """T56: the port follows the link, with an event each time that it becomes or leaves Active."""
     with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Loopback(qtest.pci(4).map_bars()).enable()
@@ -213,7 +213,7 @@ def test_a_switch_that_comes_and_goes(tmp_path):
         assert device.status() == driver.ENABLED
 
 
-def test_devices_that_go_while_they_connect(tmp_path):
+def test_devices_are_unplugged_while_they_connect(tmp_path):
     """T55: a device is unplugged at any moment from the first attempt until the link is up."""
     with switch(tmp_path), Qtest(*HOT_PLUG) as qtest:
         port = qtest.pci(5)

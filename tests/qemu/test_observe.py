@@ -33,7 +33,7 @@ def move_data(qtest):
     return loop
 
 
-def test_objects_as_json(tmp_path):
+def test_objects_are_shown_as_json(tmp_path):
     with switch(tmp_path), Qtest("-device", connected(tmp_path)) as qtest:
         assert get(qtest, "objects")["qps"] == {"count": 0, "entries": []}
         loop = move_data(qtest)
@@ -48,7 +48,7 @@ def test_objects_as_json(tmp_path):
         assert get(qtest, "trace") == []
 
 
-def test_trace_of_packets_wqes_and_commands(tmp_path):
+def test_the_trace_has_packets_wqes_and_commands(tmp_path):
     with switch(tmp_path), Qtest("-device", connected(tmp_path) + ",trace-entries=4096") as qtest:
         loop = move_data(qtest)
         assert eventually(loop.statuses)
@@ -61,7 +61,7 @@ def test_trace_of_packets_wqes_and_commands(tmp_path):
         assert not {"load", "store", "dma-read", "dma-write", "interrupt"} & set(kinds)
 
 
-def test_trace_of_registers_memory_and_interrupts(tmp_path):
+def test_the_trace_has_registers_memory_and_interrupts(tmp_path):
     kinds = ",trace-entries=4096,trace-registers=on,trace-dma=on,trace-interrupts=on"
     with switch(tmp_path), Qtest("-device", connected(tmp_path) + kinds) as qtest:
         loop = move_data(qtest)
@@ -132,7 +132,7 @@ def trace_events(qtest, what, **more):
     return qtest.qmp(f"trace-event-{what}-state", **{"name": "pib_hca_*", **more})
 
 
-def test_trace_events_of_qemu():
+def test_qemu_prints_trace_events():
     qtest = Qtest("-device", DEVICE, "-trace", "pib_hca_mmio_*")
     try:
         names = {event["name"] for event in trace_events(qtest, "get")["return"]}

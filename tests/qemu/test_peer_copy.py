@@ -29,7 +29,7 @@ def mapped_by(process):
         return {line.split()[4] for line in maps if "memory-backend-memfd" in line}
 
 
-def test_another_word_is_refused():
+def test_a_value_other_than_on_and_off_is_refused():
     refused = run_qemu("-device", "pib-hca,peer-copy=switch")
     assert refused.returncode == 1
     assert "peer-copy" in refused.stderr
@@ -45,7 +45,7 @@ def test_peer_copy_is_off_by_default(tmp_path):
     assert "peer-copy" not in qtest.stderr
 
 
-def test_memory_that_cannot_be_shared(tmp_path):
+def test_memory_that_cannot_be_shared_causes_a_warning(tmp_path):
     """One line tells the user what to do, and the device copies payload itself."""
     for memory in ((), PRIVATE):
         with switch(tmp_path), Qtest(*memory, "-device", device(tmp_path)) as qtest:

@@ -31,7 +31,7 @@ class Parser(unittest.TestCase):
         text = '"""Nobody knows."""\n# By whom.\nx = 1  # nothing\n# of a region\n# goes on\n'
         self.assertEqual(self.openings(comments.in_python, text), [1, 2, 3, 4])
 
-    def test_other_comments_are_not(self):
+    def test_other_comments_are_accepted(self):
         text = '// The caller, who asks.\n// What follows in a block is not an opening.\nconst char* t = "// Who";\n'
         self.assertEqual(self.openings(comments.in_c, text), [])
         self.assertEqual(self.openings(comments.in_python, 'x = "# Who"  # often\n'), [])

@@ -21,7 +21,7 @@ def git(*argv: str) -> subprocess.CompletedProcess:
 
 
 class Commits(unittest.TestCase):
-    def test_messages_since_the_base(self):
+    def test_messages_since_the_base_are_good(self):
         if git("merge-base", "--is-ancestor", BASE, "HEAD").returncode:
             self.skipTest(f"this is no clone with commit {BASE}")
         messages = git("log", "--no-merges", "--format=%h%x01%B%x00", f"{BASE}..HEAD").stdout.split("\0")
@@ -40,7 +40,7 @@ class Check(unittest.TestCase):
                          ("ever.", "ever " * 25), ("Signed-off-by", "Cc")):
             self.assertEqual(len(commits.faults(GOOD.replace(old, new, 1))), 1, new)
 
-    def test_the_hook_refuses(self):
+    def test_the_hook_refuses_a_bad_message(self):
         """The hook works without a repository, which an unpacked archive lacks."""
         with tempfile.TemporaryDirectory() as folder:
             message = pathlib.Path(folder) / "message"

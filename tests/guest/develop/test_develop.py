@@ -152,7 +152,7 @@ def test_a_crash_of_the_kernel_is_reported_with_lines_of_source(ours):
     assert f"{DRIVERS}/faulty/faulty.c:{line}:  *where = 1;" in said
 
 
-def test_a_kernel_that_hangs_is_asked_where_it_is(ours, tmp_path, monkeypatch):
+def test_a_kernel_that_hangs_reports_where_it_is(ours, tmp_path, monkeypatch):
     monkeypatch.setattr(exchange, "LIMIT_S", 10)
     monkeypatch.setattr(exchange, "ANSWER_S", 10)
     shutil.copytree(DRIVERS / "faulty", tmp_path / "hangs")

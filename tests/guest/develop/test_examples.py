@@ -143,7 +143,7 @@ def serve(bench, program, words, client):
     return "".join(told)
 
 
-def test_the_device_shows_itself(program):
+def test_the_program_shows_the_device(program):
     told = sh(program, f"{PROGRAM} show")
     assert "behind an IOMMU" in told and " 1 ports, " in told
 

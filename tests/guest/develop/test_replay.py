@@ -55,7 +55,7 @@ def test_another_device_is_noticed(recordings, tmp_path):
     assert done.returncode == 1 and "this device does something else" in done.stderr, done.stderr
 
 
-def test_a_port_as_it_was_at_a_time(recordings):
+def test_a_port_is_dumped_as_it_was_at_a_time(recordings):
     listed = replay(recordings[0], "--list").stdout.splitlines()
     first = next(line for line in listed if line[0].isdigit()).split()[1]
     early = replay(recordings[0], "--until", f"{float(first) + 1e-6:.9f}", "--dump", "port 1")

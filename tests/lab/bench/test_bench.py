@@ -56,7 +56,7 @@ def test_results_are_written_and_read_back(results, tmp_path):
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"version": 99}',
                                   '{"version": 1, "machine": {}, "rounds": 1, "notes": [], '
                                   '"figures": [{}]}'])
-def test_other_files_are_refused(text):
+def test_files_without_results_are_refused(text):
     with pytest.raises(ui.LabError):
         bench_figures.from_json(text)
 

@@ -105,7 +105,7 @@ def test_symbols_that_have_no_room_are_not_fetched(base, monkeypatch):
     assert not any("fetching" in title for title, _ in ran)
 
 
-def test_an_image_that_names_no_packages_is_to_be_made_again(base):
+def test_an_image_without_a_list_of_packages_must_be_made_again(base):
     (base / debian.STATUS).unlink()
     with pytest.raises(ui.LabError, match=f"pib clean {base.name}"):
         kernel_symbols.ensure(base)
@@ -176,14 +176,14 @@ def commands_that_were_asked(lab, monkeypatch):
     (("vm0", "--device"), ("device", "vm0", [])),
     (("--device", "vm0", "--", "-ex", "pib-qps"), ("device", "vm0", ["-ex", "pib-qps"])),
     (("vm0", "--device", "--", "-ex", "pib-qps"), ("device", "vm0", ["-ex", "pib-qps"]))])
-def test_words_behind_the_dashes_are_gdbs(asked, words, called):
+def test_arguments_after_the_dashes_are_passed_to_gdb(asked, words, called):
     run, passed = asked
     assert run("gdb", *words) == 0
     name, node, *rest = passed[0]
     assert (name, node, rest[-1]) == called
 
 
-def test_words_behind_the_dashes_are_a_command_for_the_dump(asked, tmp_path):
+def test_arguments_after_the_dashes_are_a_command_for_the_dump(asked, tmp_path):
     run, passed = asked
     assert run("crash", "vm0", "--", "qps") == 0 and run("crash", "--output", "kept", "vm0") == 0
     assert [(one[1], *one[3:]) for one in passed] == [("vm0", None, ["qps"]), ("vm0", pathlib.Path("kept"), [])]
@@ -222,7 +222,7 @@ def a_program_in_place_of_gdb(tmp_path, monkeypatch):
     return make
 
 
-def test_the_users_words_come_last_and_the_status_is_gdbs(own_gdb, capfd):
+def test_the_users_arguments_come_last_and_the_status_is_gdbs(own_gdb, capfd):
     own_gdb('echo "$PIB_GDB"; shift 7; echo "$@"; exit 3')
     assert gdb._run("in_gdb_device.py", {"pid": 7}, ["-batch", "-ex", "a b"]) == 3
     assert capfd.readouterr().out == '{"pid": 7}\n-batch -ex a b\n'
@@ -237,7 +237,7 @@ def test_gdb_runs_no_file_of_the_working_directory(tmp_path, monkeypatch, capfd)
     assert "begun by .gdbinit" not in capfd.readouterr().out
 
 
-def test_an_interrupt_is_gdbs(own_gdb):
+def test_an_interrupt_is_left_to_gdb(own_gdb):
     own_gdb("kill -INT $PPID; exit 0")
     before = signal.getsignal(signal.SIGINT)
     assert gdb._run("in_gdb_device.py", {}, []) == 0
@@ -455,7 +455,7 @@ def script_of_drgn():
         yield importlib.import_module("lab.develop.in_drgn")
 
 
-def test_the_commands_of_the_script_are_those_that_are_described(in_drgn):
+def test_each_command_of_the_script_is_documented(in_drgn):
     assert in_drgn.COMMANDS.keys() == crash.COMMANDS.keys()
 
 

@@ -103,7 +103,7 @@ def test_an_error_of_the_compiler_names_the_users_own_file(tmp_path):
         kernel_module.compile_for("6.12", tools, source)
 
 
-def test_the_words_are_a_directory_and_guests(lab):
+def test_the_arguments_are_a_directory_and_guests(lab):
     lab.up(Wanted(2), [])
     assert commands.Target.of([], lab) == commands.Target(None, ["vm0", "vm1"])
     assert commands.Target.of(["vm1", "vm1"], lab) == commands.Target(None, ["vm1"])

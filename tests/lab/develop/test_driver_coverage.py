@@ -45,7 +45,7 @@ def test_points_have_names_of_their_own_and_none_is_used_at_first():
     assert {"rule: 6.13.2", "CQE status: WR_FLUSH_ERR", "fatal cause: EQ_DMA"} <= errors
 
 
-def test_registers_and_doorbells():
+def test_accesses_to_registers_and_doorbells_are_points():
     found = used(counts(registers=[{"offset": 0x44, "loads": 2, "stores": 0, "bits": "0x0"},
                                    {"offset": 4, "loads": 0, "stores": 1, "bits": "0x2"}],
                         doorbells=[{"offset": 8, "loads": 0, "stores": 3, "bits": "0x1000000"}]))
@@ -56,7 +56,7 @@ def test_registers_and_doorbells():
 @pytest.mark.parametrize("depths, said", [
     ([0], {"least"}), ([22], {"most"}), ([5], {"between"}), ([0, 22], {"least", "most"}),
     ([0, 7, 22], {"least", "between", "most"})])
-def test_ranges_of_a_field(depths, said):
+def test_least_most_and_other_values_of_a_field_are_points(depths, said):
     given = coverage_points.of_all([counts(commands=[command(CREATE_CQ, [OK], cq(depth))]) for depth in depths])
     found = used(given)
     assert {name for name in ("least", "between", "most") if f"CREATE_CQ.log_depth: {name}" in found} == said
@@ -64,7 +64,7 @@ def test_ranges_of_a_field(depths, said):
     assert found["CREATE_CQ.pages.levels: between"] == 1
 
 
-def test_values_flags_and_numbers_of_several_bytes():
+def test_values_flags_and_numbers_of_several_bytes_are_points():
     data = bytearray(116)
     data[0:4] = (1 | 1 << 20).to_bytes(4, "little")     # STATE, DEST_QPN
     data[4] = 3
@@ -89,7 +89,7 @@ def test_counts_of_queues_and_rules_become_points_of_the_table():
         "EQE PORT: ACTIVE": 1, "rule: 6.13.2": 5}
 
 
-def test_a_command_that_was_only_refused_has_no_input():
+def test_a_command_that_was_only_refused_uses_no_field():
     refused, done = command(CREATE_CQ, [BAD_PARAM]), command(CREATE_CQ, [OK], cq(5))
     for pair in ([refused, done], [done, refused], [refused, refused]):
         given = coverage_points.of_all([counts(commands=[one]) for one in pair])
@@ -168,7 +168,7 @@ def test_devices_keep_counts_that_cannot_be_merged(devices, tmp_path):
 
 
 @pytest.mark.usefixtures("devices")
-def test_options_of_coverage_need_its_word():
+def test_options_of_coverage_need_the_word_coverage():
     options = command_line.parser().parse_args(["driver", "--reset"])
     with pytest.raises(ui.LabError, match="driver coverage"):
         options.function(options)

@@ -182,7 +182,7 @@ def test_the_driver_is_recorded_with_the_clock_that_programs_have(kernel, capsys
     assert (kernel / "options" / "funcgraph-abstime").read_text() == "1\n"
 
 
-def test_the_end_gives_the_text_and_leaves_the_kernel_as_it_was(kernel, capsys):
+def test_end_prints_the_trace_and_restores_ftraces_settings(kernel, capsys):
     in_guest_trace.begin([])
     capsys.readouterr()
     (kernel / "trace").write_text(TEXT)

@@ -210,7 +210,7 @@ def test_the_end_of_a_wqe_from_before_the_recording_is_shown_alone():
     assert not drawn.arrows()
 
 
-def test_a_recording_of_nothing_is_a_file_without_events():
+def test_a_recording_without_entries_is_a_file_without_events():
     assert Drawn([]).document["traceEvents"] == []
 
 

@@ -75,7 +75,7 @@ def shown(capsys, *words):
     return capsys.readouterr().out.splitlines()
 
 
-def test_entries_are_told_in_words(device, capsys):
+def test_entries_are_printed_in_words(device, capsys):
     assert shown(capsys) == [
         "3.000004  CREATE_CQ id 7 -> OK, CQN 0x3, 3 us",
         "4.123456  CREATE_CQ id 8 -> BAD_PARAM: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2), 456 us",
@@ -98,7 +98,7 @@ def test_entries_are_told_in_words(device, capsys):
     assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
 
 
-def test_a_commands_input_is_told_in_names(device, capsys):
+def test_a_commands_input_is_printed_by_field_names(device, capsys):
     """Fields that are 0 are left out; an input that the trace has cut ends early."""
     given = bytearray(64)
     given[0:8] = (0x12345000).to_bytes(8, "little")         # pages.root
@@ -134,7 +134,7 @@ def test_kinds_and_qps_are_chosen(capsys, words, sequences):
     assert shown(capsys, *words) == [told.line(ALL[sequence]) for sequence in sequences]
 
 
-def test_each_entry_is_told_once_and_lost_ones_are_counted():
+def test_each_entry_is_printed_once_and_lost_ones_are_counted():
     reader = trace.Reader(frozenset({"command"}), trace_words.Words())
     assert list(reader.new([COMMAND, REFUSED], refusals())) == [COMMAND, REFUSED]
     later = {**COMMAND, "sequence": 9}
@@ -143,7 +143,7 @@ def test_each_entry_is_told_once_and_lost_ones_are_counted():
     assert not list(reader.new([later], refusals()))
 
 
-def test_refusals_of_all_but_commands_are_told_at_their_time(device, capsys):
+def test_refusals_except_those_of_commands_are_printed_at_their_time(device, capsys):
     device["refusals"]["refusals"] = refusals(OF_COMMAND, OF_STORE, OF_WQE, count=70)
     told = trace_words.Words()
     lines = shown(capsys)
@@ -154,7 +154,7 @@ def test_refusals_of_all_but_commands_are_told_at_their_time(device, capsys):
     assert shown(capsys, "--commands") == [told.line(entry) for entry in (COMMAND, REFUSED, MODIFY)]
 
 
-def test_a_refusal_is_told_once_and_not_if_it_is_older_than_the_recording(device, capsys):
+def test_a_refusal_is_printed_once_and_not_if_it_is_older_than_the_recording(device, capsys):
     reader = trace.Reader(frozenset({trace.REFUSAL}), trace_words.Words())
     assert list(reader.new([], refusals(OF_STORE))) == [OF_STORE]
     assert list(reader.new([], refusals(OF_STORE, OF_WQE))) == [OF_WQE]
@@ -168,7 +168,7 @@ def test_a_refusal_is_told_once_and_not_if_it_is_older_than_the_recording(device
 @pytest.mark.parametrize("more", [
     {"opcode": 0x50, "result": 0x41}, {"opcode": 0x58, "object": 0x41}, {"opcode": 0x26, "object": 0x41},
     {"opcode": 0x53, "object": 0x41}, {"opcode": 0x64, "object": 0x41, "input": "0500000000000000"}])
-def test_commands_that_name_a_qp(more):
+def test_commands_that_name_a_qp_concern_it(more):
     entry = {**COMMAND, "result": 0, **more}
     assert trace_words.Words().concerns(entry, 0x41) and not trace_words.Words().concerns(entry, 0x40)
 
@@ -178,7 +178,7 @@ def test_commands_that_name_a_qp(more):
     {**COMMAND, "opcode": 0x64, "object": 0x41, "input": "0400000000000000"},       # CQ_ERROR
     {**COMMAND, "opcode": 0x50, "status": 3, "result": 0x41}, {**EQE, "event": 0, "number": 0x41}, TESTED,
     {**EQE, "event": 4, "number": 0x41}, DMA])
-def test_entries_that_do_not_name_a_qp(entry):
+def test_entries_that_do_not_name_a_qp_do_not_concern_it(entry):
     assert not trace_words.Words().concerns(entry, 0x41)
 
 

@@ -97,7 +97,7 @@ def test_a_capture_is_relayed_until_the_switch_ends(tmp_path):
     assert json.loads(asked[0]) == {"command": "capture", "rules": [{"slid": 1}]}
 
 
-def test_a_refusal_is_told(tmp_path):
+def test_a_refusal_is_reported(tmp_path):
     thread, _ = served(tmp_path / "s", b'{"ok":false,"error":"4 captures run: end one of them"}\n')
     with pytest.raises(ui.LabError, match="4 captures run"):
         capture.relay(tmp_path / "s", [], io.BytesIO(), None)
@@ -112,7 +112,7 @@ class Gone(io.BytesIO):
         raise BrokenPipeError
 
 
-def test_a_switch_that_does_not_answer_is_told(tmp_path, monkeypatch):
+def test_a_switch_that_does_not_answer_is_reported(tmp_path, monkeypatch):
     """A debugger may have stopped the switch. The limit holds for the answer, not for the packets."""
     monkeypatch.setattr(capture.control, "TIMEOUT_S", 0.1)
     late = threading.Event()

@@ -23,7 +23,7 @@ def has_console(lab):
     return now and "vm0" in now.processes and "starting" in ui.tail(pathlib.Path(now.sockets) / "vm0.console")
 
 
-def test_up_and_down(lab):
+def test_up_starts_the_wanted_guests_and_down_ends_them(lab):
     lab.up(Wanted(2), [])
     assert lab.nodes() == ["vm0", "vm1"] and sorted(strays(lab)) == ["hub", "vm0", "vm1"]
     assert lab.node("vm1").port == 4321             # the port that the simulated QEMU reports

@@ -45,6 +45,6 @@ def test_a_large_fabric_has_more_time(clock, capfd):
 
 
 @pytest.mark.parametrize("guest", [Clearing(1), Clearing(0, 10**9)])
-def test_counters_that_are_not_zero_are_told(guest, capfd):
+def test_counters_that_are_not_zero_are_reported(guest, capfd):
     counters.clear_errors(guest, 0)
     assert "not every error counter is zero yet" in capfd.readouterr().err and guest.ended == 1

@@ -92,7 +92,7 @@ def test_options_stand_before_the_command_or_behind_it(monkeypatch, words, wante
     assert options.function(options) == 0 and passed == [(options.process, wanted)]
 
 
-def test_a_process_that_is_not_there(run, tmp_path):
+def test_a_process_that_does_not_run_is_an_error(run, tmp_path):
     pib_ctl = run(ONE)
     with pytest.raises(ui.LabError, match="--process 2: the fabric has processes 0"):
         pib_ctl("status", number=2)

@@ -57,7 +57,7 @@ def _manager_with(tmp_path):
 
 
 @pytest.mark.parametrize("lines, step", PHASES)
-def test_the_last_line_of_a_step_tells_it(manager_with, lines, step):
+def test_the_last_line_about_a_step_decides(manager_with, lines, step):
     manager = manager_with(lines)
     assert manager.look() == step and manager.error == ""
     assert manager.has_finished() == (step in (Step.UNKNOWN, Step.UP, Step.STANDBY))
@@ -68,19 +68,19 @@ def test_lines_of_a_long_log_do_not_hide_the_step(manager_with):
     assert manager.look() == Step.DISCOVERS and manager.error.startswith("ERR 3113")
 
 
-def test_neither_an_error_of_an_earlier_step_nor_a_trap_is_told(manager_with):
+def test_neither_an_error_of_an_earlier_step_nor_a_trap_is_reported(manager_with):
     manager = manager_with([BEGUN, ERROR, MASTER, TRAP])
     assert manager.look() == Step.CONFIGURES and manager.error == ""
 
 
-def test_errors_of_a_whole_sweep_are_told_while_opensm_begins_anew(manager_with):
+def test_errors_of_a_whole_sweep_are_reported_while_opensm_begins_anew(manager_with):
     manager = manager_with([BEGUN, MASTER, ROUTED, FAILED])
     assert manager.look() == Step.DISCOVERS and manager.error == "Errors during initialization"
     assert not manager.has_finished()
 
 
 @pytest.mark.parametrize("options", ["", "-B -d 2 -f /var/log/another.log", "-B -f LOG"])
-def test_an_opensm_that_does_not_write_the_log_at_once_tells_no_step(manager_with, options):
+def test_an_opensm_that_buffers_its_log_has_no_known_step(manager_with, options):
     assert manager_with([BEGUN, MASTER], options).look() == Step.UNKNOWN
 
 
@@ -94,5 +94,5 @@ class Silent:
 
 
 @pytest.mark.parametrize("guest", [gone, Silent])
-def test_a_guest_that_does_not_answer_tells_no_step(guest):
+def test_a_guest_that_does_not_answer_has_no_known_step(guest):
     assert sm_steps.Manager(guest).has_finished()

@@ -107,18 +107,18 @@ def told(watch: subnet_progress.Watch) -> str:
     (Step.STANDBY, Progress(22, 22, 0, 6, 0, 48, 0),
      "opensm is in standby: 0 of 22 nodes have a LID, 0 of 48 ports are ACTIVE"),
     (Step.UNKNOWN, Progress(22, 22, 0, 6, 0, 48, 0), "0 of 22 nodes have a LID, 0 of 48 ports are ACTIVE")])
-def test_a_wait_tells_what_opensm_does(switch_sees, step, seen, said):
+def test_a_wait_reports_what_opensm_does(switch_sees, step, seen, said):
     switch_sees(seen)
     assert told(subnet_progress.Watch(SOCKET, Opensm(step))).partition("; about")[0] == said
 
 
 @pytest.mark.parametrize("step, said", [(Step.UNKNOWN, ""), (Step.DISCOVERS, "opensm discovers the fabric"),
                                         (Step.UP, "opensm has said SUBNET UP")])
-def test_opensm_alone_tells_what_it_does_if_the_switches_run_elsewhere(step, said):
+def test_opensms_log_alone_is_reported_if_the_switches_run_elsewhere(step, said):
     assert told(subnet_progress.Watch([], Opensm(step))) == said
 
 
-def test_an_error_of_opensm_is_told(switch_sees):
+def test_an_error_of_opensm_is_reported(switch_sees):
     switch_sees(Progress(100, 0, 0, 6, 0, 48, 0))
     opensm = Opensm(Step.DISCOVERS, error="ERR 3113: MAD completed in error (IB_TIMEOUT)")
     assert told(subnet_progress.Watch(SOCKET, opensm)) == (

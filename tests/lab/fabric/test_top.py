@@ -92,7 +92,7 @@ def test_the_busiest_come_first_and_the_terminal_limits_them(samples):
 
 
 @pytest.mark.parametrize("rate, wanted", [("4X EDR", 12.5e9), ("1X SDR", 0.25e9), ("", 0), ("? ?", 0)])
-def test_the_rate_of_a_link(rate, wanted):
+def test_a_link_has_the_rate_of_its_width_and_speed(rate, wanted):
     assert load.capacity(rate) == pytest.approx(wanted)
 
 

@@ -96,12 +96,12 @@ def only(lines: list[str], words: str) -> str:
     return found[0]
 
 
-def test_a_fabric_without_a_failure(seen):
+def test_a_fabric_without_a_failure_has_nothing_wrong(seen):
     assert why.answer(seen).startswith("Nothing is wrong")
     assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
 
 
-def test_a_switch_process_that_has_ended(seen):
+def test_a_switch_process_that_has_ended_is_reported(seen):
     seen.switches.clear()
     seen.ended = {"switch": []}
     for name in ("vm0", "vm1"):
@@ -113,7 +113,7 @@ def test_a_switch_process_that_has_ended(seen):
     assert "vm0[1] is Down: its link has no peer" in only(why.lines(seen, "vm0"), "vm0[1]")
 
 
-def test_one_of_two_switch_processes_has_ended(seen):
+def test_one_of_two_switch_processes_that_has_ended_is_reported(seen):
     """The other process's part of the fabric is known."""
     del seen.switches["leaf2"]
     seen.ended = {"switch1": ["leaf2"]}
@@ -246,7 +246,7 @@ def test_the_peers_present_state_is_a_cause(seen):
     assert "because no port of this lab's guests has LID 77" in why.lines(seen)[-1]
 
 
-def test_drops_on_the_path_are_told(seen):
+def test_drops_on_the_path_are_reported(seen):
     seen.switches["spine1"]["counters"] = [{"port": 1, "PortXmitDiscards": 12, "PortXmitData": 7}]
     fails(seen, "vm1")
     assert "spine1[1] (PortXmitDiscards 12)" in only(why.lines(seen), "RETRY_EXC_ERR")
@@ -269,14 +269,14 @@ def test_a_responder_without_receives_is_named(seen):
     assert "because vm0 QP 0x40 had no receive request; 3 RNR retries" in why.lines(seen)[0]
 
 
-def test_a_connection_that_retries_is_told_before_it_fails(seen):
+def test_a_connection_that_retries_is_reported_before_it_fails(seen):
     pull(seen, "leaf2", 3)
     seen.guests["vm1"]["hcas"][0]["objects"]["qps"]["entries"][0]["requester"] = {"in_window": 2, "retries_left": 3}
     assert ("vm1 QP 0x41 gets no answer, and has 3 retries left, because link leaf2[3] to vm1[1] went down"
             in only(why.lines(seen), "gets no answer"))
 
 
-def test_a_question_selects(seen):
+def test_an_argument_selects_lines_about_one_object(seen):
     pull(seen, "leaf2", 3)
     fails(seen, "vm1")
     fails(seen, "vm0", "12:03:12", qpn=0x50, status="IBV_WC_LOC_QP_OP_ERR", dlid=2, dest_qpn=0x51)
@@ -310,24 +310,24 @@ def test_a_failure_without_a_reason_has_its_vendor_error(seen):
     assert ": vendor_err 7" in why.lines(seen)[0]
 
 
-def test_ports_that_wait_for_a_subnet_manager_are_told(seen):
+def test_ports_that_wait_for_a_subnet_manager_are_reported(seen):
     seen.guests["vm1"]["hcas"][0]["objects"]["ports"]["entries"][0]["state"] = 2
     assert "vm1[1] is Initialize: no subnet manager" in why.lines(seen)[0]
 
 
-def test_boots_are_told_on_request_only(seen):
+def test_boots_are_reported_on_request_only(seen):
     changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:00:01", "down", "vm1"), ("12:00:02", "up", "vm1"))
     assert why.lines(seen) == []
     assert "was down from 12:00:01 to 12:00:02" in why.lines(seen, "vm1")[0]
 
 
-def test_a_device_that_has_gone_is_told(seen):
+def test_a_device_that_has_gone_is_reported(seen):
     changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:03:01", "down", "vm1"))
     set_port(seen, "leaf2", 3, phys_state="Polling", connected=False)
     assert "went down at 12:03:01: its device has disconnected" in why.lines(seen)[0]
 
 
-def test_sections_are_in_the_page(seen):
+def test_each_line_names_a_section_of_troubleshooting(seen):
     page = (paths.ROOT / "docs" / "troubleshooting.md").read_text().lower()
     anchors = {line.lstrip("# ").strip().replace(".", "").replace(" ", "-")
                for line in page.splitlines() if line.startswith("#")}
@@ -350,7 +350,7 @@ def test_a_kernel_that_has_crashed_is_named(seen):
     assert why.answer(seen, "vm0").startswith("vm0: nothing is wrong")
 
 
-def test_crashes_are_read_on_the_consoles(lab):
+def test_crashes_are_found_on_the_consoles(lab):
     lab.up(Wanted(2), [])
     assert evidence.faulty_kernels(lab) == {}
     console = vm.Files("vm1", lab.sockets()).console
@@ -359,7 +359,7 @@ def test_crashes_are_read_on_the_consoles(lab):
     assert list(found) == ["vm1"] and found["vm1"].startswith("[ 2.0] Oops: ") and "\x1b" not in found["vm1"]
 
 
-def test_the_switch_processes_of_a_lab_that_have_ended(fabric):
+def test_switch_processes_of_a_lab_that_have_ended_are_named(fabric):
     assert evidence.ended_switches(fabric) == {}
     fabric.up(Wanted(1), [])
     assert evidence.ended_switches(fabric) == {}

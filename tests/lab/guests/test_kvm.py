@@ -112,7 +112,7 @@ def test_the_status_of_a_lab_has_the_reason(qemu, lab, capsys, monkeypatch):
     assert "busy" not in capsys.readouterr().out
 
 
-def test_a_user_who_may_not_open_the_device_is_told(tmp_path, monkeypatch, capsys):
+def test_a_user_who_may_not_open_the_device_gets_advice(tmp_path, monkeypatch, capsys):
     device = tmp_path / "kvm"
     device.touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -125,7 +125,7 @@ def test_a_user_who_may_not_open_the_device_is_told(tmp_path, monkeypatch, capsy
     assert kvm.accelerator(tmp_path) == "tcg" and not capsys.readouterr().err
 
 
-def test_a_container_without_the_groups_of_its_user_is_told(tmp_path, monkeypatch, capsys):
+def test_a_container_without_the_groups_of_its_user_gets_advice(tmp_path, monkeypatch, capsys):
     device, number = tmp_path / "kvm", tmp_path / "number"
     device.touch()
     number.write_text(f"{device.stat().st_gid}\n")

@@ -124,7 +124,7 @@ def test_an_error_names_the_package_of_a_missing_library(monkeypatch):
         connection.accelerator(["qemu:///system"])
 
 
-def test_a_process_ends_with_a_sentence(monkeypatch, capsys):
+def test_an_error_of_a_process_is_one_sentence(monkeypatch, capsys):
     def fail():
         raise ui.LabError("there is no such host")
     monkeypatch.setattr(program.signals, "raise_on_end", lambda: None)

@@ -36,7 +36,7 @@ def test_the_warm_up_does_not_count():
 
 @pytest.mark.parametrize("name, step", [("memory vm0", MIB), ("descriptors switch", 1), ("objects vm1", 1),
                                         ("errors fabric", 1), ("threads vm0", 1)])
-def test_a_curve_that_grows_in_each_round_is_not(name, step):
+def test_a_curve_that_grows_in_each_round_is_not_flat(name, step):
     verdict = rule.judge(name, [1000.0 + step * number for number in range(40)])
     assert verdict.flat is False
     assert "GROWS" in verdict.line() and name in verdict.line()
@@ -74,18 +74,18 @@ Rss:                  40 kB
 """
 
 
-def test_memory_of_a_guest_is_not_qemu_s():
+def test_memory_of_a_guest_does_not_count_for_qemu():
     assert samples.memory_kib(SMAPS) == 100
 
 
-def test_a_process():
+def test_a_process_has_memory_descriptors_and_threads():
     mine = samples.process(os.getpid())
     assert mine["memory"] > 1000 and mine["descriptors"] >= 3 and mine["threads"] >= 1
     with pytest.raises(ui.LabError, match="pib status"):
         samples.process(2 ** 22 + 1)
 
 
-def test_objects_of_all_hcas():
+def test_objects_of_all_hcas_are_counted():
     hca = {"objects": {"now_ns": 5, "qps": {"count": 2, "entries": []}, "cqs": {"count": 3, "entries": []}}}
     assert samples.objects([hca, hca]) == 10
 
@@ -97,7 +97,7 @@ def a_simulated_fabric(tmp_path):
     running.end()
 
 
-def test_errors_of_a_fabric(simulated):
+def test_errors_of_a_fabric_are_counted(simulated):
     fabric, path = simulated
     name = fabric.net.switches()[0].name
     assert samples.errors([path]) == 0
@@ -183,7 +183,7 @@ def test_rounds_are_sampled_and_written(lab, soaked, tmp_path, capsys):
     assert "objects vm0: flat" in capsys.readouterr().out
 
 
-def test_a_curve_that_grows_is_told(lab, soaked, capsys):
+def test_a_curve_that_grows_is_reported(lab, soaked, capsys):
     def leak(_lab):
         lab.objects += 1
     status, results = soaked(lab, 12, Load("leak", leak))
@@ -195,7 +195,7 @@ def test_a_curve_that_grows_is_told(lab, soaked, capsys):
 @pytest.mark.parametrize("failure, said", [
     (ui.LabError("no answer"), "no answer"),
     (subprocess.TimeoutExpired(["ssh"], 150), "ssh did not end within 150 s. What runs:  ./pib status")])
-def test_a_load_that_fails_is_told_and_the_others_go_on(lab, soaked, failure, said):
+def test_a_load_that_fails_is_reported_and_the_others_go_on(lab, soaked, failure, said):
     def fail(_lab):
         raise failure
     status, results = soaked(lab, 8, Load("bad", fail))
@@ -233,7 +233,7 @@ def test_the_image_has_a_line_for_each_curve():
     assert len(lines) == 2 and len(dots) == 6
 
 
-def test_a_round_has_all_that_the_fabric_meets():
+def test_a_round_has_each_kind_of_load_and_each_transport():
     assert [load.name for load in loads.LOADS] == ["traffic", "ip", "disk", "manager", "flaps", "reload", "hot-plug"]
     assert {transport for _, transport in loads.TRAFFIC} == {"RC", "UC", "UD", "XRC"}
 

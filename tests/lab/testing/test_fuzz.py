@@ -47,7 +47,7 @@ def test_without_arguments_the_targets_are_listed(capsys, monkeypatch):
 
 
 @pytest.mark.parametrize("words, seconds", [([], fuzz.DEFAULT_S), (["--seconds", "5"], 5), (["--hours", "0.5"], 1800)])
-def test_options(monkeypatch, words, seconds):
+def test_options_set_the_time_of_a_target(monkeypatch, words, seconds):
     seen = []
     monkeypatch.setattr(fuzz, "fuzz", lambda wanted: seen.append(wanted) or 0)
     monkeypatch.setattr("sys.argv", ["pib", "fuzz", "burst", *words])
@@ -60,7 +60,7 @@ def test_an_unknown_target_is_an_error():
         fuzz.fuzz(Wanted("nothing"))
 
 
-def test_figures_of_a_run():
+def test_figures_of_a_run_are_parsed():
     assert fuzz_report.parse(OUTPUT, 15) == Row(628_972, 15, 353, 5000)
     with pytest.raises(ui.LabError):
         fuzz_report.parse("nothing", 1)
@@ -101,7 +101,7 @@ def test_a_corpus_has_a_limit(tmp_path):
     assert 0 < kept < 999 and path.stat().st_size < 2 * fuzz_corpus.MOST_TEXT
 
 
-def test_recorded_inputs_have_comments():
+def test_recorded_inputs_are_parsed():
     for path in (fuzz.FOLDER / "recorded").rglob("*.hex"):
         assert fuzz_corpus.recorded(path), path
 
@@ -135,7 +135,7 @@ def test_a_run_begins_with_all_inputs_and_keeps_few(program, tmp_path, monkeypat
     assert fuzz_corpus.load(tmp_path / "fuzz" / "corpus" / "burst.inputs") == [b"seed"]
 
 
-def test_an_input_that_fails_is_told_as_text(program, tmp_path):
+def test_an_input_that_fails_is_printed_as_text(program, tmp_path):
     failing = tmp_path / "crash-1"
     failing.write_bytes(bytes(range(30)))
     program(f"==1==ERROR: AddressSanitizer\\nTest unit written to {failing}", status=77)

@@ -207,13 +207,13 @@ def test_too_many_survivors_fail_even_with_reasons(tmp_path, numbers, expected, 
     assert f"{numbers[0]} of {sum(numbers[:3])} mutants found" in capsys.readouterr().out
 
 
-def test_a_reason_that_is_no_longer_true_is_told(tmp_path):
+def test_a_reason_that_is_no_longer_true_is_reported(tmp_path):
     one = patch(tmp_path, text=PATCH.replace("--- a", "Survives: it changes speed only\n--- a"))
     assert "SURVIVES: it changes speed only" in Verdict(one).line()
     assert "remove its line" in Verdict(one, found="ib").line()
 
 
-def test_a_pattern_chooses(monkeypatch):
+def test_a_pattern_chooses_mutants(monkeypatch):
     every = {one.name for one in mutant.load()}
     assert {one.name for one in mutant.load("switch-")} == {name for name in every if "switch-" in name}
     assert {one.name for one in mutant.load("switch-*-top")} < {one.name for one in mutant.load("switch-")}

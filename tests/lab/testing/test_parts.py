@@ -55,7 +55,7 @@ def test_the_build_with_sanitizers_runs_beside_the_first_tests(ran, monkeypatch)
     assert ran == [*FIRST, str(host_build.SANITIZED)]
 
 
-def test_a_build_that_fails_is_told_at_once_and_is_the_result(ran, monkeypatch, capsys):
+def test_a_build_that_fails_is_reported_at_once_and_is_a_failure(ran, monkeypatch, capsys):
     told = threading.Event()
 
     def build(directory=None):
@@ -105,7 +105,7 @@ def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):
 
 @pytest.mark.parametrize("name, nightly, file", [("guest", True, ""), ("guest", False, ""), ("lockdep", True, ""),
                                                  ("guest", True, "mine.json")])
-def test_the_night_tells_what_the_guests_have_used(monkeypatch, tmp_path, capsys, name, nightly, file):
+def test_the_night_prints_what_the_guests_have_used(monkeypatch, tmp_path, capsys, name, nightly, file):
     (tmp_path / used.FILE).write_text("of another night")
 
     def tests(*_, **__):

@@ -61,7 +61,7 @@ def test_the_time_left_of_a_runner_without_durations_is_that_of_its_last_run(clo
     assert progress.line(stage) == "[1m00s] units 7/90, about 4 min left"
 
 
-def test_a_first_run_shows_the_time_that_is_usual(clock, tmp_path, monkeypatch):
+def test_a_first_run_estimates_by_usual_durations(clock, tmp_path, monkeypatch):
     monkeypatch.setattr(usual, "SECONDS", {"guests": 600, "later": 300})
     progress = Progress(["guests", "later"], History(tmp_path / "seconds"))
     stage = progress.begin("guests")

@@ -13,13 +13,13 @@ from lab.testing.progress import History, Progress
 from lab.testing.simulate import Wanted
 
 
-def test_arguments_of_the_program():
+def test_options_become_arguments_of_the_program():
     assert Wanted(seconds=3, seed=4).arguments() == ["--seed", "4", "--seconds", "3"]
     assert Wanted(seed=0, seeds=5).arguments() == ["--seed", "0", "--seeds", "5"]
     assert Wanted(script=pathlib.Path("/x/y")).arguments() == ["--script", "/x/y"]
 
 
-def test_another_seed_in_each_run():
+def test_each_run_has_another_seed():
     assert len({Wanted().arguments()[1] for _ in range(8)}) > 1
 
 

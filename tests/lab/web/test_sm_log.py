@@ -74,7 +74,7 @@ def took(followed: sm_log.Followed, guest: str, argv: list[str], count: int) -> 
     return found
 
 
-def test_a_log_is_followed_and_nothing_of_it_is_told_twice(log):
+def test_a_log_is_followed_and_no_decision_is_reported_twice(log):
     argv = [word.replace("/var/log/opensm.log", str(log)) for word in sm_log.WORDS]
     followed = sm_log.Followed()
     assert took(followed, "vm0", argv, len(TEXTS)) == TEXTS
@@ -95,7 +95,7 @@ def test_a_log_is_followed_and_nothing_of_it_is_told_twice(log):
 
 @pytest.mark.parametrize("before", ["echo 99999999999999999999 1 1 0 0 0",
                                     f"yes | head -c {2 * sm_log.MOST_LINE} | tr '\\n' y"])
-def test_no_output_of_a_guest_ends_the_reading(log, before):
+def test_no_output_of_a_guest_ends_the_reader(log, before):
     """The guest prints a time beyond all calendars, or a line without an end, which is read in parts."""
     shell, option, line = (word.replace("/var/log/opensm.log", str(log)) for word in sm_log.WORDS)
     followed = sm_log.Followed()

@@ -162,7 +162,7 @@ def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
         one.end()
 
 
-def test_readings_that_fail_are_told_and_go_on(quiet, monkeypatch):
+def test_readings_that_fail_are_reported_and_go_on(quiet, monkeypatch):
     """The page would stand still after an exception that ends the thread."""
     made, failed = watch.model.fabric_of, [True]
 

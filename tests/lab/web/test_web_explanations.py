@@ -25,7 +25,7 @@ def test_each_status_and_event_with_a_cause_has_a_section(name):
         assert found["title"] == name and found["lines"]
 
 
-def test_a_missing_page_is_told(monkeypatch, tmp_path):
+def test_a_missing_page_is_reported(monkeypatch, tmp_path):
     monkeypatch.setattr(explanations, "PLACES", (tmp_path / "nothing",))
     with pytest.raises(ui.LabError, match="pib-hca-doc"):
         explanations.find("ibv_wc_retry_exc_err")

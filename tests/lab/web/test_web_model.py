@@ -64,7 +64,7 @@ def test_nodes_and_links_are_those_of_the_topology(tree):
     assert {link.capacity for link in made.links.values()} == {12.5e9}
 
 
-def test_kinds_lids_and_the_subnet_manager(tree):
+def test_nodes_have_kinds_and_lids_and_one_is_the_subnet_manager(tree):
     nodes = by_name(model.fabric_of(reading(tree)))
     assert (nodes["vm0"].kind, nodes["vm0"].guest, nodes["node2"].kind, nodes["leaf1"].kind) == (
         "guest", "vm0", "phantom", "switch")
@@ -157,7 +157,7 @@ def test_curves_are_rates_between_readings(tree):
     assert curves["discards"] == [0, 3.5]
 
 
-def test_two_moments_compared_in_any_order(tree):
+def test_two_moments_are_compared_in_any_order(tree):
     _, link, history = three_moments(tree)
     found = history.compare(104.0, 102.0)
     assert list(found["links"]) == [link.id] and (found["begin"], found["end"]) == (102.0, 104.0)
@@ -198,7 +198,7 @@ def test_a_long_history_keeps_its_begin_and_fewer_old_moments(tree):
     assert steps[-1] == 1 and steps[0] > 10
 
 
-def test_a_curve_of_a_long_history_has_some_points_of_it(tree, monkeypatch):
+def test_a_curve_of_a_long_history_has_a_bounded_number_of_points(tree, monkeypatch):
     monkeypatch.setattr(history_module, "MOST_POINTS", 10)
     now, history = reading(tree), History()
     made = model.fabric_of(now)
@@ -208,7 +208,7 @@ def test_a_curve_of_a_long_history_has_some_points_of_it(tree, monkeypatch):
     assert times[-1] == 94.0 and 8 <= len(times) <= 10
 
 
-def test_the_history_is_bounded_and_bridges_links_that_come(tree):
+def test_the_history_is_bounded_and_spans_the_absence_of_a_link(tree):
     history = History(most_values=3000)
     now = reading(tree)
     made = model.fabric_of(now)
@@ -241,7 +241,7 @@ def test_the_fabric_of_a_moment_has_the_nodes_and_lids_of_then(tree):
     assert [log.since(at) for at in (50.0, 115.0, 120.0)] == [100.0, 110.0, 0.0]
 
 
-def test_states_and_names_make_no_other_fabric(tree):
+def test_new_states_and_names_do_not_make_another_fabric(tree):
     """The first reading may come before the guests are known."""
     log = FabricLog()
     log.note(100.0, model.fabric_of(reading(tree)))
@@ -283,7 +283,7 @@ def test_entries_of_a_switch_s_journal_are_read_once(tree):
     assert line.as_json(2) == [line.as_json()[2]]
 
 
-def test_a_journal_that_lost_entries_or_began_anew(tree):
+def test_a_journal_that_lost_entries_or_began_anew_is_read(tree):
     made = model.fabric_of(reading(tree))
     leaf, line = by_name(made)["leaf1"], Timeline()
     entry = {"age_ns": 0, "port": 1, "change": "up", "times": 1, "detail": ""}
@@ -306,7 +306,7 @@ def test_many_ports_that_come_up_are_one_event(tree):
         ("up", "leaf1[3] – node3[1]: went up")]
 
 
-def test_a_change_that_both_ends_of_a_link_tell_is_one_event(tree):
+def test_a_change_that_both_ends_of_a_link_report_is_one_event(tree):
     made, line = model.fabric_of(reading(tree)), Timeline()
     ends = by_name(made)["leaf1"], by_name(made)["spine1"]
     port = link_between(made, "leaf1", "spine1")
@@ -331,7 +331,7 @@ def test_many_equal_changes_between_two_readings_are_one_event(tree):
         "22 nodes have appeared", "22 nodes are gone"]
 
 
-def test_failures_of_hcas():
+def test_failures_of_hcas_are_events():
     line = Timeline()
     journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},
                {"kind": "event", "at": 8.0, "event": "IBV_EVENT_QP_FATAL", "number": 0x42, "port": 1},
@@ -350,7 +350,7 @@ def test_failures_of_hcas():
     assert [event.text for event in line.events][5:] == [f"vm0: refused {number + 2}" for number in range(64)]
 
 
-def test_differences_of_two_readings(tree):
+def test_differences_of_two_readings_are_events(tree):
     before = model.fabric_of(reading(tree))
     after, line = copy.deepcopy(before), Timeline()
     line.differences(before, after, 5.0)
@@ -376,7 +376,7 @@ def routes_of(tree: simulated_fabric.Fabric) -> tuple[model.Fabric, Routes]:
                                for name, table in tree.tables.items()})
 
 
-def test_the_way_of_a_connection_follows_the_tables(tree):
+def test_the_route_of_a_connection_follows_the_tables(tree):
     made, routes = routes_of(tree)
     nodes = by_name(made)
     way = routes.way(nodes["vm0"].id, 1, tree.lids["node16"])
@@ -389,7 +389,7 @@ def test_the_way_of_a_connection_follows_the_tables(tree):
     assert [made.nodes[guid].name[:4] for guid in names] == ["vm0", "leaf", "spin", "leaf", "vm1"]
 
 
-def test_the_way_between_two_ports_of_a_host_leaves_the_host():
+def test_the_route_between_two_ports_of_a_host_leaves_the_host():
     pair = simulated("redundant-pair")
     made, routes = routes_of(pair)
     host = next(node for node in made.nodes.values() if node.kind != "switch")
@@ -436,7 +436,7 @@ def test_connections_are_cut_once_and_forgotten_when_they_fail(tree):
     assert cuts.mended(routes, guests_of(tree, 2, "ERR"), 14.0) == [] and not cuts
 
 
-def test_many_cut_connections_are_some_events(tree):
+def test_many_cut_connections_are_a_bounded_number_of_events(tree):
     made, routes = routes_of(tree)
     first = routes.way(by_name(made)["vm0"].id, 1, tree.lids["node16"]).hops[0][0]
     told = connections.Cuts().note([(first, 10.0)], routes, guests_of(tree, connections.MOST_TOLD + 3))
@@ -447,7 +447,7 @@ def test_many_cut_connections_are_some_events(tree):
     assert line.as_json()[-1]["text"] == "3 more connections are cut" and line.as_json()[1]["qpn"] == 1
 
 
-def test_a_way_ends_where_the_tables_end_or_a_link_is_down(tree):
+def test_a_route_ends_where_the_tables_end_or_a_link_is_down(tree):
     made, routes = routes_of(tree)
     nodes = by_name(made)
     link, = [link for link, _ in routes.way(nodes["vm0"].id, 1, tree.lids["node16"]).hops[1:2]]
@@ -482,7 +482,7 @@ def test_the_balance_counts_all_pairs(tree):
     assert upward == 4 * 4 * 12         # each host of four leaves to the 12 hosts of other leaves
 
 
-def test_pairs_through_a_link(tree):
+def test_pairs_through_a_link_are_counted_and_listed(tree):
     made, routes = routes_of(tree)
     link = link_between(made, "leaf1", "vm0")
     found = routes.through(link)
@@ -512,7 +512,7 @@ def test_a_direction_without_pairs_leaves_room_for_the_other(tree, monkeypatch):
     assert (found["out"], found["in"], len(found["pairs"])) == (0, 15, 10)
 
 
-def test_credit_loops_of_a_ring_and_none_of_a_tree(tree):
+def test_a_ring_has_credit_loops_and_a_tree_has_none(tree):
     assert routes_of(tree)[1].credit_loops() == []
     made, routes = routes_of(simulated("ring-8"))
     loops = routes.credit_loops()
@@ -520,7 +520,7 @@ def test_credit_loops_of_a_ring_and_none_of_a_tree(tree):
     assert all(made.nodes[made.links[link].b].kind == "switch" for loop in loops for link, _ in loop)
 
 
-def test_strongly_connected_parts():
+def test_strongly_connected_parts_are_found():
     a, b, c, d = (("a", True), ("b", True), ("c", True), ("d", True))
     parts = strongly_connected({a: {b}, b: {c}, c: {a, d}})
     assert sorted(map(sorted, parts)) == [[a, b, c], [d]]
@@ -590,7 +590,7 @@ def test_changed_routes_are_one_event(tree):
         ("sm", "the subnet manager has changed the routes of 2 switches, to 15 LIDs in all")]
 
 
-def test_the_routing_engine_of_a_moment():
+def test_each_moment_has_its_routing_engine():
     log = routing.RoutingLog()
     assert log.engine(5.0) == ""
     for at, name in ((10.0, "minhop"), (12.0, "minhop"), (20.0, "ftree")):

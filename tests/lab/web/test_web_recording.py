@@ -95,7 +95,7 @@ def test_a_switch_that_ends_ends_its_recordings(switch, recordings):
     assert recordings.ask(KEY, switch.path, RULES) is not one
 
 
-def test_a_switch_without_room_for_a_capture_is_told(switch, recordings):
+def test_a_switch_without_room_for_a_capture_is_reported(switch, recordings):
     switch.fabric.most_captures = 1
     recordings.ask(KEY, switch.path, RULES)
     with pytest.raises(ui.LabError, match="4 captures run"):

@@ -118,7 +118,7 @@ def test_two_moments_of_many_links_are_compared_by_the_same_lids(large, monkeypa
 
 
 @pytest.mark.parametrize("name", ["fat-tree-16", "ring-8", "dragonfly-72"])
-def test_routes_that_meet_are_counted_as_if_each_was_followed(name, monkeypatch):
+def test_routes_that_merge_are_counted_as_if_each_was_followed(name, monkeypatch):
     made, met = routes_of(simulated(name))
     nodes, tables = by_name(made), met.tables
     lid = max(lid for node in made.nodes.values() for lid in node.lids if node.kind != "switch")
@@ -133,7 +133,7 @@ def test_routes_that_meet_are_counted_as_if_each_was_followed(name, monkeypatch)
         assert {**met.through(link), "pairs": 0} == {**each.through(link), "pairs": 0}
 
 
-def test_tables_that_lead_in_a_circle_are_counted():
+def test_routes_of_tables_that_lead_in_a_circle_are_counted():
     tree = simulated("fat-tree-16")
     made, found = routes_of(tree)
     nodes, dlid = by_name(made), tree.lids["node16"]

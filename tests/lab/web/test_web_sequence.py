@@ -16,7 +16,7 @@ from simulated_fabric import packet, pcapng
     (17, bytes([0x7F, 0, 0, 1]), "RC ACKNOWLEDGE", "NAK, 31"),
     (17, bytes([0x40, 0, 0, 1]), "RC ACKNOWLEDGE", "reserved"),
     (17, b"", "RC ACKNOWLEDGE", ""), (31, b"", "RC operation 31", "")])
-def test_opcodes_and_answers(opcode, more, name, answer):
+def test_packets_have_names_and_answers(opcode, more, name, answer):
     found = sequence.message(1.5, packet(3, 4, 0x55, opcode, 0xABCDEF, more))
     assert (found.name, found.answer) == (name, answer)
     assert (found.at, found.slid, found.dlid, found.qpn, found.psn, found.octets) == (
@@ -24,7 +24,7 @@ def test_opcodes_and_answers(opcode, more, name, answer):
     assert found.ack_request and not found.solicited
 
 
-def test_a_packet_with_a_grh():
+def test_a_packet_with_a_grh_is_decoded():
     plain = packet(3, 4, 0x55, 4, 9)
     found = sequence.message(0, plain[:1] + bytes([3]) + plain[2:8] + bytes(40) + plain[8:])
     assert (found.name, found.psn, found.octets) == ("RC SEND_ONLY", 9, 60)

@@ -180,14 +180,14 @@ def test_requests_without_the_token_are_refused(web, page):
     assert len({access.new_token() for _ in range(100)}) == 100
 
 
-def test_foreign_names_of_the_host_are_refused(page):
+def test_foreign_host_headers_are_refused(page):
     for name in ("evil.example", "127.0.0.1.evil.example", "localhost.evil.example:80", "", "[::1", "evil.example:80"):
         assert page.refusal(Host=name) == 403
     for name in ("localhost", "127.0.0.1:1", "[::1]:8470", "192.168.3.4"):
         assert access.host_allowed(name)
 
 
-def test_name_servers_are_asked_for_foreign_names_with_the_token_alone(page, monkeypatch):
+def test_name_servers_are_queried_only_for_requests_with_the_token(page, monkeypatch):
     asked: list[str] = []
     monkeypatch.setattr(access.socket, "getfqdn", lambda: asked.append("") or "own.example")
     assert page.refusal("/", Host="evil.example") == 403 and access.host_allowed("localhost:8470") and not asked
@@ -247,14 +247,14 @@ def test_targets_that_are_no_paths_are_refused(web, capsys):
     assert not capsys.readouterr().err          # no traceback, which any local user could repeat
 
 
-def test_an_answer_that_fails_is_told(web, page, monkeypatch):
+def test_an_answer_that_fails_is_reported(web, page, monkeypatch):
     def fails(_question):
         raise KeyError("vm0")
     monkeypatch.setitem(web.answers.get, "balance", fails)
     assert page.refusal("balance") == 500
 
 
-def test_a_list_of_pages_that_is_full_is_told(web, page):
+def test_a_list_of_pages_that_is_full_is_reported(web, page):
     streams: list[Stream] = []
     wait(lambda: not web.watcher.hub._streams)      # pylint: disable=protected-access
     try:
@@ -301,7 +301,7 @@ def test_the_stream_begins_with_everything_and_goes_on(web):
         assert stream.until("loads")["at"] >= first
 
 
-def test_a_pulled_cable_is_told_and_comes_back(web, page):
+def test_a_pulled_cable_is_reported_and_comes_back(web, page):
     link = link_of(web, "leaf2[1]")
     with Stream(web.url) as stream:
         assert page.change("link", {"link": link, "end": "a", "state": "down"})[0] == 200
@@ -341,7 +341,7 @@ def test_an_hca_has_its_objects_and_a_phantom_none(web, page):
     assert page.refusal(f"hca?node={node_of(web, 'node5')}") == 400
 
 
-def test_a_qp_has_its_way_and_its_peer(web, page):
+def test_a_qp_has_its_route_and_its_peer(web, page):
     found = page.ask("qp", node=node_of(web, "vm0"), qpn=0x41)
     assert found["complete"] and len(found["there"]) == len(found["back"]) == 4
     assert found["there"][0] == [link_of(web, "vm0[1]"), False] and found["there"][-1] == [link_of(web, "vm1[1]"), True]
@@ -411,7 +411,7 @@ def test_packets_of_a_qp_are_recorded(web, page):
     assert page.refusal(f"sequence?node={node_of(web, 'vm0')}&qpn=9") == 502
 
 
-def test_a_capture_that_the_switch_refuses_is_told_without_a_failure(web, page):
+def test_a_capture_that_the_switch_refuses_is_reported_without_a_failure(web, page):
     fabric = web.watcher.source.process.fabric
     web.answers.recordings.stop()
     fabric.most_captures = 0
@@ -420,7 +420,7 @@ def test_a_capture_that_the_switch_refuses_is_told_without_a_failure(web, page):
     assert page.ask("sequence", node=node_of(web, "vm0"), qpn=0x41)["next"] >= 0
 
 
-def test_routes_balance_moments_and_words(web, page):
+def test_routes_balance_moments_and_lines_of_why_are_answered(web, page):
     link = link_of(web, "vm0[1]")
     assert page.ask("routes", link=link)["out"] == 15
     balance = page.ask("balance")
@@ -432,7 +432,7 @@ def test_routes_balance_moments_and_words(web, page):
     assert "no node" in page.ask("why", about="vm77")["error"]
 
 
-def test_the_routes_of_an_earlier_moment(web, page):
+def test_the_routes_of_an_earlier_moment_are_answered(web, page):
     """A routing engine may have been replaced since."""
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     log.note_engine(time.time(), "minhop")
@@ -454,7 +454,7 @@ def test_the_routes_of_an_earlier_moment(web, page):
     fabric.reroutes["leaf1"] += 1
 
 
-def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
+def test_past_routes_and_tables_are_answered_with_the_time_of_the_rest(web, page):
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")
     wait(lambda: log.table(leaf) == fabric.tables["leaf1"])
@@ -474,7 +474,7 @@ def test_past_ways_and_tables_are_answered_with_the_time_of_the_rest(web, page):
     fabric.reroutes["leaf1"] += 1
 
 
-def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
+def test_a_switch_process_that_ends_is_reported_and_found_again(tmp_path):
     fabric = simulated_fabric.Fabric(topology.load(FILE))
     running = simulated_fabric.Process(tmp_path / "control", fabric)
     watcher = watch.Watcher(source.Processes(tmp_path / "control"), 0.05)
@@ -496,7 +496,7 @@ def test_a_switch_process_that_ends_is_told_and_found_again(tmp_path):
 
 # -- the command ------------------------------------------------------------------------
 
-def test_the_page_of_a_running_switch(tmp_path):
+def test_the_page_shows_a_running_switch(tmp_path):
     """./pib web shows a real switch process, pulls a cable of it, and sets faults."""
     running = switch_process.Switch(tmp_path, topology=str(FILE))
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
@@ -529,7 +529,7 @@ def test_the_page_of_a_running_switch(tmp_path):
     assert "Traceback" not in log.read_text()
 
 
-def test_a_port_that_is_taken_is_told(web):
+def test_a_port_that_is_taken_is_reported(web):
     with pytest.raises(ui.LabError, match="--port"):
         server.serve(watch.Watcher(source.Processes(paths.ROOT / "nothing")), *web.server_address)
 
@@ -580,7 +580,7 @@ def test_the_address_goes_to_a_terminal_beside_its_file(tmp_path, monkeypatch, t
     assert ("token" in said.getvalue()) == terminal and not (tmp_path / "page").exists()
 
 
-def test_an_address_file_that_cannot_be_written_is_told(tmp_path):
+def test_an_address_file_that_cannot_be_written_is_reported(tmp_path):
     done = subprocess.run([paths.ROOT / "pib", "web", "--port", "0", "--control", tmp_path / "none",
                            "--address-file", tmp_path / "nothing" / "file"], capture_output=True, text=True,
                           timeout=PATIENCE_S, check=False)

@@ -5,7 +5,7 @@ from lab.web import model
 from lab.web.timeline import Timeline
 
 
-def test_a_repeated_change_is_told_again():
+def test_a_repeated_change_is_another_event():
     """A switch adds no entry for a repeated change, but counts it in the last one."""
     leaf, line = model.Node("0x1", "leaf1", "switch"), Timeline()
     made = model.Fabric({leaf.id: leaf})

@@ -213,7 +213,7 @@ def test_tshark_refuses_a_capture_filter_of_another_language(shown, user):
     assert not [request for request in shown.fabric.requests if request["command"] == "capture"]
 
 
-def test_the_plugin_names_qps_and_tells_a_wrong_checksum(shown, user, tmp_path):
+def test_the_plugin_names_qps_and_marks_a_wrong_checksum(shown, user, tmp_path):
     install.places(user.run("tshark", "-G", "folders")).names.write_text(names.text(shown.found()))
     blocks = simulated_fabric.pcapng(shown.fabric.packets)
     file = tmp_path / "packets.pcapng"

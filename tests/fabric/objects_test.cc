@@ -68,7 +68,7 @@ struct Connected : ConnectedSubnet {
 
 }  // namespace
 
-TEST_CASE("objects: requests without an answer, and completions of both ends") {
+TEST_CASE("objects: the dump has unanswered requests, and completions of both ends") {
     Connected pair;
     CHECK(wqes(pair.a).empty());
     CHECK(cqes(pair.a).empty());

@@ -264,7 +264,7 @@ hca::Config adversary(uint64_t seed) {
 
 }  // namespace
 
-TEST_CASE("random RC traffic over a clean fabric") {
+TEST_CASE("random RC traffic over a fabric without faults needs no retry") {
     Traffic traffic(1, {});
     traffic.run(4 << 20);
     for (unsigned i = 0; i < 2; ++i) {

@@ -199,7 +199,7 @@ TEST_CASE("memory that vanishes during a request is a protection error") {
     }
 }
 
-TEST_CASE("a receive buffer with a wrong L_Key") {
+TEST_CASE("a receive buffer with a wrong L_Key is a remote operational error") {
     Connected t;
     auto sge = t.remote.all();
     sge.lkey ^= 0x100;
@@ -213,7 +213,7 @@ TEST_CASE("a receive buffer with a wrong L_Key") {
     CHECK(received[1].status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("a SEND that is longer than the receive buffer") {
+TEST_CASE("a SEND that is longer than the receive buffer is an invalid request") {
     const uint32_t length = GENERATE(101u, 1024u, 5000u);
     Connected t;
     t.pair.b.post_recv(t.qb, {t.remote.sge(0, 100)});

@@ -58,7 +58,7 @@ TEST_CASE("SEND of any length arrives in the posted buffer") {
     CHECK(contents(pair.b, to, length) == data);
 }
 
-TEST_CASE("RDMA WRITE with and without immediate data") {
+TEST_CASE("RDMA WRITEs with and without immediate data arrive") {
     const bool with_imm = GENERATE(false, true);
     const uint32_t length = GENERATE(0u, 1u, 1024u, 70'001u);
     Pair pair;

@@ -327,7 +327,7 @@ uint64_t operations() {
 
 }  // namespace
 
-TEST_CASE("random traffic over all transports, on a wire that loses, doubles and reorders") {
+TEST_CASE("random traffic over all transports survives loss, duplication and reordering") {
     const uint64_t seed = GENERATE(uint64_t{1}, uint64_t{2}, new_seed());
     CAPTURE(seed);
     AllTransports traffic(seed, {.drop_percent = 3, .duplicate_percent = 2, .reorder_percent = 3});
@@ -343,7 +343,7 @@ TEST_CASE("random traffic over all transports, on a wire that loses, doubles and
     CHECK((traffic.pair().offers_placed != 0) == peer_copy_wanted());
 }
 
-TEST_CASE("random traffic over all transports, on a perfect wire") {
+TEST_CASE("random traffic over all transports arrives over a perfect wire") {
     AllTransports traffic(9, {});
     traffic.run(20'000);
     CHECK(traffic.pair().a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) == 0);

@@ -298,7 +298,7 @@ TEST_CASE("pib-replay: times have units") {
     }
 }
 
-TEST_CASE("pib-replay: arguments") {
+TEST_CASE("pib-replay: arguments are parsed") {
     const auto line = parsed({"a.rec", "--until", "2s", "--dump", "qp", "0x40", "--dump", "cq 7",
                               "--dump", "trace", "--list", "--log", "--tolerant"});
     REQUIRE(line);
@@ -323,7 +323,7 @@ TEST_CASE("pib-replay: arguments") {
     }
 }
 
-TEST_CASE("pib-replay: dumps of one object") {
+TEST_CASE("pib-replay: one object is dumped") {
     RecordedSubnet world;
     run_reliable(world, 100);
     hca::Device& device = *world.subnet.guest(0).device;

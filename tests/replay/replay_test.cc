@@ -62,7 +62,7 @@ TEST_CASE("replay: all operations of a reliable connection replay as they were r
     CHECK(world.recording(0).size() < 200'000);
 }
 
-TEST_CASE("replay: a recording with all payload") {
+TEST_CASE("replay: a recording with all payload replays as it was recorded") {
     RecordedSubnet world({.payload = true});
     run_reliable(world, 40'000);
     check_equal(world);
@@ -137,7 +137,7 @@ TEST_CASE("replay: a link that ends and comes back replays as it was recorded") 
     check_equal(world);
 }
 
-TEST_CASE("replay: a device that checks its driver, with the test knobs and a trace") {
+TEST_CASE("replay: a strict device with test knobs and a trace replays as it was recorded") {
     hca::Config config;
     config.trace_entries = 100;
     config.trace_kinds = {.registers = true, .dma = true, .interrupts = true};
@@ -188,7 +188,7 @@ TEST_CASE("replay: dumps do not show in a recording") {
     check_equal(world);
 }
 
-TEST_CASE("replay: the trace of a device that had none") {
+TEST_CASE("replay: a replayed device may have a trace that the recorded one lacked") {
     RecordedSubnet world;
     run_reliable(world, 1'000);
     const Played played(world.recording(0), {.trace_entries = 1000});
@@ -257,7 +257,7 @@ TEST_CASE("replay: an object that differs at one mark is named") {
         record::to_string(mark.object.kind, mark.object.number) + " differs"));
 }
 
-TEST_CASE("replay: a device that was told something else differs at once") {
+TEST_CASE("replay: a device with another WQE differs at once") {
     RecordedSubnet world;
     RecordedEnd a(world.subnet.guest(0), PIB_HCA_QP_RC);
     RecordedEnd b(world.subnet.guest(1), PIB_HCA_QP_RC);

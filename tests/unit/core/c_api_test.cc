@@ -166,7 +166,7 @@ TEST_CASE("the C interface creates and drives a device") {
     pib_hca_core_destroy(core);
 }
 
-TEST_CASE("the C interface tells what is wrong with an adversary") {
+TEST_CASE("the C interface returns the error of an invalid adversary") {
     FakeHost host;
     PibHcaConfig config;
     pib_hca_config_init(&config);

@@ -96,7 +96,7 @@ std::uint64_t counter(const Program& program, unsigned port, const char* name) {
 
 }  // namespace
 
-TEST_CASE("program: links over sockets, status, restart") {
+TEST_CASE("program: links come up over sockets, and again after a restart") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }

@@ -215,7 +215,7 @@ TEST_CASE("a reset ends a held command and affects no later command") {
     CHECK(bench.driver.reap().status == 0xff);
 }
 
-TEST_CASE("a reset in mid-pull returns at once, and STATUS tells when it has ended") {
+TEST_CASE("a reset in mid-pull returns at once, and STATUS shows when it has ended") {
     CopyBench bench;
     bench.start_pull();
     bench.reset(GENERATE(true, false));

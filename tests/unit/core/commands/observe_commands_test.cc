@@ -308,7 +308,7 @@ TEST_CASE("INJECT_EVENT: errors stop their objects, and other events are only re
     CHECK(inject(d, PIB_HCA_EVENT_CQ_ERROR, bench.cq.cqn).status == PIB_HCA_CMD_STATUS_BAD_STATE);
 }
 
-TEST_CASE("INJECT_EVENT: events of ports and of the device, and refusals") {
+TEST_CASE("INJECT_EVENT: events of ports and of the device are raised, others are refused") {
     ReadyBench bench(injecting());
     MiniDriver& d = bench.driver;
     for (uint32_t flag = 1; flag <= PIB_HCA_PORT_EVENT_GID_CHANGE; flag <<= 1) {

@@ -268,7 +268,7 @@ TEST_CASE("events name only the changed attributes") {
     CHECK(bench.port().lid() == 0x11);
 }
 
-TEST_CASE("P_Key table and alias GUIDs") {
+TEST_CASE("an SM sets the P_Key table and alias GUIDs of a port") {
     PortBench bench;
     bench.bring_up();
     ib::Mad smp = make_dr_smp(Method::kSet, ib::attr::kPKeyTable);

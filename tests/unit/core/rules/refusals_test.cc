@@ -99,7 +99,7 @@ TEST_CASE("QUERY_REFUSAL counts back from the last refusal, and returns 0 beyond
     }
 }
 
-TEST_CASE("QUERY_REFUSAL tells a misuse that a strict device names") {
+TEST_CASE("QUERY_REFUSAL returns a misuse that a strict device names") {
     RefusalRoom room(strict_config());
     MiniCq ahead = room.cq;
     ahead.consumer = 5;

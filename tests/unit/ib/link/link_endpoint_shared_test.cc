@@ -183,7 +183,7 @@ TEST_CASE("ring: a sleeping side is woken once, an awake one never") {
     CHECK(put());
 }
 
-TEST_CASE("ring: a producer whose bytes are all consumed waits for no room") {
+TEST_CASE("ring: a producer whose bytes are all consumed does not wait for room") {
     auto memory = SharedMemory::create(kLogRing).value();
     RingProducer producer(memory.ring(0));
     RingConsumer consumer(memory.ring(0));

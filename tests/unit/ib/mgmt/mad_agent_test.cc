@@ -183,7 +183,7 @@ TEST_CASE("the modifier of PortInfo selects the port") {
     const Mad own = ask(hca, make_smp(Method::kGet, attr::kPortInfo, 0), {.port = 2});
     CHECK(get(own.smp_data(), port_info::kLid) == 22);
     CHECK(get(own.smp_data(), port_info::kLocalPortNum) == 2);
-    // Bit 31 tells that the SM knows extended speeds.
+    // Bit 31 means that the SM knows extended speeds.
     CHECK(status_of(hca, make_smp(Method::kGet, attr::kPortInfo, 0x80000001)) == mad_status::kOk);
 
     SmaNode sw = a_switch();

@@ -245,7 +245,7 @@ TEST_CASE("every counter of every attribute has its own select bit") {
     }
 }
 
-TEST_CASE("the extended speeds' counters: 38, each with its own select bit") {
+TEST_CASE("each of the 38 counters of extended speeds has its own select bit") {
     namespace es = port_extended_speeds;
     Hca hca;
     fill(hca.counters[0], 5);

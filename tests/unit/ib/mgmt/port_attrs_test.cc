@@ -77,7 +77,7 @@ void make_active(PortAttrs& port) {
 
 }  // namespace
 
-TEST_CASE("a port after power-on") {
+TEST_CASE("a port after power-on has the values of the specification") {
     const PortAttrs port = ca_port();
     CHECK(port.state() == PortState::kDown);
     CHECK(port.phys_state() == PhysState::kPolling);
@@ -92,7 +92,7 @@ TEST_CASE("a port after power-on") {
     CHECK(port == ca_port());
 }
 
-TEST_CASE("LIDs and path bits") {
+TEST_CASE("a port owns the LIDs of its path bits") {
     PortAttrs port = ca_port();
     set_field(port, port_info::kLid, 0x10);
     set_field(port, port_info::kLmc, 2);

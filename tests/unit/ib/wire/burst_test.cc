@@ -239,7 +239,7 @@ TEST_CASE("burst: a small MTU, other XRCETHs, a second start and a padded MIDDLE
     CHECK(parse(padded).error() == ParseError::kPayload);
 }
 
-TEST_CASE("burst: MIDDLE packets that request an ACK or an event are told from others") {
+TEST_CASE("burst: MIDDLE packets that request an ACK or an event are recognised") {
     constexpr std::size_t kLastBth = kBurstLast + Lrh::kSize;
     Bytes body = make(kShapes[1], 3, 1024, 1024, false).body;
     CHECK_FALSE(parse(body)->is_middle());

@@ -173,7 +173,7 @@ class Answers:
                 "state": guest.get("state", ""),
                 "failures": guest["hcas"][node.slot]["journal"][-MOST_ROWS:]}
 
-    # -- ways of packets --------------------------------------------------------------
+    # -- routes of packets ------------------------------------------------------------
 
     def _routes_at(self, question: Question) -> Routes:
         """Routes by the links and forwarding tables of the time "at" if the request has it, else of the present."""

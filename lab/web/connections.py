@@ -103,6 +103,6 @@ class Cuts:
             if way and way.complete:
                 nodes, links = routes.fabric.nodes, routes.fabric.links
                 over_ = [nodes[links[link].b if out else links[link].a].name for link, out in way.hops[:-1]]
-                told.append(Change(now, f"{one.name} has a way to {one.peer(routes)} again, after {now - at:.1f} s, "
+                told.append(Change(now, f"{one.name} has a route to {one.peer(routes)} again, after {now - at:.1f} s, "
                                         f"over {', '.join(over_)}", one))
-        return _shortened(told, "have a way again")
+        return _shortened(told, "have a route again")

@@ -308,7 +308,7 @@ def test_a_capture_that_the_switch_refuses_leaves_the_pane(tab, tree):
     tab.click("#pane button", "Record packets")
     tab.wait_text("#pane .error", "No packets are recorded now: ")
     assert "4 captures run" in tab.text("#pane .error")
-    assert "Way to the peer" in tab.text("#pane") and "QP 0x41 of vm0" in tab.text("#pane h2")
+    assert "Route to the peer" in tab.text("#pane") and "QP 0x41 of vm0" in tab.text("#pane h2")
     tree.fabric.most_captures = 4
     tab.wait_text("#pane", "no packet yet")
     assert tab.text("#pane .error") == ""
@@ -335,7 +335,7 @@ def test_a_pulled_cable_names_the_connections_that_it_cuts(tab, tree):
     assert f"{switch}[{port}]" in cut
     tab.click("#pane button.go", cut)
     tab.heading("QP 0x41 of vm0")
-    tab.wait_text("#pane", "The way ends at")
+    tab.wait_text("#pane", "The route ends at")
 
 
 def test_events_of_a_qp_are_shown_after_its_end(tab, tree):

@@ -96,7 +96,7 @@ function target(store, one) {
 // -- one QP
 
 export const qp = {
-  ofMoment: "the ways through the fabric",
+  ofMoment: "the routes through the fabric",
 
   load: async (store) => {
     const {chosen, moment} = store;
@@ -200,8 +200,8 @@ function ways(store, data, pane) {
       link && store.condition(link).state !== "Active" ? state({...link, ...store.condition(link)}) : null);
   }));
   const end = store.nodes.get(data.end)?.name ?? "?";
-  const ends = data.complete ? [] : [make("p", {class: "error"}, `The way ends at ${end}: `
+  const ends = data.complete ? [] : [make("p", {class: "error"}, `The route ends at ${end}: `
     + `no forwarding entry, or no link, leads on to LID ${data.qp.path.dlid}.`)];
-  return [make("h3", {}, "Way to the peer"), list(data.there), ...ends,
-    ...(data.back.length ? [make("h3", {}, "Way back"), list(data.back)] : [])];
+  return [make("h3", {}, "Route to the peer"), list(data.there), ...ends,
+    ...(data.back.length ? [make("h3", {}, "Route back"), list(data.back)] : [])];
 }

@@ -114,7 +114,7 @@ export class Pane {
   readNote({read}) {
     const {moment} = this.store;
     return moment === null || !read ? null : make("p", {id: "read", class: "past", role: "note"},
-      `State read at ${clock(read)}, not at the cursor's moment, ${clock(moment)}. Of that moment are: `
+      `State of ${clock(read)}. From the cursor's moment, ${clock(moment)}: `
       + `${VIEWS[this.kind()].ofMoment}.`);
   }
 

@@ -21,7 +21,7 @@ const KINDS = {
 };
 const LEGEND = [["up", "link up"], ["down", "link down"], ["fault", "fault"], ["trap", "link error"],
                 ["state", "port state"], ["sm", "subnet manager"], ["node", "node"], ["cut", "connection cut"],
-                ["mended", "way again"], ["completion", "failed request"], ["event", "HCA event"],
+                ["mended", "route again"], ["completion", "failed request"], ["event", "HCA event"],
                 ["refused", "refused command"]];
 
 /** Moves a vertical line to x; null hides it. */

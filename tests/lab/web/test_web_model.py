@@ -430,7 +430,7 @@ def test_connections_are_cut_once_and_forgotten_when_they_fail(tree):
     assert cuts.mended(Routes(made, routes.tables), guests, 12.0) == [] and cuts
     made.links[last].state = "Active"
     told = cuts.mended(Routes(made, routes.tables), guests_of(tree, 1), 12.5)
-    assert [one.text.partition(", over")[0] for one in told] == ["vm0 QP 0x0 has a way to vm1 again, after 2.5 s"]
+    assert [one.text.partition(", over")[0] for one in told] == ["vm0 QP 0x0 has a route to vm1 again, after 2.5 s"]
     assert not cuts                         # the other QP has gone
     cuts.note([(last, 13.0)], routes, guests)
     assert cuts.mended(routes, guests_of(tree, 2, "ERR"), 14.0) == [] and not cuts
@@ -507,7 +507,7 @@ def test_a_direction_without_pairs_leaves_room_for_the_other(tree, monkeypatch):
     monkeypatch.setattr(routes_module, "MOST_PAIRS", 10)
     made, routes = routes_of(tree)
     for table in routes.tables.values():
-        table.pop(tree.lids["node1"])               # no way leads to vm0
+        table.pop(tree.lids["node1"])               # no route leads to vm0
     found = routes.through(link_between(made, "leaf1", "vm0"))
     assert (found["out"], found["in"], len(found["pairs"])) == (0, 15, 10)
 

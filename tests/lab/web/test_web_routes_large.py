@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Counting of routes that meet, and the work for answers about a fat tree of 11,664 hosts, with 36-port switches on
-three levels."""
+"""Counts of routes that merge on the way to a LID, and the work for answers about a fat tree of 11,664 hosts, with
+36-port switches on three levels."""
 
 import collections
 from collections.abc import Iterator
@@ -12,7 +12,7 @@ from test_web_model import by_name, link_between, routes_of, simulated
 
 PODS, HALF = 36, 18             # a pod has HALF leaves and HALF middles; a leaf has HALF hosts
 HOSTS = PODS * HALF * HALF
-MOST_LOOKED = 2                 # mean number of lookups for a route: routes to a LID meet
+MOST_LOOKED = 2                 # mean number of lookups for a route: routes to a LID merge
 
 
 def _link(a: str, a_port: int, b: str, lids: list[int] | None = None) -> model.Link:

@@ -381,7 +381,7 @@ def test_a_link_that_goes_down_names_the_connections_that_it_cuts(web, page):
         fabric.tables["leaf1"][lid] = next(port for port in (5, 6) if port != before)
         fabric.reroutes["leaf1"] += 1
         told = stream.until("events", lambda events: any(one["kind"] == "mended" for one in events))
-        assert "vm0 QP 0x41 has a way to vm1 again, after " in next(
+        assert "vm0 QP 0x41 has a route to vm1 again, after " in next(
             one["text"] for one in told if one["kind"] == "mended")
     other = page.ask("qp", node=vm0, qpn=0x41)["there"][1]
     assert other[0] != link

@@ -42,20 +42,20 @@ void add_certificate(CLI::App& cert, CertOptions& options, const std::string& na
                      const std::string& text) {
     CLI::App* command = cert.add_subcommand(name, text);
     command->final_callback([&options, name] { options.command = name; });
-    command->add_option("DIRECTORY", options.directory, "of the CA")->required();
+    command->add_option("DIRECTORY", options.directory, "directory of the CA")->required();
     const bool is_ca = name == "ca";
     constexpr unsigned kYear = 365, kCaYears = 10, kMostDays = 100 * kYear;
     options.days = kYear;
     command
         ->add_option_function<unsigned>(
             "--days", [&options](unsigned days) { options.days = days; },
-            is_ca ? "of validity (3650)" : "of validity (365)")
+            is_ca ? "days of validity (3650)" : "days of validity (365)")
         ->check(CLI::Range(1U, kMostDays));
     if (is_ca) {
         command->preparse_callback([&options](std::size_t) { options.days = kCaYears * kYear; });
         return;
     }
-    command->add_option("NAME", options.name, "of the switch or host, and of its directory")
+    command->add_option("NAME", options.name, "name of the switch or host, and of its directory")
         ->required();
     command
         ->add_option("--guid", options.guids,
@@ -153,7 +153,7 @@ void add_fault_command(CLI::App& ctl, CtlOptions& options) {
         {"reorder-depth", "most packets that pass a reordered packet"},
         {"delay-us", "delay of every packet"},
         {"jitter-us", "random delay on top"},
-        {"seed", "of the random sequence"},
+        {"seed", "seed of the random sequence"},
         {"opcode", "only packets with this BTH opcode (decimal)"},
         {"attribute", "only MADs with this AttributeID (decimal)"},
     };
@@ -171,14 +171,14 @@ void add_fault_command(CLI::App& ctl, CtlOptions& options) {
     fault.add_flag_callback(
         "--vl15", [&options] { options.faults["vl15"] = "true"; }, "subnet management packets too");
     fault.add_option("--direction", options.direction, "in, out or both")->capture_default_str();
-    fault.add_flag("--clear", options.clear, "no faults any more");
+    fault.add_flag("--clear", options.clear, "remove all faults");
 }
 
 void add_ctl_command(CLI::App& app, CtlOptions& options) {
     CLI::App* ctl = app.add_subcommand("ctl", "talk to a running switch");
     ctl->add_option("--control", options.control, "its control socket")->required();
     ctl->add_flag("--json", options.as_json, "print the answer as JSON");
-    ctl->add_option("--switch", options.node, "by name or GUID, where there are many");
+    ctl->add_option("--switch", options.node, "a switch by name or GUID, where there are several");
     ctl->require_subcommand(1);
     ctl->fallthrough();
     add_command(*ctl, options, "status", "the switch and its ports");

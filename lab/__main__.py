@@ -269,7 +269,7 @@ def _add_views(add) -> None:
     command.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND",
                          help="as for pib-switch ctl: status, lft, link PORT down, fault PORT --drop 0.01, …. "
                               "vm1 or vm1[2] is the switch's port that leads to this port of a guest")
-    command = add("why", _why, "tell in words, with causes and times, what failed in the running fabric")
+    command = add("why", _why, "explain in words, with causes and times, what failed in the running fabric")
     command.add_argument("about", nargs="?", default="", metavar="NODE|PORT|QP",
                          help="a guest or switch (vm1, leaf2), a port (vm1[1], leaf2[3]) or a QP (0x41, vm1:0x41); "
                               "default: everything noteworthy, newest last")

@@ -35,7 +35,7 @@ class FdCloser {
     [[nodiscard]] std::expected<void, std::string> start();
     // Closes the descriptor, soon and in the thread; at once without a thread, or without memory.
     void close(UniqueFd fd);
-    // Whether so many descriptors wait that the owner has to take no new peers.
+    // Whether too many descriptors wait, so that the owner must accept no new peer.
     [[nodiscard]] bool is_full() const;
 
   private:

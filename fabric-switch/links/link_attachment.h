@@ -64,7 +64,7 @@ class LinkAttachment final : public link::LinkEvents {
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
     // For messages; empty as long as there is no port.
     [[nodiscard]] const std::string& port_name() const { return place_.name; }
-    // The reason against the received WELCOME; empty: there is none.
+    // Why the received WELCOME is refused; empty: it is not.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // Peer copy with the peer; nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }

@@ -41,7 +41,7 @@ class Trunk final : public SwitchEndpoint::Outgoing {
     // Checks the peer's answer; the error is the mismatch, in one line.
     [[nodiscard]] std::expected<Admission::Place, std::string> welcomed(
         const link::Welcome& welcome) override;
-    // Admits the connecting peer, or returns the reason against it.
+    // Admits the connecting peer, or returns the reason for its refusal.
     [[nodiscard]] std::expected<Admission::Place, link::Refuse> admit(const link::Hello& hello,
                                                                       const Peer& peer);
     [[nodiscard]] bool is_end_of(const link::Hello& hello) const {

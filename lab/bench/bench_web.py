@@ -156,7 +156,7 @@ def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], obje
     made and thrown away. ask: called after each reading."""
     stream = watcher.join()
     if not stream:
-        raise ui.LabError("the reader has as many pages as it takes. Start again:  ./pib bench")
+        raise ui.LabError("the watcher accepts no more pages. Start again:  ./pib bench")
     before, own = bench_host.usage([load.process])[1], time.process_time()
     for _ in range(READINGS):
         watcher.read_fabric()

@@ -52,8 +52,8 @@ def add_commands(add) -> None:
     command = add("crash", _crash, "dump a running guest's memory, and open it in drgn")
     command.usage = "pib crash [-h] [--output FILE] (NODE | FILE) [-- COMMAND ...]"
     command.add_argument("--output", type=pathlib.Path, metavar="FILE",
-                         help="keep the dump in this file, and what the device has in FILE.json. Without it the dump "
-                              "is in the lab's directory and goes at the end")
+                         help="keep the dump in this file, and the device's objects in FILE.json. Without this option "
+                              "the dump is in the lab's directory and is removed at the end")
     command.add_argument("node", metavar="NODE|FILE", help="a guest, or a file that was kept")
     command.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND",
                          help=f"{crash.usage()}. Without a command: a session in Python")

@@ -139,7 +139,8 @@ def show(prog, facts, kind, array, struct, ours, theirs):
         driver = {number: ours(one) for number, one in objects(dev.member_(array), struct).items()}
         device = {one[f"{kind}n"]: theirs(one) for one in entry[array]["entries"]}
         if entry[array]["count"] > len(device):
-            print(f"{address}: the device tells {len(device)} of its {entry[array]['count']}; others seem missing")
+            print(f"{address}: the device lists {len(device)} of its {entry[array]['count']}; the others seem to be "
+                  "missing")
         lines = compared(kind, driver, device)
         count = sum(line.endswith(DIFFERS) for line in lines)
         print("\n".join([f"{address}: driver, device; {count} differences", *lines]))

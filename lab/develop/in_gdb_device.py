@@ -101,7 +101,7 @@ def qps_with(number):
     """Path of the HCA, and QP, of each QP with this number: each HCA may have one."""
     found = [(path, qp) for path, engine in devices() for qp in qps(engine) if int(qp["qpn"]) == number]
     if not found:
-        raise gdb.GdbError(f"no QP has the number {number:#x}. Those that there are:  pib-qps")
+        raise gdb.GdbError(f"no QP has the number {number:#x}. The QPs of the devices:  pib-qps")
     return found
 
 
@@ -312,7 +312,7 @@ def in_tables(kind, of_engine):
     def find(number):
         found = [(path, one) for path, engine in devices() for at, one in table(of_engine(engine)) if at == number]
         if not found:
-            raise gdb.GdbError(f"no {kind} has the number {number}. Those that there are:  pib-{kind}s")
+            raise gdb.GdbError(f"no {kind} has the number {number}. All that exist:  pib-{kind}s")
         return found
     return find
 

@@ -39,9 +39,10 @@ def _replay(options: argparse.Namespace) -> int:
 
 def add_commands(add) -> None:
     command = add("replay", _replay, "play a recording of an HCA back, outside of QEMU, and compare both devices")
-    command.add_argument("file", type=pathlib.Path, metavar="FILE", help="of ./pib up --record, or the property record")
+    command.add_argument("file", type=pathlib.Path, metavar="FILE",
+                         help="recording of ./pib up --record, or of the property record")
     command.add_argument("--until", metavar="TIME",
-                         help="stop before what came after this time of the VM's clock: 12.5, 300ms, 7us")
+                         help="stop before calls after this time of the VM's clock: 12.5, 300ms, 7us")
     command.add_argument("--dump", nargs="+", action="append", default=[], metavar="WHAT",
                          help="print as JSON at the end: objects, journal, trace, or qp, cq, srq, eq, mr or port and "
                               "its number; may be repeated")
@@ -49,4 +50,4 @@ def add_commands(add) -> None:
     command.add_argument("--log", action="store_true", help="print what the device logs")
     command.add_argument("--tolerant", action="store_true",
                          help="go on after a difference, with answers that may be wrong")
-    command.add_argument("--gdb", action="store_true", help="in the debugger, before the first call")
+    command.add_argument("--gdb", action="store_true", help="open pib-replay in gdb, which has not started it yet")

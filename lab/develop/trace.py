@@ -204,4 +204,4 @@ def add_commands(add) -> None:
     command.add_argument("--event", action="append", default=[], metavar="EVENT",
                          help="as --calls, and this event of the guest's kernel, as irq:* or sched:sched_switch")
     command.add_argument("--seconds", type=float, default=float("inf"), metavar="N", help="end after this time")
-    command.add_argument("--once", action="store_true", help="take what is recorded, and end")
+    command.add_argument("--once", action="store_true", help="print the entries that are recorded, and end")

@@ -14,7 +14,7 @@ LARGE = 120                     # a fabric with more nodes is not drawn in layer
 COLOURS = {"Active": "#2a9d4a", "Armed": "#e0a100", "Initialize": "#e0a100"}
 DOWN = "#c43131"
 
-Traffic = dict[frozenset[control.End], float]       # bytes per second in both directions
+Traffic = dict[frozenset[control.End], float]       # bytes per second, the sum of both directions
 
 
 def look(path: pathlib.Path, interval_s: float = INTERVAL_S) -> tuple[control.Picture, Traffic]:

@@ -76,5 +76,5 @@ class Manager:
             self.error = found.text
 
     def has_finished(self) -> bool:
-        """Whether no sweep is known to be under way."""
+        """False while opensm's log shows a sweep that has not ended."""
         return self.look() not in UNFINISHED

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The subnet manager's progress as the switch processes see it (nodes found, nodes with a LID, blocks of forwarding
-tables, ports in Active) and as opensm's log tells it."""
+tables, ports in Active) and as opensm's log shows it."""
 
 import dataclasses
 import pathlib

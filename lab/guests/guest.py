@@ -81,7 +81,7 @@ class Guest:
         if self.connected():
             return True
         with open(self.log, "ab") as log:
-            try:        # ssh's ConnectTimeout does not limit the key exchange
+            try:        # ATTEMPT_S also limits the key exchange, which ssh's ConnectTimeout does not
                 return subprocess.run(self._ssh("-M", "-N", "-f", "-o", "ConnectTimeout=60",
                                                 "-o", "ServerAliveInterval=30", "-o", "ServerAliveCountMax=20"),
                                       stdin=subprocess.DEVNULL, stdout=log, stderr=log, check=False,

@@ -204,7 +204,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 def _made(make, given: Any) -> tuple[int, Any]:
-    """Status and contents of an answer. The page is also told exceptions of other kinds, such as a KeyError after a
+    """Status and contents of an answer. The page also gets exceptions of other kinds, such as a KeyError after a
     reading has replaced data that this answer uses."""
     try:
         return 200, make(given)

@@ -82,7 +82,7 @@ constexpr Check kChecks[] = {
          posts(t, PIB_HCA_WQE_SEND, 3);
      },
      "SEND ONLY 2 0 bytes ack; SEND ONLY 3 0 bytes ack"},
-    {"E13", "9.7.7.2", "The response to a READ tells credits, too.",
+    {"E13", "9.7.7.2", "The response to a READ has credits, too.",
      [](Trial& t) {
          told(t, 0);
          posts(t, PIB_HCA_WQE_RDMA_READ, 1);

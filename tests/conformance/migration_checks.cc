@@ -76,7 +76,7 @@ constexpr Check kChecks[] = {
          note_state(t);
      },
      "Rearm; ACK 0 msn 1"},
-    {"V03", "17.2.8", "In Rearm a packet by the alternate path is dropped; an event tells it.",
+    {"V03", "17.2.8", "In Rearm a packet by the alternate path is dropped; an event reports it.",
      [](Trial& t) {
          by_alternate(t, 0, true);
          note_state(t);
@@ -103,7 +103,7 @@ constexpr Check kChecks[] = {
          note_state(t);
      },
      "Armed; ACK 1 msn 2"},
-    {"V07", "17.2.8", "A packet with M 1 from a third LID does not migrate; an event tells it.",
+    {"V07", "17.2.8", "A packet with M 1 from a third LID does not migrate; an event reports it.",
      [](Trial& t) {
          arm(t);
          write(t, 1, true, 9);

@@ -141,7 +141,7 @@ constexpr Check kChecks[] = {
          xrc(t, kSendOnly, 0, 8);
      },
      "RNR NAK 0 timer 1 msn 0"},
-    {"X13", "9.7.7.2", "An ACK of a QP with a shared queue tells no credits.",
+    {"X13", "9.7.7.2", "An ACK of a QP with a shared queue has no credits.",
      [](Trial& t) {
          t.witness.show_credits = true;
          xrc(t, kWriteOnly, 0, 0);

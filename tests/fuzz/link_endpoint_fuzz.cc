@@ -104,7 +104,7 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
     const auto crc = static_cast<link::SendCrc>(action % 2);
     const bool possible = end.sender().can_send(vl, bytes, crc);
     const auto room = end.begin({.vl = vl, .longest = bytes, .crc = crc});
-    require((room.packets != 0) == possible, "can_send tells the truth");
+    require((room.packets != 0) == possible, "can_send() and begin() agree");
     if (room.packets != 0) {
         std::ranges::fill(room.bytes(), action);
         end.commit(ib::BurstSize::of(bytes));

@@ -81,7 +81,7 @@ void run(std::span<const std::uint8_t> input) {
     };
     auto topology = fabric::parse_topology(next(), "fuzzed");
     if (!topology) {
-        require(topology.error().starts_with("fuzzed:"), "a mistake is told with its place");
+        require(topology.error().starts_with("fuzzed:"), "the message of a mistake has its place");
         return;
     }
     if (topology->nodes.size() > kMaxNodes) {

@@ -109,7 +109,7 @@ std::vector<Bytes> seeds() {
 void run(std::span<const std::uint8_t> input) {
     const auto topology = fabric::parse_topology(text_of(input), "fuzzed");
     if (!topology) {
-        require(topology.error().starts_with("fuzzed:"), "a mistake is told with its place");
+        require(topology.error().starts_with("fuzzed:"), "the message of a mistake has its place");
         return;
     }
     if (topology->nodes.size() > kMaxNodes) {

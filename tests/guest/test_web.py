@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The page of ./pib web tells which connection a pulled cable broke."""
+"""The page of ./pib web names the connection that a pulled cable broke."""
 
 import subprocess
 

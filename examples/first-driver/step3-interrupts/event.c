@@ -40,7 +40,7 @@ static void arm(const struct event_queue *queue)
 	writeq(value | PIB_HCA_DB_EQ_ARM | queue->number, queue->hca->uar + PIB_HCA_UAR_EQ);
 }
 
-/* Without a new event, an earlier call has taken that of the interrupt, and armed the queue. */
+/* If no event is new, an earlier call has taken the event of this interrupt and armed the queue. */
 static irqreturn_t handle(int irq, void *data)
 {
 	struct event_queue *queue = data;

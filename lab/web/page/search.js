@@ -49,7 +49,7 @@ async function qps(text) {
     return (await ask("qps", {guest, qpn: Number(number)})).map(({node, name, qpn, type, state}) => ({
       kind: "qp", id: node, more: `QP, ${type}, ${state}`, text: `${name}:${hex(qpn)}`, qpn}));
   } catch {
-    return [];                  // the page tells elsewhere that the server does not answer
+    return [];                  // the page reports elsewhere that the server does not answer
   }
 }
 

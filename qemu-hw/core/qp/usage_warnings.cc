@@ -40,7 +40,7 @@ void UsageWarnings::qp_modified(const QueuePair& qp, QpState from) {
         warn(qp, "allows READs or atomics, and has no resources for them");
     }
     if (qp.state == QpState::kRts && qp.attr.timeout == 0) {
-        warn(qp, "has Local ACK Timeout 0: it waits for ever for what is lost");
+        warn(qp, "has Local ACK Timeout 0: it waits for ever for a lost packet");
     }
     if (qp.state == QpState::kRts && qp.attr.timeout != 0 && qp.attr.retry_cnt == 0) {
         warn(qp, "has a retry count of 0: the first lost packet ends the connection");

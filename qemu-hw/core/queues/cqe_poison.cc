@@ -57,7 +57,7 @@ void poison_unspecified(pib_hca_cqe& cqe) {
         cqe.imm_data = kWord;
     }
     if (failed) {
-        // The flag SRQ stays: it tells that the WQE came from an SRQ. INVALIDATED is not set,
+        // The flag SRQ stays: it means that the WQE came from an SRQ. INVALIDATED is not set,
         // because a kernel driver may act on it.
         cqe.flags =
             (cqe.flags & PIB_HCA_CQE_FLAG_SRQ) | PIB_HCA_CQE_FLAG_GRH | PIB_HCA_CQE_FLAG_IMM;

@@ -35,7 +35,7 @@ class Bench:
         self.pd, self.cq = PD(self.context), CQ(self.context, 4)
 
     def numbers(self, kind):
-        """Numbers of the device's objects: CQs or SRQs, whose numbers libibverbs does not tell."""
+        """Numbers of the device's objects: CQs or SRQs, whose numbers libibverbs does not return."""
         return {line.split()[1] for line in (self.folder / kind).read_text().splitlines()}
 
     def new(self, kind, create):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Clearing of error counters: its limit follows the size of the fabric, and a failure is told."""
+"""Clearing of error counters: its limit follows the size of the fabric, and a failure is reported."""
 
 import pytest
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""opensm's log tells the step of its sweep."""
+"""The step of opensm's sweep, from opensm's log."""
 
 import pathlib
 import subprocess

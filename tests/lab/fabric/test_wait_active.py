@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The wait for Active ports ends at the end of opensm's sweep, and tells what opensm does."""
+"""The wait for Active ports ends at the end of opensm's sweep, and reports what opensm does."""
 
 import subprocess
 import types

@@ -214,7 +214,7 @@ def doorbell(number):
 
 
 def adversary_timers(engine):
-    """What an adversarial device does later."""
+    """Lines for the commands, events, doorbells and interrupts that an adversarial device delays."""
     yield from moments("command", engine["commands_"]["pace_"]["until_ns_"])
     yield from moments("events", engine["eqs_"]["delay_"]["until_ns_"])
     yield from timer_lines(engine["objects_"]["doorbells"]["late_"], doorbell)

@@ -120,8 +120,8 @@ static void pib_hca_map_begin(MemoryListener *listener)
 }
 
 /*
- * QEMU reports the sections of a new map before it uses the map. So no thread
- * without the BQL comes to the vIOMMU.
+ * QEMU reports the sections of a new map before it uses the map, so no thread
+ * without the BQL accesses memory through the vIOMMU.
  */
 static void pib_hca_map_iommu(PibHcaDma *dma)
 {

@@ -143,8 +143,8 @@ static bool pib_hca_thread_work(PibHcaThread *self)
 }
 
 /*
- * Behind a vIOMMU. False when the thread has been stopped: then it is `away`
- * and has the BQL.
+ * Serves the link behind a vIOMMU, with the BQL. False when the thread has
+ * been stopped: then it is `away` and has the BQL.
  */
 static bool pib_hca_thread_serve_with_bql(PibHcaThread *self, bool *more)
 {

@@ -14,10 +14,10 @@ std::string text(const char* fault) {
 
 }  // namespace
 
-TEST_CASE("provider: the destruction of a QP keeps no other thread from creating one") {
+TEST_CASE("provider: the destruction of a QP does not stop another thread from creating one") {
     CHECK(text(slow_destroy_of_qp()).empty());
 }
 
-TEST_CASE("provider: the destruction of an XRC SRQ keeps no other thread from creating one") {
+TEST_CASE("provider: the destruction of an XRC SRQ does not stop another thread from creating one") {
     CHECK(text(slow_destroy_of_srq()).empty());
 }

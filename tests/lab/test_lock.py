@@ -23,7 +23,7 @@ def test_commands_that_free_a_full_disk_take_their_locks(checkout, tmp_path, wor
     assert (done.returncode, done.stderr) == (0, "") and said in done.stdout
 
 
-def test_a_word_that_is_not_utf_8_names_the_command(tmp_path, monkeypatch, capsys):
+def test_a_command_with_a_word_that_is_not_utf_8_is_named(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["pib", "up", "--share", os.fsdecode(b"/b\xfccher")])
     monkeypatch.setattr(lock.groups.RUNNING, "check", lambda: pytest.fail("waited"))
     with lock.held(tmp_path / "lock"), open(tmp_path / "lock", "a+", encoding="utf-8") as other:

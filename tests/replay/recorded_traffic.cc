@@ -267,8 +267,8 @@ void run_multicast(RecordedSubnet& world) {
     wr.dest_qpn = kAllMembers;
     wr.qkey = kQkey;
     a.guest.driver.post_send(a.qp, wr);
-    must_complete(world, a);  // the send
-    must_complete(world, a);  // its own copy
+    must_complete(world, a);  // its send
+    must_complete(world, a);  // its receive: a sender in the group gets a copy, too
     must_complete(world, b);
     a.guest.driver.must(a.guest.driver.command_in(PIB_HCA_CMD_DETACH_MCAST, a.qp.qpn, group),
                         "DETACH");
@@ -395,7 +395,7 @@ void run_migration(RecordedSubnet& world) {
         if (state == PIB_HCA_MIG_REARM) {
             in.attr_mask |= PIB_HCA_QP_ATTR_ALT_PATH;
             in.alt_av.dlid = dlid;
-            in.alt_av.static_rate = 5;  // what makes the alternate path another one
+            in.alt_av.static_rate = 5;  // differs from the primary path's
             in.alt_port = 1;
             in.alt_timeout = kTimeout;
         }

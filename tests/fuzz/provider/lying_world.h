@@ -25,7 +25,7 @@ struct lying_world {
 	struct ibv_qp *qps[QPS];
 	struct ibv_srq *srqs[SRQS];
 	bool slow; /* the next destruction waits for `acknowledged` */
-	bool late; /* it has waited as long as only a hang takes */
+	bool late; /* it has waited up to a limit that only a hang reaches */
 	sem_t in_kernel, acknowledged;
 };
 

@@ -179,7 +179,7 @@ def test_an_entry_that_is_being_changed_stays(place):
     assert not directory.exists()
 
 
-def test_a_link_to_another_containers_image_does_not_stand_in_the_way(place):
+def test_a_link_to_another_containers_image_is_replaced(place):
     """Containers with a common volume have links there to entries that each has in its own file system."""
     place.mkdir()
     (place / "a").symlink_to("/nowhere")

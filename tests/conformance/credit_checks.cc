@@ -100,7 +100,7 @@ constexpr Check kChecks[] = {
          t.note(std::to_string(t.stranger.take_packets().size()) + " sent");
      },
      "3 sent"},
-    {"E15", "9.7.7.2", "A WRITE behind a SEND that waits keeps its order.",
+    {"E15", "9.7.7.2", "A WRITE after a SEND that waits keeps its order.",
      [](Trial& t) {
          told(t, 0);
          posts(t, PIB_HCA_WQE_SEND, 2);

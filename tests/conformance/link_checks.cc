@@ -159,7 +159,7 @@ constexpr Check kChecks[] = {
          behind(t, link);
      },
      "closed, Down"},
-    {"L19", "link: Bursts", "A RUN on a stream ends the link.",
+    {"L19", "link: Bursts", "A BURST on a stream ends the link.",
      [](Trial& t) { behind(t, {.type = 7, .body = Bytes(184)}); }, "closed, Down"},
     {"L20", "link: Peer copy", "MEMORY from the switch's end ends the link.",
      [](Trial& t) { behind(t, {.type = 8, .body = Bytes(16)}); }, "closed, Down"},

@@ -151,7 +151,7 @@ constexpr Check kChecks[] = {
     {"G23", "16.1.3", "A NAK of the transport is no error of the port.",
      [](Trial& t) { counts(t, kRcvErrorsAt, 2, [](Trial& u) { u.send(kSendMiddle, 0, 1024); }); },
      "+0"},
-    {"G24", "16.1.3", "ExcessiveBufferOverrunErrors does not count what fits.",
+    {"G24", "16.1.3", "ExcessiveBufferOverrunErrors does not count packets that fit.",
      [](Trial& t) { counts(t, kOverrunsAt, 1, [](Trial& u) { u.send(kSendOnly, 0, 8); }); }, "+0"},
     {"G25", "16.1.3", "PortXmitData counts words from LRH to ICRC.",
      [](Trial& t) { counts(t, kXmitDataAt, 4, [](Trial& u) { u.send(kWriteOnly, 0, 64); }); },

@@ -39,19 +39,21 @@ void with(Trial& t, uint8_t opcode, const Trial::Change& change) {
 }
 
 constexpr Check kChecks[] = {
-    {"A01", "9.4.5", "FETCH ADD adds to the word and returns what it was.",
+    {"A01", "9.4.5", "FETCH ADD adds to the word and returns its old value.",
      [](Trial& t) {
          add(t, 0, 5);
          note_word(t);
      },
      "the word is 75; ATOMIC ACK 0 msn 1 value 0x46"},
-    {"A02", "9.4.5", "CMP SWAP of a word that is as compared changes it and returns what it was.",
+    {"A02", "9.4.5",
+     "CMP SWAP of a word that equals the compare data swaps it and returns the old value.",
      [](Trial& t) {
          swap(t, 0, 70, 9);
          note_word(t);
      },
      "the word is 9; ATOMIC ACK 0 msn 1 value 0x46"},
-    {"A03", "9.4.5", "CMP SWAP of a word that is not as compared leaves it and returns it.",
+    {"A03", "9.4.5",
+     "CMP SWAP of a word that differs from the compare data leaves it and returns it.",
      [](Trial& t) {
          swap(t, 0, 71, 9);
          note_word(t);
@@ -78,7 +80,7 @@ constexpr Check kChecks[] = {
          note_word(t);
      },
      "the word is 70; ATOMIC ACK 0 msn 1 value 0x46 x2"},
-    {"A07", "9.4.5", "The results of the last four atomics are kept, as many as the QP takes.",
+    {"A07", "9.4.5", "The results of the last four atomics are kept, one in each resource.",
      [](Trial& t) {
          for (uint32_t i = 0; i < 4; ++i) {
              add(t, i, 1);
@@ -102,16 +104,16 @@ constexpr Check kChecks[] = {
      [](Trial& t) { with(t, kFetchAdd, [](Packet& p) { p.va += 4; }); }, kInvalid},
     {"A10", "9.4.5", "CMP SWAP at an address that 8 does not divide is an invalid request.",
      [](Trial& t) { with(t, kCmpSwap, [](Packet& p) { p.va += 1; }); }, kInvalid},
-    {"A11", "9.7.4.1.5", "FETCH ADD with an R_Key that is none is a remote access error.",
+    {"A11", "9.7.4.1.5", "FETCH ADD with an R_Key that does not exist is a remote access error.",
      [](Trial& t) { with(t, kFetchAdd, [](Packet& p) { p.rkey ^= 0x100; }); }, kNoAccess},
-    {"A12", "9.7.4.1.5", "CMP SWAP behind the region is a remote access error.",
+    {"A12", "9.7.4.1.5", "CMP SWAP beyond the region is a remote access error.",
      [](Trial& t) {
          with(t, kCmpSwap, [&](Packet& p) { p.va = t.region.addr + Trial::kRegionBytes; });
      },
      kNoAccess},
     {"A13", "9.7.4.1.6", "FETCH ADD that brings data is an invalid request.",
      [](Trial& t) { with(t, kFetchAdd, [&](Packet& p) { p.payload = t.payload(4); }); }, kInvalid},
-    {"A14", "9.7.4.1.4", "FETCH ADD to a QP that takes none at a time is an invalid request.",
+    {"A14", "9.7.4.1.4", "FETCH ADD to a QP without responder resources is an invalid request.",
      [](Trial& t) {
          t.connect({.reads = 0});
          add(t, 0, 1);
@@ -130,7 +132,8 @@ constexpr Check kChecks[] = {
          add(t, 1, 1);
      },
      "NAK invalid request 1 msn 0; receive flushed x4; event invalid request; Error"},
-    {"A17", "A7, 10.6.7", "SEND ONLY with Invalidate of a key that is none ends the connection.",
+    {"A17", "A7, 10.6.7",
+     "SEND ONLY with Invalidate of a key that does not exist ends the connection.",
      [](Trial& t) { with(t, kSendOnlyInv, [](Packet& p) { p.immediate = 0x12300; }); },
      "receive REM_INV_REQ_ERR; receive flushed x3; memory 0 to 8; Error"},
     {"A18", "A7, 10.6.7", "SEND with Invalidate of a region that is no fast one ends it, too.",
@@ -149,7 +152,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { t.send(kAtomicWrite, 0, 4); }, kInvalid},
     {"A22", "A19", "ATOMIC WRITE at an address that 8 does not divide is an invalid request.",
      [](Trial& t) { with(t, kAtomicWrite, [](Packet& p) { p.va += 4; }); }, kInvalid},
-    {"A23", "A19", "ATOMIC WRITE with an R_Key that is none is a remote access error.",
+    {"A23", "A19", "ATOMIC WRITE with an R_Key that does not exist is a remote access error.",
      [](Trial& t) { with(t, kAtomicWrite, [](Packet& p) { p.rkey ^= 1; }); }, kNoAccess},
     {"A24", "A19", "FLUSH to a QP without the right is an invalid request.",
      [](Trial& t) { t.send(kFlush, 0, 8); }, kInvalid},

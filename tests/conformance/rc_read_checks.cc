@@ -59,7 +59,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { read(t, 0, 5, 8); }, "READ ONLY 0 msn 1 5 bytes from 8"},
     {"R08", "9.4.4", "READ from an odd address returns the bytes from there.",
      [](Trial& t) { read(t, 0, 9, 4093); }, "READ ONLY 0 msn 1 9 bytes from 4093"},
-    {"R09", "9.7.3.2", "The request behind a READ of three packets has the PSN behind them.",
+    {"R09", "9.7.3.2", "A READ of three response packets takes three PSNs.",
      [](Trial& t) {
          read(t, 0, 3000);
          t.send(kWriteOnly, 3, 8);
@@ -82,7 +82,7 @@ constexpr Check kChecks[] = {
          read(t, 1, 8);
      },
      "READ ONLY 1 msn 2 8 bytes from 0; memory 0 to 8"},
-    {"R13", "9.7.4.1.5", "READ with an R_Key that is none is a remote access error.",
+    {"R13", "9.7.4.1.5", "READ with an R_Key that does not exist is a remote access error.",
      [](Trial& t) { with(t, 8, [](Packet& p) { p.rkey = 0x1234500; }); }, kNoAccess},
     {"R14", "9.7.4.1.5", "READ that ends a byte beyond the region is a remote access error.",
      [](Trial& t) { read(t, 0, 8, Trial::kRegionBytes - Trial::kPattern - 7); }, kNoAccess},
@@ -93,13 +93,13 @@ constexpr Check kChecks[] = {
      [](Trial& t) { with(t, 8, [](Packet& p) { p.dma_length = 0x80000001; }); }, kInvalid},
     {"R17", "9.7.4.1.5", "READ of 2^31 bytes exceeds the region: a remote access error.",
      [](Trial& t) { with(t, 8, [](Packet& p) { p.dma_length = 0x80000000; }); }, kNoAccess},
-    {"R18", "9.7.4.1.4", "READ to a QP that takes none at a time is an invalid request.",
+    {"R18", "9.7.4.1.4", "READ to a QP without responder resources is an invalid request.",
      [](Trial& t) {
          t.connect({.reads = 0});
          read(t, 0, 8);
      },
      kInvalid},
-    {"R19", "9.7.4.1.4", "READs one by one, more than the QP takes at a time, are answered.",
+    {"R19", "9.7.4.1.4", "READs one by one, more than the QP has resources, are answered.",
      [](Trial& t) {
          t.connect({.reads = 1});
          read(t, 0, 8);
@@ -126,7 +126,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { again(t, 0, 3001, {}); }, "nothing"},
     {"R26", "9.7.5.1.4", "A duplicate READ with another R_Key is dropped.",
      [](Trial& t) { again(t, 0, 8, [](Packet& p) { p.rkey ^= 1; }); }, "nothing"},
-    {"R27", "9.7.5.1.4", "A duplicate READ sees what is in memory now.",
+    {"R27", "9.7.5.1.4", "A duplicate READ returns the present contents of memory.",
      [](Trial& t) {
          read(t, 0, 8);
          t.set_word(Trial::kPattern, 0x0807060504030201);
@@ -160,7 +160,7 @@ constexpr Check kChecks[] = {
          read(t, 1, 8);
      },
      "NAK invalid request 1 msn 0; receive flushed x4; event invalid request; Error"},
-    {"R32", "9.7.7.1", "The response to a READ does not count the request behind it in MSN.",
+    {"R32", "9.7.7.1", "The response to a READ does not count the request after it in MSN.",
      [](Trial& t) {
          t.stranger.send(t.request(kReadRequest, 0, 2 * kMtu));
          t.stranger.send(t.request(kFetchAdd, 2, 8));

@@ -98,7 +98,7 @@ constexpr Check kChecks[] = {
          t.send(kSendOnly, 0, 8);
      },
      "RNR NAK 0 timer 1 msn 0; ACK 0 msn 1; received 8; memory 0 to 8"},
-    {"S19", "9.7.5.2.8", "Requests behind an RNR NAK are dropped in silence.",
+    {"S19", "9.7.5.2.8", "Requests after an RNR NAK are dropped in silence.",
      [](Trial& t) {
          without_receives(t, kSendOnly, 8);
          t.send(kSendOnly, 1, 8);
@@ -184,7 +184,7 @@ constexpr Check kChecks[] = {
          t.send(kSendOnly, 0, 8);
      },
      "NAK remote operational 0 msn 0; receive LOC_PROT_ERR; Error"},
-    {"S39", "9.9.3.1", "A SEND that has failed leaves nothing behind it to be taken.",
+    {"S39", "9.9.3.1", "After a SEND that has failed no later request is taken.",
      [](Trial& t) {
          t.send(kSendFirst, 0, 0);
          t.send(kSendOnly, 0, 8);

@@ -81,7 +81,7 @@ constexpr Check kChecks[] = {
     {"Q08", "9.4.4", "READ is one request, whatever its length.",
      [](Trial& t) { t.post(PIB_HCA_WQE_RDMA_READ, 3000); },
      "READ REQUEST 0 of 3000 bytes at 0x1000 ack"},
-    {"Q09", "9.7.3.2", "The request behind a READ of three packets has the PSN behind them.",
+    {"Q09", "9.7.3.2", "A READ of three response packets takes three PSNs.",
      [](Trial& t) {
          read_sent(t, 3000);
          t.post(PIB_HCA_WQE_RDMA_WRITE, 8);
@@ -139,13 +139,13 @@ constexpr Check kChecks[] = {
          t.reply(kAcknowledge, 1, kAck, 2);
      },
      "completed x2"},
-    {"Q18", "9.7.5.1.3", "An ACK of what was not sent is dropped.",
+    {"Q18", "9.7.5.1.3", "An ACK of a packet that was not sent is dropped.",
      [](Trial& t) {
          sent(t);
          t.reply(kAcknowledge, 1, kAck, 2);
      },
      "nothing"},
-    {"Q19", "9.7.5.1.3", "An ACK of what was acknowledged before is dropped.",
+    {"Q19", "9.7.5.1.3", "An ACK of a packet that was acknowledged before is dropped.",
      [](Trial& t) {
          sent(t);
          t.reply(kAcknowledge, 0, kAck, 1);
@@ -192,7 +192,7 @@ constexpr Check kChecks[] = {
      "completed; request REM_ACCESS_ERR; Error"},
     {"Q28", "9.7.5.2", "A NAK with a reserved code is dropped.", [](Trial& t) { nak(t, 7); },
      "nothing"},
-    {"Q29", "9.7.5.2", "A NAK of what was not sent is dropped.",
+    {"Q29", "9.7.5.2", "A NAK of a packet that was not sent is dropped.",
      [](Trial& t) {
          sent(t);
          t.reply(kAcknowledge, 1, kNakSequence | 1, 0);
@@ -440,7 +440,7 @@ constexpr Check kChecks[] = {
          data(t, kReadOnly, 0, 8);
      },
      "request BAD_RESP_ERR; Error"},
-    {"Q66", "9.4.5", "An atomic's answer completes it and stores what the word was.",
+    {"Q66", "9.4.5", "An atomic's answer completes it and stores the word's old value.",
      [](Trial& t) {
          sent(t, PIB_HCA_WQE_FETCH_ADD);
          t.reply(kAtomicAck, 0, kAck, 1, [](Packet& p) { p.original = 0x1122334455667788; });
@@ -493,7 +493,7 @@ constexpr Check kChecks[] = {
          t.reply(kAcknowledge, 0, kAck, 1, [&](Packet& p) { p.payload = t.payload(4); });
      },
      "nothing"},
-    {"Q74", "10.3.1.5", "A QP in SQD takes the ACK of what it has sent.",
+    {"Q74", "10.3.1.5", "A QP in SQD takes the ACK of its sent packets.",
      [](Trial& t) {
          sent(t);
          t.set_state(PIB_HCA_QPS_SQD);
@@ -506,7 +506,7 @@ constexpr Check kChecks[] = {
          t.post(PIB_HCA_WQE_SEND, 8);
      },
      "nothing"},
-    {"Q76", "10.3.1.7", "A QP in Error flushes what is posted.",
+    {"Q76", "10.3.1.7", "A QP in Error flushes posted requests.",
      [](Trial& t) {
          t.set_state(PIB_HCA_QPS_ERR);
          t.post(PIB_HCA_WQE_SEND, 8);

@@ -50,11 +50,11 @@ constexpr Check kChecks[] = {
          uc(t, kWriteLast, 1, 8);
      },
      "memory 0 to 1032"},
-    {"U07", "9.8.2.2.1", "A message that begins with a PSN ahead is taken.",
+    {"U07", "9.8.2.2.1", "A message that begins with a later PSN is taken.",
      [](Trial& t) { uc(t, kSendOnly, 5, 8); }, kTaken},
-    {"U08", "9.8.2.2.1", "A message that begins with a PSN behind is taken.",
+    {"U08", "9.8.2.2.1", "A message that begins with an earlier PSN is taken.",
      [](Trial& t) { uc(t, kSendOnly, 0xffffff, 8); }, kTaken},
-    {"U09", "9.8.2.2.1", "PSNs count on behind a gap.",
+    {"U09", "9.8.2.2.1", "PSNs continue after a gap.",
      [](Trial& t) {
          uc(t, kSendFirst, 7, kMtu);
          uc(t, kSendLast, 8, 8);
@@ -91,7 +91,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { dropped(t, kWriteMiddle, kMtu); }, kDropped},
     {"U16", "9.8.2.2.3", "WRITE LAST without FIRST is dropped.",
      [](Trial& t) { dropped(t, kWriteLast, 8); }, kDropped},
-    {"U17", "9.8.2.2.3", "WRITE LAST behind SEND FIRST is dropped with the message.",
+    {"U17", "9.8.2.2.3", "WRITE LAST after SEND FIRST is dropped with the message.",
      [](Trial& t) {
          uc(t, kSendFirst, 0, kMtu);
          t.seen();
@@ -127,7 +127,7 @@ constexpr Check kChecks[] = {
          uc(t, kWriteOnlyImm, 0, 8);
      },
      "nothing"},
-    {"U26", "9.8.2.2.6", "A WRITE with an R_Key that is none is dropped; the QP goes on.",
+    {"U26", "9.8.2.2.6", "A WRITE with an R_Key that does not exist is dropped; the QP goes on.",
      [](Trial& t) { dropped(t, kWriteOnly, 8, [](Packet& p) { p.rkey ^= 1; }); }, kDropped},
     {"U27", "9.8.2.2.6", "A WRITE beyond the region is dropped.",
      [](Trial& t) {

@@ -73,7 +73,8 @@ void send(Trial& t, uint32_t bytes, const std::function<void(hca::test::SendWr&)
 }
 
 constexpr Check kChecks[] = {
-    {"D01", "9.8.3", "A datagram of 8 bytes lies behind 40 bytes for a GRH; it is not answered.",
+    {"D01", "9.8.3",
+     "A datagram of 8 bytes is placed after 40 bytes for a GRH; it is not answered.",
      [](Trial& t) { ud(t, 8); }, kTaken},
     {"D02", "9.8.3", "A datagram of 0 bytes takes a receive.", [](Trial& t) { ud(t, 0); },
      "received 40"},
@@ -191,7 +192,7 @@ constexpr Check kChecks[] = {
          });
      },
      "nothing"},
-    {"D30", "10.5.2", "A datagram to the group with another Q_Key is dropped; none is counted.",
+    {"D30", "10.5.2", "A datagram to the group with another Q_Key is dropped and not counted.",
      [](Trial& t) {
          to_group(t, [](Packet& p) { p.qkey ^= 1; });
          note_violations(t);
@@ -237,7 +238,7 @@ constexpr Check kChecks[] = {
          ud(t, 8);
      },
      kTaken},
-    {"D40", "9.2.9", "Each datagram has the PSN behind the one before.",
+    {"D40", "9.2.9", "Each datagram has the next PSN.",
      [](Trial& t) {
          send(t, 8);
          send(t, 8);

@@ -160,7 +160,7 @@ constexpr Check kChecks[] = {
          xrc(t, kSendOnly, 0, 8);
      },
      "ACK 0 msn 1"},
-    {"X18", "9.7.4.1.5", "An R_Key that is none is a remote access error.",
+    {"X18", "9.7.4.1.5", "An R_Key that does not exist is a remote access error.",
      [](Trial& t) { xrc(t, kWriteOnly, 0, 8, [](Packet& p) { p.rkey ^= 1; }); }, kNoAccess},
     {"X19", "9.7.4.1.2", "SEND MIDDLE without FIRST is an invalid request.",
      [](Trial& t) { xrc(t, kSendMiddle, 0, kMtu); }, kInvalid},

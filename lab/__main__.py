@@ -132,7 +132,7 @@ def _add_lab(add) -> None:
     command.add_argument("node", metavar="NODE")
     add("status", lambda _options: status.status(cluster.Cluster()), "show the running lab and its ports")
     command = add("kvm", _kvm, "show whether guests run with KVM")
-    command.add_argument("--again", action="store_true", help="ignore the result of an earlier trial, and try again")
+    command.add_argument("--again", action="store_true", help="ignore the result of an earlier probe, and probe again")
     command = add("down", lambda options: status.down(options.all), "stop guests and switch")
     command.add_argument("--all", action="store_true", help="also stop the guests of tests and benchmarks")
     command = add("libvirt-xml", libvirt.show, "print the libvirt domain of a VM of your own on the fabric")

@@ -181,7 +181,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
     with contextlib.ExitStack() as alone:
         alone.enter_context(lab.locked())
         if lab.running():
-            raise ui.LabError("a lab runs here already, and ci wants its own. End it:  ./pib down")
+            raise ui.LabError("a lab runs here already, and ci needs its own. End it:  ./pib down")
         _fresh(job.folder)
         return _boot_and_run(lab, asked, job, booted=alone.close)
 

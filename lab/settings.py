@@ -330,7 +330,7 @@ def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str
     """Names of settings that exclude each other, and the reason; ((), "") if there are none. values: all settings;
     chosen: settings that the user gave."""
     if values["split"] > 1 and not values["topology"]:
-        return ("split",), "split is a number of processes, and wants a topology to split"
+        return ("split",), "split is a number of processes, and needs a topology to split"
     if values["bare"] and values["driver"]:
         return ("bare", "driver"), "bare guests have no driver: leave out bare or driver"
     if chosen.get("kernel") and values["kernel-dir"]:
@@ -342,7 +342,7 @@ def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str
     if hosts and (wrong := [name for name, plain in OF_THIS_HOST.items() if values[name] != plain]):
         return ("connect", wrong[0]), f"guests on other hosts cannot have {wrong[0]}: leave out {wrong[0]} or connect"
     if values["nodes"] < hosts:
-        return ("connect", "nodes"), f"{hosts} hosts want as many guests:  ./pib up -n {hosts}"
+        return ("connect", "nodes"), f"{hosts} hosts need as many guests:  ./pib up -n {hosts}"
     return (), ""
 
 

@@ -5,7 +5,7 @@
 
 _Noreturn void fail(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* As fail(), with the text of errno behind the message. */
+/* As fail(), with the text of errno after the message. */
 _Noreturn void fail_errno(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 #endif

@@ -32,7 +32,7 @@ CONFIGURE = ("--without-default-features", "--enable-modules",
              "--enable-plugins", "--enable-kvm", "--enable-tcg", "--disable-docs",
              "--disable-tools", "--disable-guest-agent", "--disable-download",
              "--disable-install-blobs")
-# The guests' emulator; on an Arm host also one for Arm: --enable-kvm wants an emulator that can use KVM there.
+# The guests' emulator; on an Arm host also one for Arm: --enable-kvm needs an emulator that can use KVM there.
 TARGETS = {"aarch64": "aarch64-softmmu,x86_64-softmmu"}
 GENERATED = re.compile(r"(qapi/.*|trace/.*|ui/.*|block/.*|config-poison|qemu-version)\.h")
 TEST_PACKAGES = re.compile(r"(^\[tooling\]\n)[^\[]*", re.MULTILINE)     # a table of pythondeps.toml

@@ -48,7 +48,7 @@ def mapped(value):
         node = nodes.pop()
         if node:
             nodes += [node["_M_right"], node["_M_left"]]
-            entry = (node + 1).cast(pair.pointer()).dereference()    # the node's data lies behind its base class
+            entry = (node + 1).cast(pair.pointer()).dereference()    # the node's data follows its base class
             yield entry["first"], entry["second"]
 
 

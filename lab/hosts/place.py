@@ -46,7 +46,7 @@ class Host:
 def host(text: str) -> Host:
     """Parses URI[#ADDRESS[:PORT]]. The default of ADDRESS is the host in the URI."""
     uri, _, behind = text.partition("#")
-    expected = f"{text}: expected the URI of a libvirtd, such as qemu+ssh://host/system, and behind # what other " \
+    expected = f"{text}: expected the URI of a libvirtd, such as qemu+ssh://host/system, and after # what other " \
                "hosts call it if that differs:  qemu:///system#10.0.0.1"
     try:
         parts, reached = urllib.parse.urlsplit(uri), urllib.parse.urlsplit(f"//{behind}")
@@ -72,7 +72,7 @@ def hosts(texts: list[str]) -> tuple[Host, ...]:
         raise ui.LabError("a host is named twice: name each once")
     for one in found[:-1]:
         if not one.address:
-            raise ui.LabError(f"{one}: how do the other hosts reach this one? Write its address behind #:  "
+            raise ui.LabError(f"{one}: how do the other hosts reach this one? Write its address after #:  "
                               f"{one}#10.0.0.1")
     return found
 

@@ -74,7 +74,7 @@ def test_mpi_runs_over_the_fabric(guests, shared):
 def _example(tmp_path):
     """A copy of the example outside of this checkout, as a user has it."""
     if cluster.Cluster().running():
-        pytest.skip("a lab of the user runs in this checkout, and ci wants its own")
+        pytest.skip("a lab of the user runs in this checkout, and ci needs its own")
     return shutil.copytree(EXAMPLE, tmp_path / "my program")
 
 

@@ -36,7 +36,7 @@ BLOCKS = {README: {
     "./pib up  ": "guest/test_readme.py test_up_prints_what_the_readme_shows",
     "node  HCA": OUTPUT,
     "podman build": "packages/test_container.py test_without_arguments_it_shows_the_table_without_a_network; by "
-                    "buildah, because podman run wants control groups, which the test's machine may lack",
+                    "buildah, because podman run needs control groups, which the test's machine may lack",
     "./pib up -n 4": "guest/test_readme.py test_the_first_steps",
     "./pib exec vm0 -- ib_write_bw": "guest/test_readme.py test_programs_in_two_terminals",
     "./pib exec vm0 -- rping": "guest/test_readme.py test_programs_in_two_terminals",

@@ -182,7 +182,7 @@ def test_the_page_names_what_a_cluster_has_to_have(tmp_path):
     assert f"default_{machine['metadata']['name']} --hmp 'device_del {device}'" in text
 
 
-@pytest.mark.skipif(not shutil.which("virt-xml-validate"), reason="wants virt-xml-validate of libvirt-clients")
+@pytest.mark.skipif(not shutil.which("virt-xml-validate"), reason="needs virt-xml-validate of libvirt-clients")
 @pytest.mark.parametrize("line", ["", LINE])
 def test_the_domain_fits_libvirts_schema(tmp_path, line):
     domain = run_hook(tmp_path, {"pib-hca/number": "1", "pib-hca/fabric": FABRIC}, line)

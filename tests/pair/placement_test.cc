@@ -117,7 +117,7 @@ TEST_CASE("FLUSH that is not allowed is a remote access error") {
     SECTION("a region without the right") {
         flush.rkey = p.b.make_buffer(4096).key;
     }
-    SECTION("range behind the region") {
+    SECTION("range beyond the region") {
         flush.length = 8193;
     }
     SECTION("no such region") {

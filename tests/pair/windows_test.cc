@@ -101,7 +101,7 @@ TEST_CASE("a bound window grants only its range and its rights") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
         CHECK(w.write(key, first - 1) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
-    SECTION("behind its last byte") {
+    SECTION("beyond its last byte") {
         REQUIRE(w.result(w.b, w.qb, bind_mw(bound)) == PIB_HCA_WC_SUCCESS);
         CHECK(w.write(key, first + 4096 - 7) == PIB_HCA_WC_REM_ACCESS_ERR);
     }
@@ -166,7 +166,7 @@ TEST_CASE("a bind that is not allowed ends the connection and binds nothing") {
                  in.addr = ro.addr;
              }},
         Case{"one byte before", [](Windows& w, auto& in) { in.addr = w.region.addr - 1; }},
-        Case{"one byte behind",
+        Case{"one byte beyond",
              [](Windows& w, auto& in) { in.addr = w.region.addr + 16384 - 4095; }},
         Case{"wrapping", [](Windows&, auto& in) { in.length = UINT64_MAX; }},
         Case{"unknown right", [](Windows&, auto& in) { in.access |= 1u << 31; }});

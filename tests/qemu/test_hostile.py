@@ -122,7 +122,7 @@ HOLES = {
     "another's doorbells": 0xD1000000,
     "configuration space": 0xB0000000,
     "nothing": 0xE0000000,
-    "behind RAM": RAM_END,
+    "beyond RAM": RAM_END,
     "local APIC": 0xFEE00000,
     "far away": 1 << 62,
 }

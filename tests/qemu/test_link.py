@@ -118,7 +118,7 @@ def ring_descriptors():
 
 
 class PassedDescriptors:
-    """A switch that passes descriptors with the first byte of WELCOME, or behind it.
+    """A switch that passes descriptors with the first byte of WELCOME, or after it.
 
     `refused` counts the connections on which the kernel has refused them."""
 

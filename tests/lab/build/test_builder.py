@@ -24,7 +24,7 @@ def test_only_changed_sources_are_touched(tmp_path):
 
 
 def test_files_with_unusual_names_are_brought_and_no_others_are_removed(tmp_path):
-    """A name may have a newline, and behind it the path of another file."""
+    """A name may have a newline, and after it the path of another file."""
     source, other = tmp_path / "source", tmp_path / "other"
     other.write_text("not a copy")
     trap = source / f"a\n{other}"

@@ -68,7 +68,7 @@ class Drawn:
         self.check_arrows()
 
     def check_format(self):
-        """Each event has the members that the Trace Event Format wants of its phase, and no other phases are used."""
+        """Each event has the members that the Trace Event Format requires of its phase; other phases are not used."""
         wanted = {"M": {"args": dict}, "X": {"ts": float, "dur": float, "cat": str, "args": dict},
                   **dict.fromkeys("stf", {"ts": float, "cat": str, "id": int})}
         for event in self.events:

@@ -78,8 +78,8 @@ def test_a_guest_that_does_not_run_is_given_up(qemu, tmp_path, monkeypatch, caps
     assert "no guest has run within 0.1 s" in capsys.readouterr().err
 
 
-def test_a_signal_ends_the_trial(qemu, tmp_path, monkeypatch):
-    """KVM may have stopped the trial's guest, whose QEMU then never ends."""
+def test_a_signal_ends_the_probe(qemu, tmp_path, monkeypatch):
+    """KVM may have stopped the probe's guest, whose QEMU then never ends."""
     def interrupt(*_):
         raise signals.Stopped(15)
     qemu(f"#!/bin/sh\n[ $1 = --version ] || {{ sleep 2; : >{tmp_path}/ended-by-itself; }}\n")

@@ -34,7 +34,7 @@ def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
     (["lxc:///system"], "expected the URI of a libvirtd"), (["a"], "expected the URI of a libvirtd"),
     (["qemu:///system#a b"], "expected the URI of a libvirtd"),
     (["qemu:///system#a:x"], "expected the URI of a libvirtd"), (["qemu+ssh://a/session"], "qemu\\+ssh://…/system"),
-    (["qemu:///system", A], "Write its address behind #:  qemu:///system#10.0.0.1"), ([A, A], "named twice")])
+    (["qemu:///system", A], "Write its address after #:  qemu:///system#10.0.0.1"), ([A, A], "named twice")])
 def test_a_bad_host_is_refused(texts, reason):
     with pytest.raises(ui.LabError, match=reason):
         place.hosts(texts)
@@ -49,7 +49,7 @@ def test_options_that_guests_on_other_hosts_cannot_have_are_refused(tmp_path, mo
     for words in (["--iommu"], ["--peer-copy"], ["--share", str(tmp_path)]):
         with pytest.raises(ui.LabError, match=f"cannot have {words[0][2:]}: leave out"):
             settled("--connect", A, *words)
-    with pytest.raises(ui.LabError, match="3 hosts want as many guests:  ./pib up -n 3"):
+    with pytest.raises(ui.LabError, match="3 hosts need as many guests:  ./pib up -n 3"):
         settled("--connect", f"{A},{B}", "--connect", "qemu+ssh://c/system")
 
 

@@ -432,7 +432,8 @@ export class Stage {
     event.preventDefault();
   }
 
-  /** Focuses the nearest item in a direction: up and down in another row, left and right in the same row. */
+  /** Focuses the nearest item in a direction: up and down in the next row, left and right in the same row, or in any
+   * other row if there is none. */
   step(id, [dx, dy]) {
     const here = this.items.get(id);
     const ahead = [...this.items.values()].map((item) => {

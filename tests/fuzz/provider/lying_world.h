@@ -14,19 +14,19 @@
 enum { CQS = 3, QPS = 5, SRQS = 3, MOST_STEPS = 300, PAGE = 4096 };
 
 struct lying_world {
-	const uint8_t *input;
-	size_t left;
-	struct pib_device device;
-	struct pib_context *context;
-	struct pib_pd pd;
-	struct pib_pd domain;
-	struct pib_ah ah;
-	struct ibv_cq *cqs[CQS];
-	struct ibv_qp *qps[QPS];
-	struct ibv_srq *srqs[SRQS];
-	bool slow; /* the next destruction waits for `acknowledged` */
-	bool late; /* it has waited up to a limit that only a hang reaches */
-	sem_t in_kernel, acknowledged;
+    const uint8_t* input;
+    size_t left;
+    struct pib_device device;
+    struct pib_context* context;
+    struct pib_pd pd;
+    struct pib_pd domain;
+    struct pib_ah ah;
+    struct ibv_cq* cqs[CQS];
+    struct ibv_qp* qps[QPS];
+    struct ibv_srq* srqs[SRQS];
+    bool slow; /* the next destruction waits for `acknowledged` */
+    bool late; /* it has waited up to a limit that only a hang reaches */
+    sem_t in_kernel, acknowledged;
 };
 
 extern struct lying_world now;

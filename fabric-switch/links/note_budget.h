@@ -29,7 +29,7 @@ class NoteBudget {
 
     std::uint64_t second_ = 0;
     unsigned notes_ = 0;
-    Counts of_port_, of_network_;  // of this second
+    Counts of_port_, of_network_;  // notes of this second
 };
 
 }  // namespace pib::fabric

@@ -317,6 +317,8 @@ bool pib_hca_props_to_config(PibHca *hca, PibHcaConfig *config, Error **errp);
 /* Fails if another device of this process has one of the GUIDs. */
 bool pib_hca_guids_claim(PibHca *hca, const PibHcaConfig *config, Error **errp);
 void pib_hca_guids_release(PibHca *hca);
+/* NULL with an error if the property `fabric` has no address of a switch. */
+SocketAddress *pib_hca_fabric_address(const char *fabric, Error **errp);
 
 /* pib_hca_observe.c */
 void pib_hca_observe_register(ObjectClass *klass);

@@ -11,7 +11,6 @@
 #include "pib_link_memory.h"
 #include "qapi/error.h"
 #include "qapi/qapi-visit-sockets.h"
-#include "qemu/cutils.h"
 #include "qemu/error-report.h"
 #include "qemu/main-loop.h"
 #include "qemu/sockets.h"
@@ -64,7 +63,6 @@ struct PibHcaLinks {
     PibHcaLink links[PIB_HCA_GLUE_PORTS];
 };
 
-static void pib_hca_link_connect(PibHcaLink *link);
 static void pib_hca_link_readable(void *opaque);
 static void pib_hca_link_writable(void *opaque);
 static void pib_hca_links_close(void *opaque);
@@ -92,43 +90,14 @@ void pib_hca_links_free(PibHca *hca)
     }
 }
 
-/*
- * socket_parse() expects TCP addresses without a prefix. It would also take a
- * descriptor or a vsock address after "tcp:".
- */
-static bool pib_hca_is_fabric(const char *fabric, const char **address)
-{
-    static const char *const others[] = {"unix:", "vsock:", "fd:"};
-
-    *address = fabric;
-    if (g_str_has_prefix(fabric, "unix:")) {
-        return true;
-    }
-    if (!strstart(fabric, "tcp:", address)) {
-        return false;
-    }
-    for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
-        if (g_str_has_prefix(*address, others[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
 bool pib_hca_links_parse(PibHca *hca, Error **errp)
 {
     const char *fabric = hca->prop.fabric;
-    const char *address;
 
     if (!fabric || !*fabric) {
         return true;
     }
-    if (!pib_hca_is_fabric(fabric, &address)) {
-        error_setg(errp, "fabric=%s: expected unix:PATH or tcp:HOST:PORT",
-                   fabric);
-        return false;
-    }
-    hca->links->address = socket_parse(address, errp);
+    hca->links->address = pib_hca_fabric_address(fabric, errp);
     return hca->links->address &&
            pib_hca_tls_open(hca, hca->links->address, errp);
 }
@@ -451,26 +420,21 @@ static void pib_hca_link_connected(QIOTask *task, void *opaque)
     }
 }
 
-static void pib_hca_link_connect(PibHcaLink *link)
+static void pib_hca_link_connect(void *opaque)
 {
-    QIOChannelSocket *channel = qio_channel_socket_new();
+    PibHcaLink *link = opaque;
+    QIOChannelSocket *channel;
 
+    if (pib_hca_link_must_wait(link)) {
+        pib_hca_link_retry_later(link);
+        return;
+    }
+    channel = qio_channel_socket_new();
     qio_channel_set_name(QIO_CHANNEL(channel), "pib-hca-link");
     qio_channel_socket_connect_async(channel, link->hca->links->address,
                                      pib_hca_link_connected,
                                      pib_hca_link_begin(link), g_free, NULL);
     object_unref(OBJECT(channel));
-}
-
-static void pib_hca_link_retry(void *opaque)
-{
-    PibHcaLink *link = opaque;
-
-    if (pib_hca_link_must_wait(link)) {
-        pib_hca_link_retry_later(link);
-    } else {
-        pib_hca_link_connect(link);
-    }
 }
 
 void pib_hca_links_start(PibHca *hca)
@@ -480,7 +444,7 @@ void pib_hca_links_start(PibHca *hca)
 
         link->retry_delay_ms = RETRY_FIRST_MS;
         link->retry =
-            timer_new_ms(QEMU_CLOCK_REALTIME, pib_hca_link_retry, link);
+            timer_new_ms(QEMU_CLOCK_REALTIME, pib_hca_link_connect, link);
         if (hca->links->address) {
             pib_hca_link_connect(link);
         }

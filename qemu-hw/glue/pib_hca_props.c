@@ -10,8 +10,10 @@
 #include "pib_hca_qemu.h"
 #include "qapi/error.h"
 #include "qapi/visitor.h"
+#include "qemu/cutils.h"
 #include "qemu/error-report.h"
 #include "qemu/guest-random.h"
+#include "qemu/sockets.h"
 #include "qemu/units.h"
 #include "qemu/uuid.h"
 #include "system/kvm.h"
@@ -103,6 +105,31 @@ static const PibHcaChoice *pib_hca_choose_number(const PibHcaChoice *choices,
     g_autofree char *word = g_strdup_printf("%u", number);
 
     return pib_hca_choose(choices, property, word, NULL, errp);
+}
+
+/*
+ * The address in fabric=unix:PATH or fabric=tcp:HOST:PORT. socket_parse()
+ * expects TCP addresses without a prefix, and would also take a descriptor or a
+ * vsock address after "tcp:".
+ */
+SocketAddress *pib_hca_fabric_address(const char *fabric, Error **errp)
+{
+    static const char *const others[] = {"unix:", "vsock:", "fd:"};
+    const char *address = fabric;
+    bool known = g_str_has_prefix(fabric, "unix:");
+
+    if (!known && strstart(fabric, "tcp:", &address)) {
+        known = true;
+        for (size_t i = 0; i < G_N_ELEMENTS(others); i++) {
+            known = known && !g_str_has_prefix(address, others[i]);
+        }
+    }
+    if (!known) {
+        error_setg(errp, "fabric=%s: expected unix:PATH or tcp:HOST:PORT",
+                   fabric);
+        return NULL;
+    }
+    return socket_parse(address, errp);
 }
 
 /*

@@ -266,6 +266,7 @@ void FabricServer::close(Connection& connection) {
     connection.link.close();
     connection.close_fds();
     newcomers_.remove(connection);
+    unfinished_memory().remove(connection);
     for (const auto& dialer : dialers_) {
         if (dialer->owns(connection)) {
             dialer->closed(clock_ns());
@@ -287,9 +288,15 @@ bool FabricServer::may_handshake() {
     return handshakes_++ < kHandshakesPerTurn;
 }
 
-void FabricServer::drop_silent_connections() {
+void FabricServer::drop_overdue_connections() {
     while (Connection* silent = newcomers_.overdue(clock_ns())) {
         close(*silent);
+    }
+    while (Connection* slow = unfinished_memory().overdue(clock_ns())) {
+        note(*slow, slow->link.port_name() +
+                        ": descriptors for peer copy came without the rest of their message for "
+                        "10 s: connection closed");
+        close(*slow);
     }
 }
 
@@ -376,7 +383,8 @@ void FabricServer::serve_busy() {
 
 int FabricServer::timeout_ms() {
     const std::uint64_t next =
-        std::min({fabric_->next_deadline(), dial_at_ns_, newcomers_.next_deadline()});
+        std::min({fabric_->next_deadline(), dial_at_ns_, newcomers_.next_deadline(),
+                  unfinished_memory().next_deadline()});
     const std::uint64_t now = clock_ns();
     if (next <= now) {
         return 0;
@@ -410,7 +418,7 @@ std::expected<void, std::string> FabricServer::run() {
         if (accept_paused_ && !closer().is_full() && has_spare(spare_fd_)) {
             pause_accept(false);
         }
-        drop_silent_connections();
+        drop_overdue_connections();
         dial(fabric_->now_ns());
         flush();
         fabric_->deliver();

@@ -69,7 +69,7 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] bool accept_one(const Listener& listener);
     void serve_busy();
     void flush();
-    void drop_silent_connections();
+    void drop_overdue_connections();
     void dial(std::uint64_t now_ns);
     void reap_closed();
     [[nodiscard]] int timeout_ms();

@@ -284,6 +284,9 @@ void Connection::read() {
             return;
         }
         passed_.expect(fd_.get(), link.takes_memory());
+        if (!passed_.all().empty()) {
+            host_.unfinished_memory().add(*this, passed_);
+        }
         if (!tls_ && *got < space.size()) {
             return;  // the socket is empty
         }

@@ -18,6 +18,7 @@
 #include "links/passed_fds.h"
 #include "links/shared_rings.h"
 #include "links/switch_endpoint.h"
+#include "links/unfinished_memory.h"
 #include "tls/tls_session.h"
 
 namespace pib::fabric {
@@ -31,6 +32,8 @@ class ConnectionHost {
     [[nodiscard]] virtual Poller& poller() = 0;
     // Closes the sockets of peers, and the descriptors that they pass.
     [[nodiscard]] FdCloser& closer() { return closer_; }
+    // The host closes the connections in it that are overdue, and removes those that end.
+    [[nodiscard]] UnfinishedMemory& unfinished_memory() { return unfinished_memory_; }
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;
     virtual void schedule(Connection& connection) = 0;   // calls write(), for its output
@@ -45,6 +48,7 @@ class ConnectionHost {
 
   private:
     FdCloser closer_;
+    UnfinishedMemory unfinished_memory_;
 };
 
 class Connection final : public PollHandler, private SwitchEndpoint::Owner {

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Connections whose peers have passed descriptors, and not yet the whole MEMORY frame that names
+// them. Their time is limited, because descriptors are scarce.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace pib::fabric {
+
+class Connection;
+class PassedFds;
+
+class UnfinishedMemory {
+  public:
+    // Begins the time of a connection at the next call of overdue(); without effect if it has
+    // begun. Its time ends when `fds` has no descriptor any more.
+    void add(Connection& connection, const PassedFds& fds);
+    void remove(Connection& connection);
+    // A connection whose time is over, or nullptr.
+    [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
+    // When the time of the first connection is over; UINT64_MAX: there is none. Call overdue()
+    // before.
+    [[nodiscard]] std::uint64_t next_deadline() const;
+
+  private:
+    struct Waiting {
+        Connection* connection;
+        const PassedFds* fds;
+        std::uint64_t due_ns;  // kNotBegun: overdue() sets it
+    };
+
+    std::vector<Waiting> waiting_;  // in the order of the deadlines
+};
+
+}  // namespace pib::fabric

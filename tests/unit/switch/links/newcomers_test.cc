@@ -3,9 +3,12 @@
 // program distinguishes users at a socket.
 #include "links/newcomers.h"
 
+#include <fcntl.h>
 #include <grp.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sched.h>
+#include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -70,24 +73,69 @@ std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::
     return connection(host, sw, UniqueFd(ends[0]), at_ns);
 }
 
-// A silent connection from this loopback address.
-std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw,
-                                                std::uint32_t source) {
-    const UniqueFd listener(::socket(AF_INET, SOCK_STREAM, 0));
-    const UniqueFd peer(::socket(AF_INET, SOCK_STREAM, 0));
-    sockaddr_in to{}, from{};
-    to.sin_family = from.sin_family = AF_INET;
-    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    from.sin_addr.s_addr = htonl(source);
+// A silent connection to `to`, a loopback address, from `from`.
+template <typename Address>
+std::unique_ptr<fabric::Connection> silent_between(Host& host, fabric::Switch& sw, Address to,
+                                                   const Address& from, int family) {
+    const UniqueFd listener(::socket(family, SOCK_STREAM, 0));
+    const UniqueFd peer(::socket(family, SOCK_STREAM, 0));
     socklen_t size = sizeof(to);
     auto* const at = reinterpret_cast<sockaddr*>(&to);
     REQUIRE(::bind(listener.get(), at, size) == 0);
     REQUIRE(::listen(listener.get(), 1) == 0);
     REQUIRE(::getsockname(listener.get(), at, &size) == 0);
-    REQUIRE(::bind(peer.get(), reinterpret_cast<sockaddr*>(&from), sizeof(from)) == 0);
+    if (const int on = 1; family == AF_INET6) {
+        REQUIRE(::setsockopt(peer.get(), IPPROTO_IPV6, IPV6_FREEBIND, &on, sizeof(on)) == 0);
+    }
+    REQUIRE(::bind(peer.get(), reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0);
     REQUIRE(::connect(peer.get(), at, size) == 0);
     return connection(host, sw, UniqueFd(::accept(listener.get(), nullptr, nullptr)), 0);
 }
+
+// A silent connection from this loopback address.
+std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw,
+                                                std::uint32_t source) {
+    sockaddr_in to{}, from{};
+    to.sin_family = from.sin_family = AF_INET;
+    to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    from.sin_addr.s_addr = htonl(source);
+    return silent_between(host, sw, to, from, AF_INET);
+}
+
+// A silent connection from 2001:db8:0:7::`host_part`.
+std::unique_ptr<fabric::Connection> silent_from_v6(Host& host, fabric::Switch& sw,
+                                                   std::uint8_t host_part) {
+    sockaddr_in6 to{}, from{};
+    to.sin6_family = from.sin6_family = AF_INET6;
+    to.sin6_addr = IN6ADDR_LOOPBACK_INIT;
+    from.sin6_addr = {{{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, host_part}}};
+    return silent_between(host, sw, to, from, AF_INET6);
+}
+
+// A network namespace in which the addresses of 2001:db8::/32 are this host's; the destructor
+// leaves it.
+class OwnNetwork {
+  public:
+    OwnNetwork() : home_(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC)) {
+        entered_ = ::unshare(CLONE_NEWNET) == 0;
+        works_ = entered_ && ::system(
+                                 "ip link set lo up 2>/dev/null && ip -6 route add local "
+                                 "2001:db8::/32 dev lo 2>/dev/null") == 0;
+    }
+    ~OwnNetwork() {
+        if (entered_) {
+            ::setns(home_.get(), CLONE_NEWNET);
+        }
+    }
+    OwnNetwork(const OwnNetwork&) = delete;
+    OwnNetwork& operator=(const OwnNetwork&) = delete;
+    [[nodiscard]] bool works() const { return works_; }
+
+  private:
+    UniqueFd home_;
+    bool entered_ = false;
+    bool works_ = false;
+};
 
 }  // namespace
 
@@ -120,6 +168,26 @@ TEST_CASE("newcomers: of equal origins the oldest connection is one too many") {
         newcomers.add(*all.back());
     }
     CHECK(newcomers.one_too_many() == all.front().get());
+}
+
+TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out its own first") {
+    const OwnNetwork network;
+    if (!network.works()) {
+        SKIP("network namespaces cannot be made, or there is no IPv6");
+    }
+    Host host;
+    fabric::Switch sw(TestFabric::default_config());
+    fabric::Newcomers newcomers;
+    std::vector<std::unique_ptr<fabric::Connection>> all;
+    // Each address of the IPv6 network has one connection, the IPv4 address 28.
+    constexpr std::size_t kOfOneAddress = 28;
+    for (std::size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
+        CHECK(newcomers.one_too_many() == nullptr);
+        all.push_back(i < kOfOneAddress ? silent_from(host, sw, INADDR_LOOPBACK)
+                                        : silent_from_v6(host, sw, static_cast<std::uint8_t>(i)));
+        newcomers.add(*all.back());
+    }
+    CHECK(newcomers.one_too_many() == all[kOfOneAddress].get());
 }
 
 TEST_CASE("newcomers: the addresses of an IPv6 network have a network in common") {

@@ -2,12 +2,17 @@
 // A peer passes descriptors whose last close() blocks. Only the thread that closes them may wait.
 #include "links/passed_fds.h"
 
+#include <fcntl.h>
 #include <signal.h>
+#include <sys/ptrace.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 
 #include <array>
 #include <catch2/catch_test_macros.hpp>
 #include <cerrno>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "lingering.h"
@@ -29,6 +34,36 @@ bool give(int socket, Lingering& passed, std::size_t copies = 1) {
     passed.near.reset();
     return true;
 }
+
+// Stops the program's thread that closes descriptors, which is its only thread beside the first.
+class StoppedCloser {
+  public:
+    explicit StoppedCloser(pid_t program) {
+        const std::filesystem::path threads = "/proc/" + std::to_string(program) + "/task";
+        for (const auto& entry : std::filesystem::directory_iterator(threads)) {
+            const pid_t thread = std::stoi(entry.path().filename());
+            thread_ = thread != program ? thread : thread_;
+        }
+        int status = 0;
+        stopped_ = thread_ > 0 && ::ptrace(PTRACE_SEIZE, thread_, nullptr, nullptr) == 0 &&
+                   ::ptrace(PTRACE_INTERRUPT, thread_, nullptr, nullptr) == 0 &&
+                   ::waitpid(thread_, &status, __WALL) == thread_;
+    }
+    ~StoppedCloser() { resume(); }
+    StoppedCloser(const StoppedCloser&) = delete;
+    StoppedCloser& operator=(const StoppedCloser&) = delete;
+    [[nodiscard]] bool is_stopped() const { return stopped_; }
+    void resume() {
+        if (stopped_) {
+            ::ptrace(PTRACE_DETACH, thread_, nullptr, nullptr);
+            stopped_ = false;
+        }
+    }
+
+  private:
+    pid_t thread_ = 0;
+    bool stopped_ = false;
+};
 
 // Whether a new link comes up, and the control socket answers.
 bool serves(const Program& program) {
@@ -83,6 +118,38 @@ TEST_CASE("passed descriptors: a lingering socket in the queue of an ended link 
     REQUIRE(::kill(program.pid(), SIGCONT) == 0);
     CHECK(hca.until([&] { return hca.closed; }));
     CHECK(serves(program));
+    CHECK(program.stop(SIGTERM) == 0);
+}
+
+TEST_CASE("passed descriptors: while many wait to be closed, new connections wait") {
+    if (!have_program()) {
+        SKIP("no pib-switch");
+    }
+    Program program;
+    SocketHca good(program.fabric_path(), 0x1000);
+    REQUIRE(good.until([&] { return good.end->is_up(); }));
+    StoppedCloser closer(program.pid());
+    if (!closer.is_stopped()) {
+        SKIP("threads of other processes cannot be stopped here");
+    }
+    const UniqueFd any(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    constexpr std::size_t kOfMessage = 253;
+    for (std::size_t given = 0; given < fabric::FdCloser::kMany; given += kOfMessage) {
+        MemoryHca hca(program.fabric_path(), 0x3000 + 0x100 * given);
+        hca.send(Bytes{8}, std::vector<int>(kOfMessage, any.get()));
+        REQUIRE(hca.until([&] { return hca.closed; }));
+    }
+
+    SocketHca late(program.fabric_path(), 0x9000);
+    for (unsigned turn = 0; turn < 10; ++turn) {
+        late.pump();
+        CHECK(program.ask({{"command", "status"}}).contains("ports"));  // the switch serves others
+    }
+    CHECK_FALSE(late.end->training().is_open());
+    good.pump();
+    CHECK(good.end->is_up());
+    closer.resume();
+    CHECK(late.until([&] { return late.end->is_up(); }));
     CHECK(program.stop(SIGTERM) == 0);
 }
 

@@ -15,10 +15,20 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 
 	/*
 	 * The flag is set once the core's caches are set up, and cleared before the device is
-	 * unregistered.
+	 * unregistered. pib_hca_events_stop() waits for the end of this section, which any context
+	 * may enter: the health work and verbs report a device that has failed.
 	 */
+	rcu_read_lock();
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
 		ib_dispatch_event(&event);
+	rcu_read_unlock();
+}
+
+void pib_hca_events_stop(struct pib_hca_dev *dev)
+{
+	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
+	synchronize_rcu();
+	pib_hca_eqs_sync(dev);
 }
 
 /*

@@ -146,9 +146,8 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 	set_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
 	ret = ib_register_device(ibdev, "pib_%d", &dev->pdev->dev);
 	if (ret) {
-		clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
 		clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
-		pib_hca_eqs_sync(dev);
+		pib_hca_events_stop(dev);
 		cancel_work_sync(&dev->flush_work);
 		return ret;
 	}
@@ -161,12 +160,8 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 {
 	/* Declare an unplugged device dead now, while consumers can be notified. */
 	pib_hca_has_failed(dev);
-	/*
-	 * The core must get no event after it has forgotten the device, so wait for the event
-	 * handlers.
-	 */
-	clear_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
-	pib_hca_eqs_sync(dev);
+	/* The core must get no event after it has forgotten the device. */
+	pib_hca_events_stop(dev);
 	pib_hca_debugfs_remove(dev);
 	/*
 	 * Consumers that leave wait for their completions. If the device dies, these are flushed.

@@ -219,6 +219,8 @@ void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe
  */
 int pib_hca_enable_driver(struct ib_device *ibdev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
+/* Ends the events of pib_hca_dispatch() and waits for event handlers; may sleep. */
+void pib_hca_events_stop(struct pib_hca_dev *dev);
 
 /* ---------------------------------------------------------------- the device ----------------- */
 

@@ -51,30 +51,85 @@ static void pib_hca_odp_set_private(struct ib_umem_odp *umem, struct pib_hca_odp
 	mutex_unlock(&umem->umem_mutex);
 }
 
-/* Returns the umem of the page at `va`, or an ERR_PTR; makes an implicit region's missing chunk. */
+static void pib_hca_odp_free_chunk(struct pib_hca_odp_chunk *chunk)
+{
+	ib_umem_odp_release(chunk->umem);
+	kfree(chunk);
+}
+
+static struct pib_hca_odp_chunk *pib_hca_odp_add_chunk(struct pib_hca_odp *odp,
+						       unsigned long index)
+{
+	struct pib_hca_odp_chunk *chunk = kzalloc(sizeof(*chunk), GFP_KERNEL_ACCOUNT);
+	int ret;
+
+	if (!chunk)
+		return ERR_PTR(-ENOMEM);
+	chunk->umem = ib_umem_odp_alloc_child(odp->umem, index * PIB_HCA_ODP_TABLE_BYTES,
+					      PIB_HCA_ODP_TABLE_BYTES, &pib_hca_odp_ops);
+	if (IS_ERR(chunk->umem)) {
+		ret = PTR_ERR(chunk->umem);
+		kfree(chunk);
+		return ERR_PTR(ret);
+	}
+	ret = xa_err(xa_store(&odp->chunks, index, chunk, GFP_KERNEL_ACCOUNT));
+	if (ret) {
+		pib_hca_odp_free_chunk(chunk);
+		return ERR_PTR(ret);
+	}
+	pib_hca_odp_set_private(chunk->umem, odp);
+	return chunk;
+}
+
+/*
+ * Returns the umem of the page at `va`, or an ERR_PTR; makes an implicit region's missing chunk,
+ * which stays until pib_hca_odp_leave().
+ */
 static struct ib_umem_odp *pib_hca_odp_umem_at(struct pib_hca_odp *odp, u64 va)
 {
 	unsigned long index = va / PIB_HCA_ODP_TABLE_BYTES;
-	struct ib_umem_odp *chunk;
-	int ret;
+	struct pib_hca_odp_chunk *chunk;
 
 	lockdep_assert_held(&odp->mutex);
 	if (!odp->implicit)
 		return odp->umem;
 	chunk = xa_load(&odp->chunks, index);
-	if (chunk)
-		return chunk;
-	chunk = ib_umem_odp_alloc_child(odp->umem, index * PIB_HCA_ODP_TABLE_BYTES,
-					PIB_HCA_ODP_TABLE_BYTES, &pib_hca_odp_ops);
+	if (!chunk)
+		chunk = pib_hca_odp_add_chunk(odp, index);
 	if (IS_ERR(chunk))
-		return chunk;
-	ret = xa_err(xa_store(&odp->chunks, index, chunk, GFP_KERNEL_ACCOUNT));
-	if (ret) {
-		ib_umem_odp_release(chunk);
-		return ERR_PTR(ret);
+		return ERR_CAST(chunk);
+	chunk->users++;
+	return chunk->umem;
+}
+
+/*
+ * Ends a use that pib_hca_odp_umem_at() has begun. `in_doubt`: it may have mapped no page. The last
+ * such user frees a chunk without pages, and its table: an invalidation, which frees tables,
+ * comes for pages only, and programs and peers may name any address without one.
+ */
+static void pib_hca_odp_leave(struct pib_hca_odp *odp, u64 va, bool in_doubt)
+{
+	unsigned long index = va / PIB_HCA_ODP_TABLE_BYTES;
+	struct pib_hca_odp_chunk *chunk;
+	bool empty;
+
+	lockdep_assert_held(&odp->mutex);
+	if (!odp->implicit)
+		return;
+	chunk = xa_load(&odp->chunks, index);
+	chunk->in_doubt |= in_doubt;
+	if (--chunk->users || !chunk->in_doubt)
+		return;
+	chunk->in_doubt = false;
+	mutex_lock(&chunk->umem->umem_mutex);
+	empty = pib_hca_odp_is_empty(odp, va);
+	if (empty)
+		pib_hca_odp_hide(odp, ib_umem_start(chunk->umem), ib_umem_end(chunk->umem));
+	mutex_unlock(&chunk->umem->umem_mutex);
+	if (empty) {
+		xa_erase(&odp->chunks, index);
+		pib_hca_odp_free_chunk(chunk);
 	}
-	pib_hca_odp_set_private(chunk, odp);
-	return chunk;
 }
 
 /* As pib_hca_odp_umem_at(); also reduces *end to the umem's end and adds tables for [va, *end). */
@@ -91,6 +146,8 @@ static struct ib_umem_odp *pib_hca_odp_prepare(struct pib_hca_odp *odp, u64 va, 
 			ret = -EFAULT;
 		else
 			ret = pib_hca_odp_grow(odp, va, *end);
+		if (ret)
+			pib_hca_odp_leave(odp, va, true);
 	}
 	mutex_unlock(&odp->mutex);
 	return ret ? ERR_PTR(ret) : umem;
@@ -149,6 +206,9 @@ static int pib_hca_odp_map(struct pib_hca_odp *odp, u64 va, u64 length, bool wri
 		if (IS_ERR(umem))
 			return PTR_ERR(umem);
 		ret = pib_hca_odp_map_part(odp, umem, va, stop, write, fault);
+		mutex_lock(&odp->mutex);
+		pib_hca_odp_leave(odp, va, ret || !fault);
+		mutex_unlock(&odp->mutex);
 		va = stop;
 	}
 	return ret;
@@ -267,11 +327,11 @@ static struct pib_hca_odp *pib_hca_odp_alloc(struct pib_hca_dev *dev, struct ib_
 
 static void pib_hca_odp_free(struct pib_hca_odp *odp)
 {
-	struct ib_umem_odp *chunk;
+	struct pib_hca_odp_chunk *chunk;
 	unsigned long index;
 
 	xa_for_each(&odp->chunks, index, chunk)
-		ib_umem_odp_release(chunk);
+		pib_hca_odp_free_chunk(chunk);
 	xa_destroy(&odp->chunks);
 	/* The umem's notifier is removed with it, so no invalidation uses the tree any more. */
 	ib_umem_odp_release(odp->umem);

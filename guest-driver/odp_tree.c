@@ -188,6 +188,13 @@ int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 star
 	return 0;
 }
 
+bool pib_hca_odp_is_empty(struct pib_hca_odp *odp, u64 va)
+{
+	__le64 *entry = pib_hca_odp_entry(odp, ALIGN_DOWN(va, PIB_HCA_ODP_TABLE_BYTES));
+
+	return !entry || !memchr_inv(entry, 0, PAGE_SIZE);
+}
+
 /* Clears the entries of [va, end), which lie in one table. */
 static void pib_hca_odp_clear(struct pib_hca_odp *odp, u64 va, u64 end)
 {

@@ -6,7 +6,7 @@
  * access uses the old entry any more.
  *
  * Locks, in the order in which they are taken:
- *   odp->mutex         growth of one region's tree and of its chunks; sleeps
+ *   odp->mutex         growth of one region's tree, and its chunks; sleeps
  *   umem->umem_mutex   the entries of one umem's pages; invalidation takes only this mutex
  * No lock is held while the kernel faults memory in: a file server may take arbitrarily long.
  * A region in use by a fault is kept by its reference count.
@@ -30,10 +30,17 @@ struct pib_hca_odp_node {
 	struct pib_hca_odp_node *next;      /* pib_hca_odp_hide(): the next table to free */
 };
 
+/* A part of an implicit region, with as many pages as one table describes. */
+struct pib_hca_odp_chunk {
+	struct ib_umem_odp *umem; /* a child of the region's */
+	u32 users;                /* accesses that are mapping its pages */
+	bool in_doubt;            /* one of them may have mapped none */
+};
+
 struct pib_hca_odp {
 	struct pib_hca_dev *dev;
 	struct ib_umem_odp *umem; /* implicit region: the parent of its chunks */
-	struct xarray chunks;     /* children of `umem` by address / PIB_HCA_ODP_TABLE_BYTES */
+	struct xarray chunks;     /* by address / PIB_HCA_ODP_TABLE_BYTES */
 	struct mutex mutex;
 	/*
 	 * Implicit region: the process's memory, which must stay allocated when the process has
@@ -58,6 +65,8 @@ void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
+/* Whether the lowest table of `va` has no mapped page, or is missing. umem_mutex is held. */
+bool pib_hca_odp_is_empty(struct pib_hca_odp *odp, u64 va);
 /*
  * Clears the entries of [start, end), waits for the device's accesses, and frees tables without a
  * mapped page. umem_mutex is held.

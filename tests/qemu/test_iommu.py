@@ -146,7 +146,7 @@ def test_accesses_that_the_tables_do_not_permit_are_refused(parts, what):
     if what == "second half":
         assert device.qtest.read_memory(0x3000000, 4096) == b"\xC5" * 4096
     assert device.hca.read(0, REG_SCRATCH) == 0x5EA1ED
-    eq = struct.pack("<IBB10x", 0, 7, 0)
+    eq = struct.pack("<IBB10x", 0, 9, 0)
     request = driver.pages(place & ~0xFFF, 2) + eq
     assert device.run(driver.CMD_CREATE_EQ, request) == driver.STATUS_BAD_MEMORY
     assert device.run(driver.CMD_NOP) == driver.STATUS_OK

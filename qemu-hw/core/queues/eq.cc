@@ -126,9 +126,9 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
         return std::unexpected(refuse(Rule::kObjectLimit, 0, eqs_.capacity()));
     }
     const uint32_t bytes = static_cast<uint32_t>(sizeof(pib_hca_eqe)) << in.log_depth;
-    constexpr uint32_t kMaxPages =
-        (sizeof(pib_hca_eqe) << PIB_HCA_MAX_EQ_LOG_DEPTH) >> kMinLogPageSize;
-    auto buffer = GuestBuffer::load(host_, page_list(in.pages), bytes, kMaxPages,
+    constexpr uint32_t kPageBytes = 1u << kMinLogPageSize;
+    const uint32_t max_pages = (bytes + kPageBytes - 1) >> kMinLogPageSize;
+    auto buffer = GuestBuffer::load(host_, page_list(in.pages), bytes, max_pages,
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
         return std::unexpected(buffer.error());

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Objects from creation to destruction: bounds (T06), addresses (T12), rollback (T07), busy objects
 // (T08), stale handles (T09), exhaustion (T10).
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 
@@ -11,9 +12,13 @@ using namespace pib::hca::test;
 
 namespace {
 
+// Names as many pages as the queue needs, or as the memory has.
 pib_hca_create_eq eq_request(const GuestMemory& memory, uint8_t log_depth) {
     pib_hca_create_eq in{};
     in.pages = memory.list();
+    const uint64_t bytes = sizeof(pib_hca_eqe) << (log_depth & 31);
+    in.pages.page_count =
+        static_cast<uint32_t>(std::min<uint64_t>(in.pages.page_count, (bytes + 4095) / 4096));
     in.log_depth = log_depth;
     return in;
 }
@@ -86,6 +91,10 @@ TEST_CASE("queue sizes are bounded") {
         return outcome.status;
     };
     CHECK(eq(eq_request(memory, 16)) == PIB_HCA_CMD_STATUS_OK);
+    auto more = eq_request(memory, 15);
+    CHECK(eq(more) == PIB_HCA_CMD_STATUS_OK);
+    ++more.pages.page_count;
+    CHECK(eq(more) == PIB_HCA_CMD_STATUS_BAD_PARAM);
     for (const uint8_t log_depth : {0, 17, 32, 64, 255}) {
         CHECK(eq(eq_request(memory, log_depth)) == PIB_HCA_CMD_STATUS_BAD_PARAM);
     }

@@ -2,7 +2,7 @@
 """./pib up: prepares the machine, boots guests, brings their subnet up and measures it."""
 
 import contextlib
-import os
+import dataclasses
 import pathlib
 import subprocess
 from collections.abc import Iterable, Iterator
@@ -11,29 +11,34 @@ from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, own_image, own_kernel, vm
+from lab.guests import guest_kernel, own_image, own_kernel, vm
 
 GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
 
 
-def machine(*packages: pathlib.Path, guests: bool = True, builds: Iterable[pathlib.Path] = (paths.BUILD,)) -> None:
+def machine(*packages: pathlib.Path, guests: bool = True, builds: Iterable[pathlib.Path] = (paths.BUILD,),
+            needed: preflight.Needed | None = None) -> None:
     """Checks the machine and, except for an installed lab, installs missing packages. packages: lists in addition to
-    packages.txt; guests: whether the command uses guests; builds: build directories that it uses."""
+    packages.txt; guests: whether the command uses guests; builds: build directories that it uses; needed: what it
+    needs except builds, by default the guests' image."""
     deps.name_container()
-    preflight.check(guests and not os.path.isdir(image.directory()),
-                    0 if paths.INSTALLED else host_build.missing_gib(builds), guests)
+    needed = needed or (guest_kernel.needed() if guests else preflight.Needed())
+    builds_gib = 0 if paths.INSTALLED else host_build.missing_gib(builds)
+    preflight.check(dataclasses.replace(needed, builds=builds_gib), guests)
     if not paths.INSTALLED:
         deps.install(*packages)
     preflight.check_programs(guests)
 
 
-def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.Path, list[pathlib.Path]]:
-    """Installs and builds everything for the guests; returns (image, trees to lay over it). driver: its directory."""
+def prepare(driver: pathlib.Path | None = kernel_module.OURS,
+            packages: tuple[str, ...] = ()) -> tuple[pathlib.Path, list[pathlib.Path]]:
+    """Installs and builds everything for the guests; returns (image, trees to lay over it). driver: its directory.
+    packages: those that the caller adds to the image, for which there must be space."""
     def guest_side() -> tuple[pathlib.Path, list[pathlib.Path]]:
         base = guest_kernel.image()
         return base, [*own_kernel.artefacts(base), *guest_build.build(base, driver)]
-    machine()
+    machine(needed=guest_kernel.needed(packages))
     if paths.INSTALLED:
         return guest_side()
     made, _ = steps.together(guest_side, host_build.build)
@@ -42,7 +47,7 @@ def prepare(driver: pathlib.Path | None = kernel_module.OURS) -> tuple[pathlib.P
 
 def _prepare_image(file: pathlib.Path) -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Prepares guests with the user's own disk image, as prepare(). Refuses a bad image before it builds anything."""
-    machine()
+    machine(needed=guest_kernel.needed(run_gib=own_image.NEW_GIB))
     own_image.check(file)
     if not paths.INSTALLED:
         host_build.build()
@@ -56,7 +61,8 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     deps.name_container()
     if not wanted.hosts:
         _check_memory([wanted.size_of(number) for number in range(len(lab.nodes()), wanted.count)])
-    base, artefacts = _prepare_image(wanted.image_file) if wanted.image_file else prepare(wanted.driver)
+    base, artefacts = (_prepare_image(wanted.image_file) if wanted.image_file
+                       else prepare(wanted.driver, wanted.packages))
     wanted.disk(base)
     with lab.ended_on_failure(KeyboardInterrupt):
         lab.up(wanted, artefacts)

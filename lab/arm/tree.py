@@ -12,6 +12,7 @@ RELEASE = "trixie"
 ARCHITECTURES = ("amd64", "arm64")
 TRIPLET = "aarch64-linux-gnu"
 LOG = "arm"
+NEW_GIB = 8.0                   # free space for making the tree, and for what is compiled in it
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 HEADERS = "/qemu-headers"       # in the tree, with the layout of qemu_headers.py
 CONFIGURE = (f"--cross-prefix={TRIPLET}-", *qemu_headers.options("aarch64"))
@@ -66,7 +67,16 @@ def _make(out: pathlib.Path) -> None:
     user_namespace.remove(archive.directory)
 
 
+def _directory() -> pathlib.Path:
+    recipe = paths.recipe_hash(REVISION, RELEASE, *image.packages("arm-packages.txt"), *KERNEL, *CONFIGURE)
+    return paths.cache() / f"arm-{RELEASE}-{recipe}"
+
+
+def missing() -> dict[str, float]:
+    """Free space in GiB for the tree, by name, if it is missing."""
+    return {} if _directory().is_dir() else {_directory().name: NEW_GIB}
+
+
 def ensure() -> pathlib.Path:
     """The tree's directory in the cache; it is created if it is missing."""
-    recipe = paths.recipe_hash(REVISION, RELEASE, *image.packages("arm-packages.txt"), *KERNEL, *CONFIGURE)
-    return cache.entry(f"arm-{RELEASE}-{recipe}", _make)
+    return cache.entry(_directory().name, _make)

@@ -18,6 +18,8 @@ from lab.testing.progress import Progress
 
 RELEASES = ("bookworm-backports", "trixie-backports", "testing")
 LOG = STAGE = "kernels"
+# Free space in GiB for making each release's tree, and for the drivers in it.
+NEW_GIB = {"bookworm-backports": 4.5, "trixie-backports": 2.5, "testing": 2.0}
 REVISION = "1"                  # part of the cache key: increase it with each change of the code that makes a tree
 KERNEL = r"linux-headers-\d+\.\d+\.\d\S*-amd64"
 GENERIC = re.compile(r"linux-headers-\d+\.\d+\.\d[\d.+a-z]*(-\d+)?-amd64")
@@ -78,6 +80,13 @@ def _make(out: pathlib.Path, release: str, wanted: list[str]) -> None:
     with contextlib.suppress(ui.LabError):  # compiling the provider reports it; kernels need no source
         rdma_core.ensure(out / "builder", archive)
     user_namespace.remove(archive.directory)
+
+
+def missing() -> dict[str, float]:
+    """Free space in GiB for trees, by release. A tree of older packages counts as that of a release: without the
+    archive's lists nobody knows whether there are newer ones."""
+    names = {f"kernels-{release}": NEW_GIB[release] for release in RELEASES}
+    return {name: gib for name, gib in names.items() if not list(paths.cache().glob(f"{name}-*"))}
 
 
 def tree(release: str) -> pathlib.Path:

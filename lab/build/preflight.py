@@ -3,6 +3,7 @@
 
 Each check returns a list with one line for each problem, which says what to do."""
 
+import dataclasses
 import getpass
 import os
 import pathlib
@@ -28,9 +29,9 @@ FIRST_ID, IDS = 100000, 65536
 # Kernel settings that deny user namespaces to users: the denying value, and a value that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# Free space in GiB, in this order: for making an image, or for the driver's build; for logs; for sockets; for what
-# guests write to their disks. host_build.SIZES_GIB has build directories.
-IMAGE_GIB, CACHE_GIB = 5, 0.5
+# Free space in GiB, in this order: for the driver's build; for logs; for sockets; for what guests write to their disks.
+# host_build.SIZES_GIB has build directories, and the modules that make entries of the cache have these.
+CACHE_GIB = 0.5
 CHECKOUT_GIB = 0.1
 TEMPORARY_GIB = 0.1
 OVERLAYS_GIB = 0.5
@@ -38,6 +39,16 @@ OVERLAYS = "/var/tmp"           # where QEMU keeps the guests' overlays, unless 
 GUESTS_PROCESSOR = "x86_64"
 REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
 BUILD_MIB = 1500                # memory of the largest compilation
+
+
+@dataclasses.dataclass(frozen=True)
+class Needed:
+    """Free space in GiB that a command needs in addition to what each needs. cache: for new entries; builds: for new
+    build directories; run: in the run directory; temporary: in the directory for temporary files."""
+    cache: float = 0
+    builds: float = 0
+    run: float = 0
+    temporary: float = 0
 
 
 def missing_programs(guests: bool = True) -> list[str]:
@@ -66,12 +77,12 @@ def _gib_free(path: pathlib.Path) -> float:
     return shutil.disk_usage(_nearest(path)).free / 2**30
 
 
-def _places(new_image: bool, build_gib: float) -> list[tuple[pathlib.Path, float, str]]:
+def _places(needed: Needed) -> list[tuple[pathlib.Path, float, str]]:
     """The directories that the lab writes to, as (path, GiB needed there, advice if it has less)."""
     elsewhere = "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"
-    return [(paths.cache(), IMAGE_GIB if new_image else CACHE_GIB, "XDG_CACHE_HOME names another place"),
-            (paths.RUN, build_gib or CHECKOUT_GIB, elsewhere),
-            (pathlib.Path(tempfile.gettempdir()), TEMPORARY_GIB, "TMPDIR names another place"),
+    return [(paths.cache(), needed.cache or CACHE_GIB, "XDG_CACHE_HOME names another place"),
+            (paths.RUN, needed.builds + needed.run or CHECKOUT_GIB, elsewhere),
+            (pathlib.Path(tempfile.gettempdir()), needed.temporary or TEMPORARY_GIB, "TMPDIR names another place"),
             (pathlib.Path(os.environ.get("TMPDIR") or OVERLAYS), OVERLAYS_GIB, "TMPDIR names another place")]
 
 
@@ -79,11 +90,10 @@ def _file_system(path: pathlib.Path) -> int:
     return os.stat(_nearest(path)).st_dev
 
 
-def space(new_image: bool, build_gib: float) -> list[str]:
-    """Checks the disk space of the directories that the lab writes to. Those on one file system share its space.
-    build_gib: of new build directories."""
+def space(needed: Needed) -> list[str]:
+    """Checks the disk space of the directories that the lab writes to. Those on one file system share its space."""
     shared: dict[int, list[tuple[pathlib.Path, float, str]]] = {}
-    for place in _places(new_image, build_gib):
+    for place in _places(needed):
         shared.setdefault(_file_system(place[0]), []).append(place)
     lacking = []
     for places in shared.values():
@@ -96,10 +106,10 @@ def space(new_image: bool, build_gib: float) -> list[str]:
     return lacking
 
 
-def rights(new_image: bool) -> list[str]:
+def rights(new_entries: bool) -> list[str]:
     """Checks whether this user may write to the lab's directories. A cache that has the image may be read-only."""
-    places = {path: other for path, _, other in _places(new_image, 0)}
-    if not new_image and os.path.isdir(paths.cache()):
+    places = {path: other for path, _, other in _places(Needed())}
+    if not new_entries and os.path.isdir(paths.cache()):
         del places[paths.cache()]
     if not paths.INSTALLED:
         places[paths.BUILD] = places[paths.RUN]
@@ -199,11 +209,11 @@ def _forbidden() -> str:
     return "Run ./pib as root, or in a virtual machine"
 
 
-def check(new_image: bool, build_gib: float, guests: bool = True) -> None:
-    """Makes the checks that precede the installation of packages. One error contains all findings. build_gib: size of
-    new build directories; guests: whether the command uses guests."""
-    _none([*(processor() if guests else []), *rights(new_image), *space(new_image, build_gib), *noexec(),
-           *cache_name(), *(memory() if build_gib else []), *(user_namespaces() if guests else [])])
+def check(needed: Needed, guests: bool = True) -> None:
+    """Makes the checks that precede the installation of packages. One error contains all findings. guests: whether the
+    command uses guests."""
+    _none([*(processor() if guests else []), *rights(needed.cache > 0), *space(needed), *noexec(), *cache_name(),
+           *(memory() if needed.builds else []), *(user_namespaces() if guests else [])])
 
 
 def check_programs(guests: bool = True) -> None:

@@ -17,6 +17,7 @@ from lab.guests import image
 
 KINDS = ("lockdep", "kasan")
 LOG = "guest-kernel"
+NEW_GIB = 5.0                   # free space for compiling a kernel, beside the image
 REVISION = "2"                  # part of the cache key: increase it with each change of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 

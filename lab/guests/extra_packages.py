@@ -15,6 +15,7 @@ from lab.guests import image
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
 SIZE = "16G"                    # sparse
+NEW_GIB = 3.0                   # free space for making a disk; some packages need more
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 LOG = "guest-packages"
 PROVIDER_FITS = "libibverbs1"   # must have the same version as in the image, for which the provider is compiled
@@ -27,7 +28,8 @@ def check(names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
-def _directory(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
+def directory(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
+    """The directory of the disk for guests of the image base."""
     recipe = paths.recipe_hash(REVISION, SIZE, image.identity(base), *sorted(set(names)),
                                *image.packages("image-packages.txt"), *image.disk_options())
     return paths.cache() / f"packages-{image.release()}-{recipe}"
@@ -45,12 +47,12 @@ def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> Non
                           f"anew:  ./pib clean {base.name}   and run the same command again")
     image.make_root_disk(tree, made / "root.ext4", SIZE)
     (made / "identity").write_text(paths.recipe_hash(image.keep_status(tree, made)))
-    for directory in (tree, lists.directory):
-        user_namespace.remove(directory)
+    for done in (tree, lists.directory):
+        user_namespace.remove(done)
 
 
 def disk(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
     """The root disk for guests of the image base; without names the image's own disk."""
     if not names:
         return base / "root.ext4"
-    return cache.entry(_directory(base, names).name, lambda made: _make(base, made, names)) / "root.ext4"
+    return cache.entry(directory(base, names).name, lambda made: _make(base, made, names)) / "root.ext4"

@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Callable
 
 from lab import ui
-from lab.build import kernel_tree
-from lab.guests import debug_kernel, image as debian_image, own_kernel
+from lab.build import kernel_tree, preflight
+from lab.guests import debug_kernel, extra_packages, image as debian_image, own_kernel
 
 VARIABLE = "PIB_KERNEL"
 KINDS: dict[str, Callable[[], pathlib.Path]] = {
@@ -42,6 +42,42 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
         return base in current and debian_image.identity(base) == identity
     except OSError:
         return False
+
+
+def _kernel() -> tuple[pathlib.Path | None, float]:
+    """The image directory of the chosen kernel, and the free space in GiB for making it beside Debian's image. None:
+    the directory's name depends on an image that has not been made."""
+    base = debian_image.directory()
+    tree = pathlib.Path(chosen()) if "/" in chosen() else None
+    if chosen() == "debian":
+        return base, 0
+    try:
+        found = own_kernel.directory(base, kernel_tree.check(tree)) if tree else debug_kernel.directory(base, chosen())
+    except (OSError, ui.LabError):      # image() tells what is wrong with a tree
+        found = None
+    return found, own_kernel.NEW_GIB if tree else debug_kernel.NEW_GIB
+
+
+def _is_missing(directory: pathlib.Path | None) -> bool:
+    return directory is None or not os.path.isdir(directory)
+
+
+def missing(packages: tuple[str, ...] = ()) -> dict[str, float]:
+    """Free space in GiB for making what guests need and the cache lacks, by name: the image, the chosen kernel, and a
+    disk with packages."""
+    base, (kernel, kernel_gib) = debian_image.directory(), _kernel()
+    found = {base.name: debian_image.NEW_GIB} if _is_missing(base) else {}
+    if kernel != base and _is_missing(kernel):
+        found[f"{base.name}, kernel {chosen()}"] = kernel_gib
+    if packages and (found or kernel is None or _is_missing(extra_packages.directory(kernel, packages))):
+        found[f"{base.name}, {' '.join(packages)}"] = extra_packages.NEW_GIB
+    return found
+
+
+def needed(packages: tuple[str, ...] = (), run_gib: float = 0) -> preflight.Needed:
+    """What must be there before the guests' disk can be made. packages: in addition to the image's. run_gib: free space
+    in the run directory."""
+    return preflight.Needed(sum(missing(packages).values()), run=run_gib)
 
 
 def image() -> pathlib.Path:

@@ -25,6 +25,7 @@ FORMATS = ("raw", "qcow2")
 HEAD = 2048                     # bytes in which a partition table, or ext4 on the whole disk, is recognized
 FIT_S = 600                     # reached only by a hang
 BOOT_FILES_SIZE = 1 << 30       # sparse
+NEW_GIB = 0.5                   # free space in the run directory for kernel and initramfs, twice while they are copied
 MEMORY_MIB = 512
 GUIDE = "What an image needs: docs/user-guide.md, section 13"
 # Explanations of the names that fit-look and fit-init print.

@@ -19,6 +19,7 @@ REVISION = "1"                  # part of the cache key: increase it with each c
 LOG = "own-kernel"
 ROOT = "root"                   # tree in the image's directory with the layout of a guest's root
 MODULES = "usr/lib/modules"
+NEW_GIB = 0.5                   # free space for an image with such a kernel, beside Debian's image
 MOST_MB = 256                   # limit of the modules' size, because the initramfs is in a guest's memory
 MB = 1_000_000
 INDEXES = ("modules.builtin", "modules.builtin.modinfo")    # files that make leaves in a kernel tree

@@ -25,6 +25,11 @@ RUNS: dict[int, Callable[[builder.Builder, list[dict]], Count]] = {
 }
 
 
+def missing() -> dict[str, float]:
+    """Free space in GiB for new entries of the cache, by name."""
+    return tree.missing()
+
+
 def check(progress: Progress) -> Count:
     stage = progress.begin(STAGE)
     tools = builder.Builder(tree.ensure())

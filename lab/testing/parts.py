@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from lab import memory, paths, ui, up
 from lab.bench import bench_host
-from lab.build import cache, deps, host_build, kernels, steps
+from lab.build import cache, deps, host_build, kernels, preflight, steps
 from lab.guests import debug_kernel, guest_kernel, image, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.counts import FAILURE, Count
@@ -46,6 +46,8 @@ BROWSER = "web"
 DEBUGGERS = "debug"
 DEBUGGED = ("trixie", "bookworm")       # releases of guests with debugger tests
 PACKAGES = "packages"
+# Free space for the trees in which packages are built and installed, and for images of the container and of guests.
+PACKAGES_GIB, CONTAINERS_GIB = 6.0, 12.0
 ADVERSARY = "adversary"
 ADVERSARY_SEEDS = 100
 # Lists of Debian packages that only some parts need.
@@ -183,15 +185,35 @@ def debug(run: Run) -> Count:
 @dataclasses.dataclass(frozen=True)
 class Part:
     """A part of ./pib test. stages: names of its stages in progress lines, in order. builds: build directories. guests:
-    whether it needs guests, or trees that are made as their image is."""
+    whether it needs guests, or trees that are made as their image is. images: the environment of each image that it
+    needs. entries: free space in GiB for other entries of the cache, by name. temporary_gib: free space in the
+    directory for temporary files."""
     run: Callable[[Run], Count]
     stages: tuple[str, ...]
     builds: tuple[pathlib.Path, ...] = (paths.BUILD,)
     guests: bool = True
+    images: tuple[dict[str, str], ...] = ({},)
+    entries: Callable[[], dict[str, float]] = dict
+    temporary_gib: float = 0
+
+    def missing(self) -> dict[str, float]:
+        """Free space in GiB for making what the part needs and the cache lacks, by name."""
+        found = self.entries()
+        for values in self.images if self.guests else ():
+            with runners.environment(values):
+                found |= guest_kernel.missing()
+        return found
 
 
 def _guests(name: str) -> Part:
-    return Part(lambda run: guests(run, name), (_stage(name),))
+    return Part(lambda run: guests(run, name), (_stage(name),), images=(GUESTS[name],))
+
+
+def _needed(parts: list[Part]) -> preflight.Needed:
+    missing: dict[str, float] = {}
+    for part in parts:
+        missing |= part.missing()
+    return preflight.Needed(sum(missing.values()), temporary=max(part.temporary_gib for part in parts))
 
 
 PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,
@@ -206,12 +228,15 @@ PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build
          **{name: _guests(name) for name in GUESTS},
          ADVERSARY: Part(adversary, (_stage(ADVERSARY),)),
          "kvm": Part(on_kvm, (_stage("kvm"),)),
-         "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL))),
+         "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL)),
+                         images=({image.VARIABLE: NEWEST_KERNEL},), entries=kernels.missing),
          "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
-         "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,)),
+         "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,), images=(), entries=arm.missing),
          BROWSER: Part(browser, ("tests/browser",), guests=False),
-         DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED))),
-         PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",))}
+         DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED)),
+                         images=tuple({image.VARIABLE: release} for release in DEBUGGED)),
+         PACKAGES: Part(lambda run: runners.pytest(run.progress, "tests/packages"), ("tests/packages",),
+                        entries=lambda: {PACKAGES: PACKAGES_GIB}, temporary_gib=CONTAINERS_GIB)}
 
 
 ALL_PARTS = tuple(name for name in PARTS if name != "style")      # "unit" includes it
@@ -232,6 +257,7 @@ def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), patt
     parts = [PARTS[part] for part in names]
     up.machine(deps.TEST_LIST, *dict.fromkeys(PACKAGES_OF[part] for part in names if part in PACKAGES_OF),
                guests=pattern is None and any(part.guests for part in parts),
+               needed=_needed(parts) if pattern is None else preflight.Needed(),
                builds={directory for part in parts for directory in part.builds})
     paths.RUN.mkdir(exist_ok=True)
     progress = Progress([stage for part in parts for stage in part.stages], whole=_whole(pattern))

@@ -54,5 +54,5 @@ def fabric(lab, tmp_path, monkeypatch):
     """A lab with the switch of programs/, which has no ports. Nothing has to be built: up() boots guests at once."""
     monkeypatch.setattr(switch_process, "PROGRAM", PROGRAMS / "pib-switch")
     monkeypatch.setattr(vm, "module_usable", lambda: True)
-    monkeypatch.setattr(up, "prepare", lambda _driver: (tmp_path, []))
+    monkeypatch.setattr(up, "prepare", lambda _driver, _packages: (tmp_path, []))
     return lab

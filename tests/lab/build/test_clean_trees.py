@@ -16,7 +16,7 @@ from lab.build import deps
 USERS = ("root", clean_tree.USER)
 # A user other than root enters the tree by a user namespace. Further user namespaces get no ids there, so all of the
 # checks would fail.
-CHECKS = ("preflight.check(True, 1); preflight.check_programs()" if os.geteuid() == 0
+CHECKS = ("preflight.check(preflight.Needed(5, 1)); preflight.check_programs()" if os.geteuid() == 0
           else "missing = preflight.programs(True); assert not missing, missing")
 SCRIPT = f"""
 ./pib deps

@@ -268,7 +268,7 @@ def test_the_hint_is_the_first_line_of_up(system, lab, capsys, monkeypatch):
     def scarce(*_words):
         ui.say("memory may become scarce")
 
-    def prepare(_driver):
+    def prepare(_driver, _packages):
         up.deps.name_container()
         raise ui.LabError("no programs")
     monkeypatch.setattr(memory, "check", scarce)

@@ -21,7 +21,7 @@ def plenty(monkeypatch):
 
 
 def test_a_good_machine_passes(plenty):
-    preflight.check(new_image=True, build_gib=1)
+    preflight.check(preflight.Needed(cache=5, builds=1))
     preflight.check_programs()
 
 
@@ -29,7 +29,7 @@ def test_all_faults_are_reported_at_once(plenty, monkeypatch):
     monkeypatch.setattr(preflight, "space", lambda *_: ["too little space"])
     monkeypatch.setattr(preflight, "user_namespaces", lambda: ["no namespaces"])
     with pytest.raises(ui.LabError, match="(?s)too little space.*no namespaces"):
-        preflight.check(new_image=True, build_gib=1)
+        preflight.check(preflight.Needed(cache=5, builds=1))
 
 
 def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
@@ -37,8 +37,8 @@ def test_space_is_checked_where_it_will_be_used(monkeypatch, tmp_path):
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(0, 0, 2**30 if path == tmp_path else 2**40))
     monkeypatch.setattr(preflight, "_file_system", lambda path: tmp_path in path.parents)
-    assert preflight.space(new_image=False, build_gib=1) == []
-    problem, = preflight.space(new_image=True, build_gib=1)
+    assert preflight.space(preflight.Needed(builds=1)) == []
+    problem, = preflight.space(preflight.Needed(cache=5, builds=1))
     assert "1.0 GiB are free, 5.0 are needed" in problem and "XDG_CACHE_HOME" in problem
 
 
@@ -46,10 +46,21 @@ def test_directories_on_one_file_system_share_its_space(monkeypatch):
     usage = collections.namedtuple("usage", "total used free")
     monkeypatch.setattr(preflight, "_file_system", lambda _path: 1)
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.4 * 2**30)))
-    problem, = preflight.space(new_image=True, build_gib=1)
+    problem, = preflight.space(preflight.Needed(cache=5, builds=1))
     assert "6.4 GiB are free, 6.6 are needed" in problem
     monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, int(6.7 * 2**30)))
-    assert preflight.space(new_image=True, build_gib=1) == []
+    assert preflight.space(preflight.Needed(cache=5, builds=1)) == []
+
+
+def test_space_for_temporary_files_and_for_the_run_directory_is_checked(monkeypatch):
+    usage = collections.namedtuple("usage", "total used free")
+    monkeypatch.setattr(preflight, "_file_system", str)
+    monkeypatch.setattr(shutil, "disk_usage", lambda _path: usage(0, 0, 2**30))
+    assert preflight.space(preflight.Needed(run=0.5)) == []
+    problem, = preflight.space(preflight.Needed(builds=1, run=0.5))
+    assert problem.startswith(f"{paths.RUN}: 1.0 GiB are free, 1.5 are needed: free some")
+    problem, = preflight.space(preflight.Needed(temporary=12))
+    assert "1.0 GiB are free, 12.0 are needed: free some, or TMPDIR names another place" in problem
 
 
 def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
@@ -57,7 +68,7 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
     flags = collections.namedtuple("flags", "f_flag")
     monkeypatch.setattr(os, "statvfs", lambda path: flags(os.ST_NOEXEC if path == tmp_path else 0))
     with pytest.raises(ui.LabError, match="there/pib-hca: programs there cannot run.*XDG_CACHE_HOME"):
-        preflight.check(new_image=False, build_gib=0)
+        preflight.check(preflight.Needed())
 
 
 def test_a_checkout_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
@@ -68,9 +79,9 @@ def test_a_checkout_where_programs_cannot_run_is_refused(plenty, monkeypatch, tm
     flags = collections.namedtuple("flags", "f_flag")
     monkeypatch.setattr(os, "statvfs", lambda path: flags(os.ST_NOEXEC if path.name == "checkout" else 0))
     with pytest.raises(ui.LabError, match="checkout/build: programs there cannot run.*checkout elsewhere"):
-        preflight.check(new_image=False, build_gib=0)
+        preflight.check(preflight.Needed())
     monkeypatch.setattr(paths, "INSTALLED", {"version": "1"})
-    preflight.check(new_image=False, build_gib=0)
+    preflight.check(preflight.Needed())
 
 
 @pytest.fixture(name="denied")
@@ -83,9 +94,9 @@ def directories_that_deny_writing(monkeypatch):
 
 def test_a_cache_that_cannot_be_made_is_reported(monkeypatch, tmp_path, denied):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
-    assert preflight.rights(new_image=False) == []
+    assert preflight.rights(new_entries=False) == []
     denied.add(tmp_path)
-    problem, = preflight.rights(new_image=False)
+    problem, = preflight.rights(new_entries=False)
     assert f"cannot write to {tmp_path}. " in problem and "XDG_CACHE_HOME names another place" in problem
 
 
@@ -93,18 +104,18 @@ def test_a_cache_that_has_the_image_may_be_read_only(monkeypatch, tmp_path, deni
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "pib-hca").mkdir()
     denied.add(tmp_path / "pib-hca")
-    assert preflight.rights(new_image=False) == []
-    assert len(preflight.rights(new_image=True)) == 1
+    assert preflight.rights(new_entries=False) == []
+    assert len(preflight.rights(new_entries=True)) == 1
 
 
 def test_a_checkout_that_cannot_be_written_is_reported_once(monkeypatch, tmp_path, denied):
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     denied.add(tmp_path)
-    problem, = preflight.rights(new_image=False)
+    problem, = preflight.rights(new_entries=False)
     assert problem.startswith(f"{tmp_path}/.lab: ") and problem.endswith("or use a checkout elsewhere")
     (tmp_path / ".lab").mkdir()
-    problem, = preflight.rights(new_image=False)
+    problem, = preflight.rights(new_entries=False)
     assert problem.startswith(f"{tmp_path}/build: ")
 
 
@@ -112,7 +123,7 @@ def test_a_checkout_that_cannot_be_written_is_reported_once(monkeypatch, tmp_pat
 def test_a_home_that_must_not_be_entered_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
     (tmp_path / "home").mkdir(mode=0)
-    assert any("XDG_CACHE_HOME" in problem for problem in preflight.rights(new_image=True))
+    assert any("XDG_CACHE_HOME" in problem for problem in preflight.rights(new_entries=True))
 
 
 @pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])
@@ -125,18 +136,18 @@ def test_less_memory_than_a_build_needs_is_a_fault(monkeypatch, free, faults):
 def test_a_cache_that_qemu_cannot_be_configured_in_is_refused(plenty, monkeypatch, name, refused):
     monkeypatch.setenv("XDG_CACHE_HOME", f"/var/{name}")
     if not refused:
-        preflight.check(new_image=True, build_gib=1)
+        preflight.check(preflight.Needed(cache=5, builds=1))
         return
     with pytest.raises(ui.LabError, match=f"/var/{name}/pib-hca: QEMU's configure.*XDG_CACHE_HOME"):
-        preflight.check(new_image=True, build_gib=1)
+        preflight.check(preflight.Needed(cache=5, builds=1))
 
 
 def test_another_processor_is_refused_at_once(plenty, monkeypatch):
     machine = collections.namedtuple("machine", "machine")
     monkeypatch.setattr(os, "uname", lambda: machine("aarch64"))
     with pytest.raises(ui.LabError, match="this processor is aarch64.*--platform linux/amd64"):
-        preflight.check(new_image=False, build_gib=0)
-    preflight.check(new_image=False, build_gib=0, guests=False)
+        preflight.check(preflight.Needed())
+    preflight.check(preflight.Needed(), guests=False)
 
 
 def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):

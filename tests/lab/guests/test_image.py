@@ -5,9 +5,10 @@ import subprocess
 
 import pytest
 
-from lab import paths, ui
-from lab.build import debian
-from lab.guests import debug_kernel, guest_kernel, image, initramfs, nested
+from lab import paths, ui, up
+from lab.build import debian, preflight
+from lab.fabric.wanted import Wanted
+from lab.guests import debug_kernel, extra_packages, guest_kernel, image, initramfs, nested
 
 
 def test_guest_modules_are_loaded_after_their_dependencies(tmp_path):
@@ -51,6 +52,41 @@ def test_an_unknown_guest_release_is_refused(monkeypatch):
     monkeypatch.setenv(image.VARIABLE, "woody")
     with pytest.raises(ui.LabError, match="bookworm"):
         image.directory()
+
+
+def test_the_space_of_what_guests_need_is_known_before_it_is_made(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    base = image.directory()
+    assert list(guest_kernel.missing().values()) == [5]
+    assert list(guest_kernel.missing(("fio",)).values()) == [5, 3]
+    base.mkdir(parents=True)
+    (base / "identity").write_text("packages")
+    assert guest_kernel.missing() == {} and list(guest_kernel.missing(("fio",)).values()) == [3]
+    assert guest_kernel.needed(("fio",)) == preflight.Needed(3)
+    extra_packages.directory(base, ("fio",)).mkdir()
+    assert guest_kernel.missing(("fio",)) == {}
+    monkeypatch.setenv(guest_kernel.VARIABLE, "lockdep")
+    assert list(guest_kernel.missing(("fio",)).values()) == [5, 3]
+    made = debug_kernel.directory(base, "lockdep")
+    made.mkdir()
+    (made / "identity").write_text("packages and kernel")
+    assert guest_kernel.missing() == {} and list(guest_kernel.missing(("fio",)).values()) == [3]
+
+
+@pytest.mark.parametrize("wanted, needed", [
+    (Wanted(1), preflight.Needed(5)), (Wanted(1, packages=("fio",)), preflight.Needed(8)),
+    (Wanted(1, image_file=paths.ROOT / "README.md"), preflight.Needed(5, run=0.5))])
+def test_up_checks_the_space_of_its_options_before_it_builds(lab, monkeypatch, tmp_path, wanted, needed):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    seen = []
+
+    def machine(**words):
+        seen.append(words["needed"])
+        raise ui.LabError("too little space")
+    monkeypatch.setattr(up, "machine", machine)
+    with pytest.raises(ui.LabError, match="too little space"):
+        up.boot(lab, wanted)
+    assert seen == [needed]
 
 
 def test_each_release_has_an_image_of_its_own(monkeypatch):

@@ -135,7 +135,7 @@ def test_a_part_of_an_image_is_refused(disk, tmp_path):
 
 
 def test_a_file_that_is_no_image_is_refused_before_anything_is_built(tmp_path, monkeypatch, lab):
-    monkeypatch.setattr(up, "machine", lambda: None)
+    monkeypatch.setattr(up, "machine", lambda **_: None)
     monkeypatch.setattr(host_build, "build", lambda: pytest.fail("built"))
     (tmp_path / "text").write_text("no disk")
     with pytest.raises(ui.LabError, match="no disk image"):

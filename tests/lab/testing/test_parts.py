@@ -9,7 +9,7 @@ import threading
 import pytest
 
 from lab import memory, paths, ui, up
-from lab.build import deps, host_build
+from lab.build import deps, host_build, preflight
 from lab.develop import coverage_points, driver_coverage
 from lab.guests import image, vm
 from lab.testing import parts, runners, simulate, used
@@ -142,6 +142,7 @@ def test_a_part_installs_the_packages_that_not_all_parts_need(monkeypatch, tmp_p
     (parts.ALL, None, True, {paths.BUILD, *host_build.OPTIONS} - {host_build.FUZZERS})])
 def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, name, pattern, guests, builds):
     def machine(*_lists, **wanted):
+        assert wanted.pop("needed") == preflight.Needed() or pattern is None
         assert wanted == {"guests": guests, "builds": builds}
         raise ui.LabError("this machine cannot do it yet")
     monkeypatch.setattr(parts, "PARTS", {part: dataclasses.replace(found, run=lambda _run: Count(passed=1))
@@ -150,6 +151,26 @@ def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, nam
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     with pytest.raises(ui.LabError, match="cannot do it yet"):
         parts.test(name, pattern=pattern)
+
+
+@pytest.mark.parametrize("name, cache, temporary", [
+    ("unit", 0, 0), ("guest", 5, 0), ("bookworm", 5, 0), ("lockdep", 10, 0), ("kernels", 14, 0), ("arm", 8, 0),
+    ("debug", 10, 0), ("packages", 11, 12), (parts.ALL, 5 * 3 + 2 * 5 + 9 + 8 + 6, 12)])
+def test_the_space_for_new_images_and_trees_is_checked_before_the_first_test(monkeypatch, tmp_path, name, cache,
+                                                                             temporary):
+    """Each image counts once, also if several parts need it. The part arm needs none."""
+    needed = []
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    monkeypatch.setattr(up, "machine", lambda *_, **wanted: needed.append(wanted["needed"]))
+    monkeypatch.setattr(parts, "PARTS", {part: dataclasses.replace(found, run=lambda _run: Count(passed=1))
+                                         for part, found in parts.PARTS.items()})
+    parts.test(name)
+    assert needed == [preflight.Needed(cache, temporary=temporary)]
+    for tree in ("kernels-bookworm-backports-1", "kernels-trixie-backports-1", "kernels-testing-1"):
+        (tmp_path / "pib-hca" / tree).mkdir(parents=True)
+    parts.test(name)
+    assert needed[1].cache == cache - (9 if name in ("kernels", parts.ALL) else 0)
 
 
 @pytest.mark.parametrize("kernel, kept", [("7.0.2-amd64", True), ("7.0.10-amd64", False)])

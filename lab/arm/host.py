@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Host programs and driver, cross-compiled for 64-bit Arm."""
+"""Host programs, driver and provider, cross-compiled for 64-bit Arm."""
 
 import json
 import pathlib
@@ -15,6 +15,7 @@ from lab.testing.counts import Count
 LOG = tree.LOG
 CHECKOUT, BUILD = "arm", "arm/build"    # folders below the builder's working directory
 LEFT_OUT = ("build", ".")               # prefixes of the checkout's folders that are not sources
+PKG_CONFIG = f"/usr/lib/{tree.TRIPLET}/pkgconfig:/usr/share/pkgconfig"
 CROSS = f"""[binaries]
 c = '{tree.TRIPLET}-gcc'
 cpp = '{tree.TRIPLET}-g++'
@@ -23,7 +24,7 @@ strip = '{tree.TRIPLET}-strip'
 pkg-config = 'pkg-config'
 exe_wrapper = 'qemu-aarch64'
 [properties]
-pkg_config_libdir = '/usr/lib/{tree.TRIPLET}/pkgconfig:/usr/share/pkgconfig'
+pkg_config_libdir = '{PKG_CONFIG}'
 [host_machine]
 system = 'linux'
 cpu_family = 'aarch64'
@@ -31,6 +32,13 @@ cpu = 'aarch64'
 endian = 'little'
 """
 DEVICE = ("qemu-hw/glue/libpib-hca.so", "qemu-hw/glue/pib-hca-device.so", "fabric-switch/pib-switch")
+
+TOOLCHAIN = f"""set(CMAKE_SYSTEM_NAME Linux)
+set(CMAKE_SYSTEM_PROCESSOR aarch64)
+set(CMAKE_C_COMPILER {tree.TRIPLET}-gcc)
+set(ENV{{PKG_CONFIG_LIBDIR}} {PKG_CONFIG})
+"""
+ELF_MACHINE, AARCH64 = slice(18, 20), (183).to_bytes(2, "little")
 
 def _bring_checkout(tools: builder.Builder) -> None:
     for path in sorted(paths.ROOT.iterdir()):
@@ -86,3 +94,13 @@ def compile_driver(tools: builder.Builder) -> dict[str, list[str]]:
     found = (tools.tree / "usr" / "src").glob("linux-headers-*-arm64*")
     return {kernel: kernels.compile_driver(tools, kernel, f"ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-")
             for kernel in sorted(path.name.removeprefix("linux-headers-") for path in found)}
+
+
+def compile_provider(tools: builder.Builder) -> list[str]:
+    """Compiles the provider in rdma-core; returns complaints."""
+    builder.write_if_changed(TOOLCHAIN.encode(), tools.work / "toolchain.cmake")
+    faults = kernels.compile_provider(tools, tree.RELEASE, f"-DCMAKE_TOOLCHAIN_FILE={tools.inside}/toolchain.cmake")
+    if faults:
+        return faults
+    made = (tools.work / "rdma-core" / "build" / "lib").glob("libpib-rdmav*.so")
+    return [f"{file.name} is not for Arm" for file in made if file.read_bytes()[ELF_MACHINE] != AARCH64]

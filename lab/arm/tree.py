@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The cross-compilation tree: Debian with packages of two architectures, and the headers of QEMU on an Arm host."""
 
+import contextlib
 import pathlib
 import re
 
 from lab import paths, ui
-from lab.build import builder, cache, debian, qemu_headers, user_namespace
+from lab.build import builder, cache, debian, qemu_headers, rdma_core, user_namespace
 from lab.guests import image
 
 RELEASE = "trixie"
@@ -62,6 +63,8 @@ def _make(out: pathlib.Path) -> None:
     image.bootstrap("making the tree of cross compilers", [*packages, f"linux-kbuild-{kernel}"], out / "builder",
                     [f"--architectures={','.join(ARCHITECTURES)}", *image.builder_options(RELEASE)],
                     RELEASE, archive, LOG)
+    with contextlib.suppress(ui.LabError):  # compiling the provider reports it
+        rdma_core.ensure(out / "builder", archive)
     _unpack_kernel(out / "builder", kernel, archive)
     _headers(builder.Builder(out), archive)
     user_namespace.remove(archive.directory)

@@ -121,10 +121,11 @@ def driver(base: pathlib.Path, tools: builder.Builder, source: pathlib.Path = ke
 
 # -- provider ---------------------------------------------------------------
 
-def _configured(tools: builder.Builder) -> None:
-    """Configures rdma-core's source in the working directory, with this provider added, unless that has been done."""
+def _configured(tools: builder.Builder, options: str) -> None:
+    """Configures rdma-core's source in the working directory, with this provider added, unless that has been done.
+    options: additional ones of cmake."""
     source, mark = rdma_core.source(tools.tree), tools.work / "rdma-core.configured"
-    flags = f"{CMAKE_OPTIONS} -DCMAKE_C_FLAGS={shlex.quote(f'-I{tools.inside}/{COMMON}')}"
+    flags = f"{CMAKE_OPTIONS} {options} -DCMAKE_C_FLAGS={shlex.quote(f'-I{tools.inside}/{COMMON}')}"
     recipe = paths.recipe_hash(REVISION, source.name, flags)
     if mark.exists() and mark.read_text() == recipe:
         return
@@ -147,12 +148,13 @@ def provider_name(source: pathlib.Path = OUR_PROVIDER) -> str:
     return found[1]
 
 
-def compile_provider(tools: builder.Builder, source: pathlib.Path = OUR_PROVIDER) -> pathlib.Path:
-    """Builds the provider of a directory inside the rdma-core source of the guest's release."""
+def compile_provider(tools: builder.Builder, source: pathlib.Path = OUR_PROVIDER, options: str = "") -> pathlib.Path:
+    """Builds the provider of a directory inside the rdma-core source of the guest's release. options: additional ones
+    of cmake."""
     name = provider_name(source)
     tools.bring(kernel_module.common(source), COMMON)
     tools.bring(source, PROVIDER)
-    _configured(tools)
+    _configured(tools, options)
     tools.sh("building the guest's provider",
              "cd rdma-core/build; ninja build.ninja; ninja $(ninja -t targets all | "
              f"sed -n 's#^\\(lib/lib{name}-rdmav[0-9]*\\.so\\):.*#\\1#p')", "guest-provider")

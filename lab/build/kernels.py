@@ -162,10 +162,11 @@ def _get_source(tools: builder.Builder, release: str) -> None:
             rdma_core.ensure(tools.tree, _archive(pathlib.Path(name), release))
 
 
-def _compile_provider(tools: builder.Builder, release: str) -> list[str]:
+def compile_provider(tools: builder.Builder, release: str, options: str = "") -> list[str]:
+    """Compiles in the rdma-core of a release; returns complaints. options: additional ones of cmake."""
     try:
         _get_source(tools, release)
-        guest_build.compile_provider(tools)
+        guest_build.compile_provider(tools, options=options)
     except ui.LabError as error:
         return [str(error).splitlines()[0], *complaints(str(error)), str(error).splitlines()[-1]]
     return []
@@ -178,7 +179,7 @@ def _check(release: str) -> Count:
         count = sum((verdict(f"driver, {release}, kernel {kernel}", compile_driver(tools, kernel))
                      for kernel in kernels(base)), Count())
         version = rdma_core.version(base / "builder")
-        return count + verdict(f"provider, {release}, rdma-core {version}", _compile_provider(tools, release))
+        return count + verdict(f"provider, {release}, rdma-core {version}", compile_provider(tools, release))
 
 
 def check(progress: Progress) -> Count:

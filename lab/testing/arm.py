@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test arm: compiles host programs, device and driver for 64-bit Arm, and runs the unit tests there with each
-page size of such kernels."""
+"""./pib test arm: compiles host programs, device, driver and provider for 64-bit Arm, and runs the unit tests there
+with each page size of such kernels."""
 
 import pathlib
 from collections.abc import Callable
 
 from lab.arm import host, kernel, machine, tree
-from lab.build import builder, kernels
+from lab.build import builder, kernels, rdma_core
 from lab.testing.counts import Count
 from lab.testing.progress import Progress
 
@@ -36,6 +36,7 @@ def check(progress: Progress) -> Count:
     with tools.locked():
         count = sum((kernels.verdict(f"driver, kernel {name}", faults)
                      for name, faults in host.compile_driver(tools).items()), Count())
+        count += kernels.verdict(f"provider, rdma-core {rdma_core.version(tools.tree)}", host.compile_provider(tools))
         host.compile_host(tools)
         tests = host.programs(tools)
         for number, run in enumerate(RUNS.values(), 1):

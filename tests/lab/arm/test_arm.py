@@ -3,13 +3,16 @@
 architectures."""
 
 import pathlib
+import re
 import shlex
 import subprocess
 
 import pytest
 
+from lab import paths
 from lab.arm import host, machine, tree
 from lab.build import debian
+from lab.testing import arm, progress
 from lab.testing.counts import FAILURE, Count
 
 GOOD = """[    0.1] a word of the kernel\r
@@ -100,6 +103,38 @@ def test_tests_run_with_mesons_environment_and_their_status_is_reported(tmp_path
     said = subprocess.run(["sh"], input=script, capture_output=True, text=True, check=True).stdout
     assert said == "lab: begin a-test\ntwo words x\nlab: end a-test 3\n"
     assert shlex.split(script)                      # quotes are closed
+
+
+@pytest.mark.parametrize("machine_, faults", [(183, []), (62, ["libpib-rdmav59.so is not for Arm"])])
+def test_the_provider_is_compiled_by_the_cross_compiler(tmp_path, monkeypatch, machine_, faults):
+    """machine_: the number of the processor in the program that the compiler makes; 62 is that of a PC."""
+    def compiled(tools_, release, options):
+        assert release == tree.RELEASE and options == f"-DCMAKE_TOOLCHAIN_FILE={tools_.inside}/toolchain.cmake"
+        (tools_.work / "rdma-core" / "build" / "lib").mkdir(parents=True)
+        program = bytes(18) + machine_.to_bytes(2, "little")
+        (tools_.work / "rdma-core" / "build" / "lib" / "libpib-rdmav59.so").write_bytes(program)
+        return []
+    tools = Tools(tmp_path)
+    monkeypatch.setattr(host.kernels, "compile_provider", compiled)
+    assert host.compile_provider(tools) == faults
+    toolchain = (tools.work / "toolchain.cmake").read_text()
+    assert f"{tree.TRIPLET}-gcc" in toolchain and f"/usr/lib/{tree.TRIPLET}/pkgconfig" in toolchain
+
+
+def test_every_program_that_packages_have_for_arm_is_compiled(monkeypatch, tmp_path, capsys):
+    """qemu-pib-hca and pib-switch are in host.DEVICE, pib-hca-dkms is the driver."""
+    control = (paths.ROOT / "debian" / "control").read_text()
+    assert set(re.findall(r"^Package: (\S+)\nArchitecture: amd64 arm64$", control, re.MULTILINE)) == {
+        "qemu-pib-hca", "pib-switch", "ibverbs-provider-pib"}
+    monkeypatch.setattr(arm.tree, "ensure", lambda: tmp_path)
+    monkeypatch.setattr(arm.host, "compile_driver", lambda _tools: {"6.12-arm64": []})
+    monkeypatch.setattr(arm.host, "compile_host", lambda _tools: None)
+    monkeypatch.setattr(arm.host, "compile_provider", lambda _tools: ["pib.c:1: error: no"])
+    monkeypatch.setattr(arm.host, "programs", lambda _tools: [])
+    monkeypatch.setattr(arm.rdma_core, "version", lambda _tree: "56.1-1")
+    monkeypatch.setattr(arm, "RUNS", {4: lambda *_: Count(passed=7)})
+    assert arm.check(progress.Progress([arm.STAGE], whole=False)) == Count(8, 1)
+    assert "provider, rdma-core 56.1-1: pib.c:1: error: no" in capsys.readouterr().err
 
 
 def test_an_archive_has_packages_of_the_wanted_architectures(tmp_path):

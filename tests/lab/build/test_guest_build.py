@@ -107,11 +107,10 @@ def test_other_flags_configure_rdma_core_again(base, monkeypatch, tmp_path):
     ran = []
     monkeypatch.setattr(builder.Builder, "sh", lambda _self, _title, script, _log: ran.append(script))
     tools = builder.Builder(base)
-    guest_build._configured(tools)
-    guest_build._configured(tools)
+    guest_build._configured(tools, "")
+    guest_build._configured(tools, "")
     assert len(ran) == 1
-    monkeypatch.setattr(guest_build, "CMAKE_OPTIONS", guest_build.CMAKE_OPTIONS + " -DOTHER=1")
-    guest_build._configured(tools)
+    guest_build._configured(tools, "-DOTHER=1")
     assert len(ran) == 2 and "-DOTHER=1" in ran[1]
 
 

@@ -82,14 +82,14 @@ def tree_without_source(monkeypatch, tmp_path):
 
 
 def test_a_source_missing_on_the_mirror_fails_the_provider_with_advice(tools, tmp_path):
-    faults = kernels._compile_provider(tools, "bookworm")
+    faults = kernels.compile_provider(tools, "bookworm")
     assert "404" in faults[0] and f"unpack the source of that release from elsewhere as {tmp_path}" in faults[-1]
 
 
 def test_a_source_in_the_cache_is_used(tools, monkeypatch, tmp_path):
     (tmp_path / "pib-hca" / "rdma-core-44.0-2").mkdir(parents=True)
-    monkeypatch.setattr(guest_build, "compile_provider", lambda found: rdma_core.source(found.tree))
-    assert kernels._compile_provider(tools, "bookworm") == []
+    monkeypatch.setattr(guest_build, "compile_provider", lambda found, options: rdma_core.source(found.tree))
+    assert kernels.compile_provider(tools, "bookworm") == []
 
 
 def test_a_tree_is_made_without_the_source(tools, monkeypatch, tmp_path):

@@ -89,6 +89,7 @@ enum class Rule : uint32_t {
     kEntryChanged = rule_value(5, 2, 2, Effect::kNamed),
     kInputChanged = rule_value(5, 2, 3, Effect::kNamed),
     kOutputShared = rule_value(5, 2, 4, Effect::kNamed),
+    kOutputChanged = rule_value(5, 2, 5, Effect::kNamed),
 
     // The device and its ports.
     kDeviceMask = rule_value(6, 3, 1, CmdStatus::kBadReserved),

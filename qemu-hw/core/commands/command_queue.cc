@@ -211,6 +211,9 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     // Cuts the output to the size that a driver of an earlier interface version has.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
+    if (watch_ && room != 0) {
+        watch_->outputs();
+    }
     host_.dma_for(DmaPurpose::kCommand);
     if (room != 0 && !host_.dma_write(cmd.out_addr, std::span(kZeros).first(room))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, room);
@@ -223,6 +226,9 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     host_.dma_for(DmaPurpose::kCommand);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
         return refuse(Rule::kOutputMemory, cmd.out_addr, written);
+    }
+    if (watch_ && room != 0) {
+        watch_->wrote();
     }
     if (DriverCoverage* coverage = objects_.counters.coverage;
         coverage != nullptr && reply.verdict == CmdStatus::kOk) {

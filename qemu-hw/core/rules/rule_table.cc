@@ -114,6 +114,8 @@ constexpr RuleText kTexts[] = {
     {Rule::kInputChanged, REGISTER(in_addr), Number::kHex,
      ": the input has changed since the doorbell", Number::kNone},
     {Rule::kOutputShared, REGISTER(out_addr), Number::kHex, " is in the memory of", Number::kNone},
+    {Rule::kOutputChanged, REGISTER(out_addr), Number::kHex,
+     ": the room for the output has changed since the doorbell", Number::kNone},
 
     // The device and its ports.
     {Rule::kDeviceMask, INPUT(modify_device, mask), Number::kHex, " has bits outside of",

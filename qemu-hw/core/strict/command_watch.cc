@@ -54,6 +54,7 @@ void CommandWatch::add(uint32_t counter) {
     next.place = base_ + slot * sizeof next.entry;
     if (host_.dma_read(next.place, bytes_of(next.entry))) {
         next.input = hash_input(next.entry);
+        next.output = hash_output(next.entry);
         const bool used = std::ranges::any_of(
             pending_, [&](const Pending& other) { return other.entry.id == next.entry.id; });
         if (used) {
@@ -74,9 +75,32 @@ void CommandWatch::fetched(const pib_hca_cmd& cmd) {
     }
 }
 
+void CommandWatch::outputs() {
+    if (!pending_.empty()) {
+        compare_output(pending_.front());
+    }
+}
+
+void CommandWatch::wrote() {
+    if (!pending_.empty()) {
+        Pending& pending = pending_.front();
+        pending.output = hash_output(pending.entry);
+        pending.has_output = true;
+    }
+}
+
+void CommandWatch::compare_output(const Pending& pending) {
+    if (pending.output && hash_output(pending.entry) != pending.output) {
+        strict_.broken(Rule::kOutputChanged, subject_of(pending.entry), pending.entry.out_addr);
+    }
+}
+
 void CommandWatch::completing() {
     if (pending_.empty()) {
         return;
+    }
+    if (pending_.front().has_output) {
+        compare_output(pending_.front());
     }
     pib_hca_cmd now;
     if (host_.dma_read(pending_.front().place, bytes_of(now))) {
@@ -94,13 +118,13 @@ void CommandWatch::compare(const Pending& pending, const pib_hca_cmd& now) {
     }
 }
 
-std::optional<uint64_t> CommandWatch::hash_input(const pib_hca_cmd& cmd) {
-    std::array<char, PIB_HCA_CMD_MAX_LENGTH> input;
-    if (cmd.in_length == 0 || cmd.in_length > input.size()) {
+std::optional<uint64_t> CommandWatch::hash(uint64_t bus_addr, uint32_t length) {
+    std::array<char, PIB_HCA_CMD_MAX_LENGTH> bytes;
+    if (length == 0 || length > bytes.size()) {
         return std::nullopt;
     }
-    const auto part = std::span(input).first(cmd.in_length);
-    if (!host_.dma_read(cmd.in_addr, {reinterpret_cast<uint8_t*>(part.data()), part.size()})) {
+    const auto part = std::span(bytes).first(length);
+    if (!host_.dma_read(bus_addr, {reinterpret_cast<uint8_t*>(part.data()), part.size()})) {
         return std::nullopt;
     }
     return std::hash<std::string_view>{}({part.data(), part.size()});

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Keeps copies of commands from their doorbell to their completion, because the driver must not
-// change a command or its input meanwhile.
+// change a command, its input or the room for its output meanwhile.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,12 @@ class CommandWatch {
     // The device has copied the entry `cmd` of the oldest command, and will copy its input next:
     // compares both with those at the doorbell.
     void fetched(const pib_hca_cmd& cmd);
-    // The device is about to complete the oldest command: compares its entry once more.
+    // The oldest command has an output. The device is about to write it: compares its room with
+    // that at the doorbell. outputs() is called before the first write, wrote() after the last one.
+    void outputs();
+    void wrote();
+    // The device is about to complete the oldest command: compares its entry once more, and the
+    // output that the device has written.
     void completing();
 
   private:
@@ -33,11 +38,22 @@ class CommandWatch {
         uint64_t place = 0;             // bus address of the entry
         pib_hca_cmd entry{};            // the entry at the time of the doorbell
         std::optional<uint64_t> input;  // hash of the input, if the device could read it
+        // Hash of the room for the output: at the doorbell, and later with the output.
+        std::optional<uint64_t> output;
+        bool has_output = false;  // the device has written the output
     };
 
     void add(uint32_t counter);
     void compare(const Pending& pending, const pib_hca_cmd& now);
-    std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd);
+    void compare_output(const Pending& pending);
+    // Hash of the bytes; no value: they cannot be read, or are none or too many.
+    std::optional<uint64_t> hash(uint64_t bus_addr, uint32_t length);
+    std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd) {
+        return hash(cmd.in_addr, cmd.in_length);
+    }
+    std::optional<uint64_t> hash_output(const pib_hca_cmd& cmd) {
+        return hash(cmd.out_addr, cmd.out_length);
+    }
 
     Host& host_;
     Strict& strict_;

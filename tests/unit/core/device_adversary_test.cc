@@ -14,14 +14,14 @@ namespace {
 
 constexpr uint64_t kSecond = 1'000'000'000;
 
-Config adversary(const std::string& text) {
-    Config config = bench_config();
+Config adversary(const std::string& text, Config config) {
     config.knobs.adversary = AdversaryPlan::parse(text).value();
     return config;
 }
 
 struct AdversaryBench : Bench {
-    explicit AdversaryBench(const std::string& text) : Bench(adversary(text)) {
+    explicit AdversaryBench(const std::string& text, const Config& config = bench_config())
+        : Bench(adversary(text, config)) {
         driver.submit_steps_clock = true;
         REQUIRE(driver.enable());
         async_eq = driver.create_eq(0, true);
@@ -116,6 +116,31 @@ TEST_CASE("both steps of a command together take as long as the manual permits a
         longest = std::max(longest, host.clock_ns - start);
     }
     CHECK(longest == Adversary::kCommandNs);
+}
+
+TEST_CASE("a strict device names an output that is written before its command completes") {
+    Config config = bench_config();
+    config.knobs.strict = Strictness::kOn;
+    AdversaryBench bench("1:commands", config);
+    MiniDriver& d = bench.driver;
+    const uint64_t output = d.out_buffer();
+    bool waited = false;
+    while (!waited) {  // until a command waits between its execution and its completion
+        bench.host.poke(output, pib_hca_query_port{});
+        d.enqueue(d.make_entry(PIB_HCA_CMD_QUERY_PORT, 1, 0, sizeof(pib_hca_query_port)));
+        d.ring_commands();
+        CommandOutcome outcome = d.reap();
+        while (outcome.status == 0xff && !waited) {
+            waited = bench.host.peek<uint64_t>(output) != 0;
+            REQUIRE((waited || d.step_clock()));
+            outcome = waited ? outcome : d.reap();
+        }
+    }
+    CHECK(bench.host.warnings.empty());
+    bench.host.poke(output, uint8_t{0xff});
+    bench.pass(Adversary::kCommandNs);
+    REQUIRE_FALSE(bench.host.warnings.empty());
+    CHECK(bench.host.warnings[0].ends_with("(manual 5.2 rule 5)"));
 }
 
 TEST_CASE("a reset ends the commands that wait") {

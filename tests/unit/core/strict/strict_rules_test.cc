@@ -64,6 +64,7 @@ uint64_t last_of_many(RefusalRoom& r, pib_hca_cmd last) {
         r.d.enqueue(r.d.make_entry(PIB_HCA_CMD_NOP, 0, 0, 0));
     }
     last.in_addr = last.in_length == 0 ? 0 : r.d.in_buffer();
+    last.out_addr = last.out_length == 0 ? 0 : r.d.out_buffer();
     r.d.enqueue(last);
     r.d.ring_commands();
     static_assert(CommandQueue::kCommandsPerTurn < kDepth);
@@ -199,6 +200,20 @@ constexpr MisuseCase kCases[] = {
              cmd.object = 1;
              cmd.out_addr = r.cq.memory.page(0) + 1024;
          });
+     }},
+    {Rule::kOutputChanged, ": the room for the output has changed since the doorbell",
+     [](RefusalRoom& r) {
+         last_of_many(r, r.d.make_entry(PIB_HCA_CMD_QUERY_PORT, 1, 0, sizeof(pib_hca_query_port)));
+         r.host.poke(r.d.out_buffer() + 8, uint8_t{1});
+         r.d.pump();
+     }},
+    {Rule::kOutputChanged, ": the room for the output has changed since the doorbell",
+     [](RefusalRoom& r) {  // the output of another command is written there
+         const auto entry =
+             r.d.make_entry(PIB_HCA_CMD_QUERY_PORT, 1, 0, sizeof(pib_hca_query_port));
+         r.d.enqueue(entry);
+         r.d.enqueue(entry);
+         r.d.ring_commands();
      }},
     {Rule::kShadowZero, "shadow doorbell page misused: is not zero",
      [](RefusalRoom& r) {

@@ -218,6 +218,7 @@ def adversary_timers(engine):
     yield from moments("command", engine["commands_"]["pace_"]["until_ns_"])
     yield from moments("events", engine["eqs_"]["delay_"]["until_ns_"])
     yield from timer_lines(engine["objects_"]["doorbells"]["late_"], doorbell)
+    yield from timer_lines(engine["objects_"]["shadow_doorbells"]["late_"], "kick of uar {}".format)
     adversity = owned(engine["adversity_"])
     if adversity:
         late = adversity["host_"]["late_"]["_M_elems"]

@@ -38,11 +38,13 @@ class EngineAdversity {
         objects.eqs.timer(now_ns);
         if (!stopped) {
             objects.doorbells.timer(now_ns);
+            objects.shadow_doorbells.timer(now_ns);
         }
     }
     uint64_t next_deadline(const DeviceObjects& objects, const CommandQueue& commands) const {
         return std::min({host_.next_deadline(), objects.eqs.next_deadline(),
-                         objects.doorbells.next_deadline(), commands.next_deadline()});
+                         objects.doorbells.next_deadline(),
+                         objects.shadow_doorbells.next_deadline(), commands.next_deadline()});
     }
 
   private:

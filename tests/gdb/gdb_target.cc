@@ -44,6 +44,7 @@ void send(RcEnds& ends, Subnet& subnet) {
 
 hca::Config adversary() {
     hca::Config config = bench_config();
+    config.shadow_doorbells = true;
     config.knobs.adversary = hca::AdversaryPlan::parse("5:interrupts+events+fetches+ports").value();
     config.knobs.strict = hca::Strictness::kOn;
     return config;
@@ -59,6 +60,8 @@ void be_late(Bench& bench) {
         throw std::runtime_error("the device refused to be enabled");
     }
     driver.arm(driver.create_eq(0, true));
+    const pib_hca_set_shadow_page page{.addr = bench.host.alloc(FakeHost::kPage)};
+    MiniDriver::must(driver.command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, 0, page), "SET_SHADOW_PAGE");
     const MiniCq cq = driver.create_cq(driver.create_eq(1).eqn);
     const QpShape shape{
         .type = PIB_HCA_QP_UD, .pd = driver.alloc_pd(), .send_cq = cq.cqn, .recv_cq = cq.cqn};
@@ -68,6 +71,7 @@ void be_late(Bench& bench) {
     for (uint32_t i = 0; i < 20; ++i) {
         driver.ring_send(qp);
         driver.ring(0, PIB_HCA_UAR_RECV, qp.qpn);
+        driver.ring(0, PIB_HCA_UAR_KICK, 0);
         driver.write32(PIB_HCA_REG_TEST_IRQ, 2 + i % 2);
     }
 }

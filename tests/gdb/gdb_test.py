@@ -83,7 +83,7 @@ class Commands(unittest.TestCase):
         paced = [line for line in first if re.fullmatch(r"  port 1 paced packet at \d+ ns", line)]
         self.assertEqual(len(paced), 1, said)
         for kind in (r"port 1 goes down", r"send doorbell of qp 0x\w+", r"receive doorbell of qp 0x\w+",
-                     r"interrupt of vector \d+", r"strict: eq \d+"):
+                     r"kick of uar 0", r"interrupt of vector \d+", r"strict: eq \d+"):
             self.assertTrue(any(re.fullmatch(rf"  {kind} at \d+ ns", line) for line in second), f"{kind}:\n{said}")
 
     def test_rings_are_decoded(self):

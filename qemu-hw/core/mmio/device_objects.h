@@ -47,7 +47,7 @@ struct DeviceObjects {
 
     Table<XrcDomain> xrcds{1, Limits::kXrcds};
     Doorbells doorbells{host, transport, counters.adversary};
-    ShadowDoorbells shadow_doorbells{host, transport, counters.strict};
+    ShadowDoorbells shadow_doorbells{host, transport, counters.strict, counters.adversary};
     GuestErrors guest_errors{host};
     Refusals refusals{host, guest_errors};
 

@@ -51,6 +51,7 @@ Verdict ShadowDoorbells::set(uint32_t uar, uint64_t bus_addr) {
             strict_->queue_destroyed(page_of(uar));
         }
         owed_.remove(uar);
+        late_.cancel(uar);
         shadows_.erase(uar);
         host_.kicks(uar, false);
         return CmdStatus::kOk;
@@ -83,9 +84,29 @@ void ShadowDoorbells::clear() {
     }
     shadows_.clear();
     owed_.clear();
+    late_.clear();
 }
 
 bool ShadowDoorbells::kick(uint32_t uar) {
+    return (adversary_ != nullptr && waits(uar)) || kick_now(uar);
+}
+
+bool ShadowDoorbells::waits(uint32_t uar) {
+    const uint64_t wait = has(uar) ? adversary_->fetch_wait() : 0;
+    if (wait != 0) {
+        late_.set(uar, host_.now_ns() + wait);
+    }
+    return wait != 0;
+}
+
+void ShadowDoorbells::timer(uint64_t now_ns) {
+    for (uint32_t uar = late_.take_due(now_ns); uar != Timers::kNone;
+         uar = late_.take_due(now_ns)) {
+        (void)kick_now(uar);
+    }
+}
+
+bool ShadowDoorbells::kick_now(uint32_t uar) {
     const auto it = shadows_.find(uar);
     if (it == shadows_.end()) {
         return false;

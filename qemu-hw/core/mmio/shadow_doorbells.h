@@ -8,8 +8,10 @@
 #include <cstdint>
 #include <map>
 
+#include "base/adversary.h"
 #include "base/host.h"
 #include "base/ring.h"
+#include "base/timers.h"
 #include "base/verdict.h"
 #include "memory/guest_buffer.h"
 #include "pib_hca_hw.h"
@@ -19,8 +21,8 @@ namespace pib::hca {
 
 class ShadowDoorbells {
   public:
-    ShadowDoorbells(Host& host, Transport& transport, Strict* strict)
-        : host_(host), transport_(transport), strict_(strict) {}
+    ShadowDoorbells(Host& host, Transport& transport, Strict* strict, Adversary* adversary)
+        : host_(host), transport_(transport), strict_(strict), adversary_(adversary) {}
 
     // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
     // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
@@ -29,8 +31,11 @@ class ShadowDoorbells {
     void clear();
 
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
-    // rest. False: the UAR has no page.
+    // rest. An adversarial device does so later, sometimes. False: the UAR has no page.
     bool kick(uint32_t uar);
+    // Serves the delayed kicks that are due.
+    void timer(uint64_t now_ns);
+    uint64_t next_deadline() const { return late_.next(); }
     // Continues the work that kick() has left; call this after Transport::run(). True: work is left
     // that does not wait for the transport.
     bool run();
@@ -49,6 +54,8 @@ class ShadowDoorbells {
     // call of serve() may do.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
+    bool waits(uint32_t uar);
+    bool kick_now(uint32_t uar);
     Left serve(uint32_t uar, Shadow& shadow);
     // Calls serve(), and adds the page to owed_ if work is left.
     Left go_on(uint32_t uar, Shadow& shadow);
@@ -61,7 +68,9 @@ class ShadowDoorbells {
 
     Host& host_;
     Transport& transport_;
-    Strict* strict_;  // nullptr unless the device is strict
+    Strict* strict_;              // nullptr unless the device is strict
+    Adversary* const adversary_;  // nullptr: no kick waits
+    Timers late_;                 // by UAR
     std::map<uint32_t, Shadow> shadows_;
     Ring<uint32_t> owed_;  // UARs whose page run() reads again
 };

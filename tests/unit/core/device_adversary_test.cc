@@ -227,6 +227,41 @@ TEST_CASE("WQEs are fetched before their doorbell") {
     CHECK(bench.fetched(qp) == qp.sq_producer);
 }
 
+TEST_CASE("WQEs are fetched some time after their kick") {
+    Config config = bench_config();
+    config.shadow_doorbells = true;
+    AdversaryBench bench("1:fetches", config);
+    const uint64_t page = bench.host.alloc(FakeHost::kPage);
+    MiniDriver::must(bench.driver.command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, 0,
+                                             pib_hca_set_shadow_page{.addr = page}),
+                     "SET_SHADOW_PAGE");
+    MiniQp qp = bench.datagram_qp();
+    const uint64_t word = qp.qpn / 64;
+    const auto kick = [&] {
+        bench.driver.post_send(qp, datagram(), true);
+        bench.host.poke(page + offsetof(pib_hca_shadow_page, rung) + word * 8,
+                        uint64_t{1} << qp.qpn % 64);
+        bench.host.poke(page + offsetof(pib_hca_shadow_page, summary), uint64_t{1} << word);
+        bench.driver.ring(0, PIB_HCA_UAR_KICK, 0);
+    };
+    unsigned late = 0;
+    for (unsigned i = 0; i < 100; ++i) {
+        kick();
+        late += bench.fetched(qp) != qp.sq_producer ? 1 : 0;
+        bench.pass(Adversary::kFetchNs);
+        CHECK(bench.fetched(qp) == qp.sq_producer);
+        CHECK(bench.driver.wait(bench.cq).status == PIB_HCA_WC_SUCCESS);
+    }
+    CHECK(late > 5);
+    // A page that is removed has no late kick.
+    kick();
+    MiniDriver::must(
+        bench.driver.command_in(PIB_HCA_CMD_SET_SHADOW_PAGE, 0, pib_hca_set_shadow_page{}),
+        "SET_SHADOW_PAGE");
+    bench.pass(Adversary::kFetchNs);
+    CHECK(bench.host.guest_errors == 0);
+}
+
 TEST_CASE("numbers and keys name the next object at once") {
     AdversaryBench bench("1:numbers");
     MiniDriver& d = bench.driver;

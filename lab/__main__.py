@@ -2,6 +2,7 @@
 """./pib: the command line. Each subcommand calls one module."""
 
 import argparse
+import dataclasses
 import pathlib
 import re
 import sys
@@ -89,7 +90,7 @@ def _kvm(options) -> int:
 
 
 def _image(_options) -> int:
-    up.machine()
+    up.machine(needed=dataclasses.replace(guest_kernel.needed(), compiles=False))
     print(image.ensure())
     return 0
 

@@ -17,7 +17,7 @@ AS_ROOT = ('if unshare --mount true 2>/dev/null; then '
            'exec unshare --mount sh -ec \'mount --rbind /proc "$1/proc"; '
            'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; '
            'else exec chroot "$1" /bin/sh -ec "$2"; fi')
-# Users other than root enter a user namespace, with the host's devices.
+# Users other than root, and root that cannot make devices, enter a user namespace with the host's devices.
 UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"; '
                 'exec chroot "$1" /bin/sh -ec "$2"')
 
@@ -50,8 +50,8 @@ class Builder:
         argv = ["sh", "-ec", AS_ROOT, "sh", str(self.tree), script]
         if self._here:
             argv = ["sh", "-ec", script]
-        elif os.geteuid() != 0:
-            argv = [*user_namespace.ENTER, "sh", "-ec", UNPRIVILEGED, "sh", str(self.tree), script]
+        elif namespace := user_namespace.as_owner():
+            argv = [*namespace, "sh", "-ec", UNPRIVILEGED, "sh", str(self.tree), script]
         ui.run(title, argv, log, env={"PATH": os.environ["PATH"]})
 
     def bring(self, source: pathlib.Path, name: str) -> None:

@@ -13,6 +13,7 @@ import subprocess
 import tempfile
 
 from lab import paths, ui
+from lab.build import user_namespace
 from lab.memory import available_mib
 
 # Programs, and the Debian packages that contain them. An installed lab compiles nothing for the host.
@@ -44,11 +45,13 @@ BUILD_MIB = 1500                # memory of the largest compilation
 @dataclasses.dataclass(frozen=True)
 class Needed:
     """Free space in GiB that a command needs in addition to what each needs. cache: for new entries; builds: for new
-    build directories; run: in the run directory; temporary: in the directory for temporary files."""
+    build directories; run: in the run directory; temporary: in the directory for temporary files. compiles: whether a
+    new tree is made in which compilers run."""
     cache: float = 0
     builds: float = 0
     run: float = 0
     temporary: float = 0
+    compiles: bool = False
 
 
 def missing_programs(guests: bool = True) -> list[str]:
@@ -209,11 +212,23 @@ def _forbidden() -> str:
     return "Run ./pib as root, or in a virtual machine"
 
 
+def devices() -> list[str]:
+    """Checks for the devices that compilers in a new tree need, for root: some containers let none be made."""
+    if os.geteuid() or not user_namespace.confined() or user_namespace.can_mount():
+        return []
+    return ["compilers run in a new tree of Debian packages, which needs devices, and this container lets root neither "
+            "make device nodes nor mount them. Start it with  --cap-add MKNOD,  or, where a user without root starts "
+            "it, with  --privileged"]
+
+
 def check(needed: Needed, guests: bool = True) -> None:
     """Makes the checks that precede the installation of packages. One error contains all findings. guests: whether the
     command uses guests."""
-    _none([*(processor() if guests else []), *rights(needed.cache > 0), *space(needed), *noexec(), *cache_name(),
-           *(memory() if needed.builds else []), *(user_namespaces() if guests else [])])
+    new_entries = needed.cache > 0
+    denied = rights(new_entries)
+    _none([*(processor() if guests else []), *denied, *space(needed), *noexec(), *cache_name(),
+           *(memory() if needed.builds else []), *(user_namespaces() if guests else []),
+           *(devices() if needed.compiles and not denied else [])])
 
 
 def check_programs(guests: bool = True) -> None:

@@ -1,17 +1,64 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Access to files of other owners: root accesses them directly, another user through a user namespace with subordinate
-ids."""
+"""Access to files of other owners, and to devices in a new tree: root has both directly, another user through a user
+namespace with subordinate ids. Root of a container that may not make device nodes has a user namespace, too."""
 
+import contextlib
+import functools
 import os
 import pathlib
+import stat
 import subprocess
+import sys
+import tempfile
+
+from lab import paths
 
 ENTER = ("unshare", "--map-auto", "--map-root-user", "--mount")
+# The same for root, whose IDs newuidmap refuses.
+NAMESPACE = (sys.executable, "-I", "-B", str(paths.ROOT / "lab" / "start.py"), "lab.build.root_namespace")
+# Script that mounts a device, as mmdebstrap does.
+TRY = 'touch "$1"; mount --bind /dev/null "$1"; umount "$1"'
+
+
+@functools.cache
+def makes_devices(directory: pathlib.Path) -> bool:
+    """Whether this user's device nodes below a directory work. Not every root can make them, nor every file system has
+    them. True if the directory cannot be written: then no tree is made there."""
+    try:
+        with tempfile.TemporaryDirectory(dir=directory) as name:
+            node = pathlib.Path(name) / "null"
+            os.mknod(node, stat.S_IFCHR | 0o600, os.makedev(1, 3))
+            node.write_text("x")
+    except PermissionError:
+        return not os.access(directory, os.W_OK)
+    except OSError:
+        return True
+    return True
+
+
+def confined() -> bool:
+    """Whether this is root that cannot make device nodes in the cache."""
+    if os.geteuid():
+        return False
+    with contextlib.suppress(OSError):
+        paths.cache().mkdir(parents=True, exist_ok=True)
+    return not makes_devices(paths.cache())
+
+
+@functools.cache
+def can_mount() -> bool:
+    """Whether root of a user namespace can mount a device."""
+    with tempfile.TemporaryDirectory() as name:
+        return not subprocess.run([*NAMESPACE, "sh", "-ec", TRY, "sh", f"{name}/null"], capture_output=True,
+                                  check=False).returncode
 
 
 def as_owner() -> list[str]:
-    """Prefix of a command that accesses files of other owners."""
-    return [] if os.geteuid() == 0 else [*ENTER, "--"]
+    """Prefix of a command that accesses files of other owners, or makes a tree. mmdebstrap makes a tree without devices
+    as well, but compilers do not work in it."""
+    if os.geteuid():
+        return [*ENTER, "--"]
+    return [*NAMESPACE] if confined() and can_mount() else []
 
 
 def remove(tree: pathlib.Path) -> None:

@@ -77,7 +77,7 @@ def missing(packages: tuple[str, ...] = ()) -> dict[str, float]:
 def needed(packages: tuple[str, ...] = (), run_gib: float = 0) -> preflight.Needed:
     """What must be there before the guests' disk can be made. packages: in addition to the image's. run_gib: free space
     in the run directory."""
-    return preflight.Needed(sum(missing(packages).values()), run=run_gib)
+    return preflight.Needed(sum(missing(packages).values()), run=run_gib, compiles=bool(missing()))
 
 
 def image() -> pathlib.Path:

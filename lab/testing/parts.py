@@ -213,7 +213,8 @@ def _needed(parts: list[Part]) -> preflight.Needed:
     missing: dict[str, float] = {}
     for part in parts:
         missing |= part.missing()
-    return preflight.Needed(sum(missing.values()), temporary=max(part.temporary_gib for part in parts))
+    return preflight.Needed(sum(missing.values()), temporary=max(part.temporary_gib for part in parts),
+                            compiles=bool(missing))
 
 
 PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,

@@ -21,10 +21,11 @@ MOST_GIB = 1.5
 ISOLATION = ("--isolation", "chroot")
 # A network of the loopback device alone.
 ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
-# The capabilities that podman leaves to a container; docker leaves more.
+# The capabilities that podman leaves to a container; docker leaves more, among them mknod.
 KEPT = ("chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "setfcap", "setgid", "setpcap",
         "setuid", "sys_chroot")
-LIMITED = ("setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in KEPT)]), "--")
+LIMITED, WITH_DEVICES = (("setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in kept)]), "--")
+                         for kept in (KEPT, (*KEPT, "mknod")))
 LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah"),
@@ -84,11 +85,13 @@ def _container(buildah, built_for_trixie, tmp_path_factory):
     yield buildah, name
 
 
-def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE) -> str:
-    """Output of a command in the container, with podman's capabilities. volume: /work there. before: as for Buildah."""
+def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE,
+         limited: tuple[str, ...] = LIMITED) -> str:
+    """Output of a command in the container. volume: /work there. before: as for Buildah. limited: a command that limits
+    capabilities, by default to podman's."""
     buildah, name = container
     mounted = ("--volume", f"{volume}:/work") if volume else ()
-    return buildah("run", *ISOLATION, *mounted, name, "--", *LIMITED, *words, before=before)
+    return buildah("run", *ISOLATION, *mounted, name, "--", *limited, *words, before=before)
 
 
 def test_the_image_is_small(container):
@@ -149,6 +152,20 @@ def test_guests_get_more_packages_over_the_network(container, tmp_path):
                 "sh", "-c", '"$PIB" exec vm0 -- fio --version', volume=tmp_path, before=())
     assert re.search(r"^fio-\d", (tmp_path / "pib-ci" / "command.log").read_text(), re.MULTILINE), said
     assert list(tmp_path.glob(".cache/pib-hca/packages-*/root.ext4"))
+
+
+def test_an_image_whose_compilers_would_lack_devices_is_refused_at_once(container):
+    """Buildah's isolation is a chroot, in which the kernel gives no user namespaces."""
+    said = _run(container, "sh", "-c", "container-entry up --guest trixie-backports || :")
+    assert "neither make device nodes nor mount them" in said and "--cap-add MKNOD" in said, said
+    assert "reading the package lists" not in said, said
+
+
+def test_another_image_is_made_in_a_container_that_makes_device_nodes(container, tmp_path):
+    said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "PIB_GUEST=trixie-backports", "container-entry",
+                "guest-build", volume=tmp_path, before=(), limited=WITH_DEVICES)
+    results = tmp_path / ".cache" / "pib-hca" / "guest-results"
+    assert list(results.glob("guest-trixie-backports-*/driver/usr/lib/modules/*/updates/pib_hca.ko")), said
 
 
 def test_a_checkout_alone_becomes_packages(buildah, tmp_path):

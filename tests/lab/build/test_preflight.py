@@ -10,7 +10,7 @@ import sys
 import pytest
 
 from lab import environment, paths, ui
-from lab.build import preflight
+from lab.build import preflight, root_namespace, user_namespace
 
 
 @pytest.fixture
@@ -61,6 +61,61 @@ def test_space_for_temporary_files_and_for_the_run_directory_is_checked(monkeypa
     assert problem.startswith(f"{paths.RUN}: 1.0 GiB are free, 1.5 are needed: free some")
     problem, = preflight.space(preflight.Needed(temporary=12))
     assert "1.0 GiB are free, 12.0 are needed: free some, or TMPDIR names another place" in problem
+
+
+def test_root_that_may_make_no_devices_is_told_so_before_anything_is_compiled(plenty, monkeypatch, tmp_path):
+    """Some containers let root neither make device nodes nor have a user namespace in which it mounts them."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    can_mount, makes = [False], [False]
+    monkeypatch.setattr(user_namespace, "makes_devices", lambda _directory: makes[0])
+    monkeypatch.setattr(user_namespace, "can_mount", lambda: can_mount[0])
+    preflight.check(preflight.Needed(cache=5))
+    assert user_namespace.as_owner() == []      # a disk with packages is made
+    with pytest.raises(ui.LabError, match="neither make device nodes nor mount them.*--cap-add MKNOD.*--privileged"):
+        preflight.check(preflight.Needed(cache=5, compiles=True))
+    can_mount[0] = True
+    preflight.check(preflight.Needed(cache=5, compiles=True))
+    assert user_namespace.as_owner() == [*user_namespace.NAMESPACE]
+    makes[0] = True
+    assert user_namespace.as_owner() == []
+
+
+def test_device_nodes_are_tried(monkeypatch, tmp_path):
+    def denied(*_):
+        raise PermissionError
+    user_namespace.makes_devices.cache_clear()
+    monkeypatch.setattr(os, "mknod", denied)
+    assert not user_namespace.makes_devices(tmp_path)
+    user_namespace.makes_devices.cache_clear()
+    monkeypatch.setattr(os, "access", lambda *_: False)     # no tree is made there
+    assert user_namespace.makes_devices(tmp_path) and user_namespace.makes_devices(tmp_path / "not there")
+
+
+def test_a_namespace_has_the_ids_of_the_present_one():
+    assert root_namespace.identity("         0       1000          1\n         1     100000      65536\n") == (
+        "0 0 1\n1 1 65536\n")
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="wants root")
+def test_root_of_a_container_mounts_devices_in_a_namespace(tmp_path):
+    """The capabilities are those that podman leaves to a container."""
+    kept = ("chown", "dac_override", "fowner", "fsetid", "kill", "setfcap", "setgid", "setpcap", "setuid", "sys_chroot")
+    script = ('! mknod "$1/null" c 1 3; >"$1/null"; mount --bind /dev/null "$1/null"; echo >"$1/null"; '
+              'chown 65533:5 "$1"; stat -c %u:%g:%F "$1" "$1/null"; exit 3')
+    limited = ("setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in kept)]), "--")
+    done = subprocess.run([*limited, *user_namespace.NAMESPACE, "sh", "-c", script, "sh", tmp_path],
+                          capture_output=True, text=True, check=False)
+    if "cannot be had" in done.stderr or "unshare" in done.stderr:
+        pytest.skip("no user namespaces here")
+    assert done.stdout.splitlines() == ["65533:5:directory", "0:0:character special file"] and done.returncode == 3
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="wants root")
+def test_a_namespace_that_is_denied_ends_the_command():
+    done = subprocess.run(["setpriv", "--bounding-set", "-all", "--", *user_namespace.NAMESPACE, "true"],
+                          capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode and "Operation not permitted" in done.stderr
 
 
 def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):

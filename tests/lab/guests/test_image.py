@@ -62,7 +62,7 @@ def test_the_space_of_what_guests_need_is_known_before_it_is_made(monkeypatch, t
     base.mkdir(parents=True)
     (base / "identity").write_text("packages")
     assert guest_kernel.missing() == {} and list(guest_kernel.missing(("fio",)).values()) == [3]
-    assert guest_kernel.needed(("fio",)) == preflight.Needed(3)
+    assert guest_kernel.needed(("fio",)) == preflight.Needed(3)     # nothing is compiled
     extra_packages.directory(base, ("fio",)).mkdir()
     assert guest_kernel.missing(("fio",)) == {}
     monkeypatch.setenv(guest_kernel.VARIABLE, "lockdep")
@@ -74,8 +74,8 @@ def test_the_space_of_what_guests_need_is_known_before_it_is_made(monkeypatch, t
 
 
 @pytest.mark.parametrize("wanted, needed", [
-    (Wanted(1), preflight.Needed(5)), (Wanted(1, packages=("fio",)), preflight.Needed(8)),
-    (Wanted(1, image_file=paths.ROOT / "README.md"), preflight.Needed(5, run=0.5))])
+    (Wanted(1), preflight.Needed(5, compiles=True)), (Wanted(1, packages=("fio",)), preflight.Needed(8, compiles=True)),
+    (Wanted(1, image_file=paths.ROOT / "README.md"), preflight.Needed(5, run=0.5, compiles=True))])
 def test_up_checks_the_space_of_its_options_before_it_builds(lab, monkeypatch, tmp_path, wanted, needed):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     seen = []

@@ -166,7 +166,7 @@ def test_the_space_for_new_images_and_trees_is_checked_before_the_first_test(mon
     monkeypatch.setattr(parts, "PARTS", {part: dataclasses.replace(found, run=lambda _run: Count(passed=1))
                                          for part, found in parts.PARTS.items()})
     parts.test(name)
-    assert needed == [preflight.Needed(cache, temporary=temporary)]
+    assert needed == [preflight.Needed(cache, temporary=temporary, compiles=cache > 0)]
     for tree in ("kernels-bookworm-backports-1", "kernels-trixie-backports-1", "kernels-testing-1"):
         (tmp_path / "pib-hca" / tree).mkdir(parents=True)
     parts.test(name)

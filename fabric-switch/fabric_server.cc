@@ -29,7 +29,7 @@ constexpr unsigned kRingTurns = 16;
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;   // longest sleep with a deadline, capture or paused listener
 constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are accepted
-// The switch's own notes about new connections share the notes of a network with no name.
+// The network whose budget has the switch's own notes about new connections.
 constexpr const char* kNoNetwork = "";
 
 std::uint64_t clock_ns() {

@@ -171,7 +171,7 @@ def _map(options) -> int:
 def _metrics(options) -> int:
     if not 1 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 1 to {MOST_PORT}")
-    _control_path(options)          # an error if no lab runs
+    _control_path(options)          # raises LabError if no lab runs
     metrics.serve(lambda: _control_path(options), options.port)
     return 0
 

@@ -201,9 +201,9 @@ def _wrong(setting: Setting, value: Any) -> str:
 
 
 def _foreign(uris: list[str]) -> str:
-    """The error in URIs of a file, which may be a stranger's; "" if there is none."""
+    """Why URIs are refused in the file, which somebody else may have written; "" if they are not."""
     if any(map(place.runs_program, uris)):
-        return "a program that libvirt runs here is named on the command line alone:  --connect URI"
+        return "names a program to run here, which only the command line may:  --connect URI"
     return ""
 
 

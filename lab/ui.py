@@ -67,7 +67,7 @@ def write(to: int, text: bytes) -> None:
     while text:
         try:
             text = text[os.write(to, text):]
-        except BlockingIOError:         # another program has set this mode, and its reader is slow
+        except BlockingIOError:         # another program has made `to` non-blocking, and its reader is slow
             select.select([], [to], [])
 
 

@@ -32,7 +32,7 @@ bool NoteBudget::permit_port(const std::string& port, std::uint64_t now_ns) {
     return (of_one == 0 || notes_ < kMost) && count(of_one);
 }
 
-// Counts no network beyond kMost notes, so that a host with many addresses takes no memory.
+// Adds no network after kMost notes, so that a host with many addresses cannot fill the memory.
 bool NoteBudget::permit_newcomer(const std::string& network, std::uint64_t now_ns) {
     begin(now_ns);
     return notes_ < kMost && count(of_network_[network]);

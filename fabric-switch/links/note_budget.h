@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Limits the lines of the log that peers cause, so that a peer that causes many neither fills the
-// log nor hides the lines of others.
+// Limits the notes, lines of the log that peers cause, so that a peer that causes many neither
+// fills the log nor hides the notes of others.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,12 @@ namespace pib::fabric {
 
 class NoteBudget {
   public:
-    // Lines in a second: of all peers, and of one. A port's first line in a second is permitted
-    // even if there are kMost others.
+    // Most notes in a second: of all peers, and of one. A port's first note in a second is
+    // permitted even after kMost others.
     static constexpr unsigned kMost = 50;
     static constexpr unsigned kMostOfOne = 10;
 
-    // Whether a line is permitted now. `port`: the port of a peer that has identified itself.
+    // Whether a note is permitted now. `port`: the port of a peer that has identified itself.
     [[nodiscard]] bool permit_port(const std::string& port, std::uint64_t now_ns);
     // `network`: see Peer.
     [[nodiscard]] bool permit_newcomer(const std::string& network, std::uint64_t now_ns);
@@ -29,7 +29,7 @@ class NoteBudget {
 
     std::uint64_t second_ = 0;
     unsigned notes_ = 0;
-    Counts of_port_, of_network_;  // notes of this second
+    Counts of_port_, of_network_;  // notes in the present second
 };
 
 }  // namespace pib::fabric

@@ -95,7 +95,7 @@ def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) ->
     for name in nodes:
         lab.node(name)          # raises LabError if the guest does not run
     if options.merge and options.reset:
-        merge(options.merge, coverage_points.empty())       # fails before the devices forget their counts
+        merge(options.merge, coverage_points.empty())       # an unusable file ends this before the reset
     counts = coverage_points.of_all([of_guest(lab, name, options.reset) for name in nodes])
     if options.merge:
         counts = merge(options.merge, counts)

@@ -139,11 +139,11 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
 
 
 def _comes(sock: socket.socket, out: BinaryIO) -> bool:
-    """Waits for packets, or the switch's end. Returns False if the reader of `out` goes first: on an idle fabric no
-    packet comes that could not be written."""
+    """Waits for packets, or the switch's end. Returns False if the reader of `out` ends first: on an idle fabric no
+    failing write would show that."""
     events = select.poll()
     events.register(sock, select.POLLIN)
-    with contextlib.suppress(io.UnsupportedOperation):      # no file of the system
+    with contextlib.suppress(io.UnsupportedOperation):      # it has no descriptor
         events.register(out, 0)     # reports errors only
     return any(descriptor == sock.fileno() for descriptor, _ in events.poll())
 

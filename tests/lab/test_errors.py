@@ -34,7 +34,7 @@ def test_the_owner_of_files_made_by_sudo_is_named(tmp_path, monkeypatch):
     assert said.startswith(f"{tmp_path}: Permission denied") and "chown" in said
 
 
-def test_a_file_of_the_system_is_not_to_be_given_to_the_user(monkeypatch):
+def test_chown_is_not_advised_for_files_outside_the_lab(monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     assert errors.sentence(PermissionError(13, "Permission denied", "/etc/shadow")) == "/etc/shadow: Permission denied"
 
@@ -72,7 +72,7 @@ def test_a_full_disk_is_reported(checkout):
 
 
 @pytest.mark.parametrize("stream", [0, 1, 2])
-def test_a_stream_that_is_closed_takes_no_other_files_place(checkout, stream):
+def test_no_other_file_gets_the_number_of_a_closed_stream(checkout, stream):
     """Otherwise the next file that is opened gets the number, and output goes there: to a lock, to a guest's disk."""
     (checkout / "lab" / "status.py").write_text(
         "import os, sys\nfrom lab import ui\n\n\ndef status(_lab):\n    ui.say('told')\n"
@@ -118,7 +118,7 @@ def test_text_for_terminals_has_no_control_characters(tmp_path):
     assert ui.tail(tmp_path / "none") == ""
 
 
-def test_output_that_does_not_wait_is_written_whole():
+def test_output_to_a_non_blocking_pipe_is_written_whole():
     """ssh, node and others set this mode of a pipe or terminal, which all of its users share."""
     there, here = os.pipe()
     os.set_blocking(here, False)

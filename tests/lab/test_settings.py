@@ -185,7 +185,7 @@ def test_an_option_that_excludes_a_setting_of_the_file_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("query", ["command=/tmp/x", "keyfile=k&Command=x", "keyfile=k;command=x", "%63ommand=x"])
-def test_a_program_for_the_connection_is_named_on_the_command_line_alone(query):
+def test_only_the_command_line_may_name_a_program_in_connect(query):
     """libvirt runs the program on this machine; the file may come with a stranger's sources."""
     uri = f"qemu+ssh://a/system?{query}"
     write(f"nodes = 2\nconnect = ['{uri}']")

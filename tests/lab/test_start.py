@@ -54,7 +54,7 @@ def test_started_programs_do_not_inherit_the_python_path(checkout):
     assert "PYTHONPATH=" not in done.stdout
 
 
-def test_an_interrupt_while_the_command_starts_is_one_line(checkout):
+def test_an_interrupt_during_imports_prints_one_line(checkout):
     (checkout / "lab" / "lock.py").write_text("raise KeyboardInterrupt\n")
     done = pib(checkout, "status")
     assert (done.returncode, done.stderr) == (130, "pib: interrupted\n")

@@ -175,7 +175,7 @@ TEST_CASE("requests that RC would refuse are dropped, and the connection continu
 
 TEST_CASE("a malformed receive WQE completes with its error and ends the QP") {
     struct Case {
-        uint64_t offset;  // byte of the WQE
+        uint64_t offset;  // in the WQE, of the changed byte
         uint8_t change;
         uint8_t status;
     };

@@ -196,7 +196,7 @@ TEST_CASE("replay: a replayed device may have a trace that the recorded one lack
     CHECK(const_cast<Replayer&>(played.replayer).device().trace().size() > 1000);
 }
 
-TEST_CASE("replay: loads while the trace has registers for a time") {
+TEST_CASE("replay: loads that were traced for a time replay as they were recorded") {
     hca::Config config;
     config.trace_entries = 100;
     config.knobs.adversary = hca::AdversaryPlan::parse("7:interrupts").value();

@@ -152,7 +152,7 @@ def test_a_saved_header_of_the_interface_compiles_again(tmp_path, monkeypatch):
     assert done == [False, True, True]
 
 
-def test_a_directory_that_goes_during_a_look_is_no_failure(tmp_path, monkeypatch):
+def test_watching_goes_on_if_a_directory_vanishes_during_a_look(tmp_path, monkeypatch):
     """git changes to another branch, for example."""
     monkeypatch.setattr(watch, "POLL_S", 0.01)
     (tmp_path / "a.c").write_text("1")

@@ -122,14 +122,14 @@ def test_metrics_are_served_over_http(switch):
         'pib_port_rcv_pkts_total{port="4",switch="spine1"}' in text
 
 
-def test_metrics_tell_that_the_switch_has_ended(tmp_path, monkeypatch):
+def test_without_a_switch_metrics_have_only_pib_up(tmp_path, monkeypatch):
     monkeypatch.setattr("test_map.PATIENCE_S", 10)
     text, said = scraped("--control", tmp_path / "none")
     assert "pib_up 0.0" in text and "pib_port_state{" not in text
     assert "no switch answers there" in said and "Traceback" not in said
 
 
-def test_metrics_are_those_of_the_lab_that_runs_now(switch, tmp_path):
+def test_metrics_follow_the_lab_to_its_new_control_socket(switch, tmp_path):
     """./pib down and up give the control socket another path."""
     found = iter([tmp_path / "old", switch])
     collector = metrics.Collector(lambda: next(found))

@@ -92,8 +92,8 @@ def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
     assert runners.meson(progress, tmp_path) == Count(0, 1)
 
 
-def test_a_second_command_waits_with_the_same_tests(monkeypatch, tmp_path):
-    """Both have the same files: the report, and the names of the tests that have ended."""
+def test_a_stage_holds_its_lock_while_its_tests_run(monkeypatch, tmp_path):
+    """Two runs would write the same files: the report, and the names of the tests that have ended."""
     (tmp_path / "tests").mkdir()
     (tmp_path / "tests" / "test_lock.py").write_text(f"""import subprocess
 def test_lock():

@@ -12,7 +12,7 @@ using fabric::NoteBudget;
 
 }  // namespace
 
-TEST_CASE("notes: a port that causes many takes none of another port's") {
+TEST_CASE("notes: a port that causes many leaves room for those of others") {
     NoteBudget notes;
     unsigned permitted = 0;
     for (unsigned i = 0; i < 1000; ++i) {
@@ -25,7 +25,7 @@ TEST_CASE("notes: a port that causes many takes none of another port's") {
     CHECK(notes.permit_port("port 1", 2 * kSecond));
 }
 
-TEST_CASE("notes: many new connections hide no port's first note, and are limited together") {
+TEST_CASE("notes: many new connections hide no port's first note, and share one limit") {
     NoteBudget notes;
     unsigned permitted = 0;
     for (unsigned i = 0; i < 1000; ++i) {

@@ -183,7 +183,8 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
         if lab.running():
             raise ui.LabError("a lab runs here already, and ci needs its own. End it:  ./pib down")
         _fresh(job.folder)
-        return _boot_and_run(lab, asked, job, booted=alone.close)
+        status = _boot_and_run(lab, asked, job, booted=alone.close)
+    return status
 
 
 def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: Callable[[], object]) -> int:

@@ -428,7 +428,8 @@ def test_a_dump_goes_with_the_session_unless_it_is_kept(lab, dumped, kernel, bas
     monkeypatch.setattr(crash.drgn, "ensure", lambda: pathlib.Path("/drgn"))
     monkeypatch.setattr(crash.relay, "run", lambda argv: seen.append((argv[5], pathlib.Path(argv[5]).exists())) or 0)
     assert crash.crash(lab, "vm0", base, None, ["qps"]) == 0
-    assert seen == [(f"{lab.directory}/vm0.dump", True)] and [file.name for file in lab.directory.glob("vm0.dump*")] == ["vm0.dump.lock"]
+    assert seen == [(f"{lab.directory}/vm0.dump", True)]
+    assert [file.name for file in lab.directory.glob("vm0.dump*")] == ["vm0.dump.lock"]
     dumped.states[:] = ["completed"]
     assert crash.crash(lab, "vm0", base, tmp_path / "kept", []) == 0 and dumped.given[-1] == "cont"
     assert (tmp_path / "kept").exists() and dump.about(tmp_path / "kept").exists()

@@ -123,7 +123,7 @@ def run(lab: cluster.Cluster, job: Job, loads: Sequence[Load] = LOADS) -> int:
 def soak(job: Job) -> int:
     """Boots the soak's own lab, runs the soak and ends the lab. A second soak in the checkout waits for the first one:
     they have the same lab."""
-    if job.hours <= 0 or job.guests < 2:
+    if not job.hours > 0 or job.guests < 2:          # "nan" is refused, too
         raise ui.LabError("soak: give more than 0 --hours, and at least 2 --guests")
     with lock.held(paths.RUN / f"{NAME}.lock"):
         lab = cluster.Cluster(paths.RUN / NAME)

@@ -238,7 +238,7 @@ def test_a_round_has_each_kind_of_load_and_each_transport():
     assert {transport for _, transport in loads.TRAFFIC} == {"RC", "UC", "UD", "XRC"}
 
 
-@pytest.mark.parametrize("words", [["--hours", "0"], ["--hours", "1", "--guests", "1"]])
+@pytest.mark.parametrize("words", [["--hours", "0"], ["--hours", "nan"], ["--hours", "1", "--guests", "1"]])
 def test_invalid_options_are_refused(monkeypatch, capsys, words):
     monkeypatch.setattr("sys.argv", ["pib", "soak", *words])
     assert command.main() != 0

@@ -3,7 +3,9 @@
 #include "base/address.h"
 
 #include <grp.h>
+#include <sched.h>
 #include <sys/inotify.h>
+#include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -13,7 +15,9 @@
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
+#include <optional>
 #include <set>
+#include <thread>
 #include <vector>
 
 namespace pib::test {
@@ -169,6 +173,26 @@ TEST_CASE("address: plain TCP beyond this host needs consent") {
     }
     CHECK(fabric::resolve(*Address::parse("tcp:[::1]:9")));
     CHECK_FALSE(fabric::resolve(*Address::parse("tcp:[::ffff:192.0.2.1]:9")));
+}
+
+TEST_CASE("address: plain TCP needs consent if one of a name's addresses leaves this host") {
+    const Folder folder;
+    const std::string hosts = folder.path + "/hosts";
+    std::ofstream(hosts) << "127.0.0.1 mixed.example\n192.0.2.1 mixed.example\n";
+    std::optional<std::string> error;
+    // The thread has an /etc/hosts of its own.
+    std::thread([&] {
+        if (::unshare(CLONE_NEWNS) == 0 &&
+            ::mount("none", "/", nullptr, MS_REC | MS_PRIVATE, nullptr) == 0 &&
+            ::mount(hosts.c_str(), "/etc/hosts", nullptr, MS_BIND, nullptr) == 0) {
+            const auto found = fabric::resolve(*Address::parse("tcp:mixed.example:9"));
+            error = found ? "" : found.error();
+        }
+    }).join();
+    if (!error) {
+        SKIP("mount namespaces cannot be made");
+    }
+    CHECK(error->find("--plain-tcp") != std::string::npos);
 }
 
 }  // namespace pib::test

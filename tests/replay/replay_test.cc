@@ -191,6 +191,7 @@ TEST_CASE("replay: dumps do not show in a recording") {
 TEST_CASE("replay: a replayed device may have a trace that the recorded one lacked") {
     RecordedSubnet world;
     run_reliable(world, 1'000);
+    run_reliable(world, 40'000);
     const Played played(world.recording(0), {.trace_entries = 1000});
     CHECK(played.result.difference.empty());
     CHECK(const_cast<Replayer&>(played.replayer).device().trace().size() > 1000);
@@ -209,6 +210,17 @@ TEST_CASE("replay: loads that were traced for a time replay as they were recorde
     CHECK(device.trace().find("load") != std::string::npos);
     device.choose_trace(100, {});
     run_reliable(world, 1'000);
+    check_equal(world);
+}
+
+TEST_CASE("replay: a trace that begins and ends in the recording") {
+    RecordedSubnet world;
+    hca::Device& device = *world.subnet.guest(0).device;
+    device.choose_trace(1000, {.registers = true, .interrupts = true});
+    run_reliable(world, 40'000);
+    CHECK(device.trace().size() > 1000);
+    device.choose_trace(0, {});
+    run_reliable(world, 40'000);
     check_equal(world);
 }
 

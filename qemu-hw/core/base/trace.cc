@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/rule_number.h"
+#include "ib/wire/burst.h"
 #include "ib/wire/dump.h"
 #include "ib/wire/packet.h"
 
@@ -41,19 +42,20 @@ Trace::Entry& Trace::next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t 
     return entry;
 }
 
-void Trace::keep(Entry& entry, std::span<const uint8_t> bytes) {
-    entry.length = static_cast<uint32_t>(bytes.size());
-    std::ranges::copy(bytes.first(std::min(bytes.size(), kKept)), entry.bytes.begin());
+void Trace::Entry::keep(std::span<const uint8_t> whole) {
+    length = static_cast<uint32_t>(whole.size());
+    std::ranges::copy(whole.first(std::min(whole.size(), kKept)), bytes.begin());
 }
 
-void Trace::packet_out(uint64_t now_ns, unsigned port, uint32_t qpn,
-                       std::span<const uint8_t> bytes) {
+void Trace::packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> head,
+                       size_t length) {
     if (!enabled()) {
         return;
     }
     Entry& entry = next(Kind::kPacketOut, now_ns, port, 0);
     entry.qpn = qpn;
-    keep(entry, bytes);
+    entry.keep(head);
+    entry.length = static_cast<uint32_t>(length);
 }
 
 void Trace::packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head,
@@ -62,9 +64,30 @@ void Trace::packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> h
         return;
     }
     Entry& entry = next(Kind::kPacketIn, now_ns, port, 0);
-    keep(entry, head);
+    entry.keep(head);
     entry.length = static_cast<uint32_t>(length);
     handled_ = entry.sequence;
+}
+
+void Trace::burst_in(uint64_t now_ns, unsigned port, const ib::Burst& burst, uint32_t packets,
+                     uint64_t begin) {
+    const uint64_t moved = std::min<uint64_t>(count_ - begin, ring_.size());
+    std::vector<Entry> effects;
+    for (count_ -= moved; effects.size() < moved;) {
+        effects.push_back(ring_[(count_ + effects.size()) % ring_.size()]);
+    }
+    const uint64_t first = count_;
+    for (uint32_t i = 0; i < packets; ++i) {
+        ib::BurstHeaders room;
+        const ib::PacketBytes packet = burst.packet(i, room);
+        packet_in(now_ns, port, packet.head(), packet.size());
+    }
+    for (Entry& effect : effects) {
+        effect.sequence = count_;
+        effect.packet = effect.kind == Kind::kRecvWqe ? first : handled_;
+        ring_[count_++ % ring_.size()] = effect;
+    }
+    packet_handled();
 }
 
 void Trace::send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes) {
@@ -75,12 +98,12 @@ void Trace::send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint
     entry.psn = wqe.psn;
     entry.packets = wqe.packets;
     entry.qp_type = wqe.qp_type;
-    keep(entry, bytes);
+    entry.keep(bytes);
 }
 
 void Trace::recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes) {
     if (enabled()) {
-        keep(next(Kind::kRecvWqe, now_ns, wqe.qpn, wqe.counter), bytes);
+        next(Kind::kRecvWqe, now_ns, wqe.qpn, wqe.counter).keep(bytes);
     }
 }
 
@@ -104,9 +127,9 @@ void Trace::command(uint64_t now_ns, const TracedCommand& command) {
     entry.id = command.id;
     entry.status = command.status;
     const std::string& reason = command.reason;
-    keep(entry, command.status == 0
-                    ? command.input
-                    : std::span(reinterpret_cast<const uint8_t*>(reason.data()), reason.size()));
+    entry.keep(command.status == 0
+                   ? command.input
+                   : std::span(reinterpret_cast<const uint8_t*>(reason.data()), reason.size()));
 }
 
 void Trace::access(uint64_t now_ns, const MmioAccess& access, int vcpu) {
@@ -245,38 +268,37 @@ void Trace::print_command(JsonWriter& out, const Entry& entry, std::span<const u
     out.member("reason", std::string(kept.begin(), kept.end()));
 }
 
-void Trace::print(JsonWriter& out, const Entry& entry) {
+void Trace::Entry::print(JsonWriter& out) const {
     static constexpr std::array<const char*, 13> kNames = {
         "packet-out", "packet-in", "send-wqe", "recv-wqe",  "send-done", "recv-done", "command",
         "load",       "store",     "dma-read", "dma-write", "eqe",       "interrupt"};
-    const std::span<const uint8_t> bytes =
-        std::span(entry.bytes).first(std::min<size_t>(entry.length, kKept));
+    const auto kept = std::span(bytes).first(std::min<size_t>(length, kKept));
     out.begin_object();
-    out.member("sequence", entry.sequence);
-    out.member("time_ns", entry.time_ns);
-    out.member("kind", kNames[static_cast<size_t>(entry.kind)]);
-    switch (entry.kind) {
+    out.member("sequence", sequence);
+    out.member("time_ns", time_ns);
+    out.member("kind", kNames[static_cast<size_t>(kind)]);
+    switch (kind) {
         case Kind::kPacketOut:
         case Kind::kPacketIn:
-            print_packet(out, entry, bytes);
+            print_packet(out, *this, kept);
             break;
         case Kind::kCommand:
-            print_command(out, entry, bytes);
+            print_command(out, *this, kept);
             break;
         case Kind::kLoad:
         case Kind::kStore:
-            print_access(out, entry);
+            print_access(out, *this);
             break;
         case Kind::kDmaRead:
         case Kind::kDmaWrite:
-            print_dma(out, entry);
+            print_dma(out, *this);
             break;
         case Kind::kEvent:
         case Kind::kInterrupt:
-            print_event(out, entry);
+            print_event(out, *this);
             break;
         default:
-            print_work(out, entry, bytes);
+            print_work(out, *this, kept);
             break;
     }
     out.end_object();
@@ -287,7 +309,7 @@ std::string Trace::json() const {
     out.begin_array();
     const uint64_t kept = std::min<uint64_t>(count_ - first_, ring_.size());
     for (uint64_t i = count_ - kept; i < count_; ++i) {
-        print(out, ring_[i % ring_.size()]);
+        ring_[i % ring_.size()].print(out);
     }
     out.end_array();
     return out.text();

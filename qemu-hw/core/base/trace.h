@@ -14,6 +14,10 @@
 #include "base/host.h"
 #include "base/recent_accesses.h"
 
+namespace pib::ib {
+class Burst;
+}
+
 namespace pib::hca {
 
 class JsonWriter;
@@ -79,12 +83,20 @@ class Trace {
     // recorded as before, whatever `kinds` says. Throws std::bad_alloc and then traces nothing.
     void choose(uint32_t entries, const TraceKinds& kinds);
 
-    // `bytes` is LRH to padding; `qpn` is the sender, 0 for the port itself. Ports count from 1.
-    void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> bytes);
-    // `head`: at least the headers of a packet of `length` bytes. Entries that follow until
-    // packet_handled() name the packet as their cause.
+    // `head`: at least the headers of a packet of `length` bytes, LRH to padding. `qpn` is the
+    // sender, 0 for the port itself. Ports count from 1.
+    void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> head,
+                    size_t length);
+    // Entries that follow until packet_handled() name the packet as their cause.
     void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
     void packet_handled() { handled_ = kNone; }
+    // The first `packets` packets of a burst have been handled. Records them before the entries
+    // from number `begin` on, which name the last one as their cause, receive WQEs the first one.
+    // `begin`: count() when the burst arrived.
+    void burst_in(uint64_t now_ns, unsigned port, const ib::Burst& burst, uint32_t packets,
+                  uint64_t begin);
+    // Number of entries since the device's start.
+    uint64_t count() const { return count_; }
     void send_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
     void recv_wqe(uint64_t now_ns, const TracedWqe& wqe, std::span<const uint8_t> bytes);
     void completion(uint64_t now_ns, const TracedCompletion& completion);
@@ -140,12 +152,13 @@ class Trace {
         int vcpu = kNoVcpu;    // register
         uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes{};
+
+        void keep(std::span<const uint8_t> whole);
+        void print(JsonWriter& out) const;
     };
 
     // Starts an entry: returns the next place of the ring, with the arguments in an empty entry.
     Entry& next(Kind kind, uint64_t now_ns, uint32_t object, uint32_t number);
-    static void keep(Entry& entry, std::span<const uint8_t> bytes);
-    static void print(JsonWriter& out, const Entry& entry);
     static void print_packet(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
     static void print_work(JsonWriter& out, const Entry& entry, std::span<const uint8_t> bytes);
     static void print_command(JsonWriter& out, const Entry& entry, std::span<const uint8_t> kept);

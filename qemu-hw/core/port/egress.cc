@@ -13,6 +13,24 @@ namespace {
 // Largest number of bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr uint32_t kPacketOverhead = 124;
 
+// Records each packet of the burst in `body`, which the QP `qpn` sends.
+void trace_packets(PortContext& port, uint32_t qpn, std::span<const uint8_t> body,
+                   const ib::BurstSize& size) {
+    Trace& trace = *port.counters.trace;
+    const uint64_t now_ns = port.host.now_ns();
+    if (size.packets == 1) {
+        trace.packet_out(now_ns, port.number, qpn, body.first(size.first), size.first);
+        return;
+    }
+    const auto whole = body.first(size.body());
+    const auto burst = ib::Burst::parse(whole.first<ib::kBurstPayload>(), whole);
+    for (uint32_t i = 0; burst && i < size.packets; ++i) {
+        ib::BurstHeaders room;
+        const ib::PacketBytes packet = burst->packet(i, room);
+        trace.packet_out(now_ns, port.number, qpn, packet.head(), packet.size());
+    }
+}
+
 }  // namespace
 
 // Finds the route of a packet: IBA 7.2.7 for the link state, 7.6.6 for SL to VL, 7.7.8 for the
@@ -45,13 +63,15 @@ Egress::Outgoing Egress::route(const TxRequest& request) const {
     return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid, .qpn = request.qpn};
 }
 
-// Only the link takes several packets at once. With a trace, packets are sent one by one.
+// Only the link takes several packets at once. With a trace, payload is not offered in bursts: the
+// trace has each packet.
 link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) {
+    const bool single = request.is_offer && port_.counters.trace != nullptr;
     switch (out.route) {
         case Route::kLink:
             return link_.begin({.vl = out.vl,
                                 .longest = request.bytes,
-                                .packets = port_.counters.trace == nullptr ? request.packets : 1,
+                                .packets = single ? 1 : request.packets,
                                 .mtu = request.mtu,
                                 .is_offer = request.is_offer});
         case Route::kLoopback: {
@@ -111,8 +131,8 @@ void Egress::send(const Outgoing& out, const ib::BurstSize& size,
         return;
     }
     ib::set_burst_vl(out.bytes, size.packets, out.vl);
-    if (Trace* trace = port_.counters.trace; trace != nullptr) [[unlikely]] {
-        trace->packet_out(port_.host.now_ns(), port_.number, out.qpn, out.bytes.first(size.first));
+    if (port_.counters.trace != nullptr) [[unlikely]] {
+        trace_packets(port_, out.qpn, out.bytes, size);
     }
     port_.count(HcaCounter::kTxPackets, size.packets);
     port_.count(HcaCounter::kTxBytes, size.bytes());

@@ -99,9 +99,25 @@ uint32_t Ingress::receive(ib::Burst& burst, ib::Placement& payload, bool looped)
         }
         return 1;
     }
-    const uint32_t taken = trace == nullptr ? take(burst, payload, looped) : 0;
+    const uint32_t taken =
+        trace == nullptr ? take(burst, payload, looped) : take_traced(burst, payload, looped);
     if (taken != 0 && !payload.is_offered()) {
         count(burst, taken, looped);
+    }
+    return taken;
+}
+
+// Refuses payload that is not in the burst, so that it arrives packet by packet.
+uint32_t Ingress::take_traced(ib::Burst& burst, ib::Placement& payload, bool looped) {
+    if (!payload.is_here()) {
+        return 0;
+    }
+    Trace& trace = *port_.counters.trace;
+    const uint64_t now_ns = port_.host.now_ns();
+    const uint64_t begin = trace.count();
+    const uint32_t taken = take(burst, payload, looped);
+    if (taken != 0) {
+        trace.burst_in(now_ns, port_.number, burst, taken, begin);
     }
     return taken;
 }

@@ -25,6 +25,8 @@ class Ingress {
   private:
     enum class Admission : uint8_t { kYes, kWakes, kNoVl, kDropped };
     uint32_t take(ib::Burst& burst, ib::Placement& payload, bool looped);
+    // The same for several packets, which the trace then has.
+    uint32_t take_traced(ib::Burst& burst, ib::Placement& payload, bool looped);
     Admission admit(const ib::Lrh& lrh, bool looped) const;
     bool passes_link(const ib::Burst& burst, bool looped);
     bool accepts_dlid(const ib::Lrh& lrh) const;

@@ -208,9 +208,11 @@ CommandReply cmd_inject_event(DeviceObjects& objects, const CommandInput& in) {
     if (event.reserved != 0) {
         return refuse(Rule::kInjectReserved, event.reserved);
     }
+    if (in.object != 0 && (type == Event::kPort || type == Event::kDeviceFatal)) {
+        return refuse(Rule::kInjectObject, in.object);
+    }
     if (type == Event::kPort) {
-        return in.object == 0 ? inject_port_event(objects, event)
-                              : refuse(Rule::kInjectObject, in.object);
+        return inject_port_event(objects, event);
     }
     if (event.port != 0 || event.data != 0) {
         return refuse(Rule::kInjectPortOnly, event.port, event.data);

@@ -25,8 +25,8 @@ uint32_t unreliable_in(QpServices& services, QueuePair& qp, const ib::Burst& bur
 
 // Sends READ responses, atomic results, and then the ACK or NAK.
 Turn run(QpServices& services, QueuePair& qp, Budget& budget);
-// For a QP that is about to be reset or destroyed: sends the pending acknowledgement. The guest may
-// have seen the message complete, so the peer's request must not time out.
+// For a QP that is about to enter Reset or Error, or to be destroyed: sends the pending ACK. The
+// guest may have seen the message complete, so the peer's request must not time out.
 void send_pending_ack(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca::responder

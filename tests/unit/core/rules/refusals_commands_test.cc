@@ -167,7 +167,8 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kInjectReserved, port_event_in, reserved = 1,
                "INJECT_EVENT refused: reserved 1 at byte 2 must be 0"),
     {Rule::kInjectObject,
-     "INJECT_EVENT refused: object 4 at byte 4 of the entry must be 0 for the event PORT",
+     "INJECT_EVENT refused: object 4 at byte 4 of the entry must be 0 for the events PORT and "
+     "DEVICE_FATAL",
      [](RefusalRoom& r) { return r.send(r.inject_in(PIB_HCA_EVENT_PORT, 4)); }},
     REFUSED_IN(kInjectPort, port_event_in, port = 3,
                "INJECT_EVENT refused: port 3 at byte 1 must be the number of a port, 1 to 2"),

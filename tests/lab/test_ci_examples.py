@@ -93,6 +93,15 @@ def test_the_caches_of_a_job_are_kept_if_its_test_fails():
     assert yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]["cache"]["when"] == "always"
 
 
+def test_the_cache_is_saved_before_the_job_of_gitlab_times_out():
+    """A job that has used up its time runs no after_script; without a time of its own that has 5 minutes."""
+    job = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
+    script, after = (int(job["variables"][f"RUNNER_{name}_TIMEOUT"].removesuffix("m"))
+                     for name in ("SCRIPT", "AFTER_SCRIPT"))
+    hours, unit = job["timeout"].split()
+    assert unit == "hours" and after > 5 and script + after < 60 * int(hours)
+
+
 def test_the_actions_run_on_node_24():
     """GitHub's runners have had no older Node.js since September 2026."""
     used = [step["uses"].split("@v") for step in steps() if "uses" in step]

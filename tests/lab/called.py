@@ -24,10 +24,10 @@ WORDS = re.compile(r"\b(which|output)$")
 COMMAND = re.compile(r"argv$|command$")
 PROGRAM = re.compile(r"[a-z][\w.+-]*$")
 # Folders whose commands and tests bring packages of their own.
-MORE = {"lab/develop": deps.DEBUGGER_LIST, "tests/debug": deps.DEBUGGER_LIST, "tests/browser": deps.BROWSER_LIST,
-        "tests/packages": deps.PACKAGING_LIST}
+MORE = {"lab/develop": deps.DEBUGGER_LIST, "tests/lab/develop": deps.DEBUGGER_LIST, "tests/debug": deps.DEBUGGER_LIST,
+        "tests/browser": deps.BROWSER_LIST, "tests/packages": deps.PACKAGING_LIST}
 # Programs and modules that may be missing: their caller then names the package, or does less.
-OPTIONAL = {"ccache", "sudo", "sshd", "virsh", "libvirtd", "libvirt", "no-such-program"}
+OPTIONAL = {"ccache", "sudo", "sshd", "virsh", "libvirtd", "libvirt", "virt-xml-validate", "no-such-program"}
 # Files of the lab that only developers need, or that name the package of a missing program. The tests' list of packages
 # may have their programs.
 DEVELOPMENT = re.compile(r"lab/(testing|arm|bench)/|lab/build/(checkpatch|sparse|kernel_tree)\.py|lab/wireshark/")

@@ -310,7 +310,9 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
 def _check_owner(file: pathlib.Path) -> None:
     """Refuses a file in the working directory that belongs to another user: it could name a driver, which is compiled,
     and a directory to share."""
-    trusted = {os.getuid(), 0, int(os.environ.get("SUDO_UID", "0"))}
+    trusted = {os.getuid(), 0}
+    with contextlib.suppress(ValueError):       # sudo did not set it
+        trusted.add(int(os.environ.get("SUDO_UID", "0")))
     if not {file.stat().st_uid, file.lstat().st_uid} <= trusted:
         raise ui.LabError(f"{file} in this directory is another user's, and names what is compiled and shared. Go to "
                           f"another directory, or name it if you trust it:  --project {file}")

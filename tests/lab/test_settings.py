@@ -97,7 +97,8 @@ def test_the_file_of_the_working_directory_is_read(capfd):
     assert "settings of pib.toml" in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("owner, sudo, refused", [(12345, "0", True), (12345, "12345", False), (0, "0", False)])
+@pytest.mark.parametrize("owner, sudo, refused", [(12345, "0", True), (12345, "12345", False), (0, "0", False),
+                                                  (12345, "", True), (12345, "someone", True), (0, "", False)])
 def test_a_file_of_another_user_is_read_only_if_it_is_named(monkeypatch, owner, sudo, refused):
     """The file's owner is root, or an ordinary user who is or is not the user of sudo."""
     write("nodes = 3\n")

@@ -4,9 +4,9 @@
 Each check returns a list with one line for each problem, which says what to do."""
 
 import dataclasses
-import getpass
 import os
 import pathlib
+import pwd
 import re
 import shutil
 import subprocess
@@ -159,10 +159,11 @@ def memory() -> list[str]:
 
 
 def _user() -> str:
-    """The user's name, or the user ID if the machine has no name for it, as in some containers."""
+    """The user's name, or the user ID if the machine has no name for it, as in some containers. The environment may
+    have the name of another user."""
     try:
-        return getpass.getuser()
-    except (KeyError, OSError):     # OSError since Python 3.13
+        return pwd.getpwuid(os.getuid()).pw_name
+    except KeyError:
         return str(os.getuid())
 
 

@@ -30,7 +30,8 @@ def _size(number: int) -> str:
 
 
 def _days(entry: pathlib.Path) -> int:
-    return max(0, int((time.time() - entry.stat().st_mtime) // DAY_S))
+    """Days since the last use of an entry that exists."""
+    return max(0, int((time.time() - cache.last_use(entry)) // DAY_S))
 
 
 def _last_use(entry: pathlib.Path) -> str:
@@ -38,6 +39,8 @@ def _last_use(entry: pathlib.Path) -> str:
         return "now"
     if entry.name.endswith(cache.PART):
         return "being made" if cache.is_locked(entry) else "unfinished: its command was stopped"
+    if not entry.exists():
+        return "freed by another command"
     return f"{_days(entry)} days ago" if _days(entry) else "today"
 
 

@@ -101,12 +101,20 @@ def _make(final: pathlib.Path, make: Callable[[pathlib.Path], None]) -> None:
         raise
 
 
+def last_use(entry_: pathlib.Path) -> float:
+    """Time of an entry's last use; 0 if another command has removed the entry."""
+    try:
+        return entry_.stat().st_mtime
+    except FileNotFoundError:
+        return 0
+
+
 def entries() -> list[pathlib.Path]:
     """All entries' directories, the most recently used one last. Links lead to images of containers, and take no space.
     """
     found = [path for path in paths.cache().glob("*")
              if path.is_dir() and not path.is_symlink() and path.name != LOCKS]
-    return sorted(found, key=lambda path: path.stat().st_mtime)
+    return sorted(found, key=last_use)
 
 
 def users(entry_: pathlib.Path) -> list[str]:
@@ -123,11 +131,14 @@ def _command_line(running: process.Process) -> str:
 
 
 def remove(entry_: pathlib.Path) -> None:
-    """Removes an entry; an error if something uses it."""
-    builds = [*entry_.glob("builder/work/*/.lock"), *entry_.glob(BUILD_LOCK)]
+    """Removes an entry, unless another command has done that; an error if something uses it."""
     lock_of(entry_.name).parent.mkdir(parents=True, exist_ok=True)
-    with _taken(lock_of(entry_.name.removesuffix(PART)), *builds) as free:
-        if not free:
+    with contextlib.ExitStack() as held:
+        free = held.enter_context(_taken(lock_of(entry_.name.removesuffix(PART))))
+        if free and not entry_.exists():
+            return
+        builds = [*entry_.glob("builder/work/*/.lock"), *entry_.glob(BUILD_LOCK)]
+        if not free or not held.enter_context(_taken(*builds)):
             raise ui.LabError(f"{entry_.name}: another ./pib command works with it. Try again when that has ended")
         if busy := users(entry_):
             raise ui.LabError(f"{entry_.name}: {', '.join(busy)} runs from it. End that first:  ./pib down")

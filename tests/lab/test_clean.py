@@ -135,3 +135,14 @@ def test_unfinished_entries_are_marked(entry, capsys):
     said = capsys.readouterr().out
     assert re.search(r"b\.part .* unfinished: its command was stopped\n", said)
     assert re.search(r"c\.part .* being made\n", said)
+
+
+@pytest.mark.parametrize("chosen", [([], None, False), ([], 5, False), ([], None, True)])
+def test_two_commands_at_once_clean(entry, monkeypatch, capsys, chosen):
+    """The other command frees an entry after this one has listed it."""
+    entry("a", 7)
+    gone, listed = paths.cache() / "gone", cache.entries()
+    monkeypatch.setattr(cache, "entries", lambda: [gone, *listed])
+    assert clean.clean(*chosen) == 0
+    said = capsys.readouterr().out
+    assert re.search(r"gone .* freed by another command\n", said) if chosen == ([], None, False) else "gone" not in said

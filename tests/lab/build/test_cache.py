@@ -3,6 +3,7 @@
 
 import os
 import pathlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -196,3 +197,24 @@ def test_an_entry_in_which_a_build_runs_stays(place):
     cache.entry("results", write)
     with lock.held(place / "results" / cache.BUILD_LOCK), pytest.raises(ui.LabError, match="another ./pib command"):
         cache.remove(place / "results")
+
+
+def test_an_entry_that_another_command_removes_meanwhile_is_no_error(place, monkeypatch):
+    for name in ("a", "b"):
+        cache.entry(name, write)
+    (place / "a" / "builder" / "work" / "x").mkdir(parents=True)
+    (place / "a" / "builder" / "work" / "x" / ".lock").touch()
+    found, glob = [place / "a", place / "b"], pathlib.Path.glob
+    monkeypatch.setattr(pathlib.Path, "glob", lambda path, words: iter(found) if path == place else glob(path, words))
+    stat = pathlib.Path.stat
+
+    def removed(path, **options):
+        """The other command removes the entry between two looks at it."""
+        answer = stat(path, **options)
+        if path == place / "a" and path.name in os.listdir(place):
+            shutil.rmtree(path)
+        return answer
+    monkeypatch.setattr(pathlib.Path, "stat", removed)
+    assert {path.name for path in cache.entries()} == {"a", "b"}
+    cache.remove(place / "a")
+    assert [path.name for path in cache.entries()] == ["b"]

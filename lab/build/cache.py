@@ -118,9 +118,11 @@ def entries() -> list[pathlib.Path]:
 
 
 def users(entry_: pathlib.Path) -> list[str]:
-    """Processes of this user's labs, in any checkout, whose command lines name files of an entry."""
+    """Processes of this user's labs, in any checkout, whose command lines name files of an entry. Some of QEMU's
+    options have two commas for each comma of a path."""
+    names = (f"{entry_}/", f"{entry_}/".replace(",", ",,"))
     return [f"{name} of {directory}" for directory, name, running in process.marked()
-            if f"{entry_}/" in _command_line(running)]
+            if any(one in _command_line(running) for one in names)]
 
 
 def _command_line(running: process.Process) -> str:

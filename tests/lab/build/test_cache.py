@@ -12,8 +12,9 @@ import time
 
 import pytest
 
-from lab import groups, lock, paths, ui
+from lab import groups, lock, paths, process, ui
 from lab.build import cache, steps
+from lab.guests import vm
 
 LIMIT_S = 60
 
@@ -197,6 +198,17 @@ def test_an_entry_in_which_a_build_runs_stays(place):
     cache.entry("results", write)
     with lock.held(place / "results" / cache.BUILD_LOCK), pytest.raises(ui.LabError, match="another ./pib command"):
         cache.remove(place / "results")
+
+
+@pytest.mark.parametrize("name", ["plain", "a,b"])
+def test_programs_that_name_an_entry_use_it(monkeypatch, tmp_path, name):
+    """QEMU's options have two commas for a comma in a path."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / name))
+    made = cache.entry("packages-x", write)
+    monkeypatch.setattr(cache.process, "marked", lambda: [(tmp_path, "vm0", process.Process(1, 1))])
+    monkeypatch.setattr(cache, "_command_line", lambda _running: f"-drive file={vm.value(made / 'file')},if=none")
+    assert cache.users(made) == [f"vm0 of {tmp_path}"]
+    assert cache.users(made.with_name("packages-y")) == []
 
 
 def test_an_entry_that_another_command_removes_meanwhile_is_no_error(place, monkeypatch):

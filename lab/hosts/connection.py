@@ -3,6 +3,7 @@
 
 import contextlib
 import os
+import shlex
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 
@@ -19,6 +20,11 @@ def library():
     return libvirt
 
 
+def virsh(uri: str, *words: str) -> str:
+    """A command for the user's shell that asks the libvirtd of a host."""
+    return shlex.join(["virsh", "-c", uri, *words])
+
+
 @contextlib.contextmanager
 def opened(uri: str) -> Iterator:
     """Yields a connection, for one thread alone: libvirt before 10.0 may not wake a thread that waits for a reply while
@@ -28,11 +34,11 @@ def opened(uri: str) -> Iterator:
         connection = libvirt.open(uri)
     except libvirt.libvirtError as error:
         raise ui.LabError(f"{uri}: {error}. Does libvirtd run there, and may you use it? Try:  "
-                          f"virsh -c '{uri}' version") from error
+                          + virsh(uri, "version")) from error
     try:
         yield connection
     except libvirt.libvirtError as error:
-        raise ui.LabError(f"{uri}: {error}. What runs there:  virsh -c '{uri}' list --all") from error
+        raise ui.LabError(f"{uri}: {error}. What runs there:  " + virsh(uri, "list", "--all")) from error
     finally:
         with contextlib.suppress(libvirt.libvirtError):
             connection.close()

@@ -97,7 +97,7 @@ def _serve(uri: str, names: place.Names, name: str, directory: pathlib.Path) -> 
                 if _lives(domain):
                     domain.destroy()
     raise ui.LabError(f"{uri}: the domain {names.domain(name)} has ended, or the connection to its host. What runs "
-                      f"there:  virsh -c '{uri}' list --all")
+                      "there:  " + connection.virsh(uri, "list", "--all"))
 
 
 def main() -> int:

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A lab over several hosts. Stand-ins replace its processes, so no libvirtd is needed."""
 
+import shlex
 import sys
+import types
 
 import pytest
 
@@ -122,6 +124,24 @@ def test_an_error_names_the_package_of_a_missing_library(monkeypatch):
     monkeypatch.setitem(sys.modules, "libvirt", None)
     with pytest.raises(ui.LabError, match="apt-get install python3-libvirt"):
         connection.accelerator(["qemu:///system"])
+
+
+def test_commands_that_an_error_advises_name_the_uri_as_one_word(monkeypatch):
+    class Failure(Exception):
+        pass
+
+    def refuse(_uri):
+        raise Failure("no such socket")
+    library = types.SimpleNamespace(libvirtError=Failure, open=refuse, registerErrorHandler=lambda *_: None)
+    monkeypatch.setitem(sys.modules, "libvirt", library)
+    uri = "qemu+unix:///system?socket=/it's here&x=1"
+    with pytest.raises(ui.LabError) as raised, connection.opened(uri):
+        pass
+    assert shlex.split(str(raised.value).partition("Try:")[2]) == ["virsh", "-c", uri, "version"]
+    library.open = lambda _uri: types.SimpleNamespace(close=lambda: None)
+    with pytest.raises(ui.LabError) as raised, connection.opened(uri):
+        raise Failure("the host has gone")
+    assert shlex.split(str(raised.value).partition("there:")[2]) == ["virsh", "-c", uri, "list", "--all"]
 
 
 def test_an_error_of_a_process_is_one_sentence(monkeypatch, capsys):

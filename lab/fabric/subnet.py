@@ -4,6 +4,7 @@
 import concurrent.futures
 import dataclasses
 import pathlib
+import re
 import subprocess
 from typing import Callable
 
@@ -18,6 +19,9 @@ SWEEP_S = 120                   # limit from the last progress to SUBNET UP, whi
 POLL_S = 0.2
 SWEEP_POLL_S = 0.5
 LOOK_S = 120
+# A line of the guests' program `ports`. The last fields are empty if the port goes meanwhile.
+PORT = re.compile(r"([^|]+)\|([0-9]{1,5})\|([^|]*)\|([0-9]{1,10})\|([0-9]{1,10})\|([^|]*)\|([^|]*)\|([^|]*)")
+RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(?= )")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,13 +43,20 @@ class Port:
 
     @property
     def gbit_s(self) -> float:
-        return float(self.rate.split()[0])
+        """The rate; 0 if it is not known."""
+        found = RATE.match(self.rate)
+        return float(found[0]) if found else 0
 
 
 def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
+    """The ports of a guest. Its output is untrusted, as all output of guests."""
     found = []
-    for line in node.run(["/usr/local/lib/lab/ports"], timeout_s=timeout_s).stdout.decode().splitlines():
-        device, number, guid, lid, sm_lid, state, physical, rate = line.split("|")
+    said = node.run(["/usr/local/lib/lab/ports"], timeout_s=timeout_s).stdout.decode(errors="replace")
+    for line in ui.printable(said).splitlines():
+        if not (fields := PORT.fullmatch(line)):
+            raise ui.LabError(f"{node.name}: its list of ports has a line that is no port: {line[:100]}. Start the "
+                              f"guest anew:  ./pib reboot {node.name}")
+        device, number, guid, lid, sm_lid, state, physical, rate = fields.groups()
         found.append(Port(node.name, device, int(number), guid, int(lid), int(sm_lid), state,
                           physical, rate))
     return found

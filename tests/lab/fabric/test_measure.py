@@ -108,3 +108,41 @@ def test_guests_are_asked_in_parallel_and_silent_ones_are_reported(monkeypatch):
     assert subnet.look(Lab()) == {"vm0": None, "vm1": []}
     with pytest.raises(ui.LabError, match="vm0: no answer"):
         subnet.ports(Lab())
+
+
+class Listing:
+    """A guest that lists its ports so."""
+    name = "vm1"
+
+    def __init__(self, listed):
+        self._listed = listed
+
+    def run(self, command, **_):
+        return subprocess.CompletedProcess(command, 0, self._listed, b"")
+
+
+GOOD = b"pib_0|1|0x0670696200020000|1|2|ACTIVE|LinkUp|100 Gb/sec (4X EDR)\n"
+
+
+def test_the_ports_of_a_guest_are_read():
+    port, = subnet.ports_of(Listing(GOOD))
+    assert port == subnet.Port("vm1", "pib_0", 1, "0x0670696200020000", 1, 2, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")
+    assert port.gbit_s == 100 and subnet.ports_of(Listing(b"")) == []
+
+
+def test_a_port_that_goes_meanwhile_has_no_state_and_no_rate():
+    port, = subnet.ports_of(Listing(b"pib_0|1|0x|0|0|||\n"))
+    assert (port.state, port.rate, port.gbit_s, port.connected) == ("", "", 0, False)
+
+
+@pytest.mark.parametrize("line", [b"", b"hello", b"|".join([b"1"] * 7), b"|".join([b"1"] * 9), b"a|x|b|1|1|c|d|e",
+                                  "a|\u00b2|b|1|1|c|d|e".encode(), b"a|1|b|" + b"9" * 5000 + b"|1|c|d|e"],
+                         ids=lambda line: f"{len(line)} octets")
+def test_lines_of_a_guest_that_are_no_ports_are_refused(line):
+    with pytest.raises(ui.LabError, match="vm1: its list of ports has a line that is no port: .*./pib reboot vm1"):
+        subnet.ports_of(Listing(GOOD + line + b"\n"))
+
+
+def test_ports_of_a_guest_are_printed_without_control_characters():
+    port, = subnet.ports_of(Listing(b"a\xff\x1b[2J|1|g\x07|1|1|\x1b[31mACTIVE|LinkUp|nan\x85 Gb\n"))
+    assert (port.device, port.guid, port.state) == ("a\N{REPLACEMENT CHARACTER}", "g ", "ACTIVE") and port.gbit_s == 0

@@ -20,6 +20,8 @@ LINK_SECTION = "6-a-link-is-down-or-loses-packets"
 DOWN = 1
 PORT_STATES = {DOWN: "Down: its link has no peer", 2: "Initialize: no subnet manager has found it",
                3: "Armed: the subnet manager has not finished"}
+INITIALIZE = "Initialize"
+MOST_NAMED = 4                  # ports in one line
 FAILED = ("ERR", "SQE")
 QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]{1,8}|[0-9]{1,10})", re.IGNORECASE)
 
@@ -54,7 +56,7 @@ class Findings:
         self.causes = Causes(evidence)
 
     def all(self) -> list[Finding]:
-        found = [*self._processes(), *self._guests(), *self._links(), *self._counters()]
+        found = [*self._processes(), *self._guests(), *self._unmanaged(), *self._links(), *self._counters()]
         return sorted(found, key=lambda finding: finding.at or 0)
 
     def _processes(self) -> Iterator[Finding]:
@@ -154,6 +156,20 @@ class Findings:
                        WAIT_SECTION, frozenset(names))
 
     # -- the switches' side ---------------------------------------------------
+
+    def _unmanaged(self) -> Iterator[Finding]:
+        """One finding for all ports of switches that no subnet manager has set up."""
+        connected = {f"{name}[{port['port']}]": port["state"] for name, switch in self.evidence.switches.items()
+                     for port in switch["status"]["ports"] if port["phys_state"] == "LinkUp"}
+        waiting = [name for name, state in connected.items() if state == INITIALIZE]
+        if waiting:
+            more = f", … ({len(waiting)} ports)" if len(waiting) > MOST_NAMED else ""
+            which = "all connected ports of switches" if len(waiting) == len(connected) else \
+                f"{', '.join(waiting[:MOST_NAMED])}{more}"
+            nodes = {name.rpartition("[")[0] for name in waiting}
+            yield Finding(self.evidence.at, f"no subnet manager has set up {which}: their state is {INITIALIZE}. Start "
+                          "opensm in one node of the fabric, or look why it does not reach them", PORT_SECTION,
+                          frozenset({*waiting, *nodes}))
 
     def _links(self) -> Iterator[Finding]:
         for link in self.causes.wiring.links:

@@ -101,6 +101,27 @@ def test_a_fabric_without_a_failure_has_nothing_wrong(seen):
     assert why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
 
 
+def test_a_fabric_without_a_subnet_manager_is_not_well(seen):
+    """A switch process alone is asked, as with --control, so no guest tells the states of its ports."""
+    for name, switch_ in seen.switches.items():
+        for port in switch_["status"]["ports"]:
+            set_port(seen, name, port["port"], state="Initialize")
+    for evidence_ in (Evidence(NOW, seen.switches, {}), seen):
+        assert "no subnet manager has set up all connected ports of switches: their state is Initialize" in only(
+            why.lines(evidence_), "subnet manager")
+        assert "no subnet manager" in only(why.lines(evidence_, "leaf1[1]"), "subnet manager")
+
+
+def test_ports_that_a_subnet_manager_has_not_set_up_are_named(seen):
+    set_port(seen, "leaf2", 1, state="Initialize")
+    assert "has set up leaf2[1]: their" in only(why.lines(seen), "subnet manager")
+    set_port(seen, "leaf2", 2, state="Initialize", phys_state="Polling")
+    assert "has set up leaf2[1]: their" in only(why.lines(seen), "subnet manager")
+    for name, number in (("leaf1", 1), ("leaf1", 2), ("spine1", 1), ("spine2", 2)):
+        set_port(seen, name, number, state="Initialize")
+    assert "leaf1[1], leaf1[2], leaf2[1], spine1[1], … (5 ports): their" in only(why.lines(seen), "subnet manager")
+
+
 def test_a_switch_process_that_has_ended_is_reported(seen):
     seen.switches.clear()
     seen.ended = {"switch": []}
@@ -375,7 +396,8 @@ def test_a_running_switch_gives_evidence(tmp_path, monkeypatch):
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:
         process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
-        assert why.lines(Evidence(time.time(), evidence.switches([running.control]), {})) == []
+        line, = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))
+        assert "no subnet manager has set up all connected ports" in line
         running.ctl("run", "Unlink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--drop", "0.5")
         said = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))

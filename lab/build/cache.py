@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import os
 import pathlib
+import secrets
 from typing import Callable, Iterator
 
 from lab import lock, paths, process, ui
@@ -79,6 +80,23 @@ def changing(name: str) -> Iterator[pathlib.Path]:
         final.mkdir(parents=True, exist_ok=True)
         note_use(final)
         yield final
+
+
+@contextlib.contextmanager
+def scratch(name: str) -> Iterator[pathlib.Path]:
+    """A new directory in the cache that only this command uses, and that is removed at the end of the block. It is
+    locked during the block, as an entry that is being made."""
+    own = f"{name}-{secrets.token_hex(4)}"
+    try:
+        with lock.held(lock_of(own)):
+            part = paths.cache() / f"{own}{PART}"
+            part.mkdir()
+            try:
+                yield part
+            finally:
+                user_namespace.remove(part)
+    finally:
+        lock_of(own).unlink(missing_ok=True)
 
 
 def note_use(final: pathlib.Path) -> None:

@@ -5,11 +5,10 @@ import contextlib
 import os
 import pathlib
 import sys
-import tempfile
 from collections.abc import Iterator
 
 from lab import paths, ui
-from lab.build import debian, qemu_headers
+from lab.build import cache, debian, qemu_headers
 
 LOG = "qemu-tree"
 SERIES = paths.ROOT / "packaging" / "qemu" / "series.py"
@@ -48,9 +47,7 @@ def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
 def compiled(version: str, suites: list[debian.Suite]) -> Iterator[pathlib.Path]:
     """Compiles QEMU; yields the folder with its program, to be put into PATH, and removes the folder at the end of the
     block. version: of Debian's package."""
-    paths.cache().mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=paths.cache(), prefix="qemu-tree.") as name:
-        work = pathlib.Path(name)
+    with cache.scratch("qemu-tree") as work:
         archive = debian.Archive(work, suites)
         archive.update(LOG)
         source = qemu_headers.fetch(work, version, archive)

@@ -211,6 +211,17 @@ def test_programs_that_name_an_entry_use_it(monkeypatch, tmp_path, name):
     assert cache.users(made.with_name("packages-y")) == []
 
 
+def test_a_directory_of_one_command_stays_until_its_end(place):
+    with cache.scratch("tree") as directory:
+        (directory / "file").write_text("half")
+        assert cache.is_locked(directory) and cache.entries() == [directory]
+        with pytest.raises(ui.LabError, match="another ./pib command"):
+            cache.remove(directory)
+        cache.entry("other", write)         # sweeps
+        assert (directory / "file").exists()
+    assert cache.entries() == [place / "other"] and [path.name for path in (place / "locks").iterdir()] == ["other"]
+
+
 def test_an_entry_that_another_command_removes_meanwhile_is_no_error(place, monkeypatch):
     for name in ("a", "b"):
         cache.entry(name, write)

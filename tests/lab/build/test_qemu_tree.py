@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from lab import paths, ui
-from lab.build import qemu_tree
+from lab import clean, paths, ui
+from lab.build import cache, debian, qemu_tree
 
 PATCHES = paths.ROOT / "packaging" / "qemu"
 # The ends of two files of QEMU: the lines that the third patch needs as context.
@@ -76,3 +76,15 @@ def test_a_tree_that_has_changed_is_a_failure(tmp_path):
     (tmp_path / "qemu" / "hw" / "net").mkdir(parents=True)
     with pytest.raises(ui.LabError, match="applying 0003-"):
         qemu_tree.patch(tmp_path / "qemu", pathlib.Path(tmp_path))
+
+
+def test_nothing_frees_the_tree_while_it_is_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(debian.Archive, "update", lambda _self, _log: None)
+    monkeypatch.setattr(qemu_tree.qemu_headers, "fetch", lambda work, _version, _archive: work / "source")
+    monkeypatch.setattr(qemu_tree, "patch", lambda _source, _work: None)
+    monkeypatch.setattr(qemu_tree, "_compile", lambda _source, build: build.mkdir())
+    with qemu_tree.compiled("1:10.0.2+ds-2", []) as build:
+        clean.clean([], None, True)
+        assert build.is_dir()
+    assert cache.entries() == []

@@ -85,12 +85,12 @@ def _guest_build(_options) -> int:
 
 
 def _kvm(options) -> int:
-    up.machine()
+    up.machine(needed=guest_kernel.needed(builds=False))
     return status.accelerator(options.again)
 
 
 def _image(_options) -> int:
-    up.machine(needed=dataclasses.replace(guest_kernel.needed(), compiles=False))
+    up.machine(needed=dataclasses.replace(guest_kernel.needed(builds=False), compiles=False))
     print(image.ensure())
     return 0
 

@@ -47,7 +47,7 @@ def prepare(driver: pathlib.Path | None = kernel_module.OURS,
 
 def _prepare_image(file: pathlib.Path) -> tuple[pathlib.Path, list[pathlib.Path]]:
     """Prepares guests with the user's own disk image, as prepare(). Refuses a bad image before it builds anything."""
-    machine(needed=guest_kernel.needed(run_gib=own_image.NEW_GIB))
+    machine(needed=guest_kernel.needed(run_gib=own_image.NEW_GIB, builds=False))
     own_image.check(file)
     if not paths.INSTALLED:
         host_build.build()

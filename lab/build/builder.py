@@ -25,11 +25,16 @@ UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"; '
 HERE = "here"                   # file in a tree without a system: this machine has the tree's packages
 
 
+def place(image: pathlib.Path) -> pathlib.Path:
+    """This checkout's working directory in the build tree of an image."""
+    return image / "builder" / "work" / paths.recipe_hash(str(paths.ROOT))
+
+
 class Builder:
     def __init__(self, image: pathlib.Path):
         self.tree = image / "builder"
-        self.inside = f"/work/{paths.recipe_hash(str(paths.ROOT))}"
-        self.work = self.tree / self.inside.lstrip("/")
+        self.work = place(image)
+        self.inside = f"/{self.work.relative_to(self.tree)}"
         self._here = (self.tree / HERE).exists()
         if self._here:
             self.inside = str(self.work)

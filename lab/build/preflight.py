@@ -38,6 +38,7 @@ TEMPORARY_GIB = 0.1
 OVERLAYS_GIB = 0.5
 OVERLAYS = "/var/tmp"           # where QEMU keeps the guests' overlays, unless TMPDIR names another place
 GUESTS_PROCESSOR = "x86_64"
+OTHER_CACHE = "XDG_CACHE_HOME names another place"
 REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
 BUILD_MIB = 1500                # memory of the largest compilation
 
@@ -46,12 +47,13 @@ BUILD_MIB = 1500                # memory of the largest compilation
 class Needed:
     """Free space in GiB that a command needs in addition to what each needs. cache: for new entries; builds: for new
     build directories; run: in the run directory; temporary: in the directory for temporary files. compiles: whether a
-    new tree is made in which compilers run."""
+    new tree is made in which compilers run. written: directories of the cache's entries in which builds write."""
     cache: float = 0
     builds: float = 0
     run: float = 0
     temporary: float = 0
     compiles: bool = False
+    written: tuple[pathlib.Path, ...] = ()
 
 
 def missing_programs(guests: bool = True) -> list[str]:
@@ -83,7 +85,7 @@ def _gib_free(path: pathlib.Path) -> float:
 def _places(needed: Needed) -> list[tuple[pathlib.Path, float, str]]:
     """The directories that the lab writes to, as (path, GiB needed there, advice if it has less)."""
     elsewhere = "XDG_STATE_HOME names another place" if paths.INSTALLED else "use a checkout elsewhere"
-    return [(paths.cache(), needed.cache or CACHE_GIB, "XDG_CACHE_HOME names another place"),
+    return [(paths.cache(), needed.cache or CACHE_GIB, OTHER_CACHE),
             (paths.RUN, needed.builds + needed.run or CHECKOUT_GIB, elsewhere),
             (pathlib.Path(tempfile.gettempdir()), needed.temporary or TEMPORARY_GIB, "TMPDIR names another place"),
             (pathlib.Path(os.environ.get("TMPDIR") or OVERLAYS), OVERLAYS_GIB, "TMPDIR names another place")]
@@ -109,11 +111,13 @@ def space(needed: Needed) -> list[str]:
     return lacking
 
 
-def rights(new_entries: bool) -> list[str]:
-    """Checks whether this user may write to the lab's directories. A cache that has the image may be read-only."""
+def rights(needed: Needed) -> list[str]:
+    """Checks whether this user may write to the lab's directories. A cache that has all entries may be read-only,
+    except for the entries in which builds write."""
     places = {path: other for path, _, other in _places(Needed())}
-    if not new_entries and os.path.isdir(paths.cache()):
+    if not needed.cache and os.path.isdir(paths.cache()):
         del places[paths.cache()]
+    places |= dict.fromkeys(needed.written, OTHER_CACHE)
     if not paths.INSTALLED:
         places[paths.BUILD] = places[paths.RUN]
     denied: dict[pathlib.Path, str] = {}
@@ -127,7 +131,7 @@ def rights(new_entries: bool) -> list[str]:
 def noexec() -> list[str]:
     """Checks that no directory with programs is mounted noexec: the guests' compiler and QEMU's configure run in the
     cache, the switch in the checkout's build directory. QEMU loads the device from there, too."""
-    places = {paths.cache(): "XDG_CACHE_HOME names another place"}
+    places = {paths.cache(): OTHER_CACHE}
     if not paths.INSTALLED:
         places[paths.BUILD] = "Use a checkout elsewhere"
     return [f"{path}: programs there cannot run, because the file system is mounted noexec. {advice}"
@@ -225,8 +229,7 @@ def devices() -> list[str]:
 def check(needed: Needed, guests: bool = True) -> None:
     """Makes the checks that precede the installation of packages. One error contains all findings. guests: whether the
     command uses guests."""
-    new_entries = needed.cache > 0
-    denied = rights(new_entries)
+    denied = rights(needed)
     _none([*(processor() if guests else []), *denied, *space(needed), *noexec(), *cache_name(),
            *(memory() if needed.builds else []), *(user_namespaces() if guests else []),
            *(devices() if needed.compiles and not denied else [])])

@@ -9,8 +9,8 @@ import os
 import pathlib
 from collections.abc import Callable
 
-from lab import ui
-from lab.build import kernel_tree, preflight
+from lab import paths, ui
+from lab.build import builder, kernel_tree, preflight
 from lab.guests import debug_kernel, extra_packages, image as debian_image, own_kernel
 
 VARIABLE = "PIB_KERNEL"
@@ -74,10 +74,19 @@ def missing(packages: tuple[str, ...] = ()) -> dict[str, float]:
     return found
 
 
-def needed(packages: tuple[str, ...] = (), run_gib: float = 0) -> preflight.Needed:
+def written() -> tuple[pathlib.Path, ...]:
+    """Directories of the cache in which builds for the guests write, if the image is there."""
+    kernel, _ = _kernel()
+    if kernel is None or _is_missing(kernel):
+        return ()
+    return (kernel, builder.place(kernel), *([paths.guest_results()] if paths.INSTALLED else []))
+
+
+def needed(packages: tuple[str, ...] = (), run_gib: float = 0, builds: bool = True) -> preflight.Needed:
     """What must be there before the guests' disk can be made. packages: in addition to the image's. run_gib: free space
-    in the run directory."""
-    return preflight.Needed(sum(missing(packages).values()), run=run_gib, compiles=bool(missing()))
+    in the run directory. builds: whether driver, provider and programs are built for the guests."""
+    return preflight.Needed(sum(missing(packages).values()), run=run_gib, compiles=bool(missing()),
+                            written=written() if builds else ())
 
 
 def image() -> pathlib.Path:

@@ -204,6 +204,14 @@ class Part:
                 found |= guest_kernel.missing()
         return found
 
+    def written(self) -> set[pathlib.Path]:
+        """Directories of the cache in which builds for the part's guests write."""
+        found: set[pathlib.Path] = set()
+        for values in self.images if self.guests else ():
+            with runners.environment(values):
+                found |= {*guest_kernel.written()}
+        return found
+
 
 def _guests(name: str) -> Part:
     return Part(lambda run: guests(run, name), (_stage(name),), images=(GUESTS[name],))
@@ -211,10 +219,12 @@ def _guests(name: str) -> Part:
 
 def _needed(parts: list[Part]) -> preflight.Needed:
     missing: dict[str, float] = {}
+    written: set[pathlib.Path] = set()
     for part in parts:
         missing |= part.missing()
+        written |= part.written()
     return preflight.Needed(sum(missing.values()), temporary=max(part.temporary_gib for part in parts),
-                            compiles=bool(missing))
+                            compiles=bool(missing), written=tuple(sorted(written)))
 
 
 PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build.SANITIZED.name,

@@ -12,7 +12,9 @@ import types
 import pytest
 
 from lab import environment, paths, ui
-from lab.build import preflight, root_namespace, user_namespace
+from lab.build import builder, preflight, root_namespace, user_namespace
+from lab.guests import guest_kernel, image
+from lab.testing import parts
 
 
 @pytest.fixture
@@ -151,9 +153,9 @@ def directories_that_deny_writing(monkeypatch):
 
 def test_a_cache_that_cannot_be_made_is_reported(monkeypatch, tmp_path, denied):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "not" / "there"))
-    assert preflight.rights(new_entries=False) == []
+    assert preflight.rights(preflight.Needed()) == []
     denied.add(tmp_path)
-    problem, = preflight.rights(new_entries=False)
+    problem, = preflight.rights(preflight.Needed())
     assert f"cannot write to {tmp_path}. " in problem and "XDG_CACHE_HOME names another place" in problem
 
 
@@ -161,18 +163,35 @@ def test_a_cache_that_has_the_image_may_be_read_only(monkeypatch, tmp_path, deni
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     (tmp_path / "pib-hca").mkdir()
     denied.add(tmp_path / "pib-hca")
-    assert preflight.rights(new_entries=False) == []
-    assert len(preflight.rights(new_entries=True)) == 1
+    assert preflight.rights(preflight.Needed()) == []
+    assert len(preflight.rights(preflight.Needed(cache=5))) == 1
+
+
+def test_a_build_tree_that_cannot_be_written_is_reported(monkeypatch, tmp_path, denied):
+    """Driver, provider and programs of the guests are built in the image's directory."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    base = image.directory()
+    work = builder.place(base)
+    work.parent.mkdir(parents=True)
+    (base / "identity").write_text("packages")
+    assert preflight.rights(guest_kernel.needed()) == []
+    denied.update({tmp_path / "pib-hca", work.parent})
+    problem, = preflight.rights(guest_kernel.needed())
+    assert f"{work}: " in problem and f"cannot write to {work.parent}. " in problem and "XDG_CACHE_HOME" in problem
+    denied.add(base)
+    assert len(preflight.rights(guest_kernel.needed())) == 2
+    assert len(preflight.rights(parts._needed([parts.PARTS["guest"]]))) == 2
+    assert preflight.rights(guest_kernel.needed(builds=False)) == []
 
 
 def test_a_checkout_that_cannot_be_written_is_reported_once(monkeypatch, tmp_path, denied):
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     monkeypatch.setattr(paths, "BUILD", tmp_path / "build")
     denied.add(tmp_path)
-    problem, = preflight.rights(new_entries=False)
+    problem, = preflight.rights(preflight.Needed())
     assert problem.startswith(f"{tmp_path}/.lab: ") and problem.endswith("or use a checkout elsewhere")
     (tmp_path / ".lab").mkdir()
-    problem, = preflight.rights(new_entries=False)
+    problem, = preflight.rights(preflight.Needed())
     assert problem.startswith(f"{tmp_path}/build: ")
 
 
@@ -180,7 +199,7 @@ def test_a_checkout_that_cannot_be_written_is_reported_once(monkeypatch, tmp_pat
 def test_a_home_that_must_not_be_entered_is_reported(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home" / "cache"))
     (tmp_path / "home").mkdir(mode=0)
-    assert any("XDG_CACHE_HOME" in problem for problem in preflight.rights(new_entries=True))
+    assert any("XDG_CACHE_HOME" in problem for problem in preflight.rights(preflight.Needed(cache=5)))
 
 
 @pytest.mark.parametrize("free, faults", [(preflight.BUILD_MIB, 0), (preflight.BUILD_MIB - 1, 1)])

@@ -25,6 +25,23 @@ def held(path: pathlib.Path) -> Iterator[None]:
         yield
 
 
+@contextlib.contextmanager
+def alone(path: pathlib.Path, reason: str) -> Iterator[None]:
+    """Holds the lock during the block; an error if another command holds it. reason: why there is one command at a
+    time, for the error."""
+    with open(path, "a+", encoding="utf-8", errors="replace") as file:
+        if not _free(file):
+            raise ui.LabError(f"{reason}. Wait for the other one's end:  {_holder(file)}")
+        sign(file)
+        yield
+
+
+def _holder(file: TextIO) -> str:
+    """The name of the command that holds the lock."""
+    file.seek(0)
+    return ui.printable(file.read(200)) or "it does not say which"
+
+
 def sign(file: TextIO) -> None:
     """Writes this command's name into the file of a lock that it holds. The file is opened for appending."""
     name = f"process {os.getpid()}, {shlex.join(['./pib', *sys.argv[1:]])}"
@@ -44,8 +61,7 @@ def _free(file: TextIO) -> bool:
 
 def _take(file: TextIO) -> None:
     if not _free(file):
-        file.seek(0)
-        ui.say(f"waiting for another command to finish: {ui.printable(file.read(200)) or 'it does not say which'}")
+        ui.say(f"waiting for another command to finish: {_holder(file)}")
         while not _free(file):
             groups.RUNNING.check()
             time.sleep(POLL_S)

@@ -15,8 +15,8 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import ui
-from lab.develop import guest_trace, timeline
+from lab import lock, ui
+from lab.develop import borrowed, guest_trace, timeline
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 from lab.fabric import cluster
 from lab.guests import hca_properties, vm
@@ -86,27 +86,21 @@ class Reader:
 
 @contextlib.contextmanager
 def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> Iterator[tuple[Any, int]]:
-    """Makes the guest's device record during the block, and then restores its properties. Yields the guest's monitor
-    and the time at which the recording began, 0 if it began earlier. kinds: of entries that the user has named. once:
-    the device must record already."""
+    """Makes the guest's device record during the block, and then restores its properties, unless another command needs
+    them. Yields the guest's monitor and the time at which the recording began, 0 if it began earlier. kinds: of entries
+    that the user has named. once: the device must record already."""
     lab.node(name)
     monitor = lab.monitor(name)
     needed = {**{OPTIONAL[kind]: True for kind in kinds if kind in OPTIONAL}, ENTRIES: MOST_ENTRIES}
-    before = {option: vm.get_property(monitor, option) for option in needed}
-    missing = {option: value for option, value in needed.items() if not before[option]}
-    if OPTIONAL[AT_BOOT] in missing or missing and once:
-        what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
-        options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
-        raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
-    since_ns = vm.device_property(monitor, "refusals")["now_ns"] if ENTRIES in missing else 0
-    try:
-        for option, value in missing.items():
-            vm.set_property(monitor, option, value)
-        yield monitor, since_ns
-    finally:
-        with contextlib.suppress(ui.LabError):      # the guest may have ended meanwhile
-            for option in reversed(missing):
-                vm.set_property(monitor, option, before[option])
+
+    def check(missing: list[str]) -> None:
+        if OPTIONAL[AT_BOOT] in missing or missing and once:
+            what = "nothing" if ENTRIES in missing else "no " + ", ".join(missing).replace("trace-", "")
+            options = ",".join(f"{option}={value if option == ENTRIES else 'on'}" for option, value in needed.items())
+            raise ui.LabError(f"{name} has recorded {what}. Boot guests that do:  ./pib up --hca-options {options}")
+    now_ns = vm.device_property(monitor, "refusals")["now_ns"]
+    with borrowed.borrowed(monitor, lab.sockets() / f"{name}.trace", needed, check) as missing:
+        yield monitor, now_ns if ENTRIES in missing else 0
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
@@ -176,7 +170,12 @@ def _trace(options) -> int:
         raise ui.LabError("calls and events of a guest are recorded to a time line: add --output FILE, without --once")
     lab = cluster.Cluster()
     seconds = 0 if options.once else options.seconds
-    with recording(lab, options.node, named, options.once) as (monitor, reader.since_ns):
+    with contextlib.ExitStack() as held:
+        if in_guest:
+            lab.node(options.node)      # an error if there is no such guest
+            held.enter_context(lock.alone(lab.sockets() / f"{options.node}.calls",
+                                          f"the guest's kernel records {options.node}'s driver for one command alone"))
+        monitor, reader.since_ns = held.enter_context(recording(lab, options.node, named, options.once))
         if options.output:
             record = functools.partial(_record, options.node, monitor, reader, seconds)
             _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)

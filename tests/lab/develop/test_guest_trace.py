@@ -3,13 +3,14 @@
 guest, with files in place of the kernel's."""
 
 import contextlib
+import fcntl
 import json
 import re
 import types
 
 import pytest
 
-from lab import __main__ as command_line, ui
+from lab import __main__ as command_line, lock, ui
 from lab.develop import guest_trace, in_guest_trace, trace
 
 # The text of a trace, as Linux 6.12 writes it.
@@ -99,6 +100,7 @@ def test_a_guest_that_refuses_says_why():
 
 def traced(monkeypatch, tmp_path, guest, *words):
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, _name: guest)
+    monkeypatch.setattr(trace.cluster.Cluster, "sockets", lambda _self: tmp_path)
     monkeypatch.setattr(trace, "recording", lambda _lab, name, _kinds, _once: contextlib.nullcontext((name, 0)))
     done = {"sequence": 0, "time_ns": 7_000_015_000, "kind": "command", "fetched_ns": 7_000_014_000, "opcode": 0x40,
             "id": 7, "object": 0, "status": 0, "result": 3}
@@ -127,6 +129,19 @@ def test_an_event_alone_records_the_calls_too(monkeypatch, tmp_path):
     guest = FakeGuest(begin=BEGUN, end=ENDED)
     traced(monkeypatch, tmp_path, guest, "--event", "irq:*", "--event", "sched:sched_switch")
     assert guest.asked[0][2:] == ["begin", "irq:*", "sched:sched_switch"]
+
+
+def test_a_second_recording_of_calls_is_refused(monkeypatch, tmp_path):
+    guest = FakeGuest(begin=BEGUN, end=ENDED)
+    (tmp_path / "trace.json").write_text("of the other command")
+    with open(tmp_path / "vm1.calls", "a+", encoding="utf-8") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        lock.sign(other)
+        with pytest.raises(ui.LabError, match="vm1's driver for one command alone. Wait for .*: +process [0-9]+, "):
+            traced(monkeypatch, tmp_path, guest, "--calls")
+    assert not guest.asked and (tmp_path / "trace.json").read_text() == "of the other command"
+    traced(monkeypatch, tmp_path, guest, "--calls")
+    assert guest.asked
 
 
 @pytest.mark.parametrize("words", [["--calls"], ["--event", "irq:*", "--once", "--output", "x"]])

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib trace: entries of a device's trace in words, what is new, and devices that record nothing."""
 
+import contextlib
 import json
 
 import pytest
@@ -52,12 +53,13 @@ def refusals(*entries, count=0):
 
 
 @pytest.fixture(name="device")
-def a_device(monkeypatch):
+def a_device(monkeypatch, tmp_path):
     """The properties of a simulated device by name."""
     properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": [],
                   "refusals": {"now_ns": 5_600_000_000, "refusals": refusals()}}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
+    monkeypatch.setattr(trace.cluster.Cluster, "sockets", lambda _self: tmp_path)
 
     def monitor_command(_monitor, command, **words):
         if command == "qom-set":
@@ -200,6 +202,44 @@ def test_a_device_records_while_it_is_traced(device, capsys):
     assert options.function(options) == 0 and "BAR0 STATUS" in capsys.readouterr().out
     assert device["changes"] == [("trace-registers", True), (trace.ENTRIES, 65536), (trace.ENTRIES, 0),
                                  ("trace-registers", False)]
+
+
+def recording(*kinds, once=False):
+    return trace.recording(trace.cluster.Cluster(), "vm1", list(kinds), once)
+
+
+@pytest.mark.parametrize("first_ends", [0, 1])
+def test_the_last_of_two_commands_ends_the_recording(device, first_ends):
+    device.update({trace.ENTRIES: 0, "trace-registers": False, "trace-interrupts": False})
+    commands = [contextlib.ExitStack(), contextlib.ExitStack()]
+    assert [command.enter_context(recording(kind)) for command, kind in zip(commands, ("registers", "interrupts"))] == [
+        ("vm1", 5_600_000_000), ("vm1", 0)]
+    commands.pop(first_ends).close()
+    assert device[trace.ENTRIES] == 65536 and device["trace-registers"] and device["trace-interrupts"]
+    commands.pop().close()
+    assert (device[trace.ENTRIES], device["trace-registers"], device["trace-interrupts"]) == (0, False, False)
+    with recording():
+        assert device[trace.ENTRIES] == 65536
+    assert device[trace.ENTRIES] == 0
+
+
+def test_the_command_after_a_killed_one_restores_what_that_had_changed(device, tmp_path):
+    device.update({trace.ENTRIES: 0, "trace-registers": False})
+    with recording("registers"):
+        left = (tmp_path / "vm1.trace").read_text()
+    device.update({trace.ENTRIES: 65536, "trace-registers": True})
+    (tmp_path / "vm1.trace").write_text(left)
+    with recording():
+        pass
+    assert (device[trace.ENTRIES], device["trace-registers"]) == (0, False)
+
+
+def test_a_refused_recording_changes_nothing(device):
+    device.update({trace.ENTRIES: 0, "trace-dma": False})
+    for command in (recording(once=True), recording("dma")):
+        with pytest.raises(ui.LabError, match="has recorded nothing"), command:
+            pass
+    assert not device["changes"]
 
 
 def test_a_device_that_does_not_record_a_chosen_kind_is_named(device, capsys):

@@ -2,11 +2,13 @@
 """Builds everything that runs in the guests: kernel module, provider, test programs.
 
 Each result is a directory under build/guest/IMAGE/ with the layout of a guest's root, and a stamp with the hash of its
-inputs next to it. If the inputs are unchanged, nothing is built.
+inputs next to it. If the inputs are unchanged, nothing is built. A new result is made beside the former one, which it
+replaces when it is complete.
 
 The module is built with the guest's kernel headers, the provider inside the rdma-core source of the guest's release:
 the provider's structures contain ibv_qp_ex and others, whose size differs between releases."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -58,17 +60,25 @@ def _up_to_date(base: pathlib.Path, name: str, inputs: str) -> bool:
     return _result(base, name).is_dir() and stamp.exists() and stamp.read_text() == inputs
 
 
-def _emptied(base: pathlib.Path, name: str) -> pathlib.Path:
-    """An empty directory for a new result; the former result is removed."""
-    _stamp(base, name).unlink(missing_ok=True)
-    tree = _result(base, name)
+def _new(base: pathlib.Path, name: str) -> pathlib.Path:
+    """An empty directory for a new result."""
+    tree = OUT / base.name / f"{name}.new"
     shutil.rmtree(tree, ignore_errors=True)
     tree.mkdir(parents=True)
     return tree
 
 
 def _done(base: pathlib.Path, name: str, inputs: str) -> None:
+    """Replaces the former result by the new one, which is complete."""
+    _stamp(base, name).unlink(missing_ok=True)
+    shutil.rmtree(_result(base, name), ignore_errors=True)
+    (OUT / base.name / f"{name}.new").rename(_result(base, name))
     _stamp(base, name).write_text(inputs)
+
+
+def unchanged() -> contextlib.AbstractContextManager[None]:
+    """Keeps other commands from replacing results during the block, in which this command reads them."""
+    return lock.held(OUT / cache.BUILD_LOCK)
 
 
 # -- kernel module ----------------------------------------------------------
@@ -106,17 +116,17 @@ def driver(base: pathlib.Path, tools: builder.Builder, source: pathlib.Path = ke
     inputs = _inputs(base, kernel_module.common(source), source)
     if _up_to_date(base, name, inputs):
         return _result(base, name)
-    tree = _emptied(base, name)
+    tree = _new(base, name)
     compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
     kernel_module.check_binds(compiled)
-    symbols.keep(compiled, tree.with_name(f"{name}.symbols"))
     _module_indexes(base, [module.stripped for module in compiled.modules], tree)
     rules = tree / "usr" / "lib" / "udev" / "rules.d"
     rules.mkdir(parents=True)
     for rule in (source / "udev").glob("*.rules"):
         shutil.copy(rule, rules)
+    symbols.keep(compiled, tree.with_name(f"{name}.symbols"))
     _done(base, name, inputs)
-    return tree
+    return _result(base, name)
 
 
 # -- provider ---------------------------------------------------------------
@@ -165,7 +175,7 @@ def provider(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROVIDER)
     if _up_to_date(base, "provider", inputs):
         return
-    tree = _emptied(base, "provider")
+    tree = _new(base, "provider")
     built = compile_provider(tools)
     plugins = tree / MULTIARCH / "libibverbs"
     config = tree / "etc" / "libibverbs.d"
@@ -182,7 +192,7 @@ def programs(base: pathlib.Path, tools: builder.Builder) -> None:
     inputs = _inputs(base, COMMON, PROGRAMS)
     if _up_to_date(base, "programs", inputs):
         return
-    tree = _emptied(base, "programs")
+    tree = _new(base, "programs")
     tools.bring(paths.ROOT / COMMON, COMMON)
     tools.bring(paths.ROOT / PROGRAMS, PROGRAMS)
     tools.sh("building the guests' test programs", f"{MAKE} -C {PROGRAMS}", "guest-programs")
@@ -205,7 +215,7 @@ def build(base: pathlib.Path, source: pathlib.Path | None = kernel_module.OURS) 
     rdma_core.note_use(tools.tree)
     cache.note_use(OUT)             # an entry of the cache in an installed lab
     # Containers may share a volume with the results, and each has an image with a build tree and its lock.
-    with tools.locked(), lock.held(OUT / cache.BUILD_LOCK):
+    with tools.locked(), unchanged():
         if source:
             results.append(driver(base, kernel_tree.tools(base), source))
         for folder, function in PARTS:

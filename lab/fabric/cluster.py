@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A running lab: hub, switch, guests. up() starts and ends programs until exactly the wanted programs run."""
 
+import contextlib
 import pathlib
 import shutil
 import signal
 
 from lab import paths, ui
+from lab.build import guest_build
 from lab.fabric import rundir, split, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
@@ -20,6 +22,11 @@ def _number(name: str) -> int:
     """A guest's number; -1: not a guest's name."""
     number = name.removeprefix("vm")
     return int(number) if name != number and number.isdigit() else -1
+
+
+def _names(wanted: Wanted) -> list[str]:
+    """Names of the wanted guests."""
+    return [f"vm{number}" for number in range(wanted.count)]
 
 
 class Cluster(Recorded):
@@ -84,7 +91,8 @@ class Cluster(Recorded):
 
     def up(self, wanted: Wanted, artefacts: list[pathlib.Path]) -> None:
         """Makes exactly the wanted guests run. Guests that already run as wanted are kept. After a failure, the
-        programs that it has started are ended."""
+        programs that it has started are ended. artefacts: trees to lay over the image, which another command may build
+        anew."""
         with self.locked(), self.ended_on_failure():
             self.end_strays()
             base = guest_kernel.image()
@@ -93,13 +101,20 @@ class Cluster(Recorded):
             if uris:
                 libvirt_xml.check_processors(libvirt_xml.TYPES[accel], wanted.size.cpus)
             key.ensure(self.key())
-            self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
+            with guest_build.unchanged() if artefacts else contextlib.nullcontext():
+                self._begin(base, accel, wanted, wanted.stamp(base, accel, artefacts, key.public(self.key())))
+                new = [name for name in _names(wanted) if not self.alive(name)]
+                boot = self._boot_files(base, wanted, artefacts) if new else None
             self._stop_surplus(wanted.count)
             if not wanted.hosts:
                 self._start_hub()
                 for number in range(max(len(wanted.parts), 1)):
                     self.start_switch(*wanted.switch_options(number), number=number)
-            self._start_guests(base, wanted, artefacts)
+            if boot:
+                self._start_guests(boot, wanted, new)
+            self._wait_booted([vm.Files(name, self.sockets()) for name in _names(wanted)])
+            for name in self.nodes():
+                self.node(name).connect()
 
     def _stop_surplus(self, count: int) -> None:
         """Stops the guests from number `count` on."""
@@ -166,18 +181,12 @@ class Cluster(Recorded):
         switch.remove_sockets()
         self.start_and_wait(switch.name, words, switch.answers)
 
-    def _start_guests(self, base: pathlib.Path, wanted: Wanted, artefacts: list[pathlib.Path]) -> None:
-        names = [f"vm{number}" for number in range(wanted.count)]
-        if new := [name for name in names if not self.alive(name)]:
-            boot = self._boot_files(base, wanted, artefacts)
-            ui.say(f"booting {', '.join(new)} ({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
-            if wanted.hosts:
-                spread.start_hosts(self, wanted, boot)
-            for name in new:
-                self._start_guest(self._machine(boot, wanted, _number(name)), wanted)
-        self._wait_booted([vm.Files(name, self.sockets()) for name in names])
-        for name in self.nodes():
-            self.node(name).connect()
+    def _start_guests(self, boot: vm.Boot, wanted: Wanted, new: list[str]) -> None:
+        ui.say(f"booting {', '.join(new)} ({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
+        if wanted.hosts:
+            spread.start_hosts(self, wanted, boot)
+        for name in new:
+            self._start_guest(self._machine(boot, wanted, _number(name)), wanted)
 
     def _boot_files(self, base: pathlib.Path, wanted: Wanted, artefacts: list[pathlib.Path]) -> vm.Boot:
         sockets = self.sockets()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Builds for guests: their inputs, and the modes of files in a guest."""
 
+import contextlib
 import fcntl
 import os
 import pathlib
@@ -45,14 +46,39 @@ def test_a_link_to_the_image_is_the_same_input(base, tmp_path):
 
 def test_a_result_is_up_to_date_for_its_inputs_alone(base, monkeypatch, tmp_path):
     monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
-    tree = guest_build._emptied(base, "driver")
-    assert not guest_build._up_to_date(base, "driver", "inputs")    # a build may have been interrupted
+    tree = guest_build._new(base, "driver")
     (tree / "module").touch()
+    assert not guest_build._up_to_date(base, "driver", "inputs")    # a build may have been interrupted
     guest_build._done(base, "driver", "inputs")
     assert guest_build._up_to_date(base, "driver", "inputs")
     assert not guest_build._up_to_date(base, "driver", "those of another kernel")
-    assert not list(guest_build._emptied(base, "driver").iterdir())
+    assert not list(guest_build._new(base, "driver").iterdir())
+    guest_build._done(base, "driver", "those of another kernel")
     assert not guest_build._up_to_date(base, "driver", "inputs")
+
+
+def test_the_former_result_stays_until_the_new_one_is_complete(base, monkeypatch, tmp_path):
+    """Another command may boot guests with the former one while a build runs, or after it has failed."""
+    monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
+    monkeypatch.setattr(paths, "ROOT", tmp_path / "checkout")
+    source = paths.ROOT / guest_build.PROGRAMS / "program"
+    source.parent.mkdir(parents=True)
+    (paths.ROOT / guest_build.COMMON).mkdir()
+
+    class Tools(builder.Builder):
+        def sh(self, title, script, log):
+            assert [path.read_text() for path in there()] == former
+            if (self.work / guest_build.PROGRAMS / "program").read_text() == "wrong":
+                raise guest_build.ui.LabError("does not compile")
+
+    def there():
+        return list((guest_build.OUT / base.name / "programs").rglob("program"))
+    for text, former in (("1", []), ("2", ["1"]), ("wrong", ["2"])):
+        source.write_text(text)
+        source.chmod(0o755)
+        with contextlib.suppress(guest_build.ui.LabError):
+            guest_build.programs(base, Tools(base))
+    assert [path.read_text() for path in there()] == ["2"]
 
 
 def test_results_in_use_are_not_old(base, monkeypatch, tmp_path):

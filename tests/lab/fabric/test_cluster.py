@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """up() leaves the wanted guests running or, when it fails, the earlier ones."""
 
+import fcntl
 import os
 import pathlib
 import signal
@@ -9,9 +10,10 @@ import threading
 import pytest
 
 from lab import process, signals, ui, waiting
+from lab.build import cache, guest_build
 from lab.fabric import cluster, state
 from lab.fabric.wanted import Wanted
-from lab.guests import vm
+from lab.guests import initramfs, vm
 
 
 def strays(lab):
@@ -214,3 +216,25 @@ def test_up_with_fewer_guests_names_those_whose_disks_are_lost(lab, capfd):
     cluster.Cluster().up(Wanted(1), [])
     assert ("stopping vm1, because the wanted number of guests is 1: what these guests have written to their disks is "
             "lost") in capfd.readouterr().err
+
+
+def test_no_other_command_replaces_what_guests_get_while_up_reads_it(lab, monkeypatch, tmp_path):
+    tree, read = tmp_path / "driver", []
+    tree.mkdir()
+
+    def is_locked():
+        with open(tmp_path / "results" / cache.BUILD_LOCK) as file, pytest.raises(BlockingIOError):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+    def reads(name, answer):
+        def read_it(*_):
+            is_locked()
+            read.append(name)
+            return answer
+        return read_it
+    monkeypatch.setattr(guest_build, "OUT", tmp_path / "results")
+    monkeypatch.setattr(initramfs, "stamp", reads("stamp", "hash"))
+    monkeypatch.setattr(initramfs, "make", reads("initramfs", None))
+    lab.up(Wanted(1), [tree])
+    lab.up(Wanted(1), [tree])           # the guest runs
+    assert read == ["stamp", "initramfs", "stamp"]

@@ -83,7 +83,7 @@ def written() -> tuple[pathlib.Path, ...]:
 
 
 def needed(packages: tuple[str, ...] = (), run_gib: float = 0, builds: bool = True) -> preflight.Needed:
-    """What must be there before the guests' disk can be made. packages: in addition to the image's. run_gib: free space
+    """Free space and rights that the guests' disk needs. packages: in addition to the image's. run_gib: free space
     in the run directory. builds: whether driver, provider and programs are built for the guests."""
     return preflight.Needed(sum(missing(packages).values()), run=run_gib, compiles=bool(missing()),
                             written=written() if builds else ())

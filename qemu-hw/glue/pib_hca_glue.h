@@ -9,12 +9,12 @@
  *   pib_hca_thread.c     a thread for each link in shared memory
  *   pib_hca_kick.c       doorbells by eventfd
  *   pib_hca_peer_copy.c  guest memory that the device shares with the switch
+ *   pib_hca_props.c      properties that configure the device
  *   pib_hca_tls.c        TLS on the sockets of the fabric links
  *   pib_hca_fds.c        descriptors from the switch
  *   pib_hca_link.c       sockets of the fabric links
  *   pib_hca_record.c     the file of a recording
  *   pib_hca_host.c       the services that the core calls
- *   pib_hca_props.c      properties that configure the device
  *   pib_hca_observe.c    properties that show what the device does
  *   pib_hca_pci.c        the PCI device
  *

@@ -134,7 +134,7 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     pib_hca_lock(hca);
     if (!running) {
         pib_hca_ram_changed(hca);
-        /* Before `paused`: may end the link, which writes an event to guest memory. */
+        /* Before `paused`: it may end the link, which writes an event. */
         pib_hca_await_switch(hca);
     }
     hca->paused = !running;

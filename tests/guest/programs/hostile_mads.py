@@ -20,11 +20,11 @@ from pyverbs.pd import PD
 from pyverbs.qp import QP, QPAttr, QPCap, QPInitAttr
 from pyverbs.wr import SGE, RecvWR, SendWR
 
-GSI_QKEY = 0x80010000
+from mads import HEADER, QP1_KEY, SUBN_ADM
+
 SLOT, DEPTH, GRH = 4096, 64, 40
-HEADER = struct.Struct(">BBBBHHQHHI")   # bytes of a MAD
 RMPP = struct.Struct(">BBBBII")         # version, type, flags, status, segment, payload length or new window
-SUBN_ADM, PING, VENDOR = 0x03, 0x32, 0x0A
+PING, VENDOR = 0x32, 0x0A
 CLASS_VERSIONS = {SUBN_ADM: 2, PING: 1, VENDOR: 1}
 RESPONSES = (0x81, 0x86, 0x92, 0x93, 0x94, 0x95)
 METHODS = RESPONSES * 3 + (0x01, 0x02, 0x05, 0x06, 0x07, 0x12, 0x13, 0x14, 0x15, 0x7F, 0xFF, 0x00)
@@ -42,7 +42,7 @@ class Sender:
         self.cq, self.heard_cq = CQ(self.context, DEPTH), CQ(self.context, DEPTH)
         self.mr = MR(self.pd, 2 * DEPTH * SLOT, e.IBV_ACCESS_LOCAL_WRITE)
         attr = QPAttr(port_num=1)
-        attr.qkey = GSI_QKEY
+        attr.qkey = QP1_KEY
         init = QPInitAttr(qp_type=e.IBV_QPT_UD, scq=self.cq, rcq=self.heard_cq, sq_sig_all=1,
                           cap=QPCap(max_send_wr=DEPTH, max_recv_wr=DEPTH))
         self.qp = QP(self.pd, init, attr)
@@ -61,7 +61,7 @@ class Sender:
         slot = self.sent % DEPTH
         self.mr.write(mad, len(mad), slot * SLOT)
         request = SendWR(num_sge=1, sg=[SGE(self.mr.buf + slot * SLOT, len(mad), self.mr.lkey)])
-        request.set_wr_ud(self.ah, 1, GSI_QKEY)
+        request.set_wr_ud(self.ah, 1, QP1_KEY)
         self.qp.post_send(request)
         self.sent += 1
 

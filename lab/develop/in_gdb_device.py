@@ -17,8 +17,8 @@ from lab.develop.in_gdb_rings import vector
 
 NEVER = (1 << 64) - 1
 # Constants with which memory/key_table.cc scrambles keys.
-HALF = 0xfff
-ROUNDS = (0x9e5, 0x3c7, 0xb1d, 0x64f)
+INDEX_MASK = 0xffffff
+FIRST, SECOND = 0x9e3779, 0x85ebcb
 DATAGRAMS = ("SMI", "GSI", "UD")
 QUIET = ("SIGUSR1", "SIGPIPE")          # signals between QEMU's threads, at which gdb need not stop
 
@@ -148,17 +148,14 @@ def srq_line(number, srq):
 
 
 def scrambled(index):
-    left, right = index >> 12, index & HALF
-    for round_key in ROUNDS:
-        mixed = (right + round_key) * 0x2545
-        left, right = right, left ^ (mixed ^ mixed >> 7) & HALF
-    return left << 12 | right
+    mixed = index * FIRST & INDEX_MASK
+    return (mixed ^ mixed >> 12) * SECOND & INDEX_MASK
 
 
 def key_of(number):
     """Computes the same as the device's KeyTable::key_of(). gdb does not call that function, because a call lets QEMU
     run, and crashes some versions of gdb."""
-    return (scrambled(number) ^ scrambled(0)) << 8
+    return scrambled(number) << 8
 
 
 def mr_line(number, entry):

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "memory/key_table.h"
 
-#include <iterator>
-
 #include "base/config.h"
 #include "memory/registration.h"
 
@@ -10,40 +8,38 @@ namespace pib::hca {
 
 namespace {
 
-// Consecutive keys are easy to guess, so a four-round Feistel network scrambles the 24-bit index.
-// Both directions take a few instructions. The scrambling is no secret and replaces no R_Key check.
-constexpr uint32_t kHalf = 0xfff;
-constexpr uint32_t kRounds[] = {0x9e5, 0x3c7, 0xb1d, 0x64f};
+// Consecutive keys are easy to guess, so a fixed permutation scrambles the 24-bit index: two
+// multiplications by odd numbers, and between them an XOR of the upper half into the lower one,
+// which is its own inverse. The scrambling is no secret and replaces no R_Key check. Index 0 stays
+// 0, so that no region gets the privileged L_Key's index.
+constexpr uint32_t kIndexMask = 0xffffff;
+constexpr uint32_t kFirst = 0x9e3779;
+constexpr uint32_t kSecond = 0x85ebcb;
 
-constexpr uint32_t round_function(uint32_t half, uint32_t key) {
-    const uint32_t x = (half + key) * 0x2545u;
-    return (x ^ (x >> 7)) & kHalf;
-}
-
-constexpr uint32_t feistel(uint32_t index) {
-    uint32_t left = index >> 12;
-    uint32_t right = index & kHalf;
-    for (const uint32_t key : kRounds) {
-        left = std::exchange(right, left ^ round_function(right, key));
+// The number by which `odd` gives 1, modulo 2^32. Each step doubles the number of right bits.
+constexpr uint32_t inverse(uint32_t odd) {
+    uint32_t found = odd;  // right in its lowest 3 bits
+    for (int bits = 3; bits < 32; bits *= 2) {
+        found *= 2 - odd * found;
     }
-    return left << 12 | right;
+    return found;
 }
 
-constexpr uint32_t unfeistel(uint32_t index) {
-    uint32_t left = index >> 12;
-    uint32_t right = index & kHalf;
-    for (size_t i = std::size(kRounds); i > 0; --i) {
-        right = std::exchange(left, right ^ round_function(left, kRounds[i - 1]));
-    }
-    return left << 12 | right;
+constexpr uint32_t multiplied(uint32_t index, uint32_t odd) {
+    return index * odd & kIndexMask;
 }
 
-// Index 0 stays 0, so that no region gets the privileged L_Key's index.
+constexpr uint32_t folded(uint32_t index) {
+    return index ^ index >> 12;
+}
+
 constexpr uint32_t scramble(uint32_t index) {
-    return feistel(index) ^ feistel(0);
+    return multiplied(folded(multiplied(index, kFirst)), kSecond);
 }
 constexpr uint32_t unscramble(uint32_t index) {
-    return unfeistel(index ^ feistel(0));
+    constexpr uint32_t kSecondInverse = inverse(kSecond);
+    constexpr uint32_t kFirstInverse = inverse(kFirst);
+    return multiplied(folded(multiplied(index, kSecondInverse)), kFirstInverse);
 }
 static_assert(scramble(0) == 0 && unscramble(scramble(1)) == 1 &&
               unscramble(scramble(0x3ffff)) == 0x3ffff);

@@ -278,13 +278,13 @@ def test_a_user_who_may_not_attach_is_told_what_to_do():
 
 
 def test_keys_are_scrambled_as_the_device_does_it(monkeypatch):
-    """The device's function returns 0xf54f6f00 for number 1."""
+    """The device's function returns 0xf5021e00 for number 1."""
     quiet = mock.MagicMock(error=RuntimeError, Command=type("Command", (), {"__init__": lambda *_: None}))
     monkeypatch.setitem(sys.modules, "gdb", quiet)
     monkeypatch.setenv(gdb.VARIABLE, json.dumps({"pid": 1, "advice": ""}))
     monkeypatch.delitem(sys.modules, "lab.develop.in_gdb_device", raising=False)
     script = importlib.import_module("lab.develop.in_gdb_device")
-    assert script.key_of(0) == 0 and script.key_of(1) == 0xf54f6f00
+    assert script.key_of(0) == 0 and script.key_of(1) == 0xf5021e00
 
 
 # -- QEMU's gdb server --------------------------------------------------------------

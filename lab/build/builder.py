@@ -12,11 +12,14 @@ import shutil
 from lab import lock, paths, ui
 from lab.build import user_namespace
 
-# The objtool of newer kernels reads /proc, which root of a container may not be allowed to mount.
-AS_ROOT = ('if unshare --mount true 2>/dev/null; then '
+# The objtool of newer kernels reads /proc/self/maps and fails without it. Where root of a container may not mount
+# /proc, a copy of that file suffices: objtool looks for the end of the stack, with which it explains its own crashes.
+AS_ROOT = ('if unshare --mount mount --rbind /proc "$1/proc" 2>/dev/null; then '
            'exec unshare --mount sh -ec \'mount --rbind /proc "$1/proc"; '
-           'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; '
-           'else exec chroot "$1" /bin/sh -ec "$2"; fi')
+           'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; fi; '
+           'mkdir -p "$1/proc/self"; maps=$(mktemp -p "$1/proc/self"); cat /proc/self/maps >"$maps"; '
+           'mv -f "$maps" "$1/proc/self/maps"; '
+           'exec chroot "$1" /bin/sh -ec "$2"')
 # Users other than root, and root that cannot make devices, enter a user namespace with the host's devices.
 UNPRIVILEGED = ('mount --rbind /dev "$1/dev"; mount --rbind /proc "$1/proc"; '
                 'exec chroot "$1" /bin/sh -ec "$2"')

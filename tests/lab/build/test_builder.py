@@ -3,6 +3,9 @@
 
 import os
 import pathlib
+import subprocess
+
+import pytest
 
 from lab.build import builder
 
@@ -47,3 +50,22 @@ def test_a_tree_without_a_system_uses_this_machines_compiler(tmp_path):
     tools.sh("compiling", "cc --version >version; pwd >place", "test")
     assert (tools.work / "version").read_text() and tools.work == pathlib.Path(tools.inside)
     assert (tools.work / "place").read_text() == f"{tools.inside}\n"
+
+
+@pytest.mark.parametrize("allowed", ["unshare", "nothing"])
+def test_programs_in_the_tree_find_the_map_of_their_memory_where_proc_cannot_be_mounted(tmp_path, allowed):
+    """objtool looks for the line of the stack. allowed: a container may let root make a mount namespace, and yet deny
+    mounts in it."""
+    tree, programs = tmp_path / "tree", tmp_path / "programs"
+    for directory in (tree / "proc", programs):
+        directory.mkdir(parents=True)
+    for name, script in {"unshare": 'shift; exec "$@"' if allowed == "unshare" else "exit 1", "mount": "exit 32",
+                         "chroot": 'cd "$1"; shift; exec "$@"'}.items():
+        (programs / name).write_text(f"#!/bin/sh\n{script}\n")
+        (programs / name).chmod(0o755)
+    argv = ["sh", "-ec", builder.AS_ROOT, "sh", tree, "grep stack proc/self/maps"]
+    for _ in range(2):
+        done = subprocess.run(argv, env={"PATH": f"{programs}:{os.environ['PATH']}"}, stdout=subprocess.PIPE, text=True,
+                              check=False)
+        assert done.returncode == 0 and "[stack]" in done.stdout
+    assert [path.name for path in (tree / "proc" / "self").iterdir()] == ["maps"]

@@ -21,11 +21,9 @@ MOST_GIB = 1.5
 ISOLATION = ("--isolation", "chroot")
 # A network of the loopback device alone.
 ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")
-# The capabilities that podman leaves to a container; docker leaves more, among them mknod.
+# The capabilities that podman leaves to a container; buildah gives these or more. docker leaves more, among them mknod.
 KEPT = ("chown", "dac_override", "fowner", "fsetid", "kill", "net_bind_service", "setfcap", "setgid", "setpcap",
         "setuid", "sys_chroot")
-LIMITED, WITH_DEVICES = (("setpriv", "--bounding-set", ",".join(["-all", *(f"+{name}" for name in kept)]), "--")
-                         for kept in (KEPT, (*KEPT, "mknod")))
 LIMITS = ("--ulimit", "nofile=4096:4096", "--ulimit", "nproc=4096:4096")
 
 pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah"),
@@ -69,9 +67,12 @@ def _buildah(tmp_path_factory):
     """A buildah that has the base."""
     work = tmp_path_factory.mktemp("container")
     buildah = Buildah(work)
-    _base(buildah, work)
-    yield buildah
-    buildah("rm", "--all")
+    try:
+        _base(buildah, work)
+        yield buildah
+    finally:
+        buildah("rm", "--all", check=False)
+        shutil.rmtree(work)     # pytest keeps directories of three runs, and this one has some 10 GiB
 
 
 @pytest.fixture(scope="module", name="container")
@@ -83,15 +84,26 @@ def _container(buildah, built_for_trixie, tmp_path_factory):
     _bud(buildah, context, "-t", IMAGE)
     name = buildah("from", IMAGE).strip()
     yield buildah, name
+    buildah("run", *ISOLATION, name, "--", "pib", "down", check=False)      # a chroot has no processes of its own
+
+
+@pytest.fixture(name="volume")
+def _volume(tmp_path):
+    """A directory for _run(). It is removed at the end, because some tests make an image in it."""
+    yield tmp_path
+    shutil.rmtree(tmp_path)
 
 
 def _run(container, *words: str, volume: pathlib.Path | None = None, before: tuple[str, ...] = ALONE,
-         limited: tuple[str, ...] = LIMITED) -> str:
-    """Output of a command in the container. volume: /work there. before: as for Buildah. limited: a command that limits
-    capabilities, by default to podman's."""
+         added: tuple[str, ...] = ()) -> str:
+    """Output of a command in the container. volume: /work there. before: as for Buildah. added: names of capabilities
+    that podman does not leave to a container."""
     buildah, name = container
     mounted = ("--volume", f"{volume}:/work") if volume else ()
-    return buildah("run", *ISOLATION, *mounted, name, "--", *limited, *words, before=before)
+    given = [word for capability in added for word in ("--cap-add", f"CAP_{capability.upper()}")]
+    limits = ",".join(["-all", *(f"+{capability}" for capability in (*KEPT, *added))])
+    return buildah("run", *ISOLATION, *mounted, *given, name, "--", "setpriv", "--bounding-set", limits, "--", *words,
+                   before=before)
 
 
 def test_the_image_is_small(container):
@@ -107,11 +119,11 @@ def test_another_command_works(container):
     assert "Switch" in _run(container, "container-entry", "topology", "star", "leaves=2")
 
 
-def test_a_volume_brings_files_and_keeps_results(container, tmp_path):
-    (tmp_path / "pib.toml").write_text("nodes = 99\n")
+def test_a_volume_brings_files_and_keeps_results(container, volume):
+    (volume / "pib.toml").write_text("nodes = 99\n")
     said = _run(container, "sh", "-c", "container-entry topology star leaves=2 >own.topo; container-entry up || :",
-                volume=tmp_path)
-    assert "pib.toml:1: nodes: 99: expected 1 to 32" in said and "Switch" in (tmp_path / "own.topo").read_text()
+                volume=volume)
+    assert "pib.toml:1: nodes: 99: expected 1 to 32" in said and "Switch" in (volume / "own.topo").read_text()
 
 
 def test_without_arguments_it_shows_the_table_without_a_network(container):
@@ -131,27 +143,27 @@ def _after(file: pathlib.Path, line: str, new: str) -> None:
     file.write_text(text.replace(line, line + new))
 
 
-def test_drivers_and_providers_are_compiled_in_the_container_without_a_network(container, tmp_path):
+def test_drivers_and_providers_are_compiled_in_the_container_without_a_network(container, volume):
     """The cache is on the volume, where it has links to the container's image."""
     for name in ("hw-interface", "guest-driver", "guest-provider"):
-        shutil.copytree(paths.ROOT / name, tmp_path / name)
-    _after(tmp_path / "guest-driver" / "main.c", "pib_hca_module_init(void)\n{\n\tint ret;\n",
+        shutil.copytree(paths.ROOT / name, volume / name)
+    _after(volume / "guest-driver" / "main.c", "pib_hca_module_init(void)\n{\n\tint ret;\n",
            '\tpr_info("my driver\\n");\n')
-    _after(tmp_path / "guest-provider" / "pib.c", "\tdev->page_size = sysconf(_SC_PAGESIZE);\n",
+    _after(volume / "guest-provider" / "pib.c", "\tdev->page_size = sysconf(_SC_PAGESIZE);\n",
            '\t(void)!write(2, "my provider\\n", 12);\n')
     said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "sh", "-ec",
                 "container-entry up --driver guest-driver; pib exec vm0 -- dmesg; "
                 "pib driver guest-driver vm1; pib provider guest-provider vm1; pib exec vm1 -- ibv_devinfo; pib down",
-                volume=tmp_path)
+                volume=volume)
     assert said.count("my driver") >= 2 and "my provider" in said, said
 
 
-def test_guests_get_more_packages_over_the_network(container, tmp_path):
+def test_guests_get_more_packages_over_the_network(container, volume):
     """The disk of the guests is in a cache on the volume, as in the example for GitHub Actions."""
     said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "container-entry", "ci", "--package", "fio", "--",
-                "sh", "-c", '"$PIB" exec vm0 -- fio --version', volume=tmp_path, before=())
-    assert re.search(r"^fio-\d", (tmp_path / "pib-ci" / "command.log").read_text(), re.MULTILINE), said
-    assert list(tmp_path.glob(".cache/pib-hca/packages-*/root.ext4"))
+                "sh", "-c", '"$PIB" exec vm0 -- fio --version', volume=volume, before=())
+    assert re.search(r"^fio-\d", (volume / "pib-ci" / "command.log").read_text(), re.MULTILINE), said
+    assert list(volume.glob(".cache/pib-hca/packages-*/root.ext4"))
 
 
 def test_an_image_whose_compilers_would_lack_devices_is_refused_at_once(container):
@@ -161,11 +173,14 @@ def test_an_image_whose_compilers_would_lack_devices_is_refused_at_once(containe
     assert "reading the package lists" not in said, said
 
 
-def test_another_image_is_made_in_a_container_that_makes_device_nodes(container, tmp_path):
-    said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "PIB_GUEST=trixie-backports", "container-entry",
-                "guest-build", volume=tmp_path, before=(), limited=WITH_DEVICES)
-    results = tmp_path / ".cache" / "pib-hca" / "guest-results"
-    assert list(results.glob("guest-trixie-backports-*/driver/usr/lib/modules/*/updates/pib_hca.ko")), said
+def test_another_image_is_made_in_a_container_that_makes_device_nodes(container, volume):
+    """The image is on the volume, the driver in the container, to which the volume has a link."""
+    said = _run(container, "env", "XDG_CACHE_HOME=/work/.cache", "PIB_GUEST=trixie-backports", "sh", "-ec",
+                "container-entry guest-build; find -L /work/.cache/pib-hca/guest-results -name pib_hca.ko",
+                volume=volume, before=(), added=("mknod",))
+    assert re.search(r"^/work/\S+/guest-trixie-backports-\w+/driver/usr/lib/modules/\S+/updates/pib_hca\.ko$", said,
+                     re.MULTILINE), said
+    assert list(volume.glob(".cache/pib-hca/guest-trixie-backports-*/root.ext4")), said
 
 
 def test_a_checkout_alone_becomes_packages(buildah, tmp_path):

@@ -181,3 +181,26 @@ def test_an_image_of_an_older_kernel_is_made_anew(monkeypatch, tmp_path, kernel,
     (made / "kernel-version").write_text("7.0.2-amd64\n")
     parts._renew_image(kernel)
     assert made.is_dir() is kept
+
+
+@pytest.fixture(name="without_arm")
+def one_part_cannot_run(monkeypatch, tmp_path):
+    def cannot(_run):
+        raise ui.LabError("the mirror has no linux-headers-arm64")
+    monkeypatch.setattr(up, "machine", lambda *_, **__: None)
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    monkeypatch.setattr(parts, "PARTS", {part: parts.Part(cannot if part == "arm" else lambda _run: Count(passed=1), ())
+                                         for part in parts.PARTS})
+
+
+@pytest.mark.usefixtures("without_arm")
+def test_a_part_that_cannot_run_does_not_end_the_night(capsys):
+    assert parts.test(parts.ALL) == 1
+    said = capsys.readouterr()
+    assert said.out == f"\n{len(parts.ALL_PARTS) - 1} passed, 1 failed\n" and "arm: the mirror has no" in said.err
+
+
+@pytest.mark.usefixtures("without_arm")
+def test_a_part_alone_that_cannot_run_ends_with_its_error():
+    with pytest.raises(ui.LabError, match="the mirror has no"):
+        parts.test("arm")

@@ -21,6 +21,8 @@ PACKAGING_LIST = LIST.with_name("packaging-packages.txt")
 FUZZER_LIST = LIST.with_name("fuzzer-packages.txt")
 BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
+# apt says this if the mirror has no package of a version that the lists name, or cannot be reached.
+NOT_FETCHED = "Unable to fetch some archives"
 VARIABLE = "PIB_DEPS"           # "skip": install nothing; the user has installed everything
 
 
@@ -118,7 +120,7 @@ def as_root(script: str, title: str) -> None:
 
 
 def _apt(arguments: str) -> str:
-    return ("DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "
+    return ("LC_ALL=C DEBIAN_FRONTEND=noninteractive apt-get -o DPkg::Lock::Timeout=300 "
             "-o Acquire::Retries=3 -o Dpkg::Use-Pty=0 -q " + arguments)
 
 
@@ -193,6 +195,19 @@ def _elsewhere() -> None:
                           f"{', '.join(lacking)} ({LIST.name} names Debian's packages)")
 
 
+def _install(lacking: list[Need], chosen: list[Selection]) -> None:
+    """Installs the selected packages. Where the package lists are older than the archive, they name versions that it
+    has no more: then they are updated."""
+    title = f"installing {len(chosen)} packages"
+    try:
+        as_root(install_script(chosen), title)
+    except ui.LabError as error:
+        if NOT_FETCHED not in str(error):
+            raise
+        as_root(update_script(), "updating the package lists, which are older than the archive")
+        as_root(install_script(_select(lacking)[0]), title)
+
+
 def install(*more: pathlib.Path) -> None:
     """Installs the missing packages of packages.txt and of the files `more`. Prints nothing if none is missing."""
     if os.environ.get(VARIABLE) == "skip":
@@ -215,7 +230,7 @@ def install(*more: pathlib.Path) -> None:
         raise ui.LabError(f"no suite of {debian.codename()} that apt knows has: " + ", ".join(
             f"{need.package} {'>= ' + need.minimum if need.minimum else ''}".strip()
             for need in unknown) + ". Add a suite that has it to /etc/apt/sources.list.d")
-    as_root(install_script(chosen), f"installing {len(chosen)} packages")
+    _install(lacking, chosen)
     still = missing(*more)
     if still:
         raise ui.LabError("still missing after the installation. Run as root:  apt-get install "

@@ -66,6 +66,38 @@ def test_dependencies_of_a_package_come_from_its_suite():
     assert backports.endswith("--target-release=bookworm-backports qemu-system-x86 meson")
 
 
+OLD_LISTS = """#!/bin/sh
+echo "$LC_ALL ${{*##* -q }}" >>{calls}
+case "$*" in
+*update) touch {updated} ;;
+*) [ ! -e {updated} ] || exit 0
+   echo "E: {said}"
+   exit 100 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("said, calls", [
+    ("Unable to fetch some archives, maybe run apt-get update or try with --fix-missing?",
+     ["C install a", "C update", "C install a"]),
+    ("You don't have enough free space in /var/cache/apt/archives/.", ["C install a"])])
+def test_package_lists_that_are_older_than_the_archive_are_updated(system, program, tmp_path, monkeypatch, said, calls):
+    """The archive has only the newest version of a package."""
+    system.write_text("VERSION_CODENAME=trixie\n")
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setattr(deps, "missing", lambda *_: [] if (tmp_path / "updated").exists() else [deps.Need("a", "")])
+    monkeypatch.setattr(deps, "selection", lambda need: deps.Selection(need.package))
+    program("apt-get", OLD_LISTS.format(calls=tmp_path / "calls", updated=tmp_path / "updated", said=said))
+    if len(calls) == 1:
+        with pytest.raises(ui.LabError, match="enough free space"):
+            deps.install()
+    else:
+        deps.install()
+    wanted = [call.replace("install", "install -y --no-install-recommends") for call in calls]
+    assert (tmp_path / "calls").read_text().splitlines() == wanted
+
+
 def test_a_package_that_is_too_old_counts_as_missing():
     need = deps.Need("x", "1:10.0")
     assert need.met_by("1:10.0.2+ds-2") and not need.met_by("1:7.2+dfsg-7") and not need.met_by("")

@@ -31,7 +31,7 @@ COMPLAINT = re.compile(r"warning|error", re.IGNORECASE)
 WANTED_SYMBOLS = {"ib_umem_odp_map_dma_and_lock", "ib_umem_dmabuf_get_pinned"}
 # First kernel series of Debian with each feature that Kbuild looks for in the headers.
 OFFERED_SINCE = {"ODP": (6, 1), "DMA_DEV_NEED_SYNC": (6, 10), "PLACEMENT": (6, 12), "FILL_RES_SRQ": (6, 12),
-                 "RESIZE_USER_CQ": (7, 2)}
+                 "CREATE_USER_CQ": (7, 2), "RESIZE_USER_CQ": (7, 2)}
 
 
 def verdict(what: str, faults: list[str]) -> Count:

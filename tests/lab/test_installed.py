@@ -63,6 +63,14 @@ def test_no_folder_of_the_lab_is_installed_with_compiled_files():
     assert set(re.findall(r"'(\w+)'", listed)) == folders
 
 
+def test_libraries_that_other_programs_load_are_of_the_programs_architecture():
+    """A package that is Multi-Arch: foreign satisfies dependencies of each architecture; one that is the same can be
+    installed for several."""
+    text = (paths.ROOT / "debian" / "control").read_text()
+    found = dict(re.findall(r"^Package: (\S+)\nArchitecture: amd64 arm64\n(?:Multi-Arch: (\w+))?", text, re.MULTILINE))
+    assert found == {"qemu-pib-hca": "", "pib-switch": "foreign", "ibverbs-provider-pib": "same"}
+
+
 def _depends() -> str:
     text = (paths.ROOT / "debian" / "control").read_text()
     return re.search(r"^Package: pib-lab\n.*?^Recommends:.*?$", text, re.MULTILINE | re.DOTALL)[0]

@@ -48,6 +48,8 @@ DEBUGGED = ("trixie", "bookworm")       # releases of guests with debugger tests
 PACKAGES = "packages"
 # Free space for the trees in which packages are built and installed, and for images of the container and of guests.
 PACKAGES_GIB, CONTAINERS_GIB = 6.0, 12.0
+QEMU = "qemu"
+QEMU_GIB = 5.0                  # free space for sources and programs of two QEMUs, and for the device built for each
 ADVERSARY = "adversary"
 ADVERSARY_SEEDS = 100
 # Lists of Debian packages that only some parts need.
@@ -241,7 +243,7 @@ PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build
          "kvm": Part(on_kvm, (_stage("kvm"),)),
          "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL)),
                          images=({image.VARIABLE: NEWEST_KERNEL},), entries=kernels.missing),
-         "qemu": Part(lambda run: qemus.check(run.progress), qemus.stages()),
+         QEMU: Part(lambda run: qemus.check(run.progress), qemus.stages(), entries=lambda: {QEMU: QEMU_GIB}),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,), images=(), entries=arm.missing),
          BROWSER: Part(browser, ("tests/browser",), guests=False),
          DEBUGGERS: Part(debug, tuple(map(_debug_stage, DEBUGGED)),

@@ -7,7 +7,6 @@ compiled from Debian's linux-source. The result is an image directory as in imag
 another kernel and build tree, in the cache under its own recipe. Everything is built in, so a guest loads no module
 except the driver."""
 
-import os
 import pathlib
 import shutil
 
@@ -85,8 +84,7 @@ def _make(base: pathlib.Path, kind: str, made: pathlib.Path) -> None:
     shutil.copy(tree / "arch" / "x86" / "boot" / "bzImage", made / "vmlinuz")
     (made / "modules").mkdir()
     (tree / "lab" / "lib").rename(made / "modules" / "lib")
-    for name in ("root.ext4", "busybox"):
-        os.link(base / name, made / name)
+    image.share_disk(base, made)
     image.keep_status(base, made)
     image.write_identity(made, image.identity(base))
 

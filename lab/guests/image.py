@@ -15,6 +15,7 @@ under a hash of their recipe:
 They contain neither the driver nor the provider, which reach a guest through the initramfs (initramfs.py). The
 environment chooses the guests' release, so a test runner passes the choice on to its tests."""
 
+import errno
 import os
 import pathlib
 import shlex
@@ -153,6 +154,18 @@ def builder_options(name: str) -> list[str]:
 def bootstrap_builder(tree: pathlib.Path, wanted: list[str], lists: debian.Archive) -> None:
     bootstrap("making the guest build tree", wanted, tree, builder_options(release()), debian_release(), lists,
               BUILDER_LOG)
+
+
+def share_disk(base: pathlib.Path, image: pathlib.Path) -> None:
+    """Gives an image the root disk and the busybox of another one: links, or copies if the other image is on another
+    file system. A container with a cache on a volume has its image in its own file system."""
+    for name in ("root.ext4", "busybox"):
+        try:
+            os.link(base / name, image / name)
+        except OSError as error:
+            if error.errno != errno.EXDEV:
+                raise
+            ui.run(f"copying {name}", ["cp", "--sparse=always", base / name, image / name], LOG)
 
 
 def keep_status(tree: pathlib.Path, image: pathlib.Path) -> bytes:

@@ -63,8 +63,7 @@ def _make(base: pathlib.Path, tree: pathlib.Path, made: pathlib.Path) -> None:
     (made / "modules").symlink_to(f"{ROOT}/usr")
     shutil.copy(tree / kernel_tree.BZIMAGE, made / "vmlinuz")
     (made / "kernel-version").write_text(kernel_tree.release(tree) + "\n")
-    for name in ("root.ext4", "busybox"):
-        os.link(base / name, made / name)
+    image.share_disk(base, made)
     (made / "builder").symlink_to(base / "builder")
     (made / kernel_tree.MARK).write_text(str(tree))
     image.keep_status(base, made)

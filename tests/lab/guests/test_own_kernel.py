@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests with a kernel of the user's own: files that an image takes from a built tree, and trees that are refused."""
 
+import errno
+import os
 import pathlib
 import shutil
 
@@ -66,6 +68,20 @@ def test_an_image_has_kernel_and_modules_of_the_tree_and_the_rest_of_debians(tre
     assert (modules / "modules.builtin").exists() and (modules / "modules.dep").exists()
     assert own_kernel.artefacts(made) == [made / "root"] and own_kernel.artefacts(base) == []
     assert (made / "root" / "usr" / "lib" / "modules" / VERSION).samefile(modules)
+
+
+def test_an_image_on_another_file_system_has_a_copy_of_the_disk(tree, base, monkeypatch, tmp_path):
+    """The image of a container is not on the volume that has the cache."""
+    def link(*_):
+        raise OSError(errno.EXDEV, "Invalid cross-device link")
+    monkeypatch.setattr(os, "link", link)
+    monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
+    with open(base / "root.ext4", "ab") as disk:
+        disk.truncate(1 << 24)
+    made = own_kernel.ensure(tree)
+    assert (made / "root.ext4").read_bytes() == (base / "root.ext4").read_bytes()
+    assert (made / "root.ext4").stat().st_blocks <= (base / "root.ext4").stat().st_blocks + 8
+    assert (made / "busybox").read_bytes() == b"busybox"
 
 
 def test_a_tree_that_is_built_again_makes_another_image(tree, base):

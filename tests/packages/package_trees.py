@@ -12,7 +12,7 @@ import tempfile
 
 import clean_tree
 from lab import paths
-from lab.build import checkout, debian
+from lab.build import cache, checkout, debian
 
 SHARED = "/shared"
 HOST = ("pib-lab", "pib-switch", "qemu-pib-hca")
@@ -31,6 +31,9 @@ lintian --allow-root --fail-on error ../*.changes
 # Paths that a package of ours may have made, without those that users keep.
 OURS = r"find / -xdev \( -path /checkout -o -path /shared -o -path /home -o -path /root -o -path /tmp \) -prune " \
        r"-o -iname '*pib*' -print | grep -v ^/var/cache/apt | sort"
+
+
+_HELD = contextlib.ExitStack()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -82,10 +85,17 @@ def _sources(release: str) -> str:
 
 
 @functools.cache
+def _directory() -> pathlib.Path:
+    """The directory of all packages. Runs in other checkouts, which replace the packages there, wait for this one's
+    end."""
+    return _HELD.enter_context(cache.changing("packages"))
+
+
+@functools.cache
 def built(release: str) -> Packages:
     """Builds the packages of a release, unless an earlier run has built them of the same sources. The compiler's cache
     and QEMU's headers stay for the next time."""
-    shared, sources = paths.cache() / "packages" / release, _sources(release)
+    shared, sources = _directory() / release, _sources(release)
     stamp, said = shared / "sources", shared / "lintian"
     if not stamp.exists() or stamp.read_text() != sources:
         stamp.unlink(missing_ok=True)

@@ -92,8 +92,9 @@ def test_a_shell_follows_up_on_a_terminal_unless_a_signal_ended_it(start, status
     """The shell keeps the container running, with which the guests would end."""
     outer, inner = pty.openpty()
     process = start(stdin=inner, programs={"pib": f'echo pib $$ "$@"; exit {status}'})
-    said = ended(process)[0].splitlines()
+    output, code = ended(process)
+    said = output.splitlines()
     os.close(outer)
     os.close(inner)
     assert said[0].startswith("pib ") and said[0].endswith(" up")
-    assert said[1:] == ([f"bash {process.pid}"] if shell else [])
+    assert said[1:] == ([f"bash {process.pid}"] if shell else []) and code == (0 if shell else status)

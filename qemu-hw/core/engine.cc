@@ -194,6 +194,7 @@ void Engine::halt() {
         commands_.stop();
     }
     eqs_.fatal_event(health_.cause());
+    objects_.doorbells.clear();
     objects_.shadow_doorbells.clear();
     transport_.reset();
     cqs_.clear();

@@ -345,3 +345,23 @@ TEST_CASE("the same seed makes the same device") {
     CHECK(run("7") == run("7"));
     CHECK(run("7") != run("8"));
 }
+
+TEST_CASE("doorbells that wait end with the device, and their timer with them") {
+    Config config = bench_config();
+    config.knobs.inject = true;
+    AdversaryBench bench("1:fetches", config);
+    MiniQp qp = bench.datagram_qp();
+    for (unsigned i = 0; i < 100 && bench.objects().doorbells.next_deadline() == kNever; ++i) {
+        bench.driver.ring_send(qp);
+    }
+    REQUIRE(bench.objects().doorbells.next_deadline() != kNever);
+    pib_hca_inject_event stop{};
+    stop.type = PIB_HCA_EVENT_DEVICE_FATAL;
+    MiniDriver::must(bench.driver.command_in(PIB_HCA_CMD_INJECT_EVENT, 0, stop), "INJECT_EVENT");
+    REQUIRE(bench.device->engine().health().is_fatal());
+    CHECK(bench.objects().doorbells.next_deadline() == kNever);
+    bench.host.clock_ns += Adversary::kFetchNs;
+    bench.host.timer_deadline_ns = kNever;
+    bench.device->timer();
+    CHECK(bench.host.timer_deadline_ns == kNever);
+}

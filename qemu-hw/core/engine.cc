@@ -96,7 +96,7 @@ void Engine::timer() {
         cqs_.timer(now);
     }
     ports_.timer(now);
-    if (strict_) {
+    if (strict_ && !health_.is_fatal()) {
         strict_->timer(now);
     }
     if (adversity_) [[unlikely]] {
@@ -216,7 +216,8 @@ void Engine::settle() {
     withheld_ = !copying_stopped();
     resetting_ = resetting_ && withheld_;
     const uint64_t look_again = withheld_ ? host_.now_ns() + kCopyPollNs : kNever;
-    uint64_t patience = strict_ ? strict_->next_deadline() : kNever;
+    // A stopped device ignores the doorbells that a strict device waits for.
+    uint64_t patience = strict_ && !health_.is_fatal() ? strict_->next_deadline() : kNever;
     if (adversity_) [[unlikely]] {
         adversity_->host().store_payload();
         patience = std::min(patience, adversity_->next_deadline(objects_, commands_));

@@ -314,6 +314,26 @@ TEST_CASE("an interrupt that is served has no deadline") {
     }
 }
 
+TEST_CASE("the driver of a device that has stopped may leave its events") {
+    RefusalRoom room(strict_config());
+    room.d.arm(room.async_eq);  // the events of commands wait, so it interrupts
+    while (room.d.poll(room.async_eq)) {
+    }
+    room.d.arm(room.async_eq);
+    room.pass(room.inject_in(PIB_HCA_EVENT_DEVICE_FATAL, 0));
+    REQUIRE(room.device->engine().health().is_fatal());
+    while (room.d.poll(room.async_eq)) {  // the device ignores the doorbell
+    }
+    room.host.timer_deadline_ns = kNever;
+    for (unsigned step = 0; step < 2 * Strict::kSteps; ++step) {
+        room.host.clock_ns += Strict::kStepNs;
+        room.device->timer();
+    }
+    CHECK(room.host.timer_deadline_ns == kNever);
+    CHECK(room.host.warnings.empty());
+    CHECK(last_rule(*room.device).empty());
+}
+
 TEST_CASE("a driver may poll an EQ that it has never armed whenever it likes") {
     LegalRoom room;
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());

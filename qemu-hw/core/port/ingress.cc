@@ -52,7 +52,9 @@ Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
 }
 
 // Whether the packets pass the checks of the link layer. A burst of several packets passes only if
-// a single packet would pass without changing the state of the port.
+// a single packet would pass without changing the state of the port. The SM may have changed the
+// port's state or VLs since the port has queued a looped packet. The packet is then dropped: it is
+// no sign that the neighbour is Active, and no error of the link.
 bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
     const Admission admission = admit(burst.lrh(), looped);
     if (admission == Admission::kYes) [[likely]] {
@@ -61,12 +63,12 @@ bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
     if (!burst.is_single()) {
         return false;
     }
-    if (admission == Admission::kWakes) {
+    if (admission == Admission::kWakes && !looped) {
         // The neighbour sends data, so it is Active, and this port becomes Active as well.
         attributes_.apply(ib::port_data_arrived(port_.attrs()));
         return true;
     }
-    if (admission == Admission::kNoVl) {
+    if (admission == Admission::kNoVl && !looped) {
         fault(link::PacketFault::kMalformed);
     } else {
         drop();

@@ -198,6 +198,26 @@ TEST_CASE("packets to the own LID are looped back in order by run()") {
     CHECK(bench.take_sent().empty());
 }
 
+TEST_CASE("a looped packet that meets another state or fewer VLs is dropped") {
+    PortBench bench;
+    bench.bring_up();
+    REQUIRE(bench.send_data(PortBench::kLid, 64, 1));  // SL 1 has VL 1
+    SECTION("a port that is Armed meanwhile does not become Active") {
+        bench.attrs().set(ib::port_info::kPortState, static_cast<unsigned>(PortState::kArmed));
+        bench.port().apply(ib::PortEvent::kStateChange);
+        bench.pump();
+        CHECK(bench.state() == PortState::kArmed);
+    }
+    SECTION("a VL that is no longer in operation is no error of the link") {
+        bench.attrs().set(ib::port_info::kOperationalVls, 1);
+        bench.port().apply(ib::PortEvent::kLinkAttribute);
+        bench.pump();
+        CHECK(bench.counter(Counter::kPortRcvErrors) == 0);
+    }
+    CHECK(bench.client.packets.empty());
+    CHECK(bench.counters.total(HcaCounter::kRxDropped) == 1);
+}
+
 TEST_CASE("the loopback is bounded and reports room again") {
     PortBench bench;
     bench.bring_up();

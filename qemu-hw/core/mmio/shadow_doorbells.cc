@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "mmio/shadow_doorbells.h"
 
+#include <algorithm>
 #include <atomic>
 #include <bit>
 #include <cstddef>
@@ -19,6 +20,8 @@ constexpr unsigned kDoorbells = 64;
 constexpr unsigned kTries = 8;
 // Most reads in one call of serve() of a page that the guest keeps changing.
 constexpr unsigned kLooks = 4;
+// Most pages that one run() reads again; later calls read the others.
+constexpr size_t kPages = 16;
 constexpr uint32_t kSlots = 64 * PIB_HCA_SHADOW_WORDS;
 
 constexpr uint64_t word_offset(unsigned word) {
@@ -118,8 +121,9 @@ bool ShadowDoorbells::kick_now(uint32_t uar) {
 }
 
 bool ShadowDoorbells::run() {
-    bool more = false;
-    for (size_t n = owed_.size(); n > 0; --n) {
+    const size_t pages = std::min(owed_.size(), kPages);
+    bool more = pages < owed_.size();
+    for (size_t n = pages; n > 0; --n) {
         const uint32_t uar = owed_.pop();
         Shadow& shadow = shadows_.at(uar);
         shadow.queued = false;

@@ -198,6 +198,53 @@ TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
     CHECK_FALSE(bench.awake());
 }
 
+TEST_CASE("a turn reads a bounded number of pages again") {
+    ShadowBench bench;
+    constexpr size_t kUars = 30;
+    struct User {
+        uint32_t uar;
+        uint64_t page;
+        MiniQp qp;
+    };
+    std::vector<User> users;
+    for (size_t i = 0; i < kUars; ++i) {
+        bench.uar = bench.driver.alloc_uar();
+        bench.page = bench.host.alloc(FakeHost::kPage);
+        bench.set_up();
+        users.push_back({bench.uar, bench.page, bench.qp(bench.uar)});
+    }
+    const auto for_each_user = [&](auto&& act) {
+        for (User& user : users) {
+            bench.uar = user.uar;
+            bench.page = user.page;
+            act(user);
+        }
+    };
+    const auto mark = [&](User& user) {
+        bench.post(user.qp);
+        return bench.note(user.qp.qpn);
+    };
+    for_each_user([&](User& user) {
+        REQUIRE(mark(user));
+        bench.kick();
+    });
+    // The QPs wait for their turns, so the device will read all pages again.
+    for_each_user([&](User& user) { REQUIRE_FALSE(mark(user)); });
+    bench.host.woken = false;
+    bench.device->run();
+    size_t taken = 0;
+    for_each_user([&](User&) { taken += bench.nothing_noted() ? 1 : 0; });
+    CHECK(taken > 0);
+    CHECK(taken <= 16);
+    CHECK(bench.host.woken);
+    REQUIRE(bench.driver.pump());
+    for_each_user([&](User&) {
+        CHECK(bench.nothing_noted());
+        CHECK_FALSE(bench.awake());
+    });
+    CHECK(bench.completions() == 2 * kUars);
+}
+
 // The device clears its awake flag and then reads the bitmap again, so that it finds a bit that
 // software has set in between.
 TEST_CASE("the device serves a QP whose bit is set while it goes to sleep") {

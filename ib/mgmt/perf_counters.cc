@@ -244,15 +244,24 @@ std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Ma
     return mad_status::kOk;
 }
 
+constexpr std::uint16_t kOtherAttributes[] = {attr::kClassPortInfo, attr::kPortSamplesControl,
+                                              attr::kPortSamplesResult,
+                                              attr::kPortSamplesResultExtended};
+
 std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
                                Mad& reply) {
     const std::uint16_t id = request.attribute_id();
     const auto counters =
         std::ranges::find(kCounterAttributes, id, &CounterAttribute::attribute_id);
+    const bool counts = counters != std::end(kCounterAttributes);
+    if (!counts && std::ranges::find(kOtherAttributes, id) == std::end(kOtherAttributes)) {
+        return mad_status::kBadMethodAttribute;
+    }
+    // No attribute has a modifier.
     if (request.attribute_modifier() != 0) {
         return mad_status::kBadField;
     }
-    if (counters != std::end(kCounterAttributes)) {
+    if (counts) {
         return answer_counters(node, *counters, request, reply);
     }
     switch (id) {
@@ -260,11 +269,8 @@ std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uin
             return answer_class_port_info(node, request, reply);
         case attr::kPortSamplesControl:
             return answer_samples_control(node, request, now_ns, reply);
-        case attr::kPortSamplesResult:
-        case attr::kPortSamplesResultExtended:
+        default:  // PortSamplesResult and PortSamplesResultExtended
             return answer_samples_result(node, request, now_ns, reply);
-        default:
-            return mad_status::kBadMethodAttribute;
     }
 }
 

@@ -90,6 +90,8 @@ TEST_CASE("unsupported queries get their status") {
     Mad modifier = perf(Method::kGet, attr::kPortCounters);
     modifier.set(mad_header::kAttributeModifier, 1);
     CHECK(status(modifier) == mad_status::kBadField);
+    modifier.set(mad_header::kAttributeId, 0x99);
+    CHECK(status(modifier) == mad_status::kBadMethodAttribute);
 
     Mad base = perf(Method::kGet, attr::kPortCounters);
     base.set(mad_header::kBaseVersion, 2);

@@ -140,7 +140,7 @@ Verdict modify_port(HcaPorts& ports, uint32_t number, const pib_hca_modify_port&
     const uint32_t named = in.set_capability_mask | in.clear_capability_mask;
     const uint32_t both = in.set_capability_mask & in.clear_capability_mask;
     if ((named & ~kSoftwareCapabilities) != 0) {
-        return refuse(Rule::kPortCapability, in.set_capability_mask, kSoftwareCapabilities);
+        return refuse(Rule::kPortCapability, named, kSoftwareCapabilities);
     }
     if (both != 0) {
         return refuse(Rule::kPortBothMasks, in.set_capability_mask, both);

@@ -110,6 +110,9 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kPortCapability, port_in, set_capability_mask = 1,
                "MODIFY_PORT of 1 refused: set_capability_mask 0x1 at byte 0 with "
                "clear_capability_mask has bits outside of 0x9b0402"),
+    REFUSED_IN(kPortCapability, port_in, clear_capability_mask = 1,
+               "MODIFY_PORT of 1 refused: set_capability_mask 0x1 at byte 0 with "
+               "clear_capability_mask has bits outside of 0x9b0402"),
     {Rule::kPortBothMasks,
      "MODIFY_PORT of 1 refused: set_capability_mask 0x2 at byte 0 has bits that "
      "clear_capability_mask has too: 0x2",

@@ -11,7 +11,7 @@ from typing import Any
 from lab.fabric import control
 from lab.web import traffic
 from lab.web.model import Fabric, Link
-from lab.web.traffic import NO_LANES, NO_ROW, Lanes, Row, Rows
+from lab.web.traffic import NO_OCTETS, NO_ROW, ByVl, Row, Rows
 
 STATES = ("Down", "Initialize", "Armed", "Active")
 # Columns of a link's row in a frame. out: from the link's end a to end b.
@@ -26,11 +26,11 @@ MOST_POINTS = 600               # limit of the points of a curve
 @dataclasses.dataclass
 class Frame:
     """The rows of all links at one time. at: seconds since 1970. rows: row number by link. values: the rows' columns.
-    lanes: octets by VL, of links that have carried data."""
+    by_vl: octets by VL, of links that have carried data."""
     at: float
     rows: dict[str, int]
     values: array.array
-    lanes: dict[str, Lanes]
+    by_vl: dict[str, ByVl]
 
     def numbers(self, link: str) -> array.array | None:
         if link not in self.rows:
@@ -75,7 +75,7 @@ class History:
         last = self.frames[-1] if self.frames else None
         places = last.rows if last and list(last.rows) == names else {name: number for number, name in enumerate(names)}
         values = array.array("d", [value for link in fabric.links.values() for value in _row(link, rows)])
-        self.frames.append(Frame(at, places, values, _lanes(fabric, rows, last.lanes if last else {})))
+        self.frames.append(Frame(at, places, values, _by_vl(fabric, rows, last.by_vl if last else {})))
         self._values += len(values)
         while len(self.frames) > 2 and self._values > self.most_values:
             self._thin()
@@ -132,7 +132,7 @@ class History:
             if before and after and before != after:
                 grown = {column: _grown(before[column], after[column]) for column in (OUT, IN, WAIT_OUT, WAIT_IN)}
                 if any(grown.values()):
-                    ways = zip(old.lanes.get(link, NO_LANES), new.lanes.get(link, NO_LANES))
+                    ways = zip(old.by_vl.get(link, NO_OCTETS), new.by_vl.get(link, NO_OCTETS))
                     found[link] = [grown[OUT] / seconds, grown[IN] / seconds,
                                    (grown[WAIT_OUT] + grown[WAIT_IN]) / seconds, *(_shares(*way) for way in ways)]
         return found
@@ -157,15 +157,15 @@ class History:
         return {"begin": one.at, "end": other.at, "links": found}
 
 
-def _lanes(fabric: Fabric, rows: Rows, before: dict[str, Lanes]) -> dict[str, Lanes]:
+def _by_vl(fabric: Fabric, rows: Rows, before: dict[str, ByVl]) -> dict[str, ByVl]:
     """Octets by VL of links that have carried data. Values equal to the previous frame's share its objects, to save
     memory."""
     found = {}
     for link in fabric.links.values():
-        lanes = traffic.lanes(_ends(link, rows)[0])
-        if any(lanes):
+        octets = traffic.by_vl(_ends(link, rows)[0])
+        if any(octets):
             same = before.get(link.id)
-            found[link.id] = same if same == lanes else lanes
+            found[link.id] = same if same == octets else octets
     return found
 
 
@@ -174,9 +174,9 @@ def _shares(old: dict[int, int], new: dict[int, int]) -> dict[int, float]:
         return {}
     if len(new) == 1 and old.keys() <= new.keys():
         return dict.fromkeys(new, 1.0)
-    moved = {lane: _grown(old.get(lane, 0), octets) for lane, octets in new.items()}
+    moved = {vl: _grown(old.get(vl, 0), octets) for vl, octets in new.items()}
     total = sum(moved.values())
-    return {lane: round(part / total, 3) for lane, part in moved.items() if part} if total else {}
+    return {vl: round(part / total, 3) for vl, part in moved.items() if part} if total else {}
 
 
 def _state(row: dict[str, float] | None) -> str:

@@ -3,19 +3,19 @@
 
 from lab.fabric import control
 
-# Columns of a row. From LANES on it has three numbers for each VL with data: the VL, words sent, words received.
-PORT, STATE, CONDITIONS, XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, XMIT_WAIT, DISCARDS, ERRORS, LANES = range(11)
+# Columns of a row. From VLS on it has three numbers for each VL with data: the VL, words sent, words received.
+PORT, STATE, CONDITIONS, XMIT_DATA, RCV_DATA, XMIT_PACKETS, RCV_PACKETS, XMIT_WAIT, DISCARDS, ERRORS, VLS = range(11)
 PLUGGED, FAULTS, COPIES = 1, 2, 4       # bits of CONDITIONS
 STATES = ("", "Down", "Initialize", "Armed", "Active")
 Row = list[int]
 Rows = dict[str, dict[int, Row]]        # by GUID of the switch, then by port
-NO_ROW: Row = [0] * LANES
+NO_ROW: Row = [0] * VLS
 
-Lanes = tuple[dict[int, int], dict[int, int]]       # octets by VL, sent and received, without zeros
-NO_LANES: Lanes = ({}, {})
+ByVl = tuple[dict[int, int], dict[int, int]]        # octets by VL, sent and received, without zeros
+NO_OCTETS: ByVl = ({}, {})
 
 
-def lanes(row: Row) -> Lanes:
-    out, back = ({lane: words * control.BYTES_PER_UNIT
-                  for lane, words in zip(row[LANES::3], row[LANES + way::3]) if words} for way in (1, 2))
+def by_vl(row: Row) -> ByVl:
+    out, back = ({vl: words * control.BYTES_PER_UNIT
+                  for vl, words in zip(row[VLS::3], row[VLS + way::3]) if words} for way in (1, 2))
     return out, back

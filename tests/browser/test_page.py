@@ -552,8 +552,8 @@ def test_the_legend_draws_states_as_the_map_does(tab):
 
 def test_no_two_vls_look_alike(tab):
     looks = tab.driver.execute_async_script("""
-        import('./format.js').then(({laneColour, laneDashes}) => arguments[arguments.length - 1](
-            [...Array(16).keys()].map((lane) => `${laneColour(lane)} ${laneDashes(lane)}`)));""")
+        import('./format.js').then(({vlColour, vlDashes}) => arguments[arguments.length - 1](
+            [...Array(16).keys()].map((vl) => `${vlColour(vl)} ${vlDashes(vl)}`)));""")
     assert len(set(looks)) == 16
 
 
@@ -589,7 +589,7 @@ def test_vls_have_colours_that_differ_for_the_colour_blind(tab, tree, kind):
         tab.screenshot(f"test_seen_with_{kind}")
         legend = tab.driver.find_element("css selector", "#legend svg:has(rect)")
         row = colours(legend.screenshot_as_png)[6]
-        lanes = [row[3 * x:3 * x + 3] for x in range(2, 48, 6)]
-        assert all(math.dist(one, other) > 40 for one, other in itertools.combinations(lanes, 2)), lanes
+        vls = [row[3 * x:3 * x + 3] for x in range(2, 48, 6)]
+        assert all(math.dist(one, other) > 40 for one, other in itertools.combinations(vls, 2)), vls
     finally:
         tab.driver.execute_cdp_cmd("Emulation.setEmulatedVisionDeficiency", {"type": "none"})

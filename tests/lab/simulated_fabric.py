@@ -167,8 +167,8 @@ class Fabric:
         status = self._port(node, port)
         row = [port, 4 if status["state"] == "Active" else 1, status["cable"] + 2 * status["faults"],
                *(counted[name] for name in COUNTERS)]
-        for lane in range(3):
-            row += [lane, *(counted.get(f"Port{way}DataVL{lane}", 0) for way in ("Xmit", "Rcv"))]
+        for vl in range(3):
+            row += [vl, *(counted.get(f"Port{way}DataVL{vl}", 0) for way in ("Xmit", "Rcv"))]
         return row
 
     def lft(self, request) -> dict[str, Any]:
@@ -209,8 +209,8 @@ class Fabric:
         return {way: {**FAULTS, **self.faults.get((*at, way), {}), "counts": {"seen": 0}} for way in ("in", "out")}
 
     def vls(self, request) -> dict[str, Any]:
-        lanes = [{"vl": vl, "queued_packets": 0, "credits": 256} for vl in range(8)]
-        return {"port": request["port"], "lanes": [*lanes, {"vl": 15, "queued_packets": 0}], "high": [[0, 4], [1, 2]],
+        data = [{"vl": vl, "queued_packets": 0, "credits": 256} for vl in range(8)]
+        return {"port": request["port"], "lanes": [*data, {"vl": 15, "queued_packets": 0}], "high": [[0, 4], [1, 2]],
                 "low": [[0, 64], [1, 64]], "high_limit": 10, "sl_to_vl": [[level % 8 for level in range(16)]] * 3}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The page: connects its parts.
 
-import {SECOND_PATTERN, laneColour, laneDashes, draw, make} from "./format.js";
+import {SECOND_PATTERN, draw, make, vlColour, vlDashes} from "./format.js";
 import {PATTERNS} from "./paint.js";
 import {Pane} from "./pane.js";
 import {Search} from "./search.js";
@@ -36,7 +36,7 @@ function legend() {
   const colour = (name) => `var(--${name})`;
   const dashes = (lengths) => (lengths.length ? {"stroke-dasharray": lengths.join(" ")} : {});
   const cross = draw("path", {d: "M20 2l8 8M20 10l8-8", fill: "none", stroke: colour("bad"), "stroke-width": 2});
-  const load = (lane) => line({stroke: laneColour(lane), ...dashes(laneDashes(lane)), "stroke-width": 5});
+  const load = (vl) => line({stroke: vlColour(vl), ...dashes(vlDashes(vl)), "stroke-width": 5});
   const states = {Active: ["wire", "Active, no load"], Armed: ["warn", "Armed"], Initialize: ["warn", "Initialize"],
                   Down: ["bad", "Down", cross], "not there": ["warn", "not there at the moment that is shown"]};
   const rows = [
@@ -47,8 +47,8 @@ function legend() {
     [load(0), "load, moving with the packets on the busiest links; wider: more. The colour is that of the VL"],
     [load(SECOND_PATTERN), `the same on VL ${SECOND_PATTERN} to 15: the colours begin again, with double dashes`],
     [line({stroke: colour("wire")}, draw("path", {d: "M24 0l6 11h-12z", fill: colour("mark")})), "faults are injected"],
-    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3, 4, 5, 6, 7].map((lane) => draw("rect", {
-      x: lane * 6, y: 1, width: 5, height: 10, fill: laneColour(lane)}))),
+    [draw("svg", {width: 48, height: 12}, ...[0, 1, 2, 3, 4, 5, 6, 7].map((vl) => draw("rect", {
+      x: vl * 6, y: 1, width: 5, height: 10, fill: vlColour(vl)}))),
      "VL 0 to 7, and VL 8 to 15 (15: management); the overview and the label of a link name the VL"],
     [make("span", {}, "★"), "subnet manager"]];
   element("legend-lines").append(...rows.flatMap(([sign, text]) => [make("dt", {}, sign), make("dd", {}, text)]));

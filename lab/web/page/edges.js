@@ -69,8 +69,8 @@ function around(above, host) {
 
 /** The worst state of an edge's links, and its load in both directions. share: load as a part of the capacity. */
 export function condition(edge, store) {
-  const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, wait: 0, lanesThere: {},
-    lanesBack: {}};
+  const found = {state: "Active", pulled: false, faults: false, there: 0, back: 0, capacity: 0, wait: 0, vlsThere: {},
+    vlsBack: {}};
   for (const link of edge.links) {
     const now = store.condition(link);
     found.state = RANK[now.state] > RANK[found.state] ? now.state : found.state;
@@ -79,35 +79,35 @@ export function condition(edge, store) {
     found.capacity += link.capacity;
     const load = store.loads[link.id];
     if (load) {
-      const [out, back, lanesOut, lanesBack] = edge.along.get(link.id) ? [load[0], load[1], load[3], load[4]]
+      const [out, back, vlsOut, vlsBack] = edge.along.get(link.id) ? [load[0], load[1], load[3], load[4]]
         : [load[1], load[0], load[4], load[3]];
       found.there += out;
       found.back += back;
       found.wait += load[2];
-      addShares(found.lanesThere, lanesOut, out);
-      addShares(found.lanesBack, lanesBack, back);
+      addShares(found.vlsThere, vlsOut, out);
+      addShares(found.vlsBack, vlsBack, back);
     }
   }
   return found;
 }
 
-function addShares(lanes, shares, rate) {
-  for (const [lane, share] of Object.entries(shares)) {
-    lanes[lane] = (lanes[lane] ?? 0) + share * rate;
+function addShares(vls, shares, rate) {
+  for (const [vl, share] of Object.entries(shares)) {
+    vls[vl] = (vls[vl] ?? 0) + share * rate;
   }
 }
 
 /** The VL with most of the traffic. */
-export function mainLane(lanes) {
-  return Number(Object.entries(lanes).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
+export function mainVl(vls) {
+  return Number(Object.entries(vls).reduce((best, one) => (one[1] > best[1] ? one : best), ["0", 0])[0]);
 }
 
 /** The VLs of a load as text, busiest first, for readers who cannot distinguish the colours. */
-export function lanesInWords(lanes) {
-  const all = Object.values(lanes).reduce((sum, rate) => sum + rate, 0);
-  const parts = Object.entries(lanes).filter(([, rate]) => rate > 0).sort(([, one], [, other]) => other - one);
-  return parts.length < 2 ? parts.map(([lane]) => `VL ${lane}`).join("")
-    : parts.map(([lane, rate]) => `VL ${lane} ${Math.round(100 * rate / all)} %`).join(", ");
+export function vlsInWords(vls) {
+  const all = Object.values(vls).reduce((sum, rate) => sum + rate, 0);
+  const parts = Object.entries(vls).filter(([, rate]) => rate > 0).sort(([, one], [, other]) => other - one);
+  return parts.length < 2 ? parts.map(([vl]) => `VL ${vl}`).join("")
+    : parts.map(([vl, rate]) => `VL ${vl} ${Math.round(100 * rate / all)} %`).join(", ");
 }
 
 /** The point of an edge at a part of its length, from 0 (begin) to 1 (end), and the edge's direction there. */

@@ -2,19 +2,19 @@
 // Numbers and times as text, and DOM elements from one call.
 
 // Colours of VLs, which colour-blind readers can distinguish. VL 8 to 15 have the same colours with another pattern.
-const LANE_COLOURS = ["#0072b2", "#e69f00", "#56b4e9", "#c2185b", "#ee6677", "#785ef0", "#1f3b99", "#8c510a"];
+const VL_COLOURS = ["#0072b2", "#e69f00", "#56b4e9", "#c2185b", "#ee6677", "#785ef0", "#1f3b99", "#8c510a"];
 
 /** The colour of a VL. */
-export function laneColour(lane) {
-  return LANE_COLOURS[lane % LANE_COLOURS.length];
+export function vlColour(vl) {
+  return VL_COLOURS[vl % VL_COLOURS.length];
 }
 
 /** The first VL whose load has the colour of a lower VL, and double dashes. */
-export const SECOND_PATTERN = LANE_COLOURS.length;
+export const SECOND_PATTERN = VL_COLOURS.length;
 
 /** The dashes of a VL's load. */
-export function laneDashes(lane) {
-  return lane < SECOND_PATTERN ? [7, 9] : [3, 2, 3, 8];
+export function vlDashes(vl) {
+  return vl < SECOND_PATTERN ? [7, 9] : [3, 2, 3, 8];
 }
 
 export function octets(rate) {

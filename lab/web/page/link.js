@@ -5,7 +5,7 @@ import {ask, change} from "./api.js";
 import {curve} from "./curves.js";
 import {count, hex, make, octets, table} from "./format.js";
 import {state} from "./label.js";
-import {lanesOfPort} from "./lanes.js";
+import {vlsOfPort} from "./vls.js";
 import {partial} from "./routing.js";
 
 const FAULTS = [["drop", "Loss, 0 to 1", 0.01], ["corrupt", "Corruption, 0 to 1", 0.01],
@@ -44,7 +44,7 @@ export const link = {
       one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
       store.isThere(found.id) ? faultForm(store, found, ends) : null,
-      ...Object.entries(ends).flatMap(([end, {vls}]) => lanesOfPort(
+      ...Object.entries(ends).flatMap(([end, {vls}]) => vlsOfPort(
         store.endName(found[end], found[`${end}_port`]), vls)),
       ...counters(store, found, ends),
       ...routes(store, found, pairs, pane)].filter(Boolean);

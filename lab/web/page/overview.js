@@ -2,7 +2,7 @@
 // Views of the whole fabric: an overview, the links of an edge, a comparison of two moments, the output of ./pib why.
 
 import {ask} from "./api.js";
-import {lanesInWords} from "./edges.js";
+import {vlsInWords} from "./edges.js";
 import {byName, clock, make, octets, table} from "./format.js";
 import {eventList, state} from "./label.js";
 import {rerouted} from "./routing.js";
@@ -50,11 +50,11 @@ function busiest(store, pane) {
     return [make("p", {class: "note"}, "No link carries traffic.")];
   }
   return [make("h3", {}, "Busiest links"), table(["link", "there", "back", "load", "VL"], loads.map(([id, load]) => {
-    const [out, back, , lanesOut, lanesBack] = load;
+    const [out, back, , vlsOut, vlsBack] = load;
     const link = store.links.get(id);
     const share = link.capacity ? Math.max(out, back) / link.capacity : 0;
     return [pane.to("link", id, store.linkName(link)), octets(out), octets(back), `${(share * 100).toFixed(1)} %`,
-            lanesInWords(out > back ? lanesOut : lanesBack)];
+            vlsInWords(out > back ? vlsOut : vlsBack)];
   }))];
 }
 

@@ -2,8 +2,8 @@
 // Draws edges on the canvas. Patterns and marks as well as colours show the state. Load has a width, a colour and
 // dashes by VL, and the dashes move in the direction of the packets.
 
-import {condition, mainLane, pointAt} from "./edges.js";
-import {SECOND_PATTERN, laneColour, laneDashes} from "./format.js";
+import {condition, mainVl, pointAt} from "./edges.js";
+import {SECOND_PATTERN, vlColour, vlDashes} from "./format.js";
 
 const WIDEST = 7;               // width of a full load in a small fabric
 const MOST_NUMBERS = 24;         // limit of edges with a number of links, because more numbers would hide the edges
@@ -169,15 +169,15 @@ export class Painter {
       return;
     }
     pen.globalAlpha = faint ? 0.3 : 1;
-    const ways = [[now.there, 1, now.lanesThere], [now.back, -1, now.lanesBack]].filter(([rate]) => rate > 0);
-    for (const [rate, way, lanes] of ways) {
-      const lane = mainLane(lanes);
-      const dashes = laneDashes(lane);
-      pen.strokeStyle = laneColour(lane);
+    const ways = [[now.there, 1, now.vlsThere], [now.back, -1, now.vlsBack]].filter(([rate]) => rate > 0);
+    for (const [rate, way, vls] of ways) {
+      const vl = mainVl(vls);
+      const dashes = vlDashes(vl);
+      pen.strokeStyle = vlColour(vl);
       const share = now.capacity ? Math.min(1, rate / now.capacity) : 0;
       const size = this.thin * (1.5 + (this.widest - 1.5) * Math.sqrt(share));
       pen.lineWidth = size;
-      pen.setLineDash(time === null && lane < SECOND_PATTERN ? [] : dashes.map((part) => part * this.thin));
+      pen.setLineDash(time === null && vl < SECOND_PATTERN ? [] : dashes.map((part) => part * this.thin));
       const moved = this.calm.matches || this.store.moment !== null ? 0 : time * (12 + SPEED * Math.sqrt(share));
       pen.lineDashOffset = -way * (moved % (dashes.reduce((sum, part) => sum + part) * 100)) * this.thin;
       this.stroke(pen, edge, ways.length > 1 ? -way * (size / 2 + 0.8 * this.thin) : 0);

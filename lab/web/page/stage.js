@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The map: buttons for nodes over a canvas with edges. Zooms, drags, folds and chooses by pointer or keyboard.
 
-import {condition, distance, edges, lanesInWords} from "./edges.js";
+import {condition, distance, edges, vlsInWords} from "./edges.js";
 import {Folds, layout} from "./layout.js";
 import {byName, make, octets} from "./format.js";
 import {Painter} from "./paint.js";
@@ -396,8 +396,8 @@ export class Stage {
     const from = edge.along.get(link.id) ? ["→", "←"] : ["←", "→"];
     return `${name}\n${now.state}${now.pulled ? ", cable pulled" : ""}${now.faults ? ", faults are injected" : ""}`
       + `  ${edge.links.length > 1 ? "" : link.rate}`
-      + `\n${from[0]} ${octets(now.there)} ${lanesInWords(now.lanesThere)}`
-      + `\n${from[1]} ${octets(now.back)} ${lanesInWords(now.lanesBack)}`;
+      + `\n${from[0]} ${octets(now.there)} ${vlsInWords(now.vlsThere)}`
+      + `\n${from[1]} ${octets(now.back)} ${vlsInWords(now.vlsBack)}`;
   }
 
   // -- keyboard

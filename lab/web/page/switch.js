@@ -4,7 +4,7 @@
 import {ask} from "./api.js";
 import {hex, make, octets, table} from "./format.js";
 import {eventList, state} from "./label.js";
-import {lanesOfSwitch} from "./lanes.js";
+import {vlsOfSwitch} from "./vls.js";
 
 export const fabricSwitch = {
   ofMoment: "the states and loads of links, and the LFT",
@@ -31,7 +31,7 @@ export const fabricSwitch = {
       make("h3", {}, "Ports"),
       table(["port", "neighbour", "state", "waiting", "load out", "in"],
         used.map((port) => portRow(store, pane, node, port, mine.get(port.port)))),
-      pane.part("lanes", vls, () => lanesOfSwitch(vls, (port) => (mine.has(port)
+      pane.part("vls", vls, () => vlsOfSwitch(vls, (port) => (mine.has(port)
         ? pane.to("link", mine.get(port).id, String(port)) : String(port)))),
       make("h3", {}, `Unicast forwarding (LFT), ${lft.length} entries`),
       lft.length ? pane.part("lft", lft.map(([lid, port]) => [lid, port, store.byLid.get(lid)?.name]),

@@ -171,9 +171,9 @@ def test_a_vl_that_has_sent_nothing_has_no_share(tree):
     made, link, history = three_moments(tree)
     port = next(end for end in (("leaf1", 5), tree.net.nodes["leaf1"].peers[5])
                 if simulated_fabric.guid(tree.net.nodes[end[0]]) == link.a)
-    for at, lanes in ((105.0, {"PortXmitDataVL0": 100, "PortXmitDataVL1": 50}), (106.0, {"PortXmitDataVL0": 100})):
+    for at, by_vl in ((105.0, {"PortXmitDataVL0": 100, "PortXmitDataVL1": 50}), (106.0, {"PortXmitDataVL0": 100})):
         tree.counters[port].clear()
-        tree.counters[port].update({"PortXmitData": int(at), **lanes})
+        tree.counters[port].update({"PortXmitData": int(at), **by_vl})
         history.add(at, made, reading(tree).traffic)
     assert history.loads()[link.id][3] == {}
 

@@ -77,7 +77,7 @@ def test_states_are_those_of_the_rows_while_others_wait_to_be_read(tree, read, m
     assert sorted(asked_since(tree.fabric, begin, "status")) == sorted(names) and not read.take({})[1]
 
 
-def test_lanes_of_a_row_are_octets_by_vl_without_zeros():
+def test_octets_of_a_row_are_by_vl_without_zeros():
     row = [*traffic.NO_ROW, 0, 10, 0, 3, 0, 7, 15, 2, 2]
-    assert traffic.lanes(row) == ({0: 40, 15: 8}, {3: 28, 15: 8})
-    assert traffic.lanes(traffic.NO_ROW) == traffic.NO_LANES
+    assert traffic.by_vl(row) == ({0: 40, 15: 8}, {3: 28, 15: 8})
+    assert traffic.by_vl(traffic.NO_ROW) == traffic.NO_OCTETS

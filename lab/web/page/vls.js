@@ -22,11 +22,11 @@ function inRuns(entries, text) {
 }
 
 /** The table of one port, with a row for each VL. */
-export function lanesOfPort(name, vls) {
+export function vlsOfPort(name, vls) {
   return [
     make("h3", {}, `Virtual lanes of ${name}`),
-    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((lane) => [
-      String(lane.vl), lane.queued_packets, lane.credits === undefined ? "needs none" : count(lane.credits)])),
+    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((entry) => [
+      String(entry.vl), entry.queued_packets, entry.credits === undefined ? "needs none" : count(entry.credits)])),
     make("p", {class: "note"}, `VLArbitration: high priority ${listed(vls.high)}; low priority ${listed(vls.low)}; `
       + `VLHighLimit ${vls.high_limit}.`),
     make("p", {class: "note"}, [...new Set(vls.sl_to_vl.map((row) => row.join(" ")))].map(
@@ -34,13 +34,13 @@ export function lanesOfPort(name, vls) {
 }
 
 /** The table of all ports of a switch, with a row for each port. */
-export function lanesOfSwitch(vls, toPort) {
-  const with_ = (lanes, member) => inRuns(lanes.filter((lane) => lane[member]).map((lane) => [lane.vl, lane[member]]),
-    (value) => `: ${count(value)}`);
+export function vlsOfSwitch(vls, toPort) {
+  const with_ = (entries, member) => inRuns(entries.filter((entry) => entry[member])
+    .map((entry) => [entry.vl, entry[member]]), (value) => `: ${count(value)}`);
   return [
     make("h3", {}, "Virtual lanes"),
-    table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, lanes}) => [
-      toPort(port), with_(lanes, "queued_packets"), with_(lanes, "credits")])),
+    table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, lanes: entries}) => [
+      toPort(port), with_(entries, "queued_packets"), with_(entries, "credits")])),
     make("h3", {}, "VLArbitration"),
     table(["port", "high priority", "low priority", "VLHighLimit"], vls.map((one) => [
       toPort(one.port), listed(one.high), listed(one.low), one.high_limit]))];

@@ -15,8 +15,8 @@ PSN_MASK = (1 << 24) - 1
 COUNTER_MASK = (1 << 32) - 1
 BITS = 8
 GIGA = 1e9
-# Data rates of one lane in Gb/s, without the line code's overhead.
-LANES = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0}
+# Data rates of a link of width 1X in Gb/s, without the line code's overhead.
+RATES_OF_1X = {"SDR": 2.0, "DDR": 4.0, "QDR": 8.0, "FDR": 13.64, "EDR": 25.0, "HDR": 50.0, "NDR": 100.0}
 
 
 @dataclasses.dataclass
@@ -108,9 +108,9 @@ def _grown(before: int, after: int) -> int:
 def capacity(rate: str) -> float:
     """Bytes a second of "4X EDR" in one direction; 0: unknown, or the link is down."""
     words = rate.split()
-    if len(words) != 2 or words[1] not in LANES:
+    if len(words) != 2 or words[1] not in RATES_OF_1X:
         return 0.0
-    return int(words[0].rstrip("X")) * LANES[words[1]] * GIGA / BITS
+    return int(words[0].rstrip("X")) * RATES_OF_1X[words[1]] * GIGA / BITS
 
 
 def _link_load(name: str, ports: tuple[tuple[Json, Json], tuple[Json, Json]], seconds: float,

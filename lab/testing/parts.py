@@ -35,8 +35,8 @@ GUESTS: dict[str, dict[str, str]] = {
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
     "strict": {"PIB_TEST_HCA": "strict=fatal"},
 }
-# Lanes of guest tests: two labs in parallel, because each waits half of its time. Together at most eight guests.
-LANES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
+# Shares of the guest tests: two labs in parallel, because each waits half of its time. Together at most eight guests.
+SHARES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 PARALLEL_MIB = 9216             # memory that two parallel labs, or a build beside tests, need
 USUAL = "guest"
 UNIT = "unit"
@@ -109,7 +109,7 @@ def guests(run: Run, name: str) -> Count:
     used of the device."""
     def tests() -> Count:
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
-                              lanes=LANES if memory.available_mib() >= PARALLEL_MIB else None)
+                              shares=SHARES if memory.available_mib() >= PARALLEL_MIB else None)
 
     with runners.environment(GUESTS[name] | _one_adversary()):
         up.prepare()

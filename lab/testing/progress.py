@@ -55,23 +55,23 @@ class History:
 
 
 class Stage:
-    """The tests of one runner, in one or several parallel lanes. Their names are known after the runner has collected
+    """The tests of one runner, in one or several parallel shares. Their names are known after the runner has collected
     them; some runners only count."""
 
     def __init__(self, name: str, history: History, whole: bool = True):
         """history: earlier durations. whole: the stage runs all of its tests, so its duration is kept."""
         self.name, self.history, self.whole = name, history, whole
         self.began = time.monotonic()
-        self.left: dict[str, list[str]] = {}    # names of the remaining tests, by lane
+        self.left: dict[str, list[str]] = {}    # names of the remaining tests, by share
         self.took: dict[str, float] = {}
         self.done = self.total = 0
 
-    def plan(self, lane: str, tests: list[str]) -> None:
-        self.left[lane] = list(tests)
+    def plan(self, share: str, tests: list[str]) -> None:
+        self.left[share] = list(tests)
         self.total += len(tests)
 
-    def finish(self, lane: str, test: str, seconds: float) -> None:
-        self.left[lane].remove(test)
+    def finish(self, share: str, test: str, seconds: float) -> None:
+        self.left[share].remove(test)
         self.took[self._key(test)] = seconds
         self.done += 1
 
@@ -87,15 +87,15 @@ class Stage:
         return f"{self.name} {test}"
 
     def left_s(self) -> float | None:
-        """Remaining time of the slowest lane, or else of the stage; None if it is unknown."""
-        lanes = _total((self._lane_s(tests) for tests in self.left.values() if tests), max) if self.left else None
+        """Remaining time of the slowest share, or else of the stage; None if it is unknown."""
+        shares = _total((self._share_s(tests) for tests in self.left.values() if tests), max) if self.left else None
         before = self.history.of_stage(self.name)
-        if lanes is not None or before is None or self.left and not self.whole:
-            return lanes
+        if shares is not None or before is None or self.left and not self.whole:
+            return shares
         return max(before - (time.monotonic() - self.began), 0)
 
-    def _lane_s(self, tests: list[str]) -> float | None:
-        """Remaining time of a lane with these tests. A new test counts as the mean of the known tests."""
+    def _share_s(self, tests: list[str]) -> float | None:
+        """Remaining time of a share with these tests. A new test counts as the mean of the known tests."""
         known = [self.history.seconds[key] for test in tests if (key := self._key(test)) in self.history.seconds]
         return sum(known) * len(tests) / len(known) if known else None
 

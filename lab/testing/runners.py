@@ -21,7 +21,7 @@ SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",
 MESON_TEST = re.compile(r" *(\d+)/(\d+) ")
 # Folders without tests. By default pytest also skips folders that are named build; the tests have such a folder.
 NO_TESTS = ".* __pycache__"
-# pytest prints no header and no percentages, which would be about one lane only: the lab prints its own progress. -r
+# pytest prints no header and no percentages, which would be about one share only: the lab prints its own progress. -r
 # makes pytest list skipped tests with reasons at the end.
 PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header", "-p", "no:cacheprovider",
           "-p", events.__name__, "-o", "console_output_style=classic", "-o", f"norecursedirs={NO_TESTS}",
@@ -82,8 +82,8 @@ def _alone(name: str) -> contextlib.AbstractContextManager[None]:
     return lock.held(paths.RUN / f"{_file_name(name)}.lock")
 
 
-class _Lane:
-    """One pytest process of a stage. options: select the tests of this lane."""
+class _Share:
+    """One pytest process of a stage. options: select the tests of this share."""
     printing = threading.Lock()
 
     def __init__(self, name: str, options: tuple[str, ...], stage: Stage, progress: Progress):
@@ -118,14 +118,14 @@ class _Lane:
 
 
 def pytest(progress: Progress, folder: str, *options: str, name: str | None = None,
-           lanes: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
-    """Runs pytest in a folder. name: of the stage, by default the folder's. lanes: options of each parallel pytest, by
+           shares: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
+    """Runs pytest in a folder. name: of the stage, by default the folder's. shares: options of each parallel pytest, by
     name; None: one pytest runs all tests."""
     stage = progress.begin(name or folder)
     ui.say(f"running {stage.name}")
     with _alone(stage.name):
-        running = [_Lane(lane, (*options, *more), stage, progress) for lane, more in (lanes or {"": ()}).items()]
-        statuses = child.run(*(lane.program(folder) for lane in running))
-        count = sum((counts.junit(lane.report, status) for lane, status in zip(running, statuses)), counts.Count())
+        running = [_Share(share, (*options, *more), stage, progress) for share, more in (shares or {"": ()}).items()]
+        statuses = child.run(*(share.program(folder) for share in running))
+        count = sum((counts.junit(share.report, status) for share, status in zip(running, statuses)), counts.Count())
     stage.end(count)
     return count

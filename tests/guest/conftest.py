@@ -23,7 +23,7 @@ ADDRESS = "10.77.0.{}"
 HCA = "ports=2,inject=on"
 # Modules whose tests take seconds and detect mistakes that break everything.
 FIRST = ("test_lab", "test_management", "test_observe", "test_link_errors", "test_kicks", "test_vectors")
-# Modules with labs of their own that run after those of the shared lab, so that both lanes take the same time.
+# Modules with labs of their own that run after those of the shared lab, so that both shares take the same time.
 LAST_OF_SHARED = ("test_develop",)
 NIGHTLY = pytest.mark.nightly
 

@@ -45,7 +45,7 @@ def keep_coverage(running):
     file = os.environ.get("PIB_TEST_COVERAGE")
     if not file or running.record.hosts:
         return
-    with open(f"{file}.lock", "w", encoding="utf-8") as lock:     # labs of two lanes end at any time
+    with open(f"{file}.lock", "w", encoding="utf-8") as lock:     # labs of two shares of tests end at any time
         fcntl.flock(lock, fcntl.LOCK_EX)
         for name in running.nodes():
             with contextlib.suppress(ui.LabError, OSError):

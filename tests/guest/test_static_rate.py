@@ -12,12 +12,12 @@ RATE_2_5_GBPS = 2
 @pytest.fixture(scope="module")
 def ends(vm0, vm1):
     for node in (vm0, vm1):
-        put_program(node, "lanes.py")
+        put_program(node, "uc_groups.py")
     return vm0, vm1
 
 
 def send(ends, mib, groups):
-    line = f"python3 /tmp/lanes.py {DEVICE} {mib} {groups}"
+    line = f"python3 /tmp/uc_groups.py {DEVICE} {mib} {groups}"
     out, _ = pair(*ends, line, f"{line} {ends[0].name}", PATIENCE_S)
     return json.loads(out.splitlines()[-1])
 

@@ -242,7 +242,7 @@ def levels_of(text):
     return ",".join(str(int(word)) for word in re.findall(r"\|\s*(\d+)", line))
 
 
-def test_qos_tables_arrive_and_service_levels_have_their_lanes(torus, guests, no_manager, tmp_path):
+def test_qos_tables_arrive_and_service_levels_have_their_vls(torus, guests, no_manager, tmp_path):
     capture = tmp_path / "fabric.pcap"
     torus.stop_switch(signal.SIGTERM)
     torus.start_switch("--pcap", str(capture))
@@ -251,18 +251,18 @@ def test_qos_tables_arrive_and_service_levels_have_their_lanes(torus, guests, no
     managers.wait_state(guests[0], "MASTER")
     for guest in guests:
         assert levels_of(sh(guest, "smpquery sl2vl -D 0")) == LEVELS
-        lanes = sh(guest, "smpquery vlarb -D 0")
-        assert re.search(r"VL\s+: \|0x0 \|0x1 \|0x5 ", lanes) and "|0x40|0x20|0x10|" in lanes, lanes
+        tables = sh(guest, "smpquery vlarb -D 0")
+        assert re.search(r"VL\s+: \|0x0 \|0x1 \|0x5 ", tables) and "|0x40|0x20|0x10|" in tables, tables
         assert levels_of(sh(guest, "smpquery sl2vl -D 0,1 1")) == LEVELS
     for level in (3, 13):
         assert traffic(*guests, f"--sl {level} -s 4096") > 0
     torus.stop_switch(signal.SIGTERM)
     torus.start_switch()
-    seen = lanes_in(capture)
+    seen = vls_in(capture)
     assert seen[3] == {3} and seen[13] == {5}, seen
 
 
-def lanes_in(path):
+def vls_in(path):
     """VLs on which data of each SL was seen: LRH after a pcap's headers (link type 247)."""
     seen = {}
     with open(path, "rb") as file:

@@ -32,7 +32,7 @@ def test_the_night_runs_all_tests_of_the_day_and_more():
     assert collected() < collected("--nightly")
 
 
-def test_each_test_runs_in_one_lane():
+def test_each_test_runs_in_one_share():
     for options in ((), ("--nightly",)):
         shared, own = collected("--labs=shared", *options), collected("--labs=own", *options)
         assert shared | own == collected(*options) and not shared & own

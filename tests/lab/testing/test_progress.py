@@ -33,7 +33,7 @@ def test_without_an_earlier_run_only_numbers_are_shown(clock, tmp_path):
     assert progress.line(stage) == "[12m03s] guests 1/2"
 
 
-def test_the_time_left_is_that_of_the_longest_lane_and_of_later_stages(clock, tmp_path):
+def test_the_time_left_is_that_of_the_longest_share_and_of_later_stages(clock, tmp_path):
     file = tmp_path / "seconds"
     file.write_text(json.dumps({"guests a": 60, "guests b": 120, "guests c": 240, "guests d": 30, "later": 600}))
     progress = Progress(["guests", "later"], History(file))

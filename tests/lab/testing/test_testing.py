@@ -167,8 +167,8 @@ def test_an_interrupt_waits_for_the_fixtures_of_the_tests(tmp_path, number):
         assert (tmp_path / "ended").exists()
 
 
-def test_lanes_run_in_parallel_and_are_counted_together(tmp_path, monkeypatch, capfd):
-    """A test of one lane waits for a test of the other."""
+def test_shares_run_in_parallel_and_are_counted_together(tmp_path, monkeypatch, capfd):
+    """A test of one share waits for a test of the other."""
     monkeypatch.setattr(paths, "RUN", tmp_path)
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     (tmp_path / "test_it.py").write_text("""
@@ -185,7 +185,7 @@ def test_fails_one():
 """)
     history = History(tmp_path / "seconds")
     count = runners.pytest(Progress(["both"], history), str(tmp_path), name="both",
-                           lanes={"1": ("-k", "one-two or fails"), "2": ("-k", "two-one")})
+                           shares={"1": ("-k", "one-two or fails"), "2": ("-k", "two-one")})
     assert count == Count(2, 1)
     assert len(History(history.file).seconds) == 3
     assert "test_meets[one-two] PASSED" in capfd.readouterr().out

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """UC QPs of one guest that always have something to send, each group with its own address vector.
 
-usage: python3 lanes.py DEVICE MIB GROUP,... [SERVER]     without SERVER this is the server
+usage: python3 uc_groups.py DEVICE MIB GROUP,... [SERVER]     without SERVER this is the server
 
 A GROUP is SL:RATE:QPS, RATE a code of PathRecord:Rate or 0. When all groups together have sent MIB
 (UC has no acknowledgements), the client prints one line of JSON: the bytes of each group, and the seconds

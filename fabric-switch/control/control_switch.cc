@@ -363,20 +363,20 @@ json vl_arbitration(const std::vector<ib::VlArbEntry>& table) {
 }
 
 // The data VLs of OperationalVLs and VL15; other VLs only while packets wait for them.
-json lanes_of(SwitchPort& port) {
+json by_vl(SwitchPort& port) {
     const Neighbour* neighbour = port.cable().neighbour();
-    json lanes = json::array();
+    json entries = json::array();
     for (unsigned vl = 0; vl <= link::kVl15; ++vl) {
         const std::size_t queued = port.queues().size(vl);
         if (vl < port.attrs().data_vls()) {
-            lanes.push_back({{"vl", vl},
-                             {"queued_packets", queued},
-                             {"credits", neighbour != nullptr ? neighbour->credits(vl) : 0}});
+            entries.push_back({{"vl", vl},
+                               {"queued_packets", queued},
+                               {"credits", neighbour != nullptr ? neighbour->credits(vl) : 0}});
         } else if (vl == link::kVl15 || queued != 0) {
-            lanes.push_back({{"vl", vl}, {"queued_packets", queued}});
+            entries.push_back({{"vl", vl}, {"queued_packets", queued}});
         }
     }
-    return lanes;
+    return entries;
 }
 
 json sl_to_vl(const ib::SlToVlTable& table) {
@@ -395,7 +395,7 @@ json vls(Switch& sw, const json& request) {
     const ib::PortAttrs& attrs = port->attrs();
     return {{"ok", true},
             {"port", port->number()},
-            {"lanes", lanes_of(*port)},
+            {"by_vl", by_vl(*port)},
             {"high", vl_arbitration(attrs.vl_arb_high)},
             {"low", vl_arbitration(attrs.vl_arb_low)},
             {"high_limit", attrs.get(pi::kVlHighLimit)},

@@ -155,10 +155,10 @@ void print_journal(const json& answer) {
 
 void print_vls(const json& answer) {
     fmt::print("{:>3}  {:>8}  {}\n", "VL", "waiting", "credits");
-    for (const json& lane : answer.at("lanes")) {
-        fmt::print("{:>3}  {:>8}  {}\n", lane.at("vl").get<int>(),
-                   lane.at("queued_packets").get<int>(),
-                   lane.contains("credits") ? lane.at("credits").dump() : "");
+    for (const json& entry : answer.at("by_vl")) {
+        fmt::print("{:>3}  {:>8}  {}\n", entry.at("vl").get<int>(),
+                   entry.at("queued_packets").get<int>(),
+                   entry.contains("credits") ? entry.at("credits").dump() : "");
     }
     for (const char* table : {"high", "low"}) {
         fmt::print("{} priority, VL and weight: {}\n", table, answer.at(table).dump());

@@ -210,7 +210,7 @@ class Fabric:
 
     def vls(self, request) -> dict[str, Any]:
         data = [{"vl": vl, "queued_packets": 0, "credits": 256} for vl in range(8)]
-        return {"port": request["port"], "lanes": [*data, {"vl": 15, "queued_packets": 0}], "high": [[0, 4], [1, 2]],
+        return {"port": request["port"], "by_vl": [*data, {"vl": 15, "queued_packets": 0}], "high": [[0, 4], [1, 2]],
                 "low": [[0, 64], [1, 64]], "high_limit": 10, "sl_to_vl": [[level % 8 for level in range(16)]] * 3}
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:

@@ -25,7 +25,7 @@ function inRuns(entries, text) {
 export function vlsOfPort(name, vls) {
   return [
     make("h3", {}, `Virtual lanes of ${name}`),
-    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.lanes.map((entry) => [
+    table(["VL", "packets waiting", "credits, in blocks of 64 bytes"], vls.by_vl.map((entry) => [
       String(entry.vl), entry.queued_packets, entry.credits === undefined ? "needs none" : count(entry.credits)])),
     make("p", {class: "note"}, `VLArbitration: high priority ${listed(vls.high)}; low priority ${listed(vls.low)}; `
       + `VLHighLimit ${vls.high_limit}.`),
@@ -39,7 +39,7 @@ export function vlsOfSwitch(vls, toPort) {
     .map((entry) => [entry.vl, entry[member]]), (value) => `: ${count(value)}`);
   return [
     make("h3", {}, "Virtual lanes"),
-    table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, lanes: entries}) => [
+    table(["port", "packets waiting", "credits, in blocks of 64 bytes"], vls.map(({port, by_vl: entries}) => [
       toPort(port), with_(entries, "queued_packets"), with_(entries, "credits")])),
     make("h3", {}, "VLArbitration"),
     table(["port", "high priority", "low priority", "VLHighLimit"], vls.map((one) => [

@@ -319,7 +319,7 @@ def test_faults_are_set_at_the_end_that_was_named(web, page):
         assert page.change("fault", {"link": link.id, "end": end, "direction": "in", "set": {"drop": 0.5}})[0] == 200
         found = page.ask("link", link=link.id)["ends"]
         assert found[end]["faults"]["in"]["drop"] == 0.5 and found[end]["faults"]["out"]["drop"] == 0
-        assert len(found[end]["vls"]["lanes"]) == 9
+        assert len(found[end]["vls"]["by_vl"]) == 9
         page.change("fault", {"link": link.id, "end": end, "set": {}})
     assert all(not faults[way]["drop"] for faults in (
         one["faults"] for one in page.ask("link", link=link.id)["ends"].values()) for way in ("in", "out"))
@@ -331,7 +331,7 @@ def test_a_switch_has_ports_and_tables(web, page):
     assert found["lft"] == [[lid, port] for lid, port in sorted(fabric.tables["leaf1"].items())]
     assert len(found["ports"]) == 36 and found["mft"]
     assert [one["port"] for one in found["vls"]] == sorted(fabric.net.nodes["leaf1"].peers)
-    assert found["vls"][0]["lanes"][0]["credits"] == 256 and found["vls"][0]["high_limit"] == 10
+    assert found["vls"][0]["by_vl"][0]["credits"] == 256 and found["vls"][0]["high_limit"] == 10
 
 
 def test_an_hca_has_its_objects_and_a_phantom_none(web, page):
@@ -517,7 +517,7 @@ def test_the_page_shows_a_running_switch(tmp_path):
             assert page.change("fault", {"link": link, "set": {"drop": 0.25, "delay_us": 50}})[0] == 200
             stream.until("events", lambda events: any("drop 0.25, delay 50 us" in one["text"] for one in events))
             end = page.ask("link", link=link)["ends"]["a"]
-            assert end["faults"]["in"]["drop"] == 0.25 and end["vls"]["lanes"][0]["queued_packets"] == 0
+            assert end["faults"]["in"]["drop"] == 0.25 and end["vls"]["by_vl"][0]["queued_packets"] == 0
             status, refused = page.change("fault", {"link": link, "set": {"drop": 2}})
             assert status == 502 and "probability" in refused["error"]
             assert any("the cable was pulled" in line for line in page.ask("why")["lines"])

@@ -62,10 +62,10 @@ TEST_CASE("control: a port has queues and credits by VL, and its tables") {
     fabric.make_active();
     const json request = {{"command", "vls"}, {"port", 1}};
     const json up = fabric::run_switch_command(fabric.sw, request);
-    REQUIRE(up.at("lanes").size() == 1U + fabric.sw.port(1).attrs().data_vls());
-    CHECK(up.at("lanes").at(0).at("credits") == 1024);
-    CHECK(up.at("lanes").at(0).at("queued_packets") == 0);
-    CHECK(up.at("lanes").back() == json::parse(R"({"vl": 15, "queued_packets": 0})"));
+    REQUIRE(up.at("by_vl").size() == 1U + fabric.sw.port(1).attrs().data_vls());
+    CHECK(up.at("by_vl").at(0).at("credits") == 1024);
+    CHECK(up.at("by_vl").at(0).at("queued_packets") == 0);
+    CHECK(up.at("by_vl").back() == json::parse(R"({"vl": 15, "queued_packets": 0})"));
     CHECK(up.at("sl_to_vl").size() == 9);
     CHECK(up.at("sl_to_vl").at(2).size() == 16);
     fabric.sw.port(1).attrs().vl_arb_high = {{.vl = 1, .weight = 9}, {.vl = 2, .weight = 0}};
@@ -74,7 +74,7 @@ TEST_CASE("control: a port has queues and credits by VL, and its tables") {
     fabric.settle();
     const json down = fabric::run_switch_command(fabric.sw, request);
     CHECK(down.at("high") == json::parse("[[1, 9]]"));
-    CHECK(down.at("lanes").at(0).at("credits") == 0);
+    CHECK(down.at("by_vl").at(0).at("credits") == 0);
     CHECK(fabric::run_switch_command(fabric.sw, {{"command", "vls"}, {"port", 9}}).at("ok") ==
           false);
 }

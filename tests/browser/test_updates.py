@@ -69,6 +69,18 @@ def test_elements_stay_while_their_content_changes(tab, tree):
                   ".filter(({seen}) => !seen).map(({outerHTML}) => outerHTML)") == []
 
 
+def test_a_host_that_becomes_a_guest_is_one_on_the_map(tab, tree):
+    """The switch knows a host at once, the lab knows its objects up to two seconds later."""
+    guest = tree.source.found.pop("vm1")
+    button = tab.node("vm1")
+    look = f"document.querySelector({button!r})"
+    tab.wait(f"{look}.className.includes('host')")
+    tree.source.found["vm1"] = guest
+    tab.wait("[...pib.store.nodes.values()].some(({guest}) => guest === 'vm1')")
+    tab.readings(1)
+    assert tab.js(f"[{look}.className, {look}.title]")[0].split()[1] == "guest"
+
+
 def test_a_typed_fault_and_the_focus_stay_while_the_link_changes(tab, tree):
     tab.click_link("leaf4[6]")
     tab.heading("Link leaf4[6]")

@@ -3,6 +3,9 @@
 
 import {SILENT, ask} from "./api.js";
 
+// Members of a node by which the map places and names it.
+const PLACING = ["name", "kind", "pod", "leaf", "level", "x", "y"];
+
 /** since: time of the event that made these nodes and links; 0: they are those of now. */
 function structure({nodes, links, sm_lid: smLid}, since = 0) {
   return {nodes: new Map(nodes.map((node) => [node.id, node])), links: new Map(links.map((link) => [link.id, link])),
@@ -71,15 +74,14 @@ export class Store extends EventTarget {
 
   takeChanges({nodes, links, sm_lid: smLid}) {
     const {live} = this;
-    const refold = nodes.some((node) => ["pod", "leaf", "level", "x", "y"].some(
-      (key) => live.nodes.get(node.id)[key] !== node[key]));
+    const moved = nodes.some((node) => PLACING.some((key) => live.nodes.get(node.id)[key] !== node[key]));
     nodes.forEach((node) => Object.assign(live.nodes.get(node.id), node));
     links.forEach((link) => Object.assign(live.links.get(link.id), link));
     live.smLid = smLid;
     if (this.shown === live) {
       this.smLid = smLid;
       this.readLids();
-      this.tell(refold ? "fabric" : "changes");
+      this.tell(moved ? "fabric" : "changes");
     }
   }
 

@@ -11,7 +11,7 @@ from typing import Any
 from lab.fabric import control
 from lab.web import traffic
 from lab.web.model import Fabric, Link
-from lab.web.traffic import NO_OCTETS, NO_ROW, ByVl, Row, Rows
+from lab.web.traffic import NO_ROW, ByVl, Row, Rows
 
 STATES = ("Down", "Initialize", "Armed", "Active")
 # Columns of a link's row in a frame. out: from the link's end a to end b.
@@ -26,17 +26,29 @@ MOST_POINTS = 600               # limit of the points of a curve
 @dataclasses.dataclass
 class Frame:
     """The rows of all links at one time. at: seconds since 1970. rows: row number by link. values: the rows' columns.
-    by_vl: octets by VL, of links that have carried data."""
+    vls: numbers of all links by VL, as in the rows of end a; those of row N are from vl_begins[N] to vl_begins[N + 1].
+    There are no objects of each link, because they would take several times the memory."""
     at: float
     rows: dict[str, int]
     values: array.array
-    by_vl: dict[str, ByVl]
+    vls: array.array
+    vl_begins: array.array
+
+    @property
+    def size(self) -> int:
+        """In values of 8 bytes, without the rows, which frames share."""
+        return len(self.values) + len(self.vls) + len(self.vl_begins)
 
     def numbers(self, link: str) -> array.array | None:
         if link not in self.rows:
             return None
         begin = self.rows[link] * len(COLUMNS)
         return self.values[begin:begin + len(COLUMNS)]
+
+    def by_vl(self, link: str) -> ByVl:
+        """Octets by VL that end a has sent and received."""
+        number = self.rows[link]
+        return traffic.by_vl(self.vls[self.vl_begins[number]:self.vl_begins[number + 1]])
 
     def row(self, link: str) -> dict[str, float] | None:
         numbers = self.numbers(link)
@@ -75,8 +87,9 @@ class History:
         last = self.frames[-1] if self.frames else None
         places = last.rows if last and list(last.rows) == names else {name: number for number, name in enumerate(names)}
         values = array.array("d", [value for link in fabric.links.values() for value in _row(link, rows)])
-        self.frames.append(Frame(at, places, values, _by_vl(fabric, rows, last.by_vl if last else {})))
-        self._values += len(values)
+        frame = Frame(at, places, values, *_by_vl(fabric, rows))
+        self.frames.append(frame)
+        self._values += frame.size
         while len(self.frames) > 2 and self._values > self.most_values:
             self._thin()
 
@@ -85,7 +98,7 @@ class History:
         frames = list(self.frames)
         half = max(len(frames) // 2, 2)
         self.frames = collections.deque([*frames[:half:2], *frames[half:]])
-        self._values = sum(len(frame.values) for frame in self.frames)
+        self._values = sum(frame.size for frame in self.frames)
 
     def span(self) -> tuple[float, float]:
         return (self.frames[0].at, self.frames[-1].at) if self.frames else (0.0, 0.0)
@@ -132,7 +145,7 @@ class History:
             if before and after and before != after:
                 grown = {column: _grown(before[column], after[column]) for column in (OUT, IN, WAIT_OUT, WAIT_IN)}
                 if any(grown.values()):
-                    ways = zip(old.by_vl.get(link, NO_OCTETS), new.by_vl.get(link, NO_OCTETS))
+                    ways = zip(old.by_vl(link), new.by_vl(link))
                     found[link] = [grown[OUT] / seconds, grown[IN] / seconds,
                                    (grown[WAIT_OUT] + grown[WAIT_IN]) / seconds, *(_shares(*way) for way in ways)]
         return found
@@ -157,16 +170,13 @@ class History:
         return {"begin": one.at, "end": other.at, "links": found}
 
 
-def _by_vl(fabric: Fabric, rows: Rows, before: dict[str, ByVl]) -> dict[str, ByVl]:
-    """Octets by VL of links that have carried data. Values equal to the previous frame's share its objects, to save
-    memory."""
-    found = {}
+def _by_vl(fabric: Fabric, rows: Rows) -> tuple[array.array, array.array]:
+    """The members vls and vl_begins of a frame."""
+    vls, begins = array.array("Q"), array.array("Q", [0])
     for link in fabric.links.values():
-        octets = traffic.by_vl(_ends(link, rows)[0])
-        if any(octets):
-            same = before.get(link.id)
-            found[link.id] = same if same == octets else octets
-    return found
+        vls.extend(_ends(link, rows)[0][traffic.VLS:])
+        begins.append(len(vls))
+    return vls, begins
 
 
 def _shares(old: dict[int, int], new: dict[int, int]) -> dict[int, float]:

@@ -3,6 +3,7 @@
 
 import collections
 import copy
+import tracemalloc
 
 import pytest
 
@@ -11,7 +12,7 @@ from lab import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
 from lab.web import connections, history as history_module, model, routes as routes_module, routing, traffic
-from lab.web.history import COLUMNS, History
+from lab.web.history import History
 from lab.web.past import FabricLog, with_states
 from lab.web.routes import Routes, strongly_connected
 from lab.web.timeline import Timeline
@@ -188,14 +189,30 @@ def test_a_reset_counter_counts_from_zero(tree):
 
 
 def test_a_long_history_keeps_its_begin_and_fewer_old_moments(tree):
-    now, history = reading(tree), History(most_values=24 * len(COLUMNS) * 20)
+    now, history = reading(tree), History()
     made = model.fabric_of(now)
-    for at in range(200):
+    history.add(0.0, made, now.traffic)
+    history.most_values = 20 * history.frames[0].size
+    for at in range(1, 200):
         history.add(float(at), made, now.traffic)
     times = [frame.at for frame in history.frames]
     steps = [other - one for one, other in zip(times, times[1:])]
     assert history.span() == (0.0, 199.0) and 10 < len(times) <= 20
     assert steps[-1] == 1 and steps[0] > 10
+
+
+def test_the_memory_of_a_history_is_that_of_its_values_also_under_load(tree):
+    now, history = reading(tree), History(most_values=100_000)
+    made = model.fabric_of(now)
+    tracemalloc.start()
+    try:
+        for at in range(300):
+            rows = {guid: {port: [*row[:traffic.VLS], 0, 1000 + at, 1000 + at, 15, 2000 + at, 2000 + at]
+                           for port, row in ports.items()} for guid, ports in now.traffic.items()}
+            history.add(float(at), made, rows)
+        assert tracemalloc.get_traced_memory()[0] < 1.25 * 8 * history.most_values
+    finally:
+        tracemalloc.stop()
 
 
 def test_a_curve_of_a_long_history_has_a_bounded_number_of_points(tree, monkeypatch):
@@ -214,7 +231,7 @@ def test_the_history_is_bounded_and_spans_the_absence_of_a_link(tree):
     made = model.fabric_of(now)
     for at in range(1000):
         history.add(float(at), made, now.traffic)
-    assert sum(len(frame.values) for frame in history.frames) <= 3000
+    assert sum(frame.size for frame in history.frames) <= 3000
     assert history.span()[1] == 999.0
     fewer = copy.deepcopy(made)
     gone = fewer.links.pop(next(iter(fewer.links)))

@@ -14,10 +14,12 @@ from lab.web.model import Fabric, Link
 from lab.web.traffic import NO_ROW, ByVl, Row, Rows
 
 STATES = ("Down", "Initialize", "Armed", "Active")
-# Columns of a link's row in a frame. out: from the link's end a to end b.
-COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "discards", "errors", "state", "cable",
-           "faults")
-COUNTERS = COLUMNS[:COLUMNS.index("state")]
+# Columns of a link's row in a frame. out: from the link's end a to end b. far_…: of end b, whose counters are reset
+# independently of those of end a.
+COLUMNS = ("out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "discards", "errors", "far_discards",
+           "far_errors", "state", "cable", "faults")
+COUNTERS = COLUMNS[:COLUMNS.index("far_discards")]
+OF_BOTH_ENDS = ("discards", "errors")   # counters that are shown as the sum of both ends
 OUT, IN, WAIT_OUT, WAIT_IN = map(COLUMNS.index, ("out", "in", "wait_out", "wait_in"))
 MOST_VALUES = 4_000_000         # limit of all frames together, 32 MB
 MOST_POINTS = 600               # limit of the points of a curve
@@ -65,13 +67,20 @@ def _row(link: Link, rows: Rows) -> list[float]:
     octets = control.BYTES_PER_UNIT
     return [own[traffic.XMIT_DATA] * octets, own[traffic.RCV_DATA] * octets, own[traffic.XMIT_PACKETS],
             own[traffic.RCV_PACKETS], own[traffic.XMIT_WAIT], far[traffic.XMIT_WAIT],
-            own[traffic.DISCARDS] + far[traffic.DISCARDS], own[traffic.ERRORS] + far[traffic.ERRORS],
+            own[traffic.DISCARDS], own[traffic.ERRORS], far[traffic.DISCARDS], far[traffic.ERRORS],
             STATES.index(link.state) if link.state in STATES else 0, link.cable, link.faults]
 
 
 def _grown(before: float, after: float) -> float:
     """Growth of a counter. A smaller value means a reset: then it grew from 0."""
     return after - before if after >= before else after
+
+
+def _growth(old: dict[str, float] | None, new: dict[str, float]) -> dict[str, float]:
+    """Growth of a link's counters between two rows. old: None if there was no such link."""
+    def of(name: str) -> float:
+        return _grown(old[name] if old else 0, new[name])
+    return {name: of(name) + (of(f"far_{name}") if name in OF_BOTH_ENDS else 0) for name in COUNTERS}
 
 
 class History:
@@ -127,8 +136,8 @@ class History:
         found: dict[str, list[float]] = {name: [] for name in ("at", *COUNTERS)}
         for begin, end, old, new in self._pairs(link):
             found["at"].append(end)
-            for name in COUNTERS:
-                found[name].append(_grown(old[name], new[name]) / max(end - begin, 1e-6))
+            for name, grown in _growth(old, new).items():
+                found[name].append(grown / max(end - begin, 1e-6))
         return found
 
     def loads(self, at: float | None = None) -> dict[str, list[Any]]:
@@ -199,5 +208,5 @@ def _state(row: dict[str, float] | None) -> str:
 def _difference(old: dict[str, float] | None, new: dict[str, float] | None) -> dict[str, Any]:
     """States and growth of counters between two rows of a link; {} if nothing differs."""
     states = [_state(old), _state(new)]
-    grown = {name: _grown(old[name] if old else 0, new[name]) for name in COUNTERS} if new else {}
+    grown = _growth(old, new) if new else {}
     return {"states": states, "grown": grown} if states[0] != states[1] or any(grown.values()) else {}

@@ -188,6 +188,17 @@ def test_a_reset_counter_counts_from_zero(tree):
     assert 100.0 in history.loads()[link.id][:2]
 
 
+def test_a_reset_of_one_ends_discards_adds_none_of_the_other_end(tree):
+    made, link, history = three_moments(tree)
+    ends = [("leaf1", 5), tree.net.nodes["leaf1"].peers[5]]
+    for at, counted in ((105.0, (1000, 5)), (106.0, (1000, 0)), (107.0, (1002, 0))):
+        for end, discards in zip(ends, counted):
+            tree.counters[end]["PortXmitDiscards"] = discards
+        history.add(at, made, reading(tree).traffic)
+    assert history.curves(link.id)["discards"][-2:] == [0, 2]
+    assert history.compare(105.0, 107.0)["links"][link.id]["grown"]["discards"] == 2
+
+
 def test_a_long_history_keeps_its_begin_and_fewer_old_moments(tree):
     now, history = reading(tree), History()
     made = model.fabric_of(now)

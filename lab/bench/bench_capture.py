@@ -2,7 +2,6 @@
 """Captures of fast traffic by the program that Wireshark starts: packets that are lost, and processor time."""
 
 import functools
-import pathlib
 import signal
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load
 from lab.bench.bench_steps import Step
 from lab.fabric import capture
+from lab.fabric.load import cpu_s
 
 OCTETS, SECONDS, WAIT_S = 64, 8, 60
 RATE = 110_000                  # WRITEs a second; the goal is 100,000 packets
@@ -42,8 +42,7 @@ class Reader:
 
     def work(self) -> float:
         """Processor time of the program so far, in seconds."""
-        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / bench_host.TICKS
+        return cpu_s(self.process.pid)
 
     def end(self, packets: int) -> capture.Losses:
         """Ends the program when the file grows no more; returns the counts of packets in the file."""

@@ -13,10 +13,10 @@ from lab import paths, process, ui
 from lab.bench import bench_figures
 from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_steps import Step
+from lab.fabric.load import cpu_s
 
 DEVICE = "pib"
 SECONDS = "0.3"                 # time limit for one figure of a program
-TICKS = os.sysconf("SC_CLK_TCK")        # clock ticks of a second, the unit of times in /proc
 DEVICE_BENCH, SCALE_BENCH, SWITCH_BENCH, HOST_BENCH, FABRIC_LOAD = TARGETS = tuple(
     f"tests/bench/{name}" for name in ("device-bench", "scale-bench", "switch-bench", "host-bench", "fabric-load"))
 
@@ -114,18 +114,17 @@ def tasks(running: process.Process) -> list[pathlib.Path]:
 
 
 def usage(running: list[process.Process]) -> tuple[int, float]:
-    """(voluntary context switches of these processes' threads, seconds of processor time)."""
-    sleeps, ticks = 0, 0
+    """(voluntary context switches of these processes' threads, seconds of processor time). The kernel keeps the
+    processor time of threads that have ended, but not their context switches."""
+    sleeps = 0
     for one in running:
         for task in tasks(one):
             try:
                 status = (task / "status").read_text()
-                stat = (task / "stat").read_text().rpartition(")")[2].split()
             except OSError:
                 continue        # the thread has just ended
             sleeps += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-            ticks += int(stat[11]) + int(stat[12])
-    return sleeps, ticks / TICKS
+    return sleeps, sum(cpu_s(one.pid) for one in running)
 
 
 # ---- the machine

@@ -206,6 +206,19 @@ BQL mutex  0x55d1aa3e5580  ../util/main-loop.c:311             0.50000          
 """
 
 
+def test_processor_time_of_ended_threads_counts():
+    program = ("import threading, time\n"
+               "def burn():\n while time.thread_time() < 0.3: pass\n"
+               "one = threading.Thread(target=burn); one.start(); one.join()\n"
+               "print(flush=True); input()")
+    with subprocess.Popen(["/usr/bin/python3", "-c", program], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE) as running:
+        running.stdout.readline()
+        _sleeps, seconds = bench_host.usage([types.SimpleNamespace(pid=running.pid)])
+        running.communicate(b"\n")
+    assert seconds >= 0.25
+
+
 def test_costs_are_per_message():
     lock = bench_costs.big_lock(PROFILE)
     assert lock == {"BQL taken": 1500, "waiting for the BQL": 2e6}

@@ -8,7 +8,6 @@ import json
 import pathlib
 import subprocess
 import threading
-import time
 
 from lab import paths, process, ui
 from lab.bench import bench_host
@@ -82,7 +81,8 @@ class Load:
         words = [paths.BUILD / bench_host.FABRIC_LOAD, self.switch.socket, self._octets, self._rate, seconds,
                  *([routes] if routes else [])]
         self._sender = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
-        threading.Thread(target=self._read, daemon=True).start()
+        self._reader = threading.Thread(target=self._read, daemon=True)
+        self._reader.start()
 
     def _read(self) -> None:
         assert self._sender.stdout
@@ -105,7 +105,7 @@ class Load:
         if self._sender.wait(WAIT_S + 60):
             raise ui.LabError(f"fabric_load ended with status {self._sender.returncode}. The switch's log: "
                               f"{self.directory}/switch.log")
-        time.sleep(0.1)                 # _read() takes the sender's last line meanwhile
+        self._reader.join()             # it takes the sender's last line
         return int(self._last["writes"])
 
     def __exit__(self, *_failure) -> None:

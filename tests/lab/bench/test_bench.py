@@ -3,6 +3,7 @@
 
 import json
 import subprocess
+import time
 import types
 import xml.etree.ElementTree
 
@@ -33,10 +34,10 @@ def fixture_results():
 
 
 def test_a_factor_compares_medians_and_above_one_is_better(results):
-    rate, time = results.figure(RATE), results.figure(TIME)
+    rate, took = results.figure(RATE), results.figure(TIME)
     assert rate.median("pib") == 300 and rate.times_better("pib", "Soft-RoCE") == 15
-    assert time.median("pib") == 5 and time.times_better("pib", "Soft-RoCE") == 16
-    assert time.times_better("Soft-RoCE", "pib") == 1 / 16
+    assert took.median("pib") == 5 and took.times_better("pib", "Soft-RoCE") == 16
+    assert took.times_better("Soft-RoCE", "pib") == 1 / 16
 
 
 def test_a_missing_measurement_has_no_factor(results):
@@ -217,6 +218,22 @@ def test_processor_time_of_ended_threads_counts():
         _sleeps, seconds = bench_host.usage([types.SimpleNamespace(pid=running.pid)])
         running.communicate(b"\n")
     assert seconds >= 0.25
+
+
+def test_the_senders_last_line_counts(monkeypatch, tmp_path):
+    sender = tmp_path / "sender"
+    sender.write_text("#!/bin/sh\necho '{\"writes\": 1}'\necho '{\"writes\": 2}'\n")
+    sender.chmod(0o755)
+
+    def slow(line):
+        time.sleep(0.3)
+        return json.loads(line)
+    monkeypatch.setattr(paths, "BUILD", tmp_path)
+    monkeypatch.setattr(bench_host, "FABRIC_LOAD", "sender")
+    monkeypatch.setattr(bench_load, "json", types.SimpleNamespace(loads=slow))
+    load = bench_load.Load(tmp_path, 64)
+    load.begin()
+    assert load.end() == 2
 
 
 def test_costs_are_per_message():

@@ -77,7 +77,7 @@ def test_the_port_guid_of_a_guest_is_found(view, large):
     assert f"port GUID {guid}" in view.text("#pane .about")
 
 
-def test_events_of_all_switches_leave_those_of_the_guests(view, large):
+def test_events_of_all_switches_do_not_displace_those_of_guests(view, large):
     """Thousands of ports have come up with the fabric."""
     for switch in large.fabric.net.switches():
         for port in switch.peers:
@@ -86,7 +86,7 @@ def test_events_of_all_switches_leave_those_of_the_guests(view, large):
     assert view.js("pib.store.events.some(({text}) => text === 'vm0 QP 0x41: RETRY_EXC_ERR')")
 
 
-def test_many_events_are_few_marks(view, large):
+def test_many_events_share_few_marks(view, large):
     log = large.watcher.timeline
     before = view.js("document.querySelectorAll('#marks .mark').length")
     for number in range(1500):

@@ -288,7 +288,7 @@ def test_packets_go_on_being_recorded(tab, tree):
     assert sum(asked["command"] == "capture" for asked in tree.fabric.requests) == 1
 
 
-def test_packets_that_are_missing_have_a_row(tab):
+def test_missing_packets_have_a_row(tab):
     drawn = tab.driver.execute_async_script("""
         const [done] = arguments;
         import("./sequence.js").then(({chart, joined}) => {

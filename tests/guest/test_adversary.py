@@ -75,7 +75,7 @@ def adversaries(adversary):
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=str if WHOLE else ["drawn"])
-def test_guests_bear_an_adversary(seed):
+def test_guests_withstand_an_adversary(seed):
     print(f"again: ./pib test adversary --seed {seed} --seeds 1")
     with adversaries(seed) as (vm0, vm1):
         run_upper_layers(vm0, vm1)
@@ -90,7 +90,7 @@ def test_guests_bear_an_adversary(seed):
 
 @pytest.mark.skipif(not WHOLE, reason="./pib test adversary")
 @pytest.mark.parametrize("seed", SEEDS, ids=str if WHOLE else ["drawn"])
-def test_on_demand_pages_bear_an_adversary(seed):
+def test_on_demand_pages_withstand_an_adversary(seed):
     with adversaries(f"{seed}:{ALL_BUT_COMMANDS}") as (vm0, _):
         run_rdma_core(vm0, ODP)
 

@@ -66,7 +66,7 @@ def loses_a_path(lab, vm0, program):
         lab.switch().ctl("fault", cable, "--clear")
 
 
-def test_a_path_that_fails_is_left_for_the_other(lab, vm0):
+def test_a_qp_leaves_a_failed_path_for_the_other(lab, vm0):
     """Automatic path migration over the two ports of one HCA."""
     loses_a_path(lab, vm0, "path_failure.py")
 

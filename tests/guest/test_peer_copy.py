@@ -70,7 +70,7 @@ def writing(guests):
 
 
 @pytest.mark.parametrize("end", [0, 1])
-def test_regions_that_go_during_a_transfer(guests, writing, end):
+def test_regions_may_be_destroyed_during_a_transfer(guests, writing, end):
     """Regions of the receiver, to which the switch writes, and of the sender, from which it reads."""
     stop_transfer(guests[end])
     wait_until(lambda: resources(guests[end]) == writing[end], "the killed program's objects to be freed")
@@ -78,7 +78,7 @@ def test_regions_that_go_during_a_transfer(guests, writing, end):
     random_traffic(*guests, 16, 13)
 
 
-def test_vms_that_are_stopped_during_a_transfer(sharing, guests, writing):
+def test_vms_may_be_stopped_during_a_transfer(sharing, guests, writing):
     for node in guests:
         vm.monitor_command(sharing.monitor(node.name), "stop")
         time.sleep(0.5)
@@ -87,7 +87,7 @@ def test_vms_that_are_stopped_during_a_transfer(sharing, guests, writing):
     random_traffic(*guests, 16, 14)
 
 
-def test_a_switch_that_stands_still_during_a_transfer(sharing, guests, writing):
+def test_a_switch_may_stand_still_during_a_transfer(sharing, guests, writing):
     """Revocation of memory waits for the switch for a second, then closes the link; the link comes back."""
     pid = sharing.state.processes[sharing.switch().name].pid
     os.kill(pid, signal.SIGSTOP)
@@ -101,7 +101,7 @@ def test_a_switch_that_stands_still_during_a_transfer(sharing, guests, writing):
     random_traffic(*guests, 16, 15)
 
 
-def test_a_switch_that_is_killed_during_a_transfer(sharing, guests, writing):
+def test_a_switch_may_be_killed_during_a_transfer(sharing, guests, writing):
     sharing.stop_switch(signal.SIGKILL)
     stop_transfer(*guests)
     sharing.start_switch()

@@ -139,7 +139,7 @@ def messages(node, way):
             (line.split(":") for line in done.stdout.decode().split())}
 
 
-def test_every_message_of_a_connection(vm0, vm1, addresses):
+def test_ib_cm_counts_every_message_of_a_connection(vm0, vm1, addresses):
     """REQ, REP, RTU, DREQ and DREP, which ib_cm counts at both ends."""
     ends = ((vm0, "rx"), (vm0, "tx"), (vm1, "tx"), (vm1, "rx"))
     before = [messages(*end) for end in ends]

@@ -88,7 +88,7 @@ def test_containers_that_share_a_volume_leave_each_others_links(start, tmp_path)
 
 
 @pytest.mark.parametrize("status, shell", [(0, True), (1, True), (130, False)])
-def test_a_shell_follows_up_on_a_terminal_unless_a_signal_ended_it(start, status, shell):
+def test_up_on_a_terminal_starts_a_shell_unless_a_signal_ended_it(start, status, shell):
     """The shell keeps the container running, with which the guests would end."""
     outer, inner = pty.openpty()
     process = start(stdin=inner, programs={"pib": f'echo pib $$ "$@"; exit {status}'})

@@ -316,7 +316,7 @@ TEST_CASE("a destroyed QP has neither a timer nor a turn") {
     CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
 }
 
-TEST_CASE("an event that waits for room goes with its QP") {
+TEST_CASE("an event that waits for room is dropped with its QP") {
     constexpr uint32_t kAsyncEqn = 1;
     constexpr uint32_t kEvents = 4096;  // so many fill the EQ
     const bool destroyed = GENERATE(true, false);

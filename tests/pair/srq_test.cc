@@ -44,7 +44,7 @@ struct Shared {
 
 }  // namespace
 
-TEST_CASE("a look at an SRQ shows the WQEs that wait, with their ids") {
+TEST_CASE("posted_receives() lists the WQEs that wait in an SRQ, with their ids") {
     Shared t;
     const auto look = [&] {
         const SharedReceiveQueue& srq = *t.pair.b.srqs.find(t.srq.srqn);

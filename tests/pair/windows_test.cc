@@ -319,7 +319,7 @@ TEST_CASE("owner or peer invalidate a type 2 window, and a new bind has another 
     CHECK(w.b.mpt.destroy(w.region.key) == CmdStatus::kOk);
 }
 
-TEST_CASE("a peer invalidates a bound window once, and its owner may say so again") {
+TEST_CASE("a peer invalidates a bound window once, and its owner may invalidate it again") {
     Windows w(PIB_HCA_MW_TYPE_2);
     const uint32_t key = next_key(w.window);
     REQUIRE(w.result(w.b, w.qb, bind_mw(w.binding())) == PIB_HCA_WC_SUCCESS);

@@ -138,7 +138,7 @@ def test_uars_share_eventfds_and_a_reset_closes_all(device):
     assert eventually(lambda: eventfds(qtest) == before)
 
 
-def test_a_guest_leaves_file_descriptors_to_qemu(tmp_path):
+def test_many_shadow_pages_leave_file_descriptors_to_qemu(tmp_path):
     """Many shadow doorbell pages leave descriptors for a new link in shared memory."""
     with Qtest("-device", f"pib-hca,addr=4,doorbells=eventfd,fabric=unix:{tmp_path}/fabric") as qtest:
         pid = qtest.process.pid

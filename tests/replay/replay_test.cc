@@ -213,7 +213,7 @@ TEST_CASE("replay: loads that were traced for a time replay as they were recorde
     check_equal(world);
 }
 
-TEST_CASE("replay: a trace that begins and ends in the recording") {
+TEST_CASE("replay: a trace may begin and end within the recording") {
     RecordedSubnet world;
     hca::Device& device = *world.subnet.guest(0).device;
     device.choose_trace(1000, {.registers = true, .interrupts = true});

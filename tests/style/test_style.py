@@ -205,7 +205,7 @@ class IncludeRules(unittest.TestCase):
                                ("transport/x.cc", "commands/e.h"), ("memory/x.cc", "device.h")):
             self.assertEqual(len(self.faults(path, included)), 1, (path, included))
 
-    def test_the_register_interface_is_noticed(self):
+    def test_a_use_of_the_register_interface_is_noticed(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name, text in (("hw-interface/pib_hca_hw.h", ""), ("qemu-hw/core/commands/c.cc", "pib_hca_cmd c;\n"),

@@ -43,8 +43,8 @@ def test_an_entry_is_made_once(place):
     cache.entry("a", lambda _out: pytest.fail("made again"))
 
 
-def test_a_locks_file_names_the_command_that_sweeps(place):
-    """The file does not name the killed command any more, whose leftovers the sweeping command removes."""
+def test_a_lock_names_the_command_that_removes_leftovers(place):
+    """The lock's file no longer names the killed command, whose leftovers sweep() removes."""
     (place / "locks").mkdir(parents=True)
     (place / "a.part").mkdir()
     cache.lock_of("a").write_text("process 1, ./pib long ago")

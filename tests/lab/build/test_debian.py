@@ -33,7 +33,7 @@ def _setting(env, name):
 
 
 @pytest.mark.parametrize("main", [True, False])
-def test_the_default_release_of_this_machine_does_not_choose_in_other_suites(monkeypatch, tmp_path, main):
+def test_an_archive_ignores_the_machines_default_release(monkeypatch, tmp_path, main):
     """apt refuses a default release that its lists lack. Other settings, such as a proxy, stay."""
     own, parts = tmp_path / "apt.conf", tmp_path / "parts"
     parts.mkdir()

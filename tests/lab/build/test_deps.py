@@ -244,7 +244,7 @@ def test_installation_of_packages_can_be_skipped(monkeypatch):
     deps.install()
 
 
-def test_a_mirror_is_on_a_network(monkeypatch):
+def test_only_a_mirror_on_a_network_counts(monkeypatch):
     found = [debian.Suite("cdrom://[Debian 12]/", "bookworm", "Debian"),
              debian.Suite("http://mirror/debian", "bookworm", "Debian"),
              debian.Suite("mirror+file:/etc/apt/mirrors/security", "bookworm-security", "Debian-Security")]

@@ -85,7 +85,7 @@ def test_root_that_may_make_no_devices_is_told_so_before_anything_is_compiled(pl
     assert user_namespace.as_owner() == []
 
 
-def test_device_nodes_are_tried(monkeypatch, tmp_path):
+def test_a_trial_shows_whether_device_nodes_can_be_made(monkeypatch, tmp_path):
     def denied(*_):
         raise PermissionError
     user_namespace.makes_devices.cache_clear()

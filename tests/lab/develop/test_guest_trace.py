@@ -145,7 +145,7 @@ def test_a_second_recording_of_calls_is_refused(monkeypatch, tmp_path):
 
 
 @pytest.mark.parametrize("words", [["--calls"], ["--event", "irq:*", "--once", "--output", "x"]])
-def test_calls_need_a_file_and_time(words):
+def test_calls_need_a_file_and_exclude_once(words):
     options = command_line.parser().parse_args(["trace", "vm1", *words])
     with pytest.raises(ui.LabError, match="add --output FILE, without --once"):
         options.function(options)
@@ -211,7 +211,7 @@ def test_end_prints_the_trace_and_restores_ftraces_settings(kernel, capsys):
 
 
 @pytest.mark.usefixtures("kernel")
-def test_registers_that_the_kernel_keeps_are_named(monkeypatch):
+def test_a_kernel_that_protects_the_registers_is_reported(monkeypatch):
     def refused(_file, _bytes):
         raise OSError(22, "Invalid argument")
 

@@ -40,7 +40,7 @@ def test_options_are_passed_on(played):
                        "--log", "--tolerant"]]
 
 
-def test_a_debugger_is_installed_and_keeps_its_ctrl_c(played, monkeypatch):
+def test_a_replay_in_gdb_leaves_ctrl_c_to_gdb(played, monkeypatch):
     """Python's handler of Ctrl-C would end pib, and gdb with it; gdb's own interrupts the replay."""
     handlers = []
 

@@ -185,7 +185,7 @@ def test_the_command_ends_without_an_error(tmp_path, most, read):
     assert done.returncode == 0
 
 
-def test_a_running_switch_captures_for_four_and_goes_on(tmp_path):
+def test_a_running_switch_captures_for_four_clients_and_goes_on(tmp_path):
     running = switch_process.Switch(tmp_path)
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:

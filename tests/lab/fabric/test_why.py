@@ -174,7 +174,7 @@ def test_a_pulled_cable_of_the_path_is_the_cause(seen, name, port):
 
 
 @pytest.mark.parametrize("peer_ends", [False, True])
-def test_a_cable_from_which_the_tables_have_led_away_may_be_the_cause(seen, peer_ends):
+def test_a_cable_that_the_tables_no_longer_use_may_be_the_cause(seen, peer_ends):
     """opensm has changed the tables meanwhile. With peer_ends, the peer's QP has ended, too."""
     pull(seen, "leaf2", 2)
     fails(seen, "vm1")

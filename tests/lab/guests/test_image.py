@@ -54,7 +54,7 @@ def test_an_unknown_guest_release_is_refused(monkeypatch):
         image.directory()
 
 
-def test_the_space_of_what_guests_need_is_known_before_it_is_made(monkeypatch, tmp_path):
+def test_the_space_for_missing_images_is_computed_before_they_are_made(monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     base = image.directory()
     assert list(guest_kernel.missing().values()) == [5]

@@ -143,7 +143,7 @@ def test_a_cache_of_an_older_version_is_ignored(qemu, tmp_path):
     assert kvm.accelerator(tmp_path) == "kvm"
 
 
-def test_the_option_again_clears_a_cached_failure(qemu, tmp_path, monkeypatch, capsys):
+def test_kvm_with_again_forgets_a_cached_failure(qemu, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(guest_kernel, "image", lambda: tmp_path)
     qemu(BAD)
     assert status.accelerator(False) == 0 and "emulation (TCG)" in capsys.readouterr().out

@@ -73,7 +73,7 @@ def test_an_older_kernel_with_the_driver_is_better_than_a_newer_one_without(root
     assert look(root) == KERNEL.format(root).replace(VERSION, "6.9.9-amd64")
 
 
-def test_the_scripts_report_each_lack_that_has_an_explanation():
+def test_the_scripts_report_each_name_that_is_explained():
     said = own_image.LOOK.read_text() + own_image.INIT.read_text()
     for name in own_image.LACKS:
         assert f"lacks {name}" in said or f"needs {name} " in said or f"missing={name}\n" in said, name

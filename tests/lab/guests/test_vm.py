@@ -78,7 +78,7 @@ def test_a_qemu_that_ends_during_a_request_is_an_error(tmp_path, said):
 
 
 @pytest.mark.parametrize("ran, last", [(True, "cont"), (False, "stop")])
-def test_a_guest_runs_again_only_if_it_ran(monkeypatch, ran, last):
+def test_a_guest_resumes_only_if_it_was_running(monkeypatch, ran, last):
     commands = []
 
     def command(_monitor, name):

@@ -255,7 +255,7 @@ def test_the_history_is_bounded_and_spans_the_absence_of_a_link(tree):
 
 # -- nodes and links of the past ----------------------------------------------------------
 
-def test_the_fabric_of_a_moment_has_the_nodes_and_lids_of_then(tree):
+def test_the_fabric_of_a_moment_has_its_nodes_and_lids(tree):
     log, first = FabricLog(), model.fabric_of(reading(tree))
     log.note(100.0, first)
     tree.lids["spine1"] = 99
@@ -289,7 +289,7 @@ def test_the_oldest_fabrics_are_forgotten_first(tree):
     assert 100 < oldest < 159
 
 
-def test_the_fabric_of_a_moment_has_the_states_of_then(tree):
+def test_the_fabric_of_a_moment_has_its_states(tree):
     made, link, history = three_moments(tree)
     past = [with_states(made, history.moment(at)["links"]).links[link.id] for at in (102.0, 104.0)]
     assert [(one.state, one.cable) for one in past] == [("Active", True), ("Down", False)]

@@ -62,7 +62,7 @@ def test_a_switch_with_another_lid_or_subnet_manager_is_read_anew(tree, read):
     assert {one["switch"]["sm_lid"] for one in read.take({})[0].switches.values()} == {12}
 
 
-def test_states_are_those_of_the_rows_while_others_wait_to_be_read(tree, read, monkeypatch):
+def test_rows_give_the_states_of_switches_that_wait_to_be_read(tree, read, monkeypatch):
     read.take({})
     monkeypatch.setattr(readings, "MOST_CHANGED", 1)
     names = [switch.name for switch in tree.fabric.net.switches()]

@@ -60,7 +60,7 @@ def test_known_clients_have_a_limit_of_their_own(web):
             one.close()                         # the server has not noticed the end yet
 
 
-def test_a_place_is_left_once_and_another_is_not_ended():
+def test_leaving_frees_a_place_and_ends_no_connection():
     few = room.Room(1)
     ends = [socket.socketpair() for _ in range(3)]
     few.enter(ends[0][0])

@@ -454,7 +454,7 @@ def test_the_routes_of_an_earlier_moment_are_answered(web, page):
     fabric.reroutes["leaf1"] += 1
 
 
-def test_past_routes_and_tables_are_answered_with_the_time_of_the_rest(web, page):
+def test_answers_about_the_past_tell_when_present_parts_were_read(web, page):
     fabric, log = web.watcher.source.process.fabric, web.watcher.routing
     leaf, vm0 = node_of(web, "leaf1"), node_of(web, "vm0")
     wait(lambda: log.table(leaf) == fabric.tables["leaf1"])

@@ -100,7 +100,7 @@ TEST_CASE("commands wait before and after their execution, and complete in order
     CHECK(after > 20);
 }
 
-TEST_CASE("both steps of a command together take as long as the manual permits at most") {
+TEST_CASE("both steps of a command together take at most as long as the manual permits") {
     FakeHost host;
     Adversary adversary(AdversaryPlan::parse("1:commands").value());
     CommandPace pace(host, &adversary);
@@ -155,7 +155,7 @@ TEST_CASE("a reset ends the commands that wait") {
     }
 }
 
-TEST_CASE("events of several CQs come late and in any order, and each comes") {
+TEST_CASE("events of several CQs come late and in any order, but none is lost") {
     AdversaryBench bench("1:events");
     unsigned late = 0, unordered = 0;
     for (unsigned round = 0; round < 50; ++round) {

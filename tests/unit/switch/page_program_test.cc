@@ -25,7 +25,7 @@ TEST_CASE("page: the file with the address is beside the control socket") {
           "/run/pib-switch/0/control.page");
 }
 
-TEST_CASE("page: --http refuses other texts, with those that it takes") {
+TEST_CASE("page: --http refuses other texts, and lists the valid ones") {
     for (const char* text : {"", ":80", "[]:80", "[::1", "[::1]80", "::1", "fe80::1:80"}) {
         INFO(text);
         const auto refused = page_options(text);

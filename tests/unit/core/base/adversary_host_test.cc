@@ -132,7 +132,7 @@ TEST_CASE("an entry is read in parts, some of them twice; a counter by one load"
     CHECK(read == 64);
 }
 
-TEST_CASE("interrupts come late, together, again and without a cause, but each comes") {
+TEST_CASE("interrupts are delayed, merged, repeated and spurious, but none is lost") {
     Room room("5:interrupts");
     unsigned late = 0, again = 0;
     for (unsigned i = 0; i < 500; ++i) {

@@ -52,7 +52,7 @@ TEST_CASE("a seed determines the choices, and each kind has a sequence of its ow
     CHECK(numbers[0] == numbers[3]);
 }
 
-TEST_CASE("waits are as long as the manual permits at most, and most are none") {
+TEST_CASE("no wait is longer than the manual permits, and most are zero") {
     Adversary adversary(plan("3"));
     uint64_t longest = 0;
     unsigned at_once = 0;

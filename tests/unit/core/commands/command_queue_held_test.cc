@@ -234,7 +234,7 @@ TEST_CASE("a reset in mid-pull returns at once, and STATUS shows when it has end
     CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == 0);
 }
 
-TEST_CASE("memory that is taken away after a reset is not part of the reset") {
+TEST_CASE("a reset does not wait for memory that is taken away after it") {
     CopyBench bench;
     bench.reset(true);
     REQUIRE(bench.driver.enable());
@@ -245,7 +245,7 @@ TEST_CASE("memory that is taken away after a reset is not part of the reset") {
     CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_ENABLED);
 }
 
-TEST_CASE("a stop of the VM completes nothing; a held command completes when the VM goes on") {
+TEST_CASE("a held command waits while the VM is stopped, and completes when it runs again") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
@@ -258,7 +258,7 @@ TEST_CASE("a stop of the VM completes nothing; a held command completes when the
     CHECK(bench.driver.reap().ok());
 }
 
-TEST_CASE("a stop of the VM gives a switch up that does not answer") {
+TEST_CASE("a stop of the VM gives up a switch that does not answer") {
     CopyBench bench;
     bench.start_pull();
     bench.device->stop_copying();
@@ -302,7 +302,7 @@ TEST_CASE("a QP that fails in mid-pull keeps its completions until the switch ha
     CHECK_FALSE(bench.driver.poll(bench.cq));
 }
 
-TEST_CASE("turns that were left out in mid-pull are given when the switch has stopped") {
+TEST_CASE("a QP whose turn was skipped in mid-pull gets it when the switch has stopped") {
     CopyBench bench;
     bench.driver.post_recv(bench.qp, {});
     bench.start_pull();

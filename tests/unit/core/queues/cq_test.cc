@@ -204,7 +204,7 @@ TEST_CASE("moderation: a solicited completion and the end of moderation raise th
     CHECK(q.cqs.moderate(999, moderation(1, 1)) == CmdStatus::kBadResource);
 }
 
-TEST_CASE("a completion whose event may wait shares it with the following ones") {
+TEST_CASE("an event that may wait also reports later completions") {
     Queue q(5);
     REQUIRE(q.arm(0));
     REQUIRE(q.post_without_hurry());
@@ -337,7 +337,7 @@ TEST_CASE("an overrun ends the queue and overwrites nothing") {
     CHECK(q.cqs.post(other.cqn, {}, false));
 }
 
-TEST_CASE("the consumer counter gives the room") {
+TEST_CASE("the consumer counter frees entries of the ring") {
     Queue q;
     for (uint32_t i = 0; i < 1000; ++i) {
         REQUIRE(q.post(false, i));

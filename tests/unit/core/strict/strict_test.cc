@@ -51,7 +51,7 @@ struct LegalRoom : RefusalRoom {
 
 }  // namespace
 
-TEST_CASE("a device that is not strict does not look at its driver") {
+TEST_CASE("a device that is not strict does not check its driver") {
     RefusalRoom room(refusal_config());
     misuse(room);
     CHECK(last_rule(*room.device).empty());
@@ -343,7 +343,8 @@ TEST_CASE("a driver may poll an EQ that it has never armed whenever it likes") {
     }
 }
 
-TEST_CASE("a clock that jumps, as when the process was stopped, leaves the driver its time") {
+TEST_CASE(
+    "a jump of the clock, as after a stop of the process, shortens no deadline of the driver") {
     LegalRoom room;
     room.d.arm(room.async_eq);
     room.host.clock_ns += 100 * Strict::kSteps * Strict::kStepNs;

@@ -40,7 +40,7 @@ TEST_CASE("copies of a lazy value are independent") {
     CHECK((*moved)[0] == 1);
 }
 
-TEST_CASE("lazy values are equal if what they hold is, with storage or without") {
+TEST_CASE("lazy values are equal if their contents are, with storage or without") {
     const Lazy<Numbers> none;
     Lazy<Numbers> some;
     CHECK(some == none);

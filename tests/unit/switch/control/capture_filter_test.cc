@@ -65,7 +65,7 @@ TEST_CASE("capture filter: only a datagram has a source QP") {
     CHECK_FALSE(one.takes(packet(1, 2, kRcSendOnly, 65, 65)));
 }
 
-TEST_CASE("capture filter: a rule does not take a malformed packet") {
+TEST_CASE("capture filter: no rule matches a malformed packet") {
     const std::vector<std::uint8_t> bytes(7, 0xFF);
     CHECK_FALSE(filter(R"([{"slid":65535}])").takes(bytes));
     CHECK_FALSE(filter(R"([{"qp":1}])").takes(std::span(bytes).first(0)));

@@ -107,7 +107,7 @@ struct Peers {
 
 }  // namespace
 
-TEST_CASE("connection: a peer whose frames take memory that is not there is closed, others go on") {
+TEST_CASE("connection: without memory for a peer's frames the peer is closed, others go on") {
     Peers peers;
     Other other;
     std::array<int, 2> ends{};
@@ -165,7 +165,7 @@ TEST_CASE("connection: a turn of a socket ends after a few LINKs, and later turn
     CHECK(peers.place.downs == kLinks - 1);
 }
 
-TEST_CASE("connection: a turn of a ring that finds no memory ends the link and frees the port") {
+TEST_CASE("connection: without memory for a ring's turn the link ends and its port is free") {
     Peers peers;
     peers.send_hello();
     peers.turn();
@@ -179,7 +179,7 @@ TEST_CASE("connection: a turn of a ring that finds no memory ends the link and f
     CHECK_FALSE(peers.connection->is_open());
 }
 
-TEST_CASE("connection: output that finds no memory ends the link and frees the port") {
+TEST_CASE("connection: without memory for output the link ends and its port is free") {
     Peers peers;
     peers.send_hello();
     peers.turn();

@@ -63,7 +63,7 @@ bool hears_hello(int listening) {
 
 }  // namespace
 
-TEST_CASE("dialer: an attempt that finds no memory is made again") {
+TEST_CASE("dialer: an attempt that lacks memory is repeated") {
     const std::string path =
         std::filesystem::temp_directory_path() / ("pib-dialer-" + std::to_string(::getpid()));
     const auto address = fabric::Address::parse("unix:" + path);

@@ -156,7 +156,7 @@ TEST_CASE("newcomers: a connection without HELLO is overdue after 10 s") {
     CHECK(newcomers.overdue(16 * kSecond) == second.get());
 }
 
-TEST_CASE("newcomers: of equal origins the oldest connection is one too many") {
+TEST_CASE("newcomers: of equal origins the oldest connection is chosen to be closed") {
     Host host;
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
@@ -190,7 +190,7 @@ TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out i
     CHECK(newcomers.one_too_many() == all[kOfOneAddress].get());
 }
 
-TEST_CASE("newcomers: the addresses of an IPv6 network have a network in common") {
+TEST_CASE("newcomers: IPv6 addresses with the same 64-bit prefix count as one network") {
     const auto peer = [](const char* text) {
         addrinfo numeric{};
         numeric.ai_flags = AI_NUMERICHOST;

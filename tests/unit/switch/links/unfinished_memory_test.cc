@@ -87,7 +87,7 @@ TEST_CASE("unfinished memory: a connection is overdue 10 s after its first descr
     CHECK(unfinished.overdue(16 * kSecond) == second.connection.get());
 }
 
-TEST_CASE("unfinished memory: a connection without descriptors has all the time") {
+TEST_CASE("unfinished memory: a connection without descriptors is never overdue") {
     Host host;
     fabric::Switch sw(TestFabric::default_config());
     const Adapter adapter(host, sw, 0x100);
@@ -105,7 +105,7 @@ TEST_CASE("unfinished memory: a connection without descriptors has all the time"
     CHECK(unfinished.next_deadline() == UINT64_MAX);
 }
 
-TEST_CASE("unfinished memory: the program closes the link, and no other; so without HELLO") {
+TEST_CASE("unfinished memory: the program closes only overdue connections, also without HELLO") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }

@@ -78,7 +78,7 @@ TEST_CASE("forwarding: LIDs above LinearFDBTop are not looked up") {
     CHECK(arrives());
 }
 
-TEST_CASE("forwarding: a linear table whose end fills no block is set up to its end") {
+TEST_CASE("forwarding: a linear table that ends within a block is set up to its end") {
     fabric::LinearForwardingTable table(100);
     table.set_top(99);
     std::array<std::uint8_t, ib::kLftEntriesPerBlock> block{};

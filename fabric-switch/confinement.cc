@@ -113,7 +113,8 @@ std::expected<void, std::string> confine() {
     if (!filter) {
         return std::unexpected("no memory for a filter of system calls");
     }
-    // For all threads of the process: the one that closes descriptors runs already.
+    // The filter is for all threads of the process: the thread that closes descriptors runs
+    // already.
     int failed = seccomp_attr_set(filter.get(), SCMP_FLTATR_CTL_TSYNC, 1);
     failed = failed != 0 ? failed : add_rules(filter.get());
     failed = failed != 0 ? failed : seccomp_load(filter.get());

@@ -23,7 +23,7 @@ struct pib_hca_mr *pib_hca_alloc_mr(struct ib_pd *ibpd, struct pib_hca_create_mr
 	mr = kzalloc(sizeof(*mr), GFP_KERNEL);
 	if (!mr)
 		return ERR_PTR(-ENOMEM);
-	/* The numbers are equal: see abi_check.c. */
+	/* Verbs and the device use the same values: see abi_check.c. */
 	in->pd = cpu_to_le32(to_ppd(ibpd)->pdn);
 	in->access = cpu_to_le32(access & PIB_HCA_ACCESS_ALL);
 	in->key = pib_hca_new_key_byte();
@@ -254,7 +254,7 @@ struct ib_mr *pib_hca_rereg_mr(struct ib_mr *ibmr, int flags, u64 start, u64 len
 {
 	struct pib_hca_mr *mr = to_pmr(ibmr);
 	struct pib_hca_rereg_mr in = {
-		/* The numbers are equal: see abi_check.c. */
+		/* Verbs and the device use the same values: see abi_check.c. */
 		.mask = cpu_to_le32(flags),
 		/* Keep the key byte: peers go on using the R_Key. */
 		.mr.key = ibmr->lkey & 0xff,

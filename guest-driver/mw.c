@@ -10,7 +10,7 @@ int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 	struct pib_hca_dev *dev = to_pdev(ibmw->device);
 	struct pib_hca_alloc_mw in = {
 		.pd = cpu_to_le32(to_ppd(ibmw->pd)->pdn),
-		/* The numbers are equal: see abi_check.c. */
+		/* Verbs and the device use the same values: see abi_check.c. */
 		.type = ibmw->type,
 		.key = pib_hca_new_key_byte(),
 	};

@@ -209,7 +209,7 @@ static int pib_hca_create_qp_cmd(struct pib_hca_dev *dev, struct pib_hca_qp *qp,
 		.rq_offset = cpu_to_le32(qp->rq.offset),
 		.flags = cpu_to_le32(pib_hca_create_flags(qp)),
 		.max_inline = cpu_to_le32(qp->max_inline),
-		.type = qp->ibqp.qp_type, /* equal numbers: see abi_check.c */
+		.type = qp->ibqp.qp_type, /* same value: see abi_check.c */
 		.port = qp->port,
 		.log_sq_depth = qp->sq.depth ? ilog2(qp->sq.depth) : 0,
 		.log_rq_depth = qp->rq.depth ? ilog2(qp->rq.depth) : 0,

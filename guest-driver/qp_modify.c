@@ -22,7 +22,7 @@ static void pib_hca_paths_from_attr(struct pib_hca_modify_qp *in, const struct i
 static void pib_hca_modify_from_attr(struct pib_hca_modify_qp *in, const struct ib_qp_attr *attr,
 				     int mask)
 {
-	/* The numbers are equal: see abi_check.c. */
+	/* Verbs and the device use the same values: see abi_check.c. */
 	*in = (struct pib_hca_modify_qp) {
 		.attr_mask = cpu_to_le32(mask),
 		.state = attr->qp_state,

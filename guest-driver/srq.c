@@ -300,7 +300,7 @@ int pib_hca_modify_srq(struct ib_srq *ibsrq, struct ib_srq_attr *attr,
 	struct pib_hca_dev *dev = to_pdev(ibsrq->device);
 	struct pib_hca_srq *srq = to_psrq(ibsrq);
 	struct pib_hca_modify_srq in = {
-		.attr_mask = cpu_to_le32(mask), /* equal numbers: see abi_check.c */
+		.attr_mask = cpu_to_le32(mask), /* same value: see abi_check.c */
 		.limit = cpu_to_le32(mask & IB_SRQ_LIMIT ? attr->srq_limit : 0),
 	};
 

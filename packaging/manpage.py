@@ -44,7 +44,8 @@ def definitions(rows: list[str]) -> str:
 
 
 def tables(text: str) -> str:
-    """The text with each table, which a page of 80 columns has no room for, as a list. Its heading goes."""
+    """The text with a list in place of each table, for which a page of 80 columns has no room. The list has no row for
+    the table's header."""
     done, lines = [], iter(text.splitlines())
     for line in lines:
         rows = []

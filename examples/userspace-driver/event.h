@@ -8,7 +8,7 @@
 void event_open(struct hca *hca);
 
 /*
- * Waits for an interrupt, at most so many milliseconds, and takes all new events. The caller then looks at the queue or
+ * Waits for an interrupt, for at most the given time, and takes all new events. The caller then looks at the queue or
  * port that it waits for. An error of a queue or of the device ends the program.
  */
 void event_wait(struct hca *hca, int milliseconds);

@@ -24,7 +24,7 @@ void vfio_open(struct vfio *vfio, const struct function *function);
 /* Maps memory of this process for the device at a bus address. Only with an IOMMU. */
 void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus);
 
-/* Waits for an interrupt, at most so many milliseconds. */
+/* Waits for an interrupt, for at most the given time. */
 void vfio_wait(const struct vfio *vfio, int milliseconds);
 
 void vfio_close(struct vfio *vfio);

@@ -104,7 +104,7 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
-    """Polls the trace for so many seconds or until Ctrl-C. tell: called with each new entry, or with a number of
+    """Polls the trace for the given time or until Ctrl-C. tell: called with each new entry, or with a number of
     overwritten entries."""
     def look() -> None:
         refusals = vm.device_property(monitor, "refusals")["refusals"] if REFUSAL in reader.wanted else NO_REFUSALS

@@ -16,7 +16,7 @@ inline std::uint64_t cpu_ns() {
 }
 
 // Processor time in ns of a unit of work. Calls `work`, which returns the units that it has done,
-// for so many seconds of wall time.
+// for `seconds` seconds of wall time.
 template <typename Work>
 double ns_per_unit(double seconds, Work&& work) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);

@@ -13,7 +13,7 @@ constexpr uint32_t kBlock = 64;
 // Bytes of a WRITE ONLY's packet beside its payload: LRH, BTH, RETH, ICRC, VCRC.
 constexpr uint32_t kWriteHeaders = 8 + 12 + 16 + 4 + 2;
 
-// Brings up a link on which the device may send so many blocks.
+// Brings up a link on which the device may send `blocks` blocks.
 void granted(Trial& t, uint32_t blocks) {
     t.stranger.grant = blocks;
     t.bring_up();
@@ -41,7 +41,7 @@ void flood(Trial& t, const Trial::Change& change) {
     t.note(t.stranger.granted(kVl) - sent > buffer / 2 ? "given back" : "kept");
 }
 
-// Payload of a WRITE ONLY whose packet has exactly so many blocks, elided bytes counted.
+// Payload of a WRITE ONLY whose packet has exactly `blocks` blocks, elided bytes counted.
 uint32_t payload_of_blocks(uint32_t blocks) {
     return blocks * kBlock - kWriteHeaders - (blocks * kBlock - kWriteHeaders) % 4;
 }

@@ -32,7 +32,7 @@ void data(Trial& t, uint8_t opcode, uint32_t psn, uint32_t bytes) {
     t.reply(opcode, psn, kAck, 1, [&](Packet& p) { p.payload = t.payload(bytes); });
 }
 
-// Posts a SEND, and answers it and its repetitions with so many RNR NAKs. Each NAK's timer expires.
+// Posts a SEND, and answers it and its repetitions with `times` RNR NAKs. Each NAK's timer expires.
 void not_ready(Trial& t, unsigned times) {
     sent(t, PIB_HCA_WQE_SEND);
     for (unsigned i = 0; i < times; ++i) {

@@ -54,7 +54,7 @@ class Trial {
     // Posts a receive at the next place of the region.
     void post_receive(uint32_t bytes);
     void post_send(const hca::test::SendWr& request);
-    // Posts a request of the device with so many bytes, from or to the pattern.
+    // Posts a request of the device with `bytes` bytes, from or to the pattern.
     void post(pib_hca_wqe_opcode opcode, uint32_t bytes);
     void set_state(pib_hca_qp_state state);
 
@@ -77,7 +77,7 @@ class Trial {
         put(answer(opcode, psn, syndrome, msn, change));
     }
     Bytes payload(uint32_t bytes) { return witness.payload(bytes); }
-    // Moves the clock past the timers that are due within so much time.
+    // Moves the clock past the timers that are due within `ns`.
     void wait(uint64_t ns);
     // Sends a MAD and returns the answer's 256 bytes; empty: none came.
     Bytes ask(const Packet& mad);

@@ -84,7 +84,7 @@ def is_test(file: str, title: str) -> bool:
 
 
 def fault_case_faults(text: str) -> list[str]:
-    """Cases without case, result or test, and tests that do not exist; one line each."""
+    """Cases that lack a line "Case:", "Result:" or "Tests:", and tests that do not exist; one line each."""
     faults = []
     for heading, body in fault_cases(text).items():
         faults += [f"{heading}: no line \"* {label}:\"" for label in ("Case", "Result", "Tests")

@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Booted guests for tests: `lab` is the running lab.fabric.cluster.Cluster, `vm0`, `vm1` the
-lab.guests.guest.Guest of a guest, `nodes` all of them.
+"""Booted guests for tests: `lab` is the running lab.fabric.cluster.Cluster, `vm0`, `vm1` the lab.guests.guest.Guest of
+a guest, `nodes` all of them.
 
-One boot serves the whole session, in a run directory of its own, so that a user's
-lab is not disturbed. The HCAs have two ports, as rdma-core's tests want them.
-PIB_TEST_NODES sets how many guests, PIB_TEST_HCA more properties of the HCAs of these
-and of all other labs of the tests (shared-memory=off); PIB_TEST_KEEP=1 leaves them running, and the
-next session then takes them over. PIB_TEST_COVERAGE=FILE adds to the file what the guests' drivers have used of their
-devices (./pib driver coverage).
+One boot serves the whole session, in a run directory of its own, so that a user's lab is not disturbed. The HCAs have
+two ports, which rdma-core's tests need. Variables of the environment:
+  PIB_TEST_NODES           number of guests
+  PIB_TEST_HCA             further properties of the HCAs of all labs of the tests, such as shared-memory=off
+  PIB_TEST_KEEP=1          the guests keep running, and the next session takes them over
+  PIB_TEST_COVERAGE=FILE   file to which the tests add what the guests' drivers have used of their devices
+                           (./pib driver coverage)
 """
 
 import os

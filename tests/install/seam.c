@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A machine monitor's first step: a device from the installed library alone. */
+/* The first step of a virtual machine monitor: creates a device with the installed library alone. */
 #include <pib_hca_core.h>
 #include <pib_hca_hw.h>
 #include <stdio.h>

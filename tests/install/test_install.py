@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Files of `meson install` for other machine monitors: installs them elsewhere and builds a C program with only
+"""Files of `meson install` for other virtual machine monitors: installs them elsewhere and builds a C program with only
 pkg-config's flags. Arguments: the build directory, the value of its option b_sanitize, the C compiler."""
 
 import os

@@ -94,7 +94,7 @@ def test_upgrade_removal_and_purge_leave_nothing_behind(host):
                        f"usermod --append --groups pib-switch {clean_tree.USER}", built)
     ours = "pib-lab pib-switch qemu-pib-hca pib-hca-doc"
     _run(tree, "root", f"apt-get -q remove -y {ours}; test -e /etc/pib-switch/lab.conf; ! command -v pib", built)
-    # apt no longer knows packages that have left nothing behind.
+    # dpkg purges, because apt fails for a removed package that has left nothing behind.
     said = _run(tree, "root", f"dpkg --purge {ours}; "
                               "if getent passwd pib-switch || getent group pib-switch; then exit 1; fi; "
                               f"{package_trees.OURS} | diff /home/before - && echo nothing is left", built)

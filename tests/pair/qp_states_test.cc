@@ -318,7 +318,7 @@ TEST_CASE("a destroyed QP has neither a timer nor a turn") {
 
 TEST_CASE("an event that waits for room is dropped with its QP") {
     constexpr uint32_t kAsyncEqn = 1;
-    constexpr uint32_t kEvents = 4096;  // so many fill the EQ
+    constexpr uint32_t kEvents = 4096;  // entries of the EQ
     const bool destroyed = GENERATE(true, false);
     Pair pair;
     auto [qa, qb] = pair.rc_pair();

@@ -34,7 +34,7 @@ test::Guest& guest_of(World& world, const Step& step) {
 
 // ---- what guests do
 
-// Posts a request; rarely to a failed connection, which only flushes it.
+// Posts up to eight requests; rarely to a failed connection, which only flushes them.
 void post(World& world, const Step& step) {
     if (world.connection(step.a / 2).has_failed() && step.c / 8 % 16 != 0) {
         return;

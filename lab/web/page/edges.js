@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Edges between items on the map. An edge is one link, or all links between two items if there are many.
 
-const MOST_PARALLEL = 4;        // up to so many links between two items have an edge each
+const MOST_PARALLEL = 4;        // limit of links between two items that have an edge each
 const APART = 7;                // distance of parallel edges
 const RANK = {"not there": 0, Active: 1, Armed: 2, Initialize: 3, Down: 4};
 

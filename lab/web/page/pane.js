@@ -110,7 +110,7 @@ export class Pane {
     return [close, this.readNote(data), ...content].filter(Boolean);
   }
 
-  /** A note for past moments: the object's state is of another moment. data.read: time at which it was read. */
+  /** A note, while a past moment is shown, that the object's state was read at another time, data.read. */
   readNote({read}) {
     const {moment} = this.store;
     return moment === null || !read ? null : make("p", {id: "read", class: "past", role: "note"},

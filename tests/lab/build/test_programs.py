@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Programs and modules that the lab and its tests call by name come from packages that ./pib installs.
 
-A machine of a developer has more packages than a clean one. These tests judge by the packages from which a program here
-comes, so that they need no clean machine."""
+A developer's machine has more packages than a clean one, so these tests look up the package of each program."""
 
 import functools
 import importlib.util

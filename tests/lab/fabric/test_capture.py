@@ -139,7 +139,7 @@ def test_a_reader_that_ends_ends_the_capture(tmp_path):
 
 
 def test_a_reader_that_ends_between_packets_ends_the_capture(tmp_path):
-    """No packet may come any more, as on an idle fabric."""
+    """The reader ends while no packet comes, as on an idle fabric."""
     there, here = os.pipe()
     ended = threading.Event()
     with socket.socket(socket.AF_UNIX) as listener:

@@ -111,7 +111,7 @@ def test_guests_are_asked_in_parallel_and_silent_ones_are_reported(monkeypatch):
 
 
 class Listing:
-    """A guest that lists its ports so."""
+    """A guest whose list of ports is this text."""
     name = "vm1"
 
     def __init__(self, listed):

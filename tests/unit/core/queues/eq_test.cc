@@ -148,7 +148,8 @@ TEST_CASE("a full async EQ loses no event and keeps one of equal events") {
         CHECK(seen.contains({PIB_HCA_EVENT_QP_FATAL, qpn}));
         CHECK(seen.contains({PIB_HCA_EVENT_LAST_WQE_REACHED, qpn}));
     }
-    CHECK(seen.size() <= 24);  // 20 events, of which those that the EQ takes at first come twice
+    // The EQ took the first four of the 20 events at once, so these may come again.
+    CHECK(seen.size() <= 24);
     CHECK(q.fatals == 0);
 }
 

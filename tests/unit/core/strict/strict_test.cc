@@ -297,7 +297,7 @@ TEST_CASE("CQEs that move up when a queue pair is reset keep their owner bytes")
 TEST_CASE("an interrupt that is served has no deadline") {
     LegalRoom room;
     for (int i = 0; i < 5; ++i) {
-        room.d.arm(room.async_eq);  // the events of commands wait, so it interrupts
+        room.d.arm(room.async_eq);  // events of commands wait, so arming raises an interrupt
         for (unsigned step = 1; step < Strict::kSteps; ++step) {
             room.host.clock_ns += Strict::kStepNs;
             room.device->timer();

@@ -55,7 +55,7 @@ class _Running:
         return statuses
 
     def on_signal(self, _number: int, _frame: object) -> None:
-        ui.say("waiting until all that was started has ended")
+        ui.say("waiting until all started programs have ended")
         self.interrupt()
 
     def interrupt(self) -> None:

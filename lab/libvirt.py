@@ -79,7 +79,7 @@ def add_options(command: argparse.ArgumentParser) -> None:
     command.add_argument("--format", choices=own_image.FORMATS, help="the disk image's format; has to be given")
     command.add_argument("--name", metavar="NAME", help="the domain's name (default: pib- and the number)")
     command.add_argument("--type", choices=sorted(libvirt_xml.CPUS),
-                         help="the domain's type (default: as the lab's guests run)")
+                         help="the domain's type (default: that of the lab's guests)")
     command.add_argument("--memory", type=int, default=vm.Size.memory_mib, metavar="MIB",
                          help=f"memory (default {vm.Size.memory_mib})")
     command.add_argument("--cpus", type=int, default=vm.Size.cpus, metavar="N", help="processors (default 1)")

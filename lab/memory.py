@@ -56,5 +56,5 @@ def check(what: str, least_mib: int, most_mib: int, advice: str) -> None:
     if least_mib > free:
         raise ui.LabError(f"{what}: at least {least_mib} MiB of memory are needed, {free} MiB are free. {advice}")
     if most_mib > free:
-        ui.say(f"{what}: up to {most_mib} MiB of memory may be used, {free} MiB are free; when that is gone the kernel "
-               f"ends processes. {advice}")
+        ui.say(f"{what}: up to {most_mib} MiB of memory may be used, {free} MiB are free; when memory runs out the "
+               f"kernel kills processes. {advice}")

@@ -108,7 +108,7 @@ def _hosts(lab: cluster.Cluster) -> bool:
 def _others() -> None:
     others = {labs.title(directory): names for directory, names in labs.running().items() if directory != paths.RUN}
     for title, names in sorted(others.items()):
-        print(f"\nof tests or benchmarks there runs, too, {title}: {', '.join(names)}    end all:  ./pib down --all")
+        print(f"\n{title}, a lab of tests or benchmarks, also runs: {', '.join(names)}    end all:  ./pib down --all")
 
 
 def down(every: bool) -> int:

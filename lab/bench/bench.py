@@ -88,7 +88,7 @@ def chosen(only: list[str] | None, with_guests: bool) -> list[Group]:
              and (with_guests or not group.guests)]
     if not found:
         raise ui.LabError(f"--no-guests leaves nothing of {', '.join(only or NAMES)}. Name a group without guests, "
-                          "or leave it out")
+                          "or leave --no-guests out")
     return found
 
 
@@ -121,7 +121,7 @@ def report(results: bench_figures.Results) -> str:
     figures = table.table(bench_figures.heading(results, bench_host.DEVICE),
                           bench_figures.rows(results, bench_host.DEVICE))
     notes = "".join(f"{note}\n" for note in results.notes)
-    return (f"{facts}\nmedians of {results.rounds} rounds; (N×): so many times better than that\n"
+    return (f"{facts}\nmedians of {results.rounds} rounds; (N×): N times better than this comparator\n"
             f"\n{figures}\n\n{notes}")
 
 
@@ -150,7 +150,8 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     """Measures; returns 1 if a measurement failed. only: names of groups, or SWEEP alone; None: all groups except those
     with on_request."""
     if only and SWEEP in only and len(only) > 1:
-        raise ui.LabError(f"--only {SWEEP} goes with no other. Run it alone:  ./pib bench --only {SWEEP}")
+        raise ui.LabError(f"--only {SWEEP} cannot be combined with other groups. Run it alone:  "
+                          f"./pib bench --only {SWEEP}")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)
     up.machine(guests=with_guests)
     host_build.build(more=bench_host.TARGETS)

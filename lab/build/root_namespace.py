@@ -40,7 +40,7 @@ def main() -> int:
                 _map(process.pid)
                 os.write(go, b"\n")
         except OSError as error:
-            print(f"a user namespace with all IDs cannot be had: {error.strerror}", file=sys.stderr)
+            print(f"a user namespace with all IDs cannot be made: {error.strerror}", file=sys.stderr)
         finally:
             os.close(go)
     return process.returncode

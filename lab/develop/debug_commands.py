@@ -32,7 +32,8 @@ def _gdb(options: argparse.Namespace) -> int:
 
 def _crash(options: argparse.Namespace) -> int:
     if options.command[:1] != ["--"] and options.command[:1] and options.command[0].startswith("-"):
-        raise ui.LabError(f"crash: {options.command[0]} stands before the guest:  ./pib crash --output FILE vm1 -- qps")
+        raise ui.LabError(f"crash: {options.command[0]} must come before the guest:  "
+                          "./pib crash --output FILE vm1 -- qps")
     lab, file, words = cluster.Cluster(), pathlib.Path(options.node), _words(options.command)
     if file.is_file():
         return crash.open_dump(file.absolute(), words)
@@ -41,7 +42,7 @@ def _crash(options: argparse.Namespace) -> int:
 
 def add_commands(add) -> None:
     command = add("gdb", _gdb, "debug a guest's kernel in gdb, with the symbols of kernel and modules; the guest "
-                  "stands still while gdb has stopped it")
+                  "stands still until gdb continues it")
     command.usage = "pib gdb [-h] NODE [--device] [-- ARGUMENT ...]"
     command.add_argument("node", metavar="NODE")
     command.add_argument("--device", action="store_true", help="debug the guest's QEMU, with commands that print the "

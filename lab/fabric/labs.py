@@ -26,7 +26,7 @@ def down(directory: pathlib.Path) -> list[str]:
     try:
         lab = recorded.Recorded(directory)
     except state.Unusable as error:
-        ui.say(f"{error}. Now it is forgotten")
+        ui.say(f"{error}. The record is removed")
         (directory / state.NAME).unlink()
         lab = recorded.Recorded(directory)
     return lab.down()

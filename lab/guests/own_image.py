@@ -190,5 +190,5 @@ def verdict(file: pathlib.Path, said: str) -> tuple[str, str, str]:
     if missing := [LACKS[name] for name in re.findall(r"^lab: lacks ([\w-]+)", said, re.MULTILINE) if name in LACKS]:
         raise ui.LabError(f"guests cannot boot {file}:" + "".join(f"\n- {one}" for one in missing) + f"\n{GUIDE}")
     last = "\n".join(ui.printable(line) for line in said.strip().splitlines()[-5:])
-    raise ui.LabError(f"looking into {file} has failed:\n{last}\nIs the file in use, or damaged? See:  "
+    raise ui.LabError(f"the examination of {file} has failed:\n{last}\nIs the file in use, or damaged? See:  "
                       f"qemu-img info {file}")

@@ -190,7 +190,7 @@ def test_arguments_after_the_dashes_are_a_command_for_the_dump(asked, tmp_path):
     (tmp_path / "kept").touch()
     assert run("crash", str(tmp_path / "kept"), "--", "dmesg") == 0
     assert passed[-1] == ("open_dump", ["dmesg"])
-    with pytest.raises(ui.LabError, match="--output stands before the guest"):
+    with pytest.raises(ui.LabError, match="--output must come before the guest"):
         run("crash", "vm0", "--output", "kept")
 
 

@@ -66,7 +66,7 @@ void add_certificate(CLI::App& cert, CertOptions& options, const std::string& na
                             "a name or address to which others connect; may be repeated");
     } else {
         command->add_option("--node", options.nodes,
-                            "node of a topology that is permitted by name; may be repeated");
+                            "permitted node of the topology, by its name; may be repeated");
     }
 }
 

@@ -80,7 +80,8 @@ json nodes(Fabric& fabric, const json&) {
 std::expected<Switch*, std::string> switch_named(Fabric& fabric, const std::string& name) {
     const auto node = fabric.find_node(name);
     if (!node || fabric.nodes()[*node].sw == nullptr) {
-        return Failure("no switch \"" + name + "\", or several: pib-switch ctl nodes lists them");
+        return Failure("no switch \"" + name +
+                       "\", or several of that name: pib-switch ctl nodes lists them");
     }
     return fabric.nodes()[*node].sw.get();
 }

@@ -318,7 +318,7 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
     const auto node = fabric.find_node(reference->node);
     if (!node) {
         return Failure("no node \"" + reference->node +
-                       "\", or several: pib-switch ctl nodes lists them");
+                       "\", or several of that name: pib-switch ctl nodes lists them");
     }
     // The LID of a switch is that of its port 0.
     Switch* sw = fabric.nodes()[*node].sw.get();

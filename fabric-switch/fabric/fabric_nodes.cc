@@ -48,7 +48,7 @@ std::expected<PortId, std::string> FabricNodes::find_port(std::string_view name,
     const auto node = find(name);
     if (!node) {
         return std::unexpected("no node \"" + std::string(name) +
-                               "\", or several: pib-switch ctl nodes lists them");
+                               "\", or several of that name: pib-switch ctl nodes lists them");
     }
     if (port < 1 || port > nodes_[*node].links.size()) {
         return std::unexpected("\"" + std::string(name) + "\" has ports 1 to " +

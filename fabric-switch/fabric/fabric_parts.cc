@@ -44,7 +44,7 @@ std::expected<void, std::string> choose_nodes(FabricNodes& nodes,
         const auto node = nodes.find(name);
         if (!node || !nodes.topology().nodes[*node].is_switch) {
             return std::unexpected("--only: the topology file has no switch \"" + name +
-                                   "\", or several: give its id");
+                                   "\", or several of that name: give its id");
         }
         nodes[*node].remote = false;
     }

@@ -280,12 +280,12 @@ struct Unsupported {
     const char* advice;
 };
 constexpr Unsupported kUnsupported[] = {
-    {"include", "include is not read: put the nodes into this file"},
-    {"module", "module prefixes are not known: give each node an id of its own"},
+    {"include", "include is not supported: put the nodes into this file"},
+    {"module", "module prefixes are not supported: give each node an id of its own"},
     {"do", "commands do not belong here: pib-switch ctl script runs them"},
-    {"Rt", "routers cannot be had: leave them out, and the lines that lead to them"},
-    {"rtguid", "routers cannot be had: leave them out, and the lines that lead to them"},
-    {"Chassis", "chassis are not known: write the file with ibnetdiscover without -g"},
+    {"Rt", "routers are not supported: leave them out, and the lines that lead to them"},
+    {"rtguid", "routers are not supported: leave them out, and the lines that lead to them"},
+    {"Chassis", "chassis are not supported: write the file with ibnetdiscover without -g"},
 };
 
 std::expected<TopologyLine, std::string> parse_assignment(std::string_view key, Cursor at) {

@@ -19,11 +19,11 @@ HelloAnswer LinkEvents::link_hello(const link::Hello&) {
 }
 
 std::expected<std::span<std::uint8_t>, std::string> LinkEvents::link_memory(const link::Memory&) {
-    return std::unexpected("this side takes no memory");
+    return std::unexpected("this side accepts no shared memory");
 }
 
 std::expected<void, std::string> LinkEvents::link_pull(const link::Pull&) {
-    return std::unexpected("this side copies nothing");
+    return std::unexpected("this side makes no peer copies");
 }
 
 }  // namespace pib::link

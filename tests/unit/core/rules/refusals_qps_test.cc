@@ -83,7 +83,7 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kQpXrcdField, qp_in, xrcd = 1,
                "CREATE_QP refused: xrcd 1 at byte 60 must be 0 for a type other than XRC_TGT"),
     REFUSED_IN(kQpBuffer, qp_in, rq_offset = 0x80000000,
-               "CREATE_QP refused: pages at byte 0 must be of a buffer of at most 33751040"),
+               "CREATE_QP refused: pages at byte 0 must describe a buffer of at most 33751040"),
     {Rule::kQpSpecial, "CREATE_QP refused: port 2 at byte 49 has a QP of this type already",
      [](RefusalRoom& r) {
          auto in = r.qp_in();

@@ -247,7 +247,7 @@ constexpr MisuseCase kCases[] = {
          in.pages = memory.list();
          r.pass(in);
      }},
-    {Rule::kMemoryShared, " of its memory is that of CQ 1",
+    {Rule::kMemoryShared, " of its memory belongs to CQ 1",
      [](RefusalRoom& r) {
          auto in = r.cq_in();
          in.pages = r.cq.memory.list();

@@ -139,8 +139,8 @@ TEST_CASE("a mistake in a topology is reported with its line") {
          "net:5: the GUID 0x0000000000000001 is that of line 2"},
         {"caguid=4\nCa 1 \"a\"\n\ncaguid=3\nCa 2 \"b\"\n", "net:5: the port GUID"},
         {"vendid=\n", "net:1: expected a number after vendid="},
-        {"include \"x\"\n", "net:1: include is not read"},
-        {"Rt 2 \"r\"\n", "net:1: routers cannot be had"},
+        {"include \"x\"\n", "net:1: include is not supported"},
+        {"Rt 2 \"r\"\n", "net:1: routers are not supported"},
     }));
     INFO(one.text);
     CHECK(error_of(one.text).starts_with(one.said));

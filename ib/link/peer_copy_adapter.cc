@@ -7,9 +7,9 @@
 
 namespace pib::link {
 
-PeerCopyAdapter::PeerCopyAdapter(const Link& link, std::uint8_t* control_memory,
+PeerCopyAdapter::PeerCopyAdapter(const Parts& parts, std::uint8_t* control_memory,
                                  std::span<const std::uint64_t> blocks)
-    : link_(link),
+    : parts_(parts),
       blocks_(blocks.begin(), blocks.end()),
       room_(offer_room(control_memory)),
       control_(reinterpret_cast<PeerCopyControl*>(control_memory)) {}
@@ -23,11 +23,11 @@ LinkResult PeerCopyAdapter::receive_offer(const link::Frame& frame) {
         return failure(LinkError::kMalformedFrame, "offer out of order");
     }
     last_handle_ = offer->handle;
-    auto burst = offered_burst(frame, *offer, room_, link_.credits);
+    auto burst = offered_burst(frame, *offer, room_, parts_.credits);
     if (!burst) {
         return std::unexpected(std::move(burst.error()));
     }
-    awaited_ = Awaited{.offer = *offer, .burst = *burst, .epoch = link_.training.epoch()};
+    awaited_ = Awaited{.offer = *offer, .burst = *burst, .epoch = parts_.training.epoch()};
     ask();
     return {};
 }
@@ -46,7 +46,7 @@ bool PeerCopyAdapter::cancel() {
         return false;
     }
     control_->cancel.store(sequence_, std::memory_order_release);
-    return link_.channel.publish();
+    return parts_.channel.publish();
 }
 
 void PeerCopyAdapter::proceed() {
@@ -64,25 +64,25 @@ void PeerCopyAdapter::proceed() {
 
 // Whether the link is up and has not been retrained since the offer arrived.
 bool PeerCopyAdapter::holds() const {
-    return link_.training.is_up() && link_.training.epoch() == awaited_->epoch;
+    return parts_.training.is_up() && parts_.training.epoch() == awaited_->epoch;
 }
 
 void PeerCopyAdapter::answered(PullResult result) {
     Awaited& awaited = *awaited_;
     if (result == PullResult::kRefused) {
-        link_.events.link_copy_refused();
+        parts_.events.link_copy_refused();
     }
     if (result == PullResult::kCancelled) {
         awaited.bounce = false;
         return;
     }
     if (result != PullResult::kDone || !holds()) {
-        link_.delivery.drop(awaited.burst);
+        parts_.delivery.drop(awaited.burst);
     } else if (awaited.bounce) {
-        link_.delivery.deliver_parts(awaited.burst);
+        parts_.delivery.deliver_parts(awaited.burst);
     } else {
         awaited.payload.form = ib::Placement::Form::kPulled;
-        if (link_.events.link_burst(awaited.burst, awaited.payload) == 0) {
+        if (parts_.events.link_burst(awaited.burst, awaited.payload) == 0) {
             awaited.bounce = true;
             return;
         }
@@ -92,10 +92,10 @@ void PeerCopyAdapter::answered(PullResult result) {
 
 void PeerCopyAdapter::ask() {
     if (!holds()) {
-        link_.delivery.drop(awaited_->burst);
+        parts_.delivery.drop(awaited_->burst);
         finish();
-    } else if (!link_.delivery.fits(awaited_->burst)) {
-        link_.delivery.deliver_parts(awaited_->burst);  // counts faults, reads no payload
+    } else if (!parts_.delivery.fits(awaited_->burst)) {
+        parts_.delivery.deliver_parts(awaited_->burst);  // counts faults, reads no payload
         finish();
     } else {
         locate();
@@ -110,7 +110,7 @@ void PeerCopyAdapter::locate() {
     where.clear();
     if (!awaited.bounce) {
         awaited.payload.form = ib::Placement::Form::kOffered;
-        const bool placed = link_.events.link_burst(awaited.burst, awaited.payload) != 0;
+        const bool placed = parts_.events.link_burst(awaited.burst, awaited.payload) != 0;
         const auto own_memory = [&](const BlockSegment& segment) {
             return segment.length != 0 && segment_fits(segment, blocks_, false);
         };
@@ -126,11 +126,11 @@ void PeerCopyAdapter::locate() {
 void PeerCopyAdapter::send_pull() {
     Awaited& awaited = *awaited_;
     const std::uint32_t next = sequence_ + 1 == 0 ? 1 : sequence_ + 1;
-    if (link_.channel.send(link::Pull{.handle = awaited.offer.handle,
-                                      .sequence = next,
-                                      .offset = 0,
-                                      .length = awaited.offer.bytes,
-                                      .segments = awaited.payload.where})) {
+    if (parts_.channel.send(link::Pull{.handle = awaited.offer.handle,
+                                       .sequence = next,
+                                       .offset = 0,
+                                       .length = awaited.offer.bytes,
+                                       .segments = awaited.payload.where})) {
         sequence_ = next;
         awaited.asked = true;
     }

@@ -21,7 +21,7 @@ namespace pib::link {
 class PeerCopyAdapter {
   public:
     // The other parts of the link.
-    struct Link {
+    struct Parts {
         FrameChannel& channel;
         CreditLedger& credits;
         LinkTraining& training;
@@ -30,7 +30,7 @@ class PeerCopyAdapter {
     };
 
     // `control_memory` has peer_copy_bytes(blocks) bytes and outlives the object.
-    PeerCopyAdapter(const Link& link, std::uint8_t* control_memory,
+    PeerCopyAdapter(const Parts& parts, std::uint8_t* control_memory,
                     std::span<const std::uint64_t> blocks);
 
     // Whether the switch has mapped the memory.
@@ -72,7 +72,7 @@ class PeerCopyAdapter {
     void finish();
     [[nodiscard]] bool holds() const;
 
-    const Link link_;
+    const Parts parts_;
     const std::vector<std::uint64_t> blocks_;  // sizes in bytes
     const std::span<std::uint8_t> room_;       // kOfferRoom bytes
     PeerCopyControl* const control_;

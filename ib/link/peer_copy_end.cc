@@ -9,16 +9,16 @@ namespace pib::link {
 
 void PeerCopyEnd::agree(Side side) {
     side_ = side;
-    link_.credits.enlarge(side == Side::kAdapter ? kAdapterBlocks : kSwitchBlocks);
+    parts_.credits.enlarge(side == Side::kAdapter ? kAdapterBlocks : kSwitchBlocks);
 }
 
 void PeerCopyEnd::share(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks) {
-    if (side_ != Side::kAdapter || memory_passed_ || !link_.training.is_open() ||
-        !link_.channel.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
+    if (side_ != Side::kAdapter || memory_passed_ || !parts_.training.is_open() ||
+        !parts_.channel.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
         return;
     }
     memory_passed_ = true;
-    adapter_ = std::make_unique<PeerCopyAdapter>(link_, control_memory, blocks);
+    adapter_ = std::make_unique<PeerCopyAdapter>(parts_, control_memory, blocks);
 }
 
 LinkResult PeerCopyEnd::receive_memory(const Frame& frame) {
@@ -28,7 +28,7 @@ LinkResult PeerCopyEnd::receive_memory(const Frame& frame) {
     }
     memory_passed_ = true;
     auto made = PeerCopySwitch::create(
-        frame, {link_.credits, link_.training, link_.delivery, link_.events});
+        frame, {parts_.credits, parts_.training, parts_.delivery, parts_.events});
     if (!made) {
         return std::unexpected(std::move(made.error()));
     }

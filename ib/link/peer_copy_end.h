@@ -27,7 +27,7 @@ class PeerCopyEnd {
     static constexpr std::uint32_t kSwitchBlocks = 2 * kMaxOfferBytes / 64;
     static constexpr std::uint32_t kAdapterBlocks = 256 * kMaxOfferBytes / 64;
 
-    explicit PeerCopyEnd(const PeerCopyAdapter::Link& link) : link_(link) {}
+    explicit PeerCopyEnd(const PeerCopyAdapter::Parts& parts) : parts_(parts) {}
 
     // Called when both ends have agreed on peer copy; `side` is that of this end.
     void agree(Side side);
@@ -62,7 +62,7 @@ class PeerCopyEnd {
     [[nodiscard]] std::size_t take_copied() { return switch_ ? switch_->take_copied() : 0; }
 
   private:
-    const PeerCopyAdapter::Link link_;
+    const PeerCopyAdapter::Parts parts_;
     Side side_ = Side::kNone;
     bool memory_passed_ = false;                // MEMORY has been sent or received
     std::unique_ptr<PeerCopyAdapter> adapter_;  // exists when this end has sent MEMORY

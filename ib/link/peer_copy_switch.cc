@@ -10,25 +10,25 @@
 namespace pib::link {
 
 std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> PeerCopySwitch::create(
-    const link::Frame& frame, const Link& link) {
+    const link::Frame& frame, const Parts& parts) {
     auto memory = link::Memory::parse(frame.body);
     if (!memory) {
         return failure(LinkError::kMalformedFrame,
                        std::string("MEMORY: ") + to_string(memory.error()));
     }
-    const auto room = link.events.link_memory(*memory);
+    const auto room = parts.events.link_memory(*memory);
     if (!room) {
         return failure(LinkError::kMalformedFrame, "MEMORY: " + room.error());
     }
     if (room->size() < kOfferRoom) {
         return nullptr;
     }
-    return std::make_unique<PeerCopySwitch>(link, std::move(memory->blocks), *room);
+    return std::make_unique<PeerCopySwitch>(parts, std::move(memory->blocks), *room);
 }
 
-PeerCopySwitch::PeerCopySwitch(const Link& link, std::vector<std::uint64_t> blocks,
+PeerCopySwitch::PeerCopySwitch(const Parts& parts, std::vector<std::uint64_t> blocks,
                                std::span<std::uint8_t> room)
-    : link_(link), blocks_(std::move(blocks)), room_(room) {}
+    : parts_(parts), blocks_(std::move(blocks)), room_(room) {}
 
 LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {
     const auto offer = parse_offer(frame);
@@ -41,7 +41,7 @@ LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {
     if (offer->segments.empty() || !segments_fit) {
         return failure(LinkError::kMalformedFrame, "offer outside of the shared memory");
     }
-    auto burst = offered_burst(frame, *offer, room_, link_.credits);
+    auto burst = offered_burst(frame, *offer, room_, parts_.credits);
     if (!burst) {
         return std::unexpected(std::move(burst.error()));
     }
@@ -50,20 +50,20 @@ LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {
 }
 
 void PeerCopySwitch::deliver(ib::Burst& burst, const link::Offer& offer) {
-    if (!link_.training.is_up() || !link_.delivery.fits(burst)) {
-        link_.delivery.deliver_parts(burst);  // counts faults, reads no payload
+    if (!parts_.training.is_up() || !parts_.delivery.fits(burst)) {
+        parts_.delivery.deliver_parts(burst);  // counts faults, reads no payload
         return;
     }
     ib::Placement offered{.form = ib::Placement::Form::kOffered, .offer = &offer};
-    if (link_.events.link_burst(burst, offered) != 0) {
+    if (parts_.events.link_burst(burst, offered) != 0) {
         return;
     }
     const auto payload = room_.subspan(ib::kBurstPayload, offer.bytes);
     copied_ += payload.size();
-    if (link_.events.link_copy_offer(offer, payload)) {
-        link_.delivery.deliver_parts(burst);
+    if (parts_.events.link_copy_offer(offer, payload)) {
+        parts_.delivery.deliver_parts(burst);
     } else {
-        link_.delivery.drop(burst);
+        parts_.delivery.drop(burst);
     }
 }
 
@@ -78,7 +78,7 @@ LinkResult PeerCopySwitch::receive_pull(const link::Frame& frame) {
     if (!fit) {
         return failure(LinkError::kMalformedFrame, "PULL outside of the shared memory");
     }
-    if (const auto taken = link_.events.link_pull(*pull); !taken) {
+    if (const auto taken = parts_.events.link_pull(*pull); !taken) {
         return failure(LinkError::kUnexpectedFrame, "PULL: " + taken.error());
     }
     return {};

@@ -22,7 +22,7 @@ namespace pib::link {
 class PeerCopySwitch {
   public:
     // The other parts of the link.
-    struct Link {
+    struct Parts {
         CreditLedger& credits;
         const LinkTraining& training;
         BurstDelivery& delivery;
@@ -31,9 +31,9 @@ class PeerCopySwitch {
 
     // Handles MEMORY. nullptr: the memory is unusable, and the link continues without it.
     [[nodiscard]] static std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> create(
-        const link::Frame& memory, const Link& link);
+        const link::Frame& memory, const Parts& parts);
     // `blocks` are the sizes of the adapter's blocks in bytes; `room` has kOfferRoom bytes.
-    PeerCopySwitch(const Link& link, std::vector<std::uint64_t> blocks,
+    PeerCopySwitch(const Parts& parts, std::vector<std::uint64_t> blocks,
                    std::span<std::uint8_t> room);
 
     [[nodiscard]] LinkResult receive_offer(const link::Frame& frame);
@@ -44,7 +44,7 @@ class PeerCopySwitch {
   private:
     void deliver(ib::Burst& burst, const link::Offer& offer);
 
-    const Link link_;
+    const Parts parts_;
     const std::vector<std::uint64_t> blocks_;
     const std::span<std::uint8_t> room_;
     std::size_t copied_ = 0;

@@ -106,8 +106,12 @@ bool UarPages::read(uint64_t offset, unsigned size, uint64_t& value) {
            read_register<Page>(kPage, page, offset % PIB_HCA_UAR_PAGE_SIZE, size, value);
 }
 
+// The host may report the store late, when software has removed the page or reset the device, and
+// it may report a store to one UAR for several UARs.
 void UarPages::kick(uint32_t uar) {
-    Page{objects_, uar}.kick(0);
+    if (objects_.shadow_doorbells.has(uar)) {
+        Page{objects_, uar}.kick(0);
+    }
 }
 
 bool UarPages::write(uint64_t offset, unsigned size, uint64_t value) {

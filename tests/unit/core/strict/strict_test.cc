@@ -186,6 +186,19 @@ TEST_CASE("a doorbell of a queue pair without WQEs before RTS is legal") {
     room.d.ring_send(room.qp);
 }
 
+TEST_CASE("a kick that the host reports late may find no page, or the device reset") {
+    LegalRoom room;
+    room.pass(room.shadow_in());
+    room.device->kick(0);
+    room.pass(pib_hca_set_shadow_page{});
+    room.device->kick(0);
+    CHECK(room.counter(PIB_HCA_COUNTER_FOREIGN_DOORBELL) == 0);
+    room.pass(room.shadow_in());
+    room.bring_up();
+    room.device->kick(0);
+    room.device->kick(PIB_HCA_MAX_UARS - 1);
+}
+
 TEST_CASE("software may reuse the entries of a WQE and a CQE after the completion") {
     LegalRoom room;
     MiniQp& qp = room.working_qp();

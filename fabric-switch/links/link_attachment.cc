@@ -30,6 +30,7 @@ link::HelloAnswer LinkAttachment::link_hello(const link::Hello& hello) {
         return std::unexpected(place.error());
     }
     place_ = *place;
+    accepted_ = true;
     place_.port->attach(link_);
     if ((hello.features & link::kFeatureSharedMemory) != 0) {
         rings_ = owner_.link_share();
@@ -65,6 +66,7 @@ void LinkAttachment::link_welcome(const link::Welcome& welcome) {
         return;
     }
     place_ = *place;
+    accepted_ = true;
     place_.port->attach(link_);
     owner_.link_note(place_.name + ": connected");
 }

@@ -64,6 +64,8 @@ class LinkAttachment final : public link::LinkEvents {
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
     // For messages; empty as long as there is no port.
     [[nodiscard]] const std::string& port_name() const { return place_.name; }
+    // Whether HELLO or WELCOME has been accepted; stays true after detach().
+    [[nodiscard]] bool has_accepted() const { return accepted_; }
     // Why the received WELCOME is refused; empty: it is not.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // Peer copy with the peer; nullptr: the peer has not shared its memory.
@@ -94,6 +96,7 @@ class LinkAttachment final : public link::LinkEvents {
     LinkOwner& owner_;
     Neighbour& link_;
     Admission::Place place_;
+    bool accepted_ = false;
     std::string unwelcome_;
     std::optional<link::LinkRings> rings_;
     std::unique_ptr<Copier> copier_;

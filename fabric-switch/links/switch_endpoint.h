@@ -52,7 +52,8 @@ class SwitchEndpoint {
     // Call when the connection has ended: the port goes Down. A REFUSE may still be in output().
     void close();
 
-    [[nodiscard]] bool handshake_done() { return endpoint_.training().is_open(); }
+    // Whether this side has accepted the peer's HELLO or WELCOME; stays true after close().
+    [[nodiscard]] bool handshake_done() const { return attachment_.has_accepted(); }
     [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
     [[nodiscard]] const std::string& port_name() const { return attachment_.port_name(); }
 

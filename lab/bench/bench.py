@@ -3,6 +3,7 @@
 
 import dataclasses
 import pathlib
+import tempfile
 import time
 from typing import Callable, Iterable
 
@@ -127,7 +128,6 @@ def report(results: bench_figures.Results) -> str:
 
 def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Path:
     """Writes the three files of a run; returns the path of the JSON file."""
-    directory.mkdir(parents=True, exist_ok=True)
     sweeps = bench_sweep.ORACLE in results.subjects()
     against = bench_sweep.ORACLE if sweeps else bench_guests.ROCE
     name = time.strftime("%Y%m%d-%H%M%S") + "-" + results.machine["commit"].split()[0]
@@ -135,6 +135,17 @@ def save(results: bench_figures.Results, directory: pathlib.Path) -> pathlib.Pat
                          (".svg", bench_plot.svg(results, against))):
         (directory / (name + suffix)).write_text(text)
     return directory / f"{name}.json"
+
+
+def _output(directory: pathlib.Path) -> pathlib.Path:
+    """The directory for the results. It is made before the run, which takes half an hour."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            return directory
+    except OSError as error:
+        raise ui.LabError(f"--output {directory}: {error.strerror or error}. Name a directory that can be written"
+                          ) from error
 
 
 def _take(results: bench_figures.Results, groups: list[Group]) -> None:
@@ -152,7 +163,10 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
     if only and SWEEP in only and len(only) > 1:
         raise ui.LabError(f"--only {SWEEP} cannot be combined with other groups. Run it alone:  "
                           f"./pib bench --only {SWEEP}")
+    if only == [SWEEP] and not with_guests:
+        raise ui.LabError(f"--only {SWEEP} needs a guest. Leave --no-guests out")
     groups = [] if only == [SWEEP] else chosen(only, with_guests)
+    directory = _output(output or RUN)
     up.machine(guests=with_guests)
     host_build.build(more=bench_host.TARGETS)
     accelerator = kvm.accelerator(guest_kernel.image()) if with_guests else "none"
@@ -162,7 +176,7 @@ def bench(rounds: int, output: pathlib.Path | None, with_guests: bool, only: lis
             _take(results, groups)
     except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught
         bench_steps.note_failure(results, "the rest", error)
-    kept = save(results, output or RUN)
+    kept = save(results, directory)
     print(report(results))
     print(f"kept in {kept} (and .txt, .svg beside it)")
     return 1 if any(": failed: " in note for note in results.notes) else 0

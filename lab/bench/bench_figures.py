@@ -34,9 +34,10 @@ class Figure:
         return statistics.median(self.samples[what]) if self.samples.get(what) else None
 
     def times_better(self, what: str, than: str) -> float | None:
-        """The factor by which the first median is better than the second."""
-        ours, theirs = self.median(what), self.median(than)
-        if not ours or not theirs:
+        """The factor by which the first median is better than the second; None if there is none: a difference of two
+        measurements may be 0 or negative."""
+        ours, theirs = self.median(what) or 0, self.median(than) or 0
+        if ours <= 0 or theirs <= 0:
             return None
         return ours / theirs if self.kind.better == MORE else theirs / ours
 

@@ -47,6 +47,13 @@ def test_a_missing_measurement_has_no_factor(results):
     assert rate.times_better("pib", "broken") is None
 
 
+def test_a_negative_difference_has_no_factor_and_no_bar(results):
+    """The plot is logarithmic."""
+    results.figure(TIME).add("broken", -1.0)
+    assert results.figure(TIME).times_better("pib", "broken") is None
+    assert "broken" not in bench_plot.svg(results, "Soft-RoCE")
+
+
 def test_results_are_written_and_read_back(results, tmp_path):
     path = tmp_path / "results.json"
     path.write_text(bench_figures.to_json(results))
@@ -161,6 +168,17 @@ def test_a_run_that_ends_early_is_kept(monkeypatch, tmp_path, capsys):
     kept, = tmp_path.glob("*.json")
     assert bench_figures.load(kept).figure(RATE).median("pib") == 5
     assert "KeyboardInterrupt" in capsys.readouterr().out
+
+
+def test_what_cannot_be_measured_or_kept_is_refused_at_once(monkeypatch, tmp_path):
+    monkeypatch.setattr(bench.up, "machine", lambda **_wanted: pytest.fail("the run has begun"))
+    file = tmp_path / "file"
+    file.touch()
+    for output in (file, file / "results"):
+        with pytest.raises(ui.LabError, match="--output .* Name a directory"):
+            bench.bench(1, output, True, None)
+    with pytest.raises(ui.LabError, match="--only sweep needs a guest"):
+        bench.bench(1, tmp_path, False, [bench.SWEEP])
 
 
 def test_a_second_bench_waits_for_the_first(monkeypatch, tmp_path, capsys):

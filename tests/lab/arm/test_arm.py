@@ -39,6 +39,25 @@ def test_pages_of_another_size_are_a_failure(console):
     assert machine.parse(console, ["link-endpoint"], 16) == FAILURE
 
 
+@pytest.mark.parametrize("place", ["tree/boot", "cache/arm-64k-0"])
+def test_the_machine_boots_a_kernel_in_the_tree_and_one_in_the_cache(tmp_path, monkeypatch, place):
+    """QEMU runs in a chroot to the tree, in the working directory. The kernel of 64 KiB is another entry of the cache.
+    """
+    def run(_title, script, _log):
+        words = shlex.split(script)
+        booted = tools.work / words[words.index("-kernel") + 1]
+        assert booted.is_relative_to(tools.tree) and booted.read_text() == "a kernel"
+        (tools.work / "console-64k").write_text(GOOD)
+    tools = Tools(tmp_path / "tree")
+    tools.sh = run
+    monkeypatch.setattr(machine, "_initramfs", lambda *_: None)
+    kernel = tmp_path / place / "Image"
+    for directory in (tools.work, kernel.parent):
+        directory.mkdir(parents=True)
+    kernel.write_text("a kernel")
+    assert machine.run(tools, [{"name": "link-endpoint"}], kernel, 64) == Count(2, 0)
+
+
 def test_a_program_that_ends_badly_after_its_tests_has_failed():
     console = GOOD.replace("lab: end link-endpoint 0", "lab: end link-endpoint 139")
     assert machine.parse(console, ["link-endpoint"], 64) == Count(2, 1)

@@ -15,13 +15,16 @@ GRH_BYTES, LRH_BYTES, AETH_OFFSET = 40, 8, 12
 LNH_LOCAL, LNH_GLOBAL = 2, 3
 PSN_MASK = QPN_MASK = (1 << 24) - 1
 SOLICITED, ACK_REQUEST = 0x80, 1 << 31
-SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 4: "CNP", 5: "XRC"}
+SERVICES = {0: "RC", 1: "UC", 2: "RD", 3: "UD", 5: "XRC"}
 OPERATIONS = ("SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST with immediate", "SEND_ONLY",
               "SEND_ONLY with immediate", "RDMA_WRITE_FIRST", "RDMA_WRITE_MIDDLE", "RDMA_WRITE_LAST",
               "RDMA_WRITE_LAST with immediate", "RDMA_WRITE_ONLY", "RDMA_WRITE_ONLY with immediate",
               "RDMA_READ_REQUEST", "RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_MIDDLE", "RDMA_READ_RESPONSE_LAST",
               "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "FETCH_ADD", "RESYNC",
               "SEND_LAST with invalidate", "SEND_ONLY with invalidate")
+NAMES = {**dict(enumerate(OPERATIONS)), 0x1C: "FLUSH", 0x1D: "ATOMIC_WRITE"}
+# Opcodes whose upper bits name no service: of congestion notifications and of masked atomics (ib/wire/opcode.h).
+OTHERS = {0x80: "CNP", 0xD3: "RC MASKED_COMPARE_SWAP", 0xD4: "RC MASKED_FETCH_ADD"}
 WITH_AETH = {OPERATIONS.index(name) for name in ("RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_LAST",
                                                  "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE")}
 NAKS = ("PSN sequence error", "invalid request", "remote access error", "remote operational error",
@@ -68,13 +71,13 @@ def message(at: float, packet: bytes) -> Message | None:
         return None
     opcode, flags, _pkey, destination, last = BTH.unpack_from(packet, begin)
     service, operation = opcode >> 5, opcode & 31
-    name = OPERATIONS[operation] if operation < len(OPERATIONS) else f"operation {operation}"
+    name = f"{SERVICES.get(service, service)} {NAMES.get(operation, f'operation {operation}')}"
     answer = ""
     if operation in WITH_AETH and len(packet) > begin + AETH_OFFSET:
         answer = aeth(packet[begin + AETH_OFFSET])
     dlid, _, slid = struct.unpack_from(">HHH", packet, 2)
-    return Message(at, slid, dlid, destination & QPN_MASK, f"{SERVICES.get(service, service)} {name}",
-                   last & PSN_MASK, answer, len(packet), bool(last & ACK_REQUEST), bool(flags & SOLICITED))
+    return Message(at, slid, dlid, destination & QPN_MASK, OTHERS.get(opcode, name), last & PSN_MASK, answer,
+                   len(packet), bool(last & ACK_REQUEST), bool(flags & SOLICITED))
 
 
 def _erf_bytes(record: bytes) -> int:

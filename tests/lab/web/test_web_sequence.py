@@ -15,7 +15,9 @@ from simulated_fabric import packet, pcapng
     (17, bytes([0x62, 0, 0, 1]), "RC ACKNOWLEDGE", "NAK, remote access error"),
     (17, bytes([0x7F, 0, 0, 1]), "RC ACKNOWLEDGE", "NAK, 31"),
     (17, bytes([0x40, 0, 0, 1]), "RC ACKNOWLEDGE", "reserved"),
-    (17, b"", "RC ACKNOWLEDGE", ""), (31, b"", "RC operation 31", "")])
+    (0x1C, bytes(20), "RC FLUSH", ""), (0xBD, bytes(28), "XRC ATOMIC_WRITE", ""), (0x80, bytes(16), "CNP", ""),
+    (0xD3, bytes(44), "RC MASKED_COMPARE_SWAP", ""), (0xD4, bytes(28), "RC MASKED_FETCH_ADD", ""),
+    (0xC4, b"", "6 SEND_ONLY", ""), (17, b"", "RC ACKNOWLEDGE", ""), (31, b"", "RC operation 31", "")])
 def test_packets_have_names_and_answers(opcode, more, name, answer):
     found = sequence.message(1.5, packet(3, 4, 0x55, opcode, 0xABCDEF, more))
     assert (found.name, found.answer) == (name, answer)

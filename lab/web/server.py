@@ -216,6 +216,18 @@ def _made(make, given: Any) -> tuple[int, Any]:
         return 500, {"error": errors.sentence(error)}
 
 
+def _write_private(file: pathlib.Path, text: str) -> None:
+    """Replaces a file by one with mode 0600."""
+    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
+        written = pathlib.Path(new.name)
+    try:
+        written.write_text(text)
+        written.replace(file)
+    except OSError:
+        written.unlink()
+        raise
+
+
 @contextlib.contextmanager
 def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
     """Prints the page's address, or writes it to a file that only this user can read, for the time of the block: users
@@ -225,9 +237,7 @@ def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
         yield
         return
     try:
-        with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
-            new.write(f"{url}\n".encode())         # the file has mode 0600
-        pathlib.Path(new.name).replace(file)
+        _write_private(file, f"{url}\n")
     except OSError as error:
         raise ui.LabError(f"--address-file {file}: {error.strerror or error}. Name a file that can be written"
                           ) from error

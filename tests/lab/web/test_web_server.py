@@ -587,6 +587,14 @@ def test_an_address_file_that_cannot_be_written_is_reported(tmp_path):
     assert done.returncode == 1 and "--address-file" in done.stderr and "http://" not in done.stderr
 
 
+def test_an_address_file_that_cannot_be_written_leaves_no_token_behind(tmp_path):
+    (tmp_path / "page").mkdir()
+    with pytest.raises(ui.LabError, match="--address-file"):
+        with server._told("http://here/token/", tmp_path / "page"):     # pylint: disable=protected-access
+            pass
+    assert [path.name for path in tmp_path.iterdir()] == ["page"]
+
+
 @pytest.mark.parametrize("http_option, said", [
     (("--http", "127.0.0.1:70000"), "the port is 0 to 65535"), (("--http", "[::1"), "expected ADDRESS"),
     (("--http", ":80"), "expected ADDRESS"), (("--http", "[::1]80"), "expected ADDRESS")])

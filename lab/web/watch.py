@@ -218,9 +218,10 @@ class Watcher:
     # -- sending ------------------------------------------------------------------
 
     def _set_trouble(self, text: str) -> None:
-        if text != self.trouble:
-            self.trouble = text
-            self.hub.send("trouble", {"text": text})
+        with self.lock:                 # a page that joins meanwhile must get the text
+            if text != self.trouble:
+                self.trouble = text
+                self.hub.send("trouble", {"text": text})
 
     def _send_events(self, after: int) -> None:
         if self.timeline.last() != after:

@@ -292,6 +292,21 @@ def test_a_slow_page_loses_its_stream():
 
 # -- answers --------------------------------------------------------------------------
 
+def test_a_page_that_opens_when_a_failure_begins_is_told(tmp_path, monkeypatch):
+    watcher = watch.Watcher(source.Processes(tmp_path / "none"))
+    begun, join = threading.Thread(target=watcher.read_fabric), watcher.hub.join
+
+    def late(first):
+        begun.start()
+        begun.join(0.5)
+        return join(first)
+    monkeypatch.setattr(watcher.hub, "join", late)
+    stream = watcher.join()
+    begun.join()
+    told = [stream.waiting.get_nowait() for _ in range(stream.waiting.qsize())]
+    assert b"no switch answers there" in told[-1], told
+
+
 def test_the_stream_begins_with_everything_and_goes_on(web):
     with Stream(web.url) as stream:
         fabric = stream.next()

@@ -7,6 +7,7 @@ from lab import ui
 from lab.fabric.capture import Rules
 
 TERMS = {"lid": ("slid", "dlid"), "slid": ("slid",), "dlid": ("dlid",), "qp": ("qp",), "source_qp": ("source_qp",)}
+MOST = {"lid": 0xFFFF, "slid": 0xFFFF, "dlid": 0xFFFF, "qp": 0xFFFFFF, "source_qp": 0xFFFFFF}
 EXAMPLE = "An example:  qp 0x40 or slid 4 and dlid 7"
 
 
@@ -18,6 +19,8 @@ def _term(words: list[str]) -> Rules:
         number = int(words[1], 0)
     except ValueError as error:
         raise ui.LabError(f"capture filter: {words[1]} is no number. {EXAMPLE}") from error
+    if not 0 <= number <= MOST[words[0]]:
+        raise ui.LabError(f"capture filter: {words[0]} is 0 to {MOST[words[0]]}, not {words[1]}. {EXAMPLE}")
     return [{member: number} for member in TERMS[words[0]]]
 
 

@@ -55,7 +55,8 @@ def test_a_capture_filter_is_rules_of_the_switch():
     assert filters.rules("lid 4 and qp 5") == [{"slid": 4, "qp": 5}, {"dlid": 4, "qp": 5}]
 
 
-@pytest.mark.parametrize("text", ["tcp", "qp", "qp x", "qp 1 or", "and qp 1", "lid 1 lid 2", "qp 1 and"])
+@pytest.mark.parametrize("text", ["tcp", "qp", "qp x", "qp 1 or", "and qp 1", "lid 1 lid 2", "qp 1 and",
+                                  "lid 65536", "qp 0x1000000", "slid -1"])
 def test_a_wrong_capture_filter_is_refused(text):
     with pytest.raises(ui.LabError, match="capture filter: .* An example:"):
         filters.rules(text)

@@ -19,8 +19,8 @@ LINK_TYPE = "dlt {number=197}{name=ERF}{display=InfiniBand packets, with ERF hea
 # -- answers --------------------------------------------------------------------
 
 def _sentence(text: str) -> str:
-    """A text as a value in extcap's output: without braces, which would end it."""
-    return ui.printable(text).translate({ord(brace): None for brace in "{}"})
+    """A text as a value in extcap's output: without braces and ends of lines, which would end it."""
+    return ui.printable(text).translate({ord("{"): None, ord("}"): None, ord("\n"): " "})
 
 
 def _whole(number: int, count: int) -> tuple[str, str]:

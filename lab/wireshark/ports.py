@@ -61,7 +61,7 @@ def _add(found: Found, switch: str, port: Json, asked: control.Control, known: d
     hca = known.get(int(peer["port_guid"], 16))
     lids = tuple(range(hca.lid, hca.lid + (1 << hca.lmc))) if hca and hca.lid else tuple(port["lids"])
     at = f"{switch}[{port['port']}]"
-    host = ui.printable(peer["description"]).split(" ")[0][:32] or peer["node_guid"]
+    host = next(iter(ui.printable(peer["description"]).split()), "")[:32] or peer["node_guid"]
     name = _hca_name(hca) if hca else f"{host}[{peer['port']}]"
     if lids:
         found.ports.append(Port(interface(name if hca else f"at {at}"), name, at, lids, asked.path, hca))

@@ -125,6 +125,14 @@ def test_a_host_without_a_description_is_named_by_its_guid(shown):
     assert f"{guid}[1]" in [port.name for port in shown.found().ports]
 
 
+def test_a_description_cannot_add_lines_to_the_interfaces(shown):
+    shown.source.found = {}
+    shown.fabric.net.nodes["node1"].description = "x\ninterface {value=evil}{display=evil} y"
+    lines = list(extcap.interfaces(shown.found()))
+    assert [line for line in lines if "\n" in line or "evil" in line] == [] and "x[1] at leaf1[1]" in lines[1]
+    assert f"lid {shown.near} x[1]" in names.text(shown.found()).splitlines()
+
+
 # -- names --------------------------------------------------------------------------
 
 def test_the_names_file_has_lids_and_both_ends_of_connections(shown):

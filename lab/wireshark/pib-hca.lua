@@ -41,7 +41,7 @@ local function read_names()
     names, read_at = {}, os.time()
     local file = io.open(pib.prefs.names ~= "" and pib.prefs.names or Dir.personal_config_path(NAMES))
     if not file then return end
-    for line in file:lines() do
+    for line in file:read(0) and file:lines() or function() end do      -- a directory opens, but lines() fails
         local kind, rest = line:match("^(%l+) (.*)$")
         local found = {kind}
         for _ = 1, NUMBERS[kind] or 0 do

@@ -241,6 +241,8 @@ def test_the_plugin_reads_names_with_spaces(shown, user, tmp_path):
     file.write_bytes(simulated_fabric.pcapng(shown.fabric.packets))
     kept.write_text(f"lid {shown.near} left rack 1\nqp {shown.far} 0x51 the 2nd program\nlid\nlid x\nqp 1 name\n")
     assert "left rack 1 → the 2nd program" in user.run("tshark", "-o", f"pib.names:{kept}", "-r", str(file))
+    said = user.run("tshark", "-o", f"pib.names:{tmp_path}", "-r", str(file), "-V")     # a directory
+    assert "pib-hca fabric" in said and "Lua" not in said
 
 
 def test_the_plugin_shows_arrival_and_credits(shown, user, tmp_path):

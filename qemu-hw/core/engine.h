@@ -38,7 +38,7 @@ class Engine {
         guard([&] {
             if (adversity_) [[unlikely]] {
                 deadline_ns_ = kNever;  // sets the timer again, because the clock may have stepped
-                adversity_->begin(objects_, health_.is_fatal());
+                adversity_->begin(objects_, commands_.running(), health_.is_fatal());
             }
             body();
             settle();

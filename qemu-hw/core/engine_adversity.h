@@ -27,8 +27,8 @@ class EngineAdversity {
     Adversary& adversary() { return adversary_; }
     AdversaryHost& host() { return host_; }
 
-    void begin(DeviceObjects& objects, bool stopped) {
-        host_.begin();
+    void begin(DeviceObjects& objects, bool enabled, bool stopped) {
+        host_.begin(enabled);
         if (!stopped) {
             objects.doorbells.look_early();
         }

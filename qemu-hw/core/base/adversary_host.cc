@@ -83,12 +83,13 @@ AdversaryHost::AdversaryHost(Host& host, Adversary& adversary, unsigned vectors)
     late_.fill(kNever);
 }
 
-void AdversaryHost::begin() {
+void AdversaryHost::begin(bool enabled) {
     if (adversary_.plays(Adversity::kClock) && now_ns() >= next_step_ns_) {
         ahead_ns_ += next_step_ns_ == 0 ? 0 : adversary_.step();
         next_step_ns_ = now_ns() + adversary_.next_step();
     }
-    if (const auto vector = adversary_.spurious_interrupt(vectors_)) {
+    const auto vector = adversary_.spurious_interrupt(vectors_);
+    if (vector && enabled) {
         host_.raise_msix(*vector);
     }
 }

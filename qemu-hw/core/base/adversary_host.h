@@ -37,8 +37,8 @@ class AdversaryHost final : public ForwardingHost {
     AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
 
     // Steps the clock or raises a spurious interrupt, if one is due. The device calls it at the
-    // start of each of its entry points.
-    void begin();
+    // start of each of its entry points. enabled: a device that has been reset raises none.
+    void begin(bool enabled);
     // Stores the delayed payload. The device calls it before software or the peer can learn that
     // the payload has arrived.
     void store_payload() { payload_.store(host_, adversary_); }

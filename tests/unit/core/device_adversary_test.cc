@@ -155,6 +155,21 @@ TEST_CASE("a reset ends the commands that wait") {
     }
 }
 
+TEST_CASE("a device that has been reset raises no spurious interrupt") {
+    AdversaryBench bench("1:interrupts");
+    const auto raised = [&] {
+        for (unsigned i = 0; i < 10'000; ++i) {
+            bench.device->kick(0);
+        }
+        return bench.host.interrupts;
+    };
+    const auto enabled = bench.host.interrupts;
+    CHECK(raised() != enabled);
+    bench.device->reset(false);
+    const auto reset = bench.host.interrupts;
+    CHECK(raised() == reset);
+}
+
 TEST_CASE("events of several CQs come late and in any order, but none is lost") {
     AdversaryBench bench("1:events");
     unsigned late = 0, unordered = 0;

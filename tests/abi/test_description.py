@@ -176,7 +176,7 @@ class Words(unittest.TestCase):
         data = self.bytes_of("pib_hca_wqe_control", "pib_hca_wqe_rdma", "pib_hca_sge")
         shown = "\n".join(words.send_wqe(self.interface, data))
         for line in ("0: opcode = RDMA_WRITE (0x2)", "1: flags = SIGNALED (0x1)", "24: rkey = 0xc0de07 (12639751)",
-                     "44: lkey = 0xf54f6f01 (4115623681)"):
+                     "44: lkey = 0xf5021e01 (4110556673)"):
             self.assertIn(line, shown)
 
     def test_inputs_of_commands_are_printed_field_by_field(self):

@@ -70,7 +70,7 @@ constexpr RefusalCase kCases[] = {
          return outcome;
      }},
     {Rule::kRegionBusy,
-     "DESTROY_MR refused: object 0xf54f6f00 at byte 4 of the entry is used; number of windows "
+     "DESTROY_MR refused: object 0xf5021e00 at byte 4 of the entry is used; number of windows "
      "bound to it: 1",
      [](RefusalRoom& r) {
          auto in = r.mr_in();
@@ -83,15 +83,15 @@ constexpr RefusalCase kCases[] = {
          return r.d.command(PIB_HCA_CMD_DESTROY_MR, key);
      }},
     REFUSED_IN(kReregReserved, rereg_in, reserved = 1,
-               "REREG_MR of 4115623680 refused: reserved 1 at byte 52 must be 0"),
+               "REREG_MR of 4110556672 refused: reserved 1 at byte 52 must be 0"),
     REFUSED_IN(kReregMask, rereg_in, mask = 9,
-               "REREG_MR of 4115623680 refused: mask 0x9 at byte 48 has bits outside of 0x7"),
+               "REREG_MR of 4110556672 refused: mask 0x9 at byte 48 has bits outside of 0x7"),
     REFUSED_IN(kReregFlags, rereg_in, mr.flags = PIB_HCA_MR_FAST,
-               "REREG_MR of 4115623680 refused: mr.flags 0x2 at byte 45 must be 0"),
+               "REREG_MR of 4110556672 refused: mr.flags 0x2 at byte 45 must be 0"),
     REFUSED_IN(kReregNothing, rereg_in, mask = 0,
-               "REREG_MR of 4115623680 refused: mask 0 at byte 48 must not be 0"),
+               "REREG_MR of 4110556672 refused: mask 0 at byte 48 must not be 0"),
     {Rule::kReregKind,
-     "REREG_MR refused: object 0x8e4b3d00 at byte 4 of the entry is a PHYSICAL, FAST or ON_DEMAND "
+     "REREG_MR refused: object 0x2d543c00 at byte 4 of the entry is a PHYSICAL, FAST or ON_DEMAND "
      "region, which cannot change",
      [](RefusalRoom& r) {
          auto in = r.rereg_in();

@@ -8,13 +8,12 @@ import pathlib
 import socket
 import socketserver
 import sys
-import tempfile
 import threading
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from lab import errors, ui
+from lab import errors, files, ui
 from lab.web import access, room
 from lab.web.answers import Answers, Refused
 from lab.web.watch import Watcher
@@ -216,18 +215,6 @@ def _made(make, given: Any) -> tuple[int, Any]:
         return 500, {"error": errors.sentence(error)}
 
 
-def _write_private(file: pathlib.Path, text: str) -> None:
-    """Replaces a file by one with mode 0600."""
-    with tempfile.NamedTemporaryFile(dir=file.parent, prefix=f"{file.name}.", delete=False) as new:
-        written = pathlib.Path(new.name)
-    try:
-        written.write_text(text)
-        written.replace(file)
-    except OSError:
-        written.unlink()
-        raise
-
-
 @contextlib.contextmanager
 def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
     """Prints the page's address, or writes it to a file that only this user can read, for the time of the block: users
@@ -237,7 +224,7 @@ def _told(url: str, file: pathlib.Path | None) -> Iterator[None]:
         yield
         return
     try:
-        _write_private(file, f"{url}\n")
+        files.replace(file, f"{url}\n".encode())
     except OSError as error:
         raise ui.LabError(f"--address-file {file}: {error.strerror or error}. Name a file that can be written"
                           ) from error

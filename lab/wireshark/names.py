@@ -3,11 +3,10 @@
 
 import contextlib
 import pathlib
-import tempfile
 import threading
 from collections.abc import Callable, Iterator
 
-from lab import ui
+from lab import files, ui
 from lab.fabric.evidence import Json
 from lab.wireshark import ports
 
@@ -49,14 +48,7 @@ def write(path: pathlib.Path, content: str) -> None:
     """Replaces the file atomically, unless it is the user's own."""
     if not made_here(path) or (path.exists() and path.read_bytes() == content.encode()):
         return
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f"{path.name}.", delete=False) as new:
-        written = pathlib.Path(new.name)
-    try:
-        written.write_bytes(content.encode())
-        written.replace(path)
-    except OSError:
-        written.unlink()
-        raise
+    files.replace(path, content.encode())
 
 
 @contextlib.contextmanager

@@ -226,7 +226,8 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
     return mad_status::kOk;
 }
 
-std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Mad& reply) {
+std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, std::uint64_t,
+                                     Mad& reply) {
     namespace cpi = class_port_info;
     if (request.method() == Method::kSet) {
         // Only the destination of traps could be set, and the PMA sends no traps.
@@ -244,34 +245,34 @@ std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, Ma
     return mad_status::kOk;
 }
 
-constexpr std::uint16_t kOtherAttributes[] = {attr::kClassPortInfo, attr::kPortSamplesControl,
-                                              attr::kPortSamplesResult,
-                                              attr::kPortSamplesResultExtended};
+// The attributes without counters, and the functions that answer them.
+struct OtherAttribute {
+    std::uint16_t attribute_id;
+    std::uint16_t (*answer)(const PmaNode&, const Mad& request, std::uint64_t now_ns, Mad& reply);
+};
+constexpr OtherAttribute kOtherAttributes[] = {
+    {attr::kClassPortInfo, answer_class_port_info},
+    {attr::kPortSamplesControl, answer_samples_control},
+    {attr::kPortSamplesResult, answer_samples_result},
+    {attr::kPortSamplesResultExtended, answer_samples_result},
+};
 
 std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
                                Mad& reply) {
     const std::uint16_t id = request.attribute_id();
     const auto counters =
         std::ranges::find(kCounterAttributes, id, &CounterAttribute::attribute_id);
+    const auto other = std::ranges::find(kOtherAttributes, id, &OtherAttribute::attribute_id);
     const bool counts = counters != std::end(kCounterAttributes);
-    if (!counts && std::ranges::find(kOtherAttributes, id) == std::end(kOtherAttributes)) {
+    if (!counts && other == std::end(kOtherAttributes)) {
         return mad_status::kBadMethodAttribute;
     }
     // No attribute has a modifier.
     if (request.attribute_modifier() != 0) {
         return mad_status::kBadField;
     }
-    if (counts) {
-        return answer_counters(node, *counters, request, reply);
-    }
-    switch (id) {
-        case attr::kClassPortInfo:
-            return answer_class_port_info(node, request, reply);
-        case attr::kPortSamplesControl:
-            return answer_samples_control(node, request, now_ns, reply);
-        default:  // PortSamplesResult and PortSamplesResultExtended
-            return answer_samples_result(node, request, now_ns, reply);
-    }
+    return counts ? answer_counters(node, *counters, request, reply)
+                  : other->answer(node, request, now_ns, reply);
 }
 
 }  // namespace

@@ -54,8 +54,8 @@ EXPECTED = ("osm_get_port_by_mad_addr: ERR 7504", "trap_rcv_process_request: ERR
 #   ib_umad refuses the second response (EINVAL, is_duplicate()) while the first one is still being sent. Responses are
 #   the methods with bit 7 and SubnTrapRepress (7), as in ib_response_mad(). The manager then logs the failed send a
 #   second time, for the caller (3E03 for the VL15 classes, 4C04 for the SA).
-# - A standby polls the master by SubnGet(SMInfo), attribute 0x20, and repeats that for 0.8 s. On a slow host a master in
-#   its first sweep, or one that was killed and whose process has not yet ended, answers later (5411, 3113, 3120).
+# - A standby polls the master by SubnGet(SMInfo), attribute 0x20, and repeats that for 0.8 s. On a slow host a master
+#   in its first sweep, or one that was killed and whose process has not yet ended, answers later (5411, 3113, 3120).
 KNOWN = re.compile(r".*log_send_error: ERR 5410.*\n\s*Class 0x1, Method 0x5, Attr 0x2,.*|"
                    r".*ERR 5411: DR SMP Send completed with error \(IB_TIMEOUT\).*\n\s*Method 0x1, Attr 0x20, .*|"
                    r".*ERR 3113: MAD completed in error \(IB_TIMEOUT\): SubnGet\(SMInfo\),.*|"

@@ -38,9 +38,9 @@ class Installed(unittest.TestCase):
                    env={**os.environ, **path}).split()
 
     def test_a_c_program_is_built_and_has_a_device(self):
-        program = self.root / "seam"
+        program = self.root / "c-device"
         sanitize = [] if SANITIZE == "none" else [f"-fsanitize={SANITIZE}"]
-        run(*COMPILER, "-std=gnu11", *sanitize, HERE / "seam.c", "-o", program, *self.flags())
+        run(*COMPILER, "-std=gnu11", *sanitize, HERE / "c_device.c", "-o", program, *self.flags())
         self.assertEqual(run(program), "1\n")
 
     def test_the_glue_finds_its_headers(self):

@@ -138,7 +138,7 @@ TEST_CASE("the C interface creates and drives a device") {
 
     config.node_guid = 0x5254000000000001;
     config.port_guids[0] = 0x5254000000000002;
-    config.node_description = "seam";
+    config.node_description = "c-device";
     config.strict = 2;
     error = nullptr;
     PibHcaCore* core = pib_hca_core_create(&config, &kOps, &host, &error);

@@ -77,13 +77,14 @@ void Device::mmio_write(unsigned bar, uint64_t offset, uint64_t value, unsigned 
             return;
         }
         note(true, bar, offset, value, size);
-        // A stopped device ignores doorbells.
-        const bool known = bar == PIB_HCA_BAR_REGS
-                               ? registers_.write(offset, size, value)
-                               : bar == PIB_HCA_BAR_UAR && (engine_.health().is_fatal() ||
-                                                            uars_.write(offset, size, value));
+        const bool doorbell = bar == PIB_HCA_BAR_UAR;
+        if (doorbell && engine_.health().is_fatal()) {  // a stopped device ignores doorbells
+            return;
+        }
+        const bool known = doorbell
+                               ? uars_.write(offset, size, value)
+                               : bar == PIB_HCA_BAR_REGS && registers_.write(offset, size, value);
         if (known) {
-            const bool doorbell = bar == PIB_HCA_BAR_UAR;
             engine_.objects().counters.coverage->stored(
                 doorbell, doorbell ? offset % PIB_HCA_UAR_PAGE_SIZE : offset, value);
         } else {
@@ -137,8 +138,8 @@ void Device::kick(uint32_t uar) {
     recording_.entry(record::Tag::kKick, {uar});
     engine_.enter([&] {
         note(true, PIB_HCA_BAR_UAR, uint64_t{uar} * PIB_HCA_UAR_PAGE_SIZE + PIB_HCA_UAR_KICK, 0, 4);
-        engine_.objects().counters.coverage->stored(true, PIB_HCA_UAR_KICK, 0);
         if (is_there() && !engine_.health().is_fatal()) {
+            engine_.objects().counters.coverage->stored(true, PIB_HCA_UAR_KICK, 0);
             uars_.kick(uar);
         }
     });

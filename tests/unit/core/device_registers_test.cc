@@ -3,6 +3,7 @@
 // behave as the manual says.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <catch2/matchers/catch_matchers_string.hpp>
 #include <map>
 
 #include "bench.h"
@@ -214,4 +215,20 @@ TEST_CASE("an impossible configuration is refused with a reason") {
     CHECK(refused([](Config& c) { c.mtu_cap = 6; }));
     CHECK(refused([](Config& c) { c.vl_cap = 0; }));
     CHECK_FALSE(refused([](Config&) {}));
+}
+
+TEST_CASE("the coverage leaves out doorbells that a stopped device ignores") {
+    Config config = bench_config();
+    config.knobs.inject = true;
+    Bench bench(config);
+    REQUIRE(bench.driver.enable());
+    pib_hca_inject_event stop{};
+    stop.type = PIB_HCA_EVENT_DEVICE_FATAL;
+    MiniDriver::must(bench.driver.command_in(PIB_HCA_CMD_INJECT_EVENT, 0, stop), "INJECT_EVENT");
+    REQUIRE(bench.device->engine().health().is_fatal());
+    bench.device->take_coverage();
+    bench.device->mmio_write(PIB_HCA_BAR_UAR, PIB_HCA_UAR_SEND, 1, 4);
+    bench.device->mmio_write(PIB_HCA_BAR_UAR, 0x84, 1, 4);  // offset of no doorbell
+    bench.device->kick(0);
+    CHECK_THAT(bench.device->coverage(), Catch::Matchers::ContainsSubstring(R"("doorbells":[],)"));
 }

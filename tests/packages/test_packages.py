@@ -20,6 +20,14 @@ pib exec vm1 -- ibstat
 pib map
 pib down
 """
+OTHER = "other"
+# The second subnet comes and goes while the first one is up. $1 and $2: the users.
+BESIDE = """
+for user; do su - "$user" -c 'cd /; pib up'; done
+su - "$2" -c 'pib exec vm1 -- ibstat; pib down'
+echo ---
+su - "$1" -c 'pib exec vm1 -- ibstat; pib exec vm0 -- ibhosts; pib down'
+"""
 
 
 def _field(file, name: str) -> str:
@@ -79,6 +87,16 @@ def test_a_user_brings_a_subnet_up_without_a_compiler(host):
     said = _run(tree, clean_tree.USER, TRY.format(compilers=COMPILERS), built)
     assert len(re.findall(r"^vm\d .*ACTIVE", said, re.MULTILINE | re.IGNORECASE)) >= 2, said
     assert "State: Active" in said and "ended: " in said and "for QEMU 10." in said, said
+
+
+def test_two_users_have_a_subnet_each_at_the_same_time(host):
+    tree, install, built = host
+    _run(tree, "root", f"{install} {_files(built, *package_trees.HOST)}; useradd --create-home {OTHER}", built)
+    said = _run(tree, "root", f"set -- {clean_tree.USER} {OTHER}\n{BESIDE}", built)
+    assert len(re.findall(r"^vm\d .*ACTIVE", said, re.MULTILINE | re.IGNORECASE)) >= 4, said
+    while_both, after = said.split("---\n")
+    assert "State: Active" in while_both and "State: Active" in after, said
+    assert len(re.findall(r"^Ca\s*:", after, re.MULTILINE)) == 2, said
 
 
 def test_upgrade_removal_and_purge_leave_nothing_behind(host):

@@ -23,12 +23,12 @@ struct BurstRequest {
     unsigned vl = 0;            // LRH:VL
     std::size_t longest = 0;    // longest packet, LRH to padding, in bytes; kGiven: plus checksums
     std::uint32_t packets = 1;  // upper bound
-    std::uint32_t mtu = 0;      // several packets: payload of all but the last, in bytes
+    std::uint32_t mtu = 0;      // several packets: payload of each but the last, in bytes
     SendCrc crc = SendCrc::kElided;  // single packet: its checksums
     bool is_offer = false;           // the payload stays in this side's memory
 };
-// Room for `packets` packets. 0: no credit or no space. The members are ordered so that registers
-// can return the object.
+// Room for `packets` packets; 0: the link is down, or credits or space are lacking. Registers can
+// return the object because of the order of its members.
 class BurstRoom {
   public:
     BurstRoom() = default;

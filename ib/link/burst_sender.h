@@ -24,8 +24,8 @@ class BurstSender {
     void allow_bursts() { bursts_ = true; }
 
     // Whether begin() would find room for one packet; `bytes` as BurstRequest::longest. VL15 needs
-    // no credits. If a ring is full, can_send() and begin() register that a sender wants room: see
-    // FrameChannel::room_is_back().
+    // no credits. If a ring is full, can_send(), and begin() except for an offer, register that a
+    // sender wants room: see FrameChannel::room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
                                 SendCrc crc = SendCrc::kElided) const;
     // Credit blocks that are left on a data VL.

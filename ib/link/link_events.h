@@ -45,8 +45,8 @@ struct LinkRings {
     RingView in;
 };
 
-// Events of an endpoint. Handlers may call every function of the endpoint except feed_input(), and
-// must not destroy it.
+// Events of an endpoint. Handlers may call every function of the endpoint except feed_input() and
+// receive(), and must not destroy it.
 class LinkEvents {
   public:
     virtual ~LinkEvents() = default;

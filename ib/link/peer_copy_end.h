@@ -40,8 +40,8 @@ class PeerCopyEnd {
         return adapter_ ? adapter_->is_mapped() : switch_ != nullptr;
     }
     // Adapter only: whether the switch may be writing to the place that link_burst() chose, even
-    // after the link was closed. Meanwhile no frame is handled; the switch wakes this side when it
-    // is done.
+    // after the link was closed. Meanwhile no frame is handled; the switch wakes this side at the
+    // end of the pull.
     [[nodiscard]] bool is_pulling() const { return adapter_ && adapter_->is_pulling(); }
     // Cancels the pull; is_pulling() is false when it has ended. Then link_burst() chooses the
     // place of the payload again. True: the peer sleeps and must be woken, as with publish().

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Observer of one end of a link in shared memory: it sees all that this end takes from the shared
-// memory, and may replace it. A recording of the device keeps these values, and its replay supplies
-// them again.
+// An observer sees all values that one end of a link takes from the link's shared memory, and may
+// replace them. A recording of the device keeps these values, and its replay supplies them
+// again.
 #pragma once
 
 #include <cstdint>

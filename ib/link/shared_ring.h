@@ -155,8 +155,8 @@ class RingConsumer {
     }
 
     // Bytes to read; 0 if the producer's position is impossible: see broken(). The constructor
-    // reads this end's position from shared memory, so available() checks both positions: a whole
-    // number of frames fits only between two aligned positions.
+    // reads this end's position from shared memory, so available() checks that both positions are
+    // multiples of kRingAlign, as frames start and end at such positions.
     [[nodiscard]] std::uint32_t available() {
         if (produced_ == read_) {
             const std::uint32_t produced =

@@ -9,7 +9,7 @@
 
 namespace pib::ib {
 
-// Codes above this one are reserved.
+// The code of 600 Gb/s, the highest that has a rate here; faster rates have higher codes.
 inline constexpr std::uint8_t kMaxRateCode = 22;
 
 // Data rate of packets in 10^6 bits a second, without the overhead of 8b/10b and 64b/66b. 0 for a

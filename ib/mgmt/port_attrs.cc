@@ -58,7 +58,7 @@ void init_vl_fields(PortAttrs& port, const PortConfig& config) {
     const auto low = std::min<std::uint8_t>(config.vl_arb_low_cap, 64);
     port.set(port_info::kVlArbitrationHighCap, high);
     port.set(port_info::kVlArbitrationLowCap, low);
-    // Until a subnet manager sets it, the low table serves every VL equally.
+    // Until a subnet manager sets it, the low table serves each VL that has an entry equally.
     port.vl_arb_high.resize(high);
     port.vl_arb_low.resize(low);
     for (std::size_t i = 0; i < std::min<std::size_t>(low, vls); ++i) {

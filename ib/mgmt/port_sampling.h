@@ -9,8 +9,8 @@
 
 namespace pib::ib {
 
-// Each fills the attribute area of `reply`, which starts as a copy of `request`, and returns a MAD
-// status.
+// Each function fills the attribute area of `reply`, which starts as a copy of `request`. The
+// result is a MAD status.
 std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
                                      Mad& reply);
 // PortSamplesResult and PortSamplesResultExtended.

@@ -32,7 +32,7 @@ using BurstHead = std::array<std::uint8_t, kBurstPayload>;
 // Sizes in bytes of a burst's packets, LRH to padding, and of their payloads.
 struct BurstSize {
     std::uint32_t packets = 0;  // 1..kMaxBurstPackets
-    std::uint32_t mtu = 0;      // payload of all packets but the last; 0 for a single packet
+    std::uint32_t mtu = 0;      // payload of each packet but the last; 0 for a single packet
     std::size_t first = 0;
     std::size_t middle = 0;  // every packet between first and last
     std::size_t last = 0;

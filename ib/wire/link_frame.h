@@ -56,7 +56,7 @@ inline constexpr std::uint8_t kFlagOffer = 0x02;
 // Every error ends the connection. The receiver of a HELLO with kVersion or kMalformedHello sends
 // REFUSE first.
 enum class FrameError : std::uint8_t {
-    kType,            // unknown frame type
+    kType,            // unknown frame type, or a BURST or PULL on a stream
     kFlags,           // a flag that the type does not have
     kReserved,        // a reserved field is not 0, except in the body of HELLO
     kLength,          // a length of the body that the type does not permit

@@ -8,8 +8,8 @@
 
 namespace pib::fabric {
 
-// Drops all capabilities of the calling thread, and of threads that it starts from then on. The
-// switch has some if root has started it. The error is one line.
+// Drops all capabilities of the calling thread and of the threads that this thread starts later. A
+// switch that root has started has capabilities. The error is one line.
 [[nodiscard]] std::expected<void, std::string> drop_capabilities();
 
 // Drops the capabilities of the calling thread, and gives up the other rights for all threads of

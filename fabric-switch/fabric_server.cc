@@ -23,13 +23,13 @@ namespace {
 constexpr std::uint64_t kNsPerMs = 1'000'000;
 constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kAcceptsPerTurn = 64;
-// How often links in shared memory are served before the sockets are polled again.
+// Maximum number of times that all busy connections are served before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
 // Maximum number of steps of TLS handshakes in a turn: each takes up to a millisecond.
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;   // longest sleep with a deadline, capture or paused listener
 constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are accepted
-// The network whose budget has the switch's own notes about new connections.
+// The network of NoteBudget for the switch's own notes about new connections.
 constexpr const char* kNoNetwork = "";
 
 std::uint64_t clock_ns() {
@@ -207,7 +207,7 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
 // ---- connections
 
 // Newcomers wait in the backlog while former peers' descriptors take long to close, or while no
-// spare descriptor can be opened because of that.
+// spare descriptor can be opened.
 void FabricServer::pause_accept(bool paused) {
     if (paused == accept_paused_) {
         return;

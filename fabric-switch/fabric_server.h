@@ -83,7 +83,7 @@ class FabricServer final : private ConnectionHost {
     std::unique_ptr<ControlServer> control_;
     std::vector<Connection*> to_flush_;  // has room for all connections, as busy_ has
     std::vector<Connection*> busy_;
-    std::list<std::unique_ptr<Connection>> connections_;  // these fill both lists until they end
+    std::list<std::unique_ptr<Connection>> connections_;  // declared after the lists that they fill
     std::vector<std::unique_ptr<Dialer>> dialers_;
     std::uint64_t dial_at_ns_ = UINT64_MAX;
     Newcomers newcomers_;

@@ -134,7 +134,7 @@ std::expected<void, std::string> run_confined(FabricServer& server) {
     return server.run();
 }
 
-// A descriptor for each link and each newcomer, and for all that peers pass.
+// The switch needs a descriptor for each link and newcomer, and for each one that a peer passes.
 void raise_descriptor_limit() {
     rlimit limit{};
     if (::getrlimit(RLIMIT_NOFILE, &limit) == 0) {

@@ -12,9 +12,9 @@ inline constexpr int kPassRights = SO_PASSRIGHTS;
 inline constexpr int kPassRights = 83;  // Linux 6.16 has it; older headers do not
 #endif
 
-// Without it the peer cannot send descriptors. Accepted sockets inherit it from the listening one.
-// Kernels before 6.16, and sockets of other families, have no such option; this changes nothing
-// there.
+// `taken`: whether the peer can send descriptors. Accepted sockets inherit this setting from the
+// listening socket. Kernels before 6.16, and sockets of other families, do not have the option: the
+// call changes nothing there.
 inline void pass_rights(int fd, bool taken) {
     const int value = taken ? 1 : 0;
     ::setsockopt(fd, SOL_SOCKET, kPassRights, &value, sizeof(value));

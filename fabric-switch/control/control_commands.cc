@@ -187,7 +187,7 @@ std::expected<void, std::string> fault_everywhere(Fabric& fabric, json request) 
 
 }  // namespace
 
-// Copying a JSON value recurses, so this limits the nesting of a request.
+// Refuses deeply nested requests, because copying a JSON value recurses.
 json parse_control_line(std::string_view line) {
     constexpr int kMaxDepth = 8;
     bool too_deep = false;

@@ -24,7 +24,7 @@ constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
 constexpr const char* kWrongSize =
     "its memory does not have the announced size: use device and switch of one release";
 
-// Bytes mapped for all adapters. The switch has one thread.
+// Bytes mapped for all adapters. Only the thread of the event loop maps and unmaps.
 std::uint64_t mapped_bytes = 0;
 
 // All mappings of one adapter; the destructor unmaps them.

@@ -32,7 +32,7 @@ class ConnectionHost {
     [[nodiscard]] virtual Poller& poller() = 0;
     // Closes the sockets of peers, and the descriptors that they pass.
     [[nodiscard]] FdCloser& closer() { return closer_; }
-    // The host closes the connections in it that are overdue, and removes those that end.
+    // The host closes the overdue connections of this list, and removes those that end.
     [[nodiscard]] UnfinishedMemory& unfinished_memory() { return unfinished_memory_; }
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;
@@ -41,7 +41,7 @@ class ConnectionHost {
     // Whether a TLS handshake may continue in this turn: the number of their steps in a turn is
     // bounded.
     [[nodiscard]] virtual bool may_handshake() = 0;
-    // Destroys the connection at the end of the turn, because events for it may be waiting.
+    // Closes the connection now; destroys it at the end of the turn: events for it may be waiting.
     virtual void close(Connection& connection) = 0;
     // Logs `text`, one line. The number of notes is limited, because a peer can cause them.
     virtual void note(const Connection& connection, const std::string& text) = 0;

@@ -17,7 +17,7 @@ namespace pib::fabric {
 
 // Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;   // offers from the adapter that were forwarded unchanged
+    std::uint64_t forwarded = 0;   // offers of the adapter forwarded, or dropped, as a whole
     std::uint64_t split = 0;       // offers forwarded as packets
     std::uint64_t lost = 0;        // offers that were no longer valid
     std::uint64_t bytes = 0;       // copied to the adapter

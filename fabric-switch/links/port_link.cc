@@ -12,7 +12,7 @@ link::BurstRoom PortLink::begin(const link::BurstRequest& request) {
     }
     const auto room = endpoint_.begin(request);
     if (room.packets == 0) {
-        // The channel wants room: gives notice, so that the owner waits for it
+        // A sender now wants room in the channel: the notice makes the owner wait for the room
         // (FrameChannel::room_is_back()).
         notice_.give();
     }

@@ -28,7 +28,7 @@ class Neighbour {
     virtual void commit(const ib::BurstSize& size, const OfferRecord* offer) = 0;
     // Counters of peer copies for the neighbour; nullptr: the neighbour does not share its memory.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
-    // Whether begin() would give room for one packet of `bytes` bytes, LRH to padding.
+    // Whether begin() would give room for one packet; `bytes` as BurstRequest::longest.
     [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
                                         link::SendCrc crc) const = 0;
     // Credit blocks that this port may still send on a data VL.

@@ -160,8 +160,8 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
                     add_saturated(queue.entries.front().queued_ns, packet_lifetime_ns_));
 }
 
-// VLStallCount discarded packets in a row stall the VL: for kStallLifetimes all its packets are
-// discarded at once, so that they do not each wait for a lifetime.
+// VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, its packets that find
+// no room are discarded at once, so that they do not each wait for a lifetime.
 void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
     if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {

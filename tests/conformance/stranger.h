@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // One end of a link as docs/fabric-protocol.md describes it, without the code of ib/link: the
 // switch's end for a device, or an adapter's end for a switch. It answers the handshake by itself
-// and grants credits once; everything else is sent by the check.
+// and grants credits after each LINK; the check sends everything else.
 #pragma once
 
 #include <array>

@@ -65,7 +65,7 @@ class Bench {
     Adapter& plug() {
         return *adapters_.emplace_back(std::make_unique<Adapter>(switch_.admission()));
     }
-    // Brings the link up.
+    // Connects an adapter, and brings its link up.
     Adapter& join() {
         Adapter& adapter = plug();
         adapter.stranger.send_hello(kFirstGuid + 16 * adapters_.size());
@@ -119,7 +119,7 @@ void hello(Trial& t, const std::function<void(Frame&)>& change) {
     note_frames(t, adapter);
 }
 
-// Sends a wrong frame on a link that is up.
+// Sends a frame on a link that is up, and notes whether the link stays open.
 void behind(Trial& t, const Frame& wrong) {
     Bench bench;
     Adapter& adapter = bench.join();

@@ -101,7 +101,7 @@ class Trial {
     Witness witness{bench, stranger, region};
     hca::test::MiniQp qp;
     Connection connection;
-    uint32_t srqn = 0;  // that XRC requests name
+    uint32_t srqn = 0;  // the SRQ that XRC requests name
     uint32_t xrcd = 0;  // the XRC target's domain
 
     // Carries frames both ways until none is left.

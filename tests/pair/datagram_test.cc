@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// UD, SMI and GSI: placement, completions, what is checked and what is dropped, SQE.
+// UD, SMI and GSI: placement, completions, checks, dropped packets, SQE.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 

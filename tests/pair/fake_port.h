@@ -115,7 +115,7 @@ class FakePort : public Port {
     void qkey_violation(const ib::PacketView&) override { ++qkey_violations; }
     void mad_dropped(bool vl15) override { ++(vl15 ? vl15_dropped : qp1_dropped); }
 
-    // ---- what the test sets and sees
+    // ---- settings and observations of the test
     void set_lids(uint16_t base, uint8_t lmc) {
         lid_ = base;
         lid_mask = lmc;

@@ -175,8 +175,8 @@ uint32_t Pair::give(Hca& to, const ib::Burst& burst) {
     return to.transport.burst_in(1, burst, here);
 }
 
-// Delivers a burst as a link does. If the HCA refuses it as a whole, the HCA gets its first packet
-// alone, then the rest of the burst.
+// Delivers a burst as a link does. If the HCA refuses the whole burst, the HCA gets the first
+// packet alone, then the rest of the burst.
 void Pair::arrive(const ib::Burst& burst) {
     const auto dlid = burst.lrh().dlid.value();
     for (Hca* hca : {&a, &b}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Two HCAs on one wire, in one thread and on one clock. The wire can lose, duplicate, delay and
-// reorder packets; the same seed gives the same run. With PIB_BURSTS=on it joins packets to bursts;
-// with PIB_BURSTS=peer-copy it also copies the payload of offers from memory to memory.
+// reorder packets; the same seed gives the same run. With PIB_BURSTS=on the wire joins packets to
+// bursts; with PIB_BURSTS=peer-copy it also copies the payload of offers from memory to memory.
 #pragma once
 
 #include <functional>

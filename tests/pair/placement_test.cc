@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// FLUSH and ATOMIC WRITE (IBA annex A19), masked atomics: what they do, what they need, what a
-// responder refuses, and that a repetition does nothing twice.
+// FLUSH and ATOMIC WRITE (IBA annex A19), masked atomics: their effects, the rights that they need,
+// refusals by a responder, and that a repeated request does nothing twice.
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// RC requests that a responder or the requester's own memory refuses: what each end sees.
+// RC requests that a responder or the requester's own memory refuses: the effects on each end.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

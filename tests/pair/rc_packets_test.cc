@@ -12,7 +12,7 @@ namespace op = pib::ib::opcode;
 
 namespace {
 
-// A's QP is driven by hand: packets to B are injected.
+// The test injects packets to B in place of A's QP.
 struct Forged {
     Forged() {
         auto connection = pair.rc_pair();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Memory windows of both types: rules of binding, access through a window, and its invalidation
-// (IBA 10.6.7; T29).
+// (IBA 10.6.7; docs/fault-cases.md, T29).
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 

@@ -21,7 +21,7 @@ void trace(const std::string& title, unsigned end, const pib_hca_cqe& cqe) {
     }
 }
 
-constexpr uint8_t kLogCq = 7;  // room for twice the completions of one QP
+constexpr uint8_t kLogCq = 7;  // room for four times the completions of one QP
 
 hca::test::RcPath path_to(uint16_t dlid, uint32_t qpn, const Connection::Attributes& attributes) {
     hca::test::RcPath path;

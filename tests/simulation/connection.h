@@ -51,7 +51,7 @@ class Connection {
     void kill(unsigned end);
     // Tells the model that this guest's device was reset, which ends its side of the connection.
     void lose(unsigned guest);
-    // Creates the keys of this guest's regions and its window again after a reset.
+    // Creates the keys of this guest's regions, and of its window's memory, again after a reset.
     void restore(const Owner& owner);
 
     bool is_open() const { return is_open_; }

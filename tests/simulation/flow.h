@@ -40,7 +40,7 @@ struct Request {
     Window* binds = nullptr;                    // window that its success binds
     Window* closes = nullptr;                   // window that its success closes
     bool must_fail = false;                     // the key was already invalid at posting
-    bool is_refused = false;                    // the key does not give the right to do it
+    bool is_refused = false;                    // the key does not permit the request
 };
 
 // A message that takes a receive work request.

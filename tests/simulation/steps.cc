@@ -32,7 +32,7 @@ test::Guest& guest_of(World& world, const Step& step) {
     return step.b % 3 == 0 ? *flow.from.guest : *flow.to.guest;
 }
 
-// ---- what guests do
+// ---- actions of guests
 
 // Posts up to eight requests; rarely to a failed connection, which only flushes them.
 void post(World& world, const Step& step) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The kinds of steps: what guests do, and faults.
+// The kinds of steps: actions of guests, and faults.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// One device on a fake host with its mini driver: what most tests of the core start from.
+// One device on a fake host with its mini driver. Most tests of the core start from this bench.
 #pragma once
 
 #include <memory>

@@ -87,7 +87,7 @@ class FakeHost : public Host, public GuestRam {
     // record_writes, fail_dma_after or before_dma is set.
     Setting<bool> direct{*this, true};
 
-    // ---- what the device did
+    // ---- effects of the device
     struct Write {
         uint64_t addr;
         size_t bytes;

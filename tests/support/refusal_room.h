@@ -87,7 +87,7 @@ struct RefusalBench : ReadyBench {
     uint32_t object = 0;
 };
 
-// Valid inputs. They create the objects that the command needs, and set `object`.
+// Each function creates the objects that its command needs, sets `object`, returns valid inputs.
 struct QueueInputs : RefusalBench {
     using RefusalBench::RefusalBench;
 

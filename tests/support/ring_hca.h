@@ -22,7 +22,7 @@ class RingHca : public FakeHca {
         return exchange() || moved;
     }
 
-    // Gives the switch a turn: it reads its ring, and publishes what it has written.
+    // The two parts of a turn of the switch: it reads its ring, and publishes its output.
     void serve() { must(sw_link->receive(kTurnBytes).has_value(), "the switch ended the link"); }
     void publish() { (void)sw_link->publish(); }
 

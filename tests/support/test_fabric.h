@@ -43,8 +43,8 @@ class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
     std::string error;  // why the switch closed the connection
     std::unique_ptr<fabric::SwitchEndpoint> sw_link;
     ib::SmaNode node;
-    bool read_output = true;  // false: does not read what the switch sends
-    unsigned ready = 0;       // how often the switch asked for publish()
+    bool read_output = true;  // false: the adapter does not read the switch's output
+    unsigned ready = 0;       // number of times that the switch asked for publish()
 
     [[nodiscard]] link::LinkEndpoint& own_end() { return endpoint_; }
     [[nodiscard]] unsigned port() const { return sw_link ? sw_link->port_number() : 0; }

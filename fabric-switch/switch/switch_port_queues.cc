@@ -30,14 +30,14 @@ void count_discard(ib::PortCounters& counters, Counter detail, std::uint32_t pac
 }
 
 bool SwitchPortQueues::send(const Transit& packets, unsigned vl) {
-    return size(vl) == 0 && transmit(packets, vl, std::nullopt);
+    return size(vl) == 0 && !is_stalled(vl) && transmit(packets, vl, std::nullopt);
 }
 
 // The link may have gone down while the fault stage delayed the packet.
 void SwitchPortQueues::deliver(Transit& packet, unsigned vl, Damage damage) {
     if (port_.limits.state == ib::PortState::kDown) {
         count_discard(port_.counters, Counter::kPortInactiveDiscards);
-    } else if (size(vl) != 0 || !transmit(packet, vl, damage)) {
+    } else if (size(vl) != 0 || is_stalled(vl) || !transmit(packet, vl, damage)) {
         enqueue(packet, vl, damage);
     }
 }
@@ -110,6 +110,9 @@ ib::VlMask SwitchPortQueues::sendable() const {
     ib::VlMask ready = 0;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         const auto vl = static_cast<unsigned>(std::countr_zero(left));
+        if (is_stalled(vl)) {
+            continue;
+        }
         const Entry& head = (*queues_)[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
         const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
@@ -149,6 +152,11 @@ void SwitchPortQueues::pump() {
 
 // ---- lifetimes
 
+bool SwitchPortQueues::is_stalled(unsigned vl) const {
+    const std::uint64_t until = queues_ ? (*queues_)[vl].stalled_until_ns : 0;
+    return until != 0 && port_.host.now_ns() < until;
+}
+
 std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
     if (queue.entries.empty()) {
         return kNever;
@@ -160,8 +168,8 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
                     add_saturated(queue.entries.front().queued_ns, packet_lifetime_ns_));
 }
 
-// VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, its packets that find
-// no room are discarded at once, so that they do not each wait for a lifetime.
+// VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, expire() discards all
+// its packets at once, also if they have room now.
 void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
     if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {

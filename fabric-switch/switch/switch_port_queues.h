@@ -94,6 +94,7 @@ class SwitchPortQueues final : public FaultSink {
     [[nodiscard]] ib::VlMask sendable() const;
     void drain_vl15();
     void drain_data();
+    [[nodiscard]] bool is_stalled(unsigned vl) const;
     void expire(unsigned vl, std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
 

@@ -165,6 +165,34 @@ TEST_CASE("queues: a packet that leaves between discards keeps the VL from stall
     CHECK(queues.size() == 0);
 }
 
+TEST_CASE("queues: a stalled VL discards packets although the neighbour has room again") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 1}});  // 16.8 ms
+    fill(fabric);
+    fabric.advance(17 * kMs);
+    auto& queues = fabric.sw.port(2).queues();
+    REQUIRE(queues.size() == 0);
+    fabric.hca(1).hold = false;
+    fabric.hca(1).release_all();
+    fabric.settle();
+    const auto received = fabric.hca(1).packets.size();
+    const auto discarded = fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards);
+    const auto send = [&] {
+        REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
+        fabric.settle();
+        fabric.advance(kMs);
+    };
+    send();
+    send();
+    CHECK(fabric.hca(1).packets.size() == received);
+    CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == discarded + 2);
+    fabric.advance(8 * 17 * kMs);
+    send();
+    CHECK(fabric.hca(1).packets.size() == received + 1);
+    CHECK(queues.size() == 0);
+}
+
 TEST_CASE("queues: a packet stays in the switch no longer than LifeTimeValue") {
     TestFabric fabric(2);
     fabric.make_active();

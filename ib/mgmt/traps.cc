@@ -159,6 +159,9 @@ void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
                                   std::span(notice).subspan<notice::kDetailsOffset>());
     };
     if (const auto waiting = std::ranges::find_if(pending, same); waiting != pending.end()) {
+        if (waiting->pause_ns != 0) {  // a TrapRepress for what was sent is about an older event
+            waiting->transaction_id = next_transaction_id++;
+        }
         waiting->due_ns = std::min(waiting->due_ns, std::max(waiting->earliest_ns, now_ns));
         waiting->pause_ns = 0;
         return;

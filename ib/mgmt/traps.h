@@ -90,7 +90,7 @@ struct TrapQueue {
     bool operator==(const TrapQueue&) const = default;
 
     // Adds a trap, or renews the waiting trap with the same number and details: its pauses begin
-    // anew.
+    // anew, with a new transaction ID if it was sent.
     void add(const Notice& notice, std::uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
     // wait while the port is not Active or has no MasterSMLID. All are due again after a change of

@@ -211,6 +211,22 @@ TEST_CASE("a TrapRepress ends the trap that it names, and no older one") {
     CHECK(queue.pending[0].transaction_id == older->transaction_id());
 }
 
+TEST_CASE("a TrapRepress does not end a trap whose event came again after it was sent") {
+    TrapQueue queue;
+    queue.add(link_state_notice(Lid(3)), 0);
+    const auto first = queue.next(a_sender(), 0);
+    REQUIRE(first);
+    queue.add(link_state_notice(Lid(3)), kMs);
+    queue.add(link_state_notice(Lid(3)), 2 * kMs);
+    queue.repress(repress_of(*first));
+    REQUIRE(queue.pending.size() == 1);
+    const auto second = queue.next(a_sender(), *queue.deadline_ns(Lid(1)));
+    REQUIRE(second);
+    CHECK(second->transaction_id() == first->transaction_id() + 1);
+    queue.repress(repress_of(*second));
+    CHECK(queue.pending.empty());
+}
+
 TEST_CASE("a flood of one trap number leaves room for the others") {
     TrapQueue queue;
     for (std::uint32_t qp = 0; qp < 1000; ++qp) {

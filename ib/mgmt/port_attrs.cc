@@ -54,14 +54,15 @@ void init_vl_fields(PortAttrs& port, const PortConfig& config) {
     port.set(port_info::kNeighborMtu, static_cast<unsigned>(config.mtu_cap));
     port.set(port_info::kVlCap, config.vl_cap);
     port.set(port_info::kOperationalVls, config.vl_cap);
-    const auto high = std::min<std::uint8_t>(config.vl_arb_high_cap, 64);
-    const auto low = std::min<std::uint8_t>(config.vl_arb_low_cap, 64);
+    // Each table has an entry for each data VL, so that an SM can serve all of them.
+    const auto high = std::clamp<std::uint8_t>(config.vl_arb_high_cap, vls, 64);
+    const auto low = std::clamp<std::uint8_t>(config.vl_arb_low_cap, vls, 64);
     port.set(port_info::kVlArbitrationHighCap, high);
     port.set(port_info::kVlArbitrationLowCap, low);
-    // Until a subnet manager sets it, the low table serves each VL that has an entry equally.
+    // Until a subnet manager sets it, the low table serves each VL equally.
     port.vl_arb_high.resize(high);
     port.vl_arb_low.resize(low);
-    for (std::size_t i = 0; i < std::min<std::size_t>(low, vls); ++i) {
+    for (std::size_t i = 0; i < vls; ++i) {
         port.vl_arb_low[i] = {static_cast<std::uint8_t>(i), kDefaultVlWeight};
     }
     SlToVl map{};

@@ -68,7 +68,7 @@ struct PortConfig {
     std::uint8_t link_speed_ext_supported = 0;
     Mtu mtu_cap = Mtu::k4096;
     std::uint8_t vl_cap = 1;           // 1: VL0, 2: VL0-1, 3: VL0-3, 4: VL0-7, 5: VL0-14
-    std::uint8_t vl_arb_high_cap = 8;  // entries, at most 64
+    std::uint8_t vl_arb_high_cap = 8;  // entries, from the number of VLs to 64
     std::uint8_t vl_arb_low_cap = 8;
     std::uint16_t pkey_cap = 32;    // entries of the P_Key table
     std::uint8_t guid_cap = 8;      // entries of the GUID table

@@ -380,6 +380,15 @@ TEST_CASE("SLtoVL tables are read and written by input port") {
     CHECK(set_sl_to_vl(port, 200, data).status == mad_status::kBadField);
 }
 
+TEST_CASE("VL arbitration tables have an entry for each data VL") {
+    const PortAttrs port = make_port({.vl_cap = 5, .vl_arb_high_cap = 8, .vl_arb_low_cap = 8});
+    CHECK(port.get(port_info::kVlArbitrationHighCap) == 15);
+    CHECK(port.get(port_info::kVlArbitrationLowCap) == 15);
+    REQUIRE(port.vl_arb_low.size() == 15);
+    CHECK(port.vl_arb_low[14].vl == 14);
+    CHECK(port.vl_arb_low[14].weight != 0);
+}
+
 TEST_CASE("VL arbitration blocks are read and written") {
     PortAttrs port = make_port({.vl_arb_high_cap = 40, .vl_arb_low_cap = 8});
     Data data{};

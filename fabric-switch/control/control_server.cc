@@ -196,8 +196,9 @@ std::optional<std::string> ControlServer::start_capture(Client& client, std::str
             .dump();
     }
     poller_.remove(client.fd());
-    captures_.emplace_back(poller_, fabric_, client.take_fd(), std::move(*filter));
+    UniqueFd fd = client.take_fd();
     close(client);
+    captures_.emplace_back(poller_, fabric_, std::move(fd), std::move(*filter));
     return "";
 }
 

@@ -5,8 +5,8 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
-#include <cstdlib>
 
+#include "base/guid_text.h"
 #include "confinement.h"
 #include "control/control_commands.h"
 #include "control/ctl.h"
@@ -31,13 +31,15 @@ ib::Guid default_guid(const std::vector<std::string>& listen) {
     return ib::Guid(0x0650'4942'0000'0000 | (hash & 0xFFFF'FFFF));
 }
 
-std::expected<ib::Guid, std::string> parse_guid(const std::string& text) {
-    char* end = nullptr;
-    const std::uint64_t value = std::strtoull(text.c_str(), &end, 16);
-    if (text.empty() || *end != '\0' || value == 0) {
-        return std::unexpected("not a GUID (hexadecimal, not 0): " + text);
+std::expected<ib::Guid, std::string> guid_of(const ServeOptions& options) {
+    if (options.guid.empty()) {
+        return default_guid(options.listen);
     }
-    return ib::Guid(value);
+    const auto guid = parse_guid(options.guid);
+    if (!guid) {
+        return std::unexpected("not a GUID (hexadecimal, not 0): " + options.guid);
+    }
+    return *guid;
 }
 
 // Codes of PortInfo:MTUCap and PortInfo:VLCap; 0: IBA does not have this value.
@@ -59,7 +61,7 @@ std::uint8_t vl_code(unsigned vls) {
 }
 
 std::expected<void, std::string> complete_config(ServeOptions& options) {
-    auto guid = options.guid.empty() ? default_guid(options.listen) : parse_guid(options.guid);
+    auto guid = guid_of(options);
     if (!guid) {
         return std::unexpected(guid.error());
     }

@@ -238,7 +238,7 @@ std::expected<Address, std::string> Address::parse(std::string_view text) {
         if (place && place->port && !place->port->empty()) {
             return Address{kind, {}, place->host, *place->port};
         }
-        if (place && !place->port && !place->host.empty()) {
+        if (place && !place->port && !place->host.empty() && !place->host.contains(':')) {
             return Address{kind, {}, {}, place->host};
         }
     }

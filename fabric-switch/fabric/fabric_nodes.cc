@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fabric/fabric_nodes.h"
 
-#include <cstdlib>
+#include "base/guid_text.h"
 
 namespace pib::fabric {
 
@@ -25,13 +25,11 @@ FabricNodes::FabricNodes(std::unique_ptr<Switch> only) {
 }
 
 std::optional<std::uint32_t> FabricNodes::find(std::string_view name) const {
-    const std::uint64_t guid =
-        name.starts_with("0x") ? std::strtoull(std::string(name).c_str(), nullptr, 16) : 0;
+    const auto guid = name.starts_with("0x") ? parse_guid(name) : std::nullopt;
     std::optional<std::uint32_t> described;
     unsigned matches = 0;
     for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
-        const bool by_guid =
-            guid != 0 && has_topology() && topology_.nodes[i].guid == ib::Guid(guid);
+        const bool by_guid = guid && has_topology() && topology_.nodes[i].guid == *guid;
         if (nodes_[i].id == name || by_guid) {
             return i;
         }

@@ -210,6 +210,10 @@ std::expected<Grant, std::string> grant_from(const CertOptions& options) {
         }
         grant.guids.push_back(*range);
     }
+    if (to_uris(grant).size() + options.hosts.size() > kMaxNames) {
+        return std::unexpected("a certificate has at most " + std::to_string(kMaxNames - 1) +
+                               " GUIDs, nodes and addresses: give ranges of GUIDs");
+    }
     return grant;
 }
 

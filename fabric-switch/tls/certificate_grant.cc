@@ -2,9 +2,8 @@
 #include "tls/certificate_grant.h"
 
 #include <array>
-#include <charconv>
-#include <optional>
 
+#include "base/guid_text.h"
 #include "ib/wire/utf8.h"
 
 namespace pib::fabric {
@@ -12,20 +11,7 @@ namespace {
 
 constexpr std::string_view kRole = "pib:role:", kGuid = "pib:guid:", kNode = "pib:node:";
 constexpr std::string_view kSwitch = "switch", kHost = "host";
-constexpr std::size_t kMaxNames = 256;  // alternative names that are read
-constexpr std::size_t kMaxName = 256;   // bytes
-
-std::optional<ib::Guid> parse_guid(std::string_view text) {
-    if (text.starts_with("0x")) {
-        text.remove_prefix(2);
-    }
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
-    if (error != std::errc{} || end != text.data() + text.size() || value == 0) {
-        return std::nullopt;
-    }
-    return ib::Guid(value);
-}
+constexpr std::size_t kMaxName = 256;  // bytes
 
 std::unexpected<std::string> no_permissions(const std::string& why) {
     return std::unexpected("the peer's certificate " + why + ": make it with pib-switch cert");

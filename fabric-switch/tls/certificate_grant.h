@@ -16,6 +16,9 @@
 
 namespace pib::fabric {
 
+// Limit of alternative names: those after it are not read, and `pib-switch cert` makes no more.
+inline constexpr unsigned kMaxNames = 256;
+
 // Parses a range as an operator writes it: GUID, FIRST-LAST or "any". The error is one line.
 [[nodiscard]] std::expected<GuidRange, std::string> parse_guids(std::string_view text);
 

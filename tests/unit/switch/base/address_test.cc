@@ -59,7 +59,7 @@ TEST_CASE("address: each kind of text is parsed") {
     }
     CHECK(Address::parse("tls:host:7")->kind == Address::Kind::kTls);
     for (const char* text : {"", "unix:", "tcp:", "tls:", "tls:host:", "udp:host:7", "host:7",
-                             "tcp:[::1:7", "tcp:[::1]7", "tcp:::1:7"}) {
+                             "tcp:[::1:7", "tcp:[::1]7", "tcp:::1:7", "tcp:[::1]"}) {
         INFO(text);
         CHECK_FALSE(Address::parse(text));
     }

@@ -6,6 +6,7 @@
 
 #include <catch2/catch_test_macros.hpp>
 
+#include "tls/certificate_grant.h"
 #include "tls_files.h"
 
 namespace pib::test {
@@ -74,6 +75,9 @@ TEST_CASE("cert: mistakes are reported") {
     for (const char* name : {"", ".", "..", "../vm", "a b", "a/b", "\xff"}) {
         CHECK(error_of(host(files.ca(), name)).find("not a name") == 0);
     }
+    auto many = host(files.ca(), "vm");
+    many.nodes.assign(fabric::kMaxNames, "leaf");
+    CHECK(error_of(many).find("a certificate has at most 255 GUIDs") == 0);
 }
 
 TEST_CASE("cert: a key that others may read is not used") {

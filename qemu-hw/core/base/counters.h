@@ -33,7 +33,7 @@ enum class HcaCounter : uint8_t {
     kReqCqeFlushError,
     kRespCqeFlushError,
     kOutOfBuffer,
-    kRxDropped,  // packets dropped silently as the transport demands
+    kRxDropped,  // received packets that the port or the transport drops without an answer
     kTxPackets,
     kRxPackets,
     kTxBytes,

@@ -16,7 +16,7 @@ constexpr int kNoVcpu = -1;
 
 enum class LogLevel : uint8_t {
     kGuestError,  // the guest has programmed the device wrongly: QEMU's LOG_GUEST_ERROR
-    kWarning,     // for the user: a refused link, a protocol error of the switch
+    kWarning,     // for the user: a closed link, misuse (strict), doubtful use (warnings)
     kTrace,
 };
 

@@ -15,10 +15,10 @@ enum class [[nodiscard]] CmdStatus : uint8_t {
     kOk = 0,
     kBadOpcode = 1,      // unknown or not supported
     kBadLength = 2,      // a structure's length is wrong
-    kBadParam = 3,       // a field's value is out of range
+    kBadParam = 3,       // a field's value is out of range, or contradicts another field
     kBadReserved = 4,    // a reserved field or flag is not zero
     kBadResource = 5,    // a named object does not exist
-    kBusy = 6,           // other objects still use the object
+    kBusy = 6,           // other objects use the object, or one of its kind exists already
     kNoResources = 7,    // a limit of the device is reached
     kBadState = 8,       // not allowed in the object's state
     kBadMemory = 9,      // an address is not readable or writable guest RAM
@@ -55,7 +55,7 @@ enum class VendorError : uint8_t {
     kAddressVector = 6,  // a field of the address vector, or dest_qpn
     kPkeyIndex = 7,
     kLocalKey = 8,   // an SGE's L_Key, bounds or rights
-    kRdAtomic = 9,   // a request with a response besides the ACK, and max_rd_atomic is 0
+    kRdAtomic = 9,   // READ, atomic, FLUSH or ATOMIC WRITE, and max_rd_atomic is 0
     kResponse = 10,  // the peer's response does not match the request
     kMemory = 11,    // a bind, fast registration or invalidation that its key does not allow
 };

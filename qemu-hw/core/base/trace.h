@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The last packets, WQEs, completions and commands of one device, for finding the cause of a
-// failure. The trace is a ring of fixed size in host memory; json() converts it to text.
+// The last packets, WQEs, completions, commands and, by TraceKinds, accesses, EQEs and interrupts
+// of one device. The trace is a ring of fixed size in host memory; json() converts it to text.
 #pragma once
 
 #include <array>
@@ -83,15 +83,15 @@ class Trace {
     // recorded as before, whatever `kinds` says. Throws std::bad_alloc and then traces nothing.
     void choose(uint32_t entries, const TraceKinds& kinds);
 
-    // `head`: at least the headers of a packet of `length` bytes, LRH to padding. `qpn` is the
-    // sender, 0 for the port itself. Ports count from 1.
+    // `head`: at least the headers of the packet; `length`: bytes of the packet, LRH to padding.
+    // `qpn` is the sender, 0 for the port itself. Ports count from 1.
     void packet_out(uint64_t now_ns, unsigned port, uint32_t qpn, std::span<const uint8_t> head,
                     size_t length);
     // Entries that follow until packet_handled() name the packet as their cause.
     void packet_in(uint64_t now_ns, unsigned port, std::span<const uint8_t> head, size_t length);
     void packet_handled() { handled_ = kNone; }
-    // The first `packets` packets of a burst have been handled. Records them before the entries
-    // from number `begin` on, which name the last one as their cause, receive WQEs the first one.
+    // The first `packets` packets of a burst have been handled. Inserts them before the entries
+    // from number `begin` on. Receive WQEs then name the first packet as cause, others the last.
     // `begin`: count() when the burst arrived.
     void burst_in(uint64_t now_ns, unsigned port, const ib::Burst& burst, uint32_t packets,
                   uint64_t begin);

@@ -9,7 +9,7 @@ namespace pib::hca {
 
 namespace {
 
-// Only packets may use windows. An access that needs no remote right is one of the local QP, so it
+// Only packets may use windows. An access without a remote right comes from a local WQE, so the key
 // is refused.
 bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyUser& user,
                     const KeyedRange& range, Target& target) {

@@ -8,7 +8,7 @@
 
 namespace pib::hca {
 
-// The L_Key for bus addresses (QUERY_DEVICE:privileged_lkey). No region gets index 0.
+// IBA's Reserved L_Key, for bus addresses (QUERY_DEVICE:privileged_lkey). No region has index 0.
 constexpr uint32_t kPrivilegedLkey = 0x000000ff;
 
 // The user of a key: the QP's protection domain, whether the QP may use the privileged L_Key, and

@@ -16,9 +16,9 @@ constexpr uint32_t kIndexMask = 0xffffff;
 constexpr uint32_t kFirst = 0x9e3779;
 constexpr uint32_t kSecond = 0x85ebcb;
 
-// The number by which `odd` gives 1, modulo 2^32. Each step doubles the number of right bits.
+// The inverse of `odd` modulo 2^32, by Newton's method: each step doubles the correct low bits.
 constexpr uint32_t inverse(uint32_t odd) {
-    uint32_t found = odd;  // right in its lowest 3 bits
+    uint32_t found = odd;  // correct in the lowest 3 bits
     for (int bits = 3; bits < 32; bits *= 2) {
         found *= 2 - odd * found;
     }

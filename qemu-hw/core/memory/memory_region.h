@@ -30,7 +30,7 @@ struct MemoryRegion {
     uint8_t key;
     uint32_t windows = 0;  // number of windows that are bound to the region
     uint32_t number = 0;   // number of the region in the key table
-    // Without a flag of CREATE_MR a page list, else the kind of memory that the flag has chosen.
+    // A page list, or the kind of memory that a region_flag of CREATE_MR has chosen.
     std::variant<GuestBuffer, FastMemory, PhysicalMemory, OnDemandTable> memory;
 
     bool is_physical() const { return std::holds_alternative<PhysicalMemory>(memory); }

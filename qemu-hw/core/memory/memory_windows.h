@@ -20,7 +20,7 @@ class MemoryWindows {
     void set_watch(MemoryWatch* watch) { watch_ = watch; }
     CmdResult<uint32_t> alloc(const WindowRequest& in);
     Verdict dealloc(uint32_t rkey);
-    // Work requests. False: a memory management operation error (IBA 11.6.2), without effect.
+    // Execute work requests. False, without effect: memory management operation error (IBA 11.6.2).
     bool bind(const KeyUser& user, const WindowBinding& in);
     bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
     // Frees the windows of type 2 that the QP has bound.

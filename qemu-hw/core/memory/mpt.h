@@ -29,7 +29,7 @@ class Mpt {
     // Errors: BAD_RESOURCE (there is no such region), BUSY (windows are bound to it).
     Verdict destroy(uint32_t key);
     // Returns the new key. Errors: those of create() and destroy(), and BAD_PARAM for a physical,
-    // fast or on-demand region. They leave the region unchanged.
+    // fast or on-demand region. A refusal leaves the region unchanged.
     CmdResult<uint32_t> reregister(uint32_t key, const Reregistration& in);
     CmdResult<uint32_t> alloc_window(const WindowRequest& in) { return windows_.alloc(in); }
     // Error: BAD_RESOURCE (there is no such window).
@@ -64,8 +64,8 @@ class Mpt {
     // `out` has no room for the key, or a part has no lasting host address; then a prefix may have
     // been added.
     bool locate(const KeyUser& user, const KeyedRange& range, SgList& out) const;
-    // Executes Host::dma_cmpxchg64() on the 8 bytes at range.addr. False: as read(), or their bus
-    // address is not a multiple of 8.
+    // Executes Host::dma_cmpxchg64() on the 8 bytes at range.addr. False: as read(), or the bus
+    // address of these bytes is not a multiple of 8.
     bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
                    uint64_t desired);
 

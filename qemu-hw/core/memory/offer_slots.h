@@ -14,12 +14,12 @@
 
 namespace pib::hca {
 
-// The QP and the keys of an offer, and the request that the offer ends with. The end of a key's
-// validity ends the offer earlier.
+// The QP and the keys of an offer. The offer of a request ends when its packets are acknowledged;
+// any offer ends when one of its keys is revoked.
 struct OfferOwner {
     uint32_t qpn = 0;
     bool response = false;  // READ response: no packet acknowledges it
-    ib::Psn end{};          // request: the PSN after its last packet
+    ib::Psn end{};          // request: the PSN after the offer's last packet
     KeySet keys{};
 };
 
@@ -64,7 +64,7 @@ class OfferSlots {
     link::PeerCopyControl& control_;
     std::array<Live, link::kOfferSlots> live_{};
     uint64_t last_ = 0;
-    uint64_t read_ = 0;  // the revoked handle that the switch is reading; it reads one at a time
+    uint64_t read_ = 0;  // the revoked handle that the switch is reading, one at a time; 0: none
     uint32_t count_ = 0;
 };
 

@@ -133,7 +133,7 @@ bool PeerCopy::PortState::is_busy() {
 }
 
 // Closes the link only of a switch that still writes. Packets whose payload the switch still reads
-// are lost: it checks the offer's slot after each part (docs/fabric-protocol.md, "Peer copy").
+// are lost: the switch checks the slot after each part (docs/fabric-protocol.md, "Peer copy").
 void PeerCopy::PortState::give_up() {
     if (shared) {
         shared->offers.drop_reader();

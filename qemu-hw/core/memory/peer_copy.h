@@ -57,7 +57,7 @@ class PeerCopy final : public MemoryWatch {
     bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
 
     // --- sender. Offers the memory in `sg_list`; nullopt: the link cannot offer it. The segments
-    // of the result are valid until the next call.
+    // of the result are valid until the next open() or end_pull().
     std::optional<link::OfferedPayload> open(unsigned port, const SgList& sg_list,
                                              const OfferOwner& owner);
     // Revokes an offer that was not sent.
@@ -68,8 +68,8 @@ class PeerCopy final : public MemoryWatch {
     // Revokes the offers of a QP's requests, which will be sent again in packets.
     void revoke_requests(uint32_t qpn);
 
-    // --- receiver. Begins a pull for a QP to the memory in `sg_list`, which it translates to
-    // `where`. False: the switch cannot reach this memory.
+    // --- receiver. Begins a pull for a QP to the memory in `sg_list`, and sets `where` to the
+    // same memory as segments of RAM blocks. False: the switch cannot reach this memory.
     bool begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
                     std::vector<link::BlockSegment>& where);
     // Ends a pull that the switch has answered. False: the pull was cancelled, or its target has
@@ -140,7 +140,7 @@ class PeerCopy final : public MemoryWatch {
     bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
     uint64_t until_ns_ = 0;     // end of the wait, by Host::real_ns(); 0: there is no wait
     std::array<PortState, kMaxPorts> ports_;
-    std::vector<link::BlockSegment> segments_;  // segments of the newest offer
+    std::vector<link::BlockSegment> segments_;  // segments of the newest offer or ended pull
 };
 
 }  // namespace pib::hca

@@ -20,7 +20,7 @@ inline constexpr uint8_t kOnDemand = 1u << 2;  // `pages` are tables that softwa
 struct Registration {
     uint32_t pd = 0;
     uint32_t access = 0;  // access::k...
-    uint64_t iova = 0;    // address of the first byte in WQEs and RETHs
+    uint64_t iova = 0;    // address of the first byte in WQEs and packets
     uint64_t length = 0;
     PageList pages;
     uint32_t page_offset = 0;  // offset of the first byte in the first page

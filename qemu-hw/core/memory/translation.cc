@@ -23,7 +23,7 @@ std::optional<uint64_t> demand(const MemoryAccess& access, uint64_t done, bool f
     return bus_addr;
 }
 
-// Calls piece(bus address, position, bytes) for each page of the range, until a call returns false.
+// Calls piece(bus address, position, bytes) for each page. False: a page is absent or a call fails.
 template <typename Piece>
 bool for_each_page(const MemoryAccess& access, bool for_write, Piece&& piece) {
     constexpr uint64_t kPage = uint64_t{1} << kMinLogPageSize;

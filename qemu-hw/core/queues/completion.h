@@ -40,9 +40,9 @@ CompletionOpcode completion_opcode(SendOpcode opcode);
 struct Completion {
     uint32_t qpn = 0;
     uint32_t wqe_counter = 0;  // counter of the WQE in its queue; of an SRQ: the WQE's id
-    uint32_t byte_count = 0;
-    uint32_t imm_data = 0;  // immediate data in wire order, or an R_Key
-    uint32_t src_qp = 0;    // datagrams only, like the next fields up to `port`
+    uint32_t byte_count = 0;   // received, read or exchanged bytes; of other operations 0
+    uint32_t imm_data = 0;     // immediate data in wire order, or an R_Key
+    uint32_t src_qp = 0;       // datagrams only, like the next fields up to `port`
     uint16_t slid = 0;
     uint16_t pkey_index = 0;  // GSI QPs only
     uint8_t sl = 0;

@@ -68,7 +68,7 @@ pib_hca_cqe encode(const Completion& completion) {
     return cqe;
 }
 
-// Copies the CQEs that software has not polled, at most as many as either queue has entries.
+// Copies the CQEs that software has not polled. Refuses if either ring has fewer entries.
 Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
     const uint32_t waiting = from.producer - from.consumer;
     if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {

@@ -230,8 +230,8 @@ void EqTable::completion_event(uint32_t eqn, uint32_t cqn) {
     if (eq == nullptr || stopped_) {
         return;
     }
-    // A new event waits behind waiting events. CQs wait as a set of numbers, because one event per
-    // CQ is enough.
+    // A new event waits while events of other CQs wait. CQs wait as a set of numbers, because one
+    // event per CQ is enough.
     if (full(*eq) || !eq->waiting_cqs.empty() || delay_.holds()) {
         eq->waiting_cqs.insert(cqn);
         return;
@@ -252,7 +252,7 @@ void EqTable::async_event(Event type, uint32_t number, uint32_t data, uint8_t po
         return;
     }
     const pib_hca_eqe event = make_eqe(type, number, data, port);
-    // A new event waits behind waiting events.
+    // A new event waits while others wait. WaitingEvents keeps no order (manual 9, "Full EQ").
     if (full(*eq) || !eq->waiting.empty() || delay_.holds()) [[unlikely]] {
         eq->waiting.add(event);
         return;

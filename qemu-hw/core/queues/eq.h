@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Event queues: rings of EQEs in guest memory. A doorbell arms an EQ; each has one MSI-X vector.
+// Event queues: rings of EQEs in guest memory. A doorbell arms an EQ. An EQ has one MSI-X vector.
 #pragma once
 
 #include <compare>
@@ -74,7 +74,7 @@ class EqTable {
         // Called at most once until clear(). Cause: PIB_HCA_FATAL_EQ_DMA, or PIB_HCA_FATAL_INTERNAL
         // by inject_fatal().
         virtual void eq_fatal(uint32_t cause) = 0;
-        // Called for each asynchronous event, even if it is lost because there is no async EQ.
+        // Called for each async_event(), even if the event is lost because there is no async EQ.
         virtual void event_raised(const RaisedEvent&) {}
         // Called for each EQE. `counter`: the EQ's producer counter before this EQE.
         virtual void event_written(uint32_t /*eqn*/, uint32_t /*counter*/, const RaisedEvent&) {}

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Reads the receive WQEs that software has posted and the device has not copied yet, for dumps of
-// objects. This changes no state: the device reads them again when it needs them.
+// objects. The read changes no state: the device reads these WQEs again when it needs them.
 #pragma once
 
 #include <cstdint>

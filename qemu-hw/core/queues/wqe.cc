@@ -53,7 +53,7 @@ constexpr uint8_t kReliable = kOnRc | kOnXrc;
 constexpr uint8_t kConnected = kReliable | kOnUc;
 constexpr uint8_t kAll = kConnected | kOnUd;
 
-// One row for each opcode: its segment, and the services that offer it.
+// One row for each opcode: its segment, and the services and the completion of the operation.
 struct OpcodeRow {
     Segment segment;
     bool allows_inline;
@@ -79,7 +79,7 @@ constexpr std::array<OpcodeRow, 15> kOpcodes = {{
     {kMasked, false, kOnRc, CompletionOpcode::kMaskedFetchAdd},
 }};
 static_assert(PIB_HCA_WQE_MASKED_FETCH_ADD + 1 == kOpcodes.size());
-// The data of an ATOMIC WRITE is an operand, so it may be inline even if max_inline is less.
+// The 8 bytes of an ATOMIC WRITE are an operand: they may be inline even if max_inline is less.
 constexpr uint32_t kWordBytes = 8;
 
 std::unexpected<WqeError> bad_op(const Verdict& broken) {

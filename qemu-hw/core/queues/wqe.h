@@ -108,7 +108,7 @@ struct RegisterOp {
 
 struct SendWqe {
     SendOpcode opcode = SendOpcode::kSend;
-    uint8_t flags = 0;      // send_flag
+    uint8_t flags = 0;      // send_flag, and the interface's INLINE bit
     uint32_t srqn = 0;      // XRC: number of the SRQ at the destination
     uint32_t imm_data = 0;  // immediate data in wire order; SEND_WITH_INV: an R_Key
     DataSegment data;

@@ -36,8 +36,8 @@ class HcaPort final : public TransportPort {
 
     void set_client(PortClient& client) { context_.client = &client; }
 
-    // The functions of DeviceLinks for this port: link_rx() is received(), link_memory() is
-    // share_memory(), the others are named alike.
+    // DeviceLinks calls link_rx() in received(), link_memory() in share_memory(), link_poll() and
+    // link_may_sleep() in poll(), and the others in functions named alike.
     void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
     void link_writable();

@@ -30,7 +30,7 @@ struct PortView {
         return lid != 0 && ib::Lid(dlid).is_unicast() && dlid >> lmc == lid >> lmc;
     }
     // A GID of the table, or the default prefix with a GUID of the table, which every port accepts
-    // as well (IBA 4.1.3).
+    // as well (IBA 4.1.1).
     bool owns_gid(const ib::Gid& dgid) const {
         const bool by_default = dgid.subnet_prefix() == ib::kDefaultGidPrefix;
         return std::ranges::any_of(gids, [&](const ib::Gid& gid) {

@@ -15,7 +15,7 @@ namespace pib::hca {
 
 class PortEndpoint : private link::LinkEvents {
   public:
-    // Events of the link. Their handlers must not call received(), connected() or closed().
+    // Events of the link. A handler must not call received(), connected(), closed() or abandon().
     class Owner {
       public:
         virtual ~Owner() = default;

@@ -11,7 +11,7 @@ namespace pib::hca {
 namespace {
 
 constexpr size_t kMaxQueued = 64;
-// Hop limit of a response's GRH; it does not continue that of the request (IBA 13.5.4.3).
+// Hop limit of a response's GRH, a new value independent of the request's (IBA 13.5.4.3).
 constexpr uint8_t kResponseHopLimit = 255;
 
 // A MAD is one UD SEND of 256 bytes (IBA 13.4.2).

@@ -54,7 +54,7 @@ struct DeviceObjects {
     bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
     bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
-    // Sets how the numbers of PDs, UARs and XRC domains are chosen: no event names these objects.
+    // Sets the choice of numbers of PDs, UARs and XRC domains for good: events do not name these.
     void set_choice(NumberChoice choice) {
         pds.set_choice(choice);
         uars.set_choice(choice);

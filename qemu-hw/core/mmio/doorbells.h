@@ -46,7 +46,7 @@ class Doorbells {
     Transport& transport_;
     Adversary* const adversary_;                // nullptr: no doorbell waits
     Timers late_;                               // id: 2 * QPN, + 1 for the send queue
-    std::array<uint32_t, kRemembered> rung_{};  // QPNs of the last send doorbells; 0: none
+    std::array<uint32_t, kRemembered> rung_{};  // QPNs of the last send doorbells; 0 until then
     size_t next_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace pib::hca {
 
 namespace {
 
-// Most doorbells that one call of serve() rings; each causes the work of an ordinary doorbell.
+// Most bits whose doorbells one call of serve() rings. QPNs that differ by 4096 share one bit.
 constexpr unsigned kDoorbells = 64;
 // Attempts to take a word that the guest's processors keep changing.
 constexpr unsigned kTries = 8;
@@ -177,7 +177,7 @@ void ShadowDoorbells::publish_awake(Shadow& shadow, bool awake) {
         return;
     }
     const uint64_t flags = awake ? PIB_HCA_SHADOW_AWAKE : 0;
-    // If the page is no longer RAM, the next read notices this.
+    // If the page is no longer RAM, take_word() and may_sleep() find no bits in it.
     (void)shadow.page.write(host_, offsetof(pib_hca_shadow_page, flags),
                             {reinterpret_cast<const uint8_t*>(&flags), sizeof flags});
 }
@@ -216,7 +216,7 @@ void ShadowDoorbells::take(Shadow& shadow) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 
-// Rings at most `budget` doorbells; returns their number.
+// Rings the doorbells of at most `budget` bits; returns the number of these bits.
 unsigned ShadowDoorbells::ring(uint32_t uar, Shadow& shadow, unsigned budget) {
     unsigned done = 0;
     for (uint64_t left = shadow.words; left != 0; left &= left - 1) {

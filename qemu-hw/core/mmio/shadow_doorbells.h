@@ -31,7 +31,7 @@ class ShadowDoorbells {
     void clear();
 
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
-    // rest. An adversarial device does so later, sometimes. False: the UAR has no page.
+    // rest. An adversarial device delays some kicks. False: the UAR has no page.
     bool kick(uint32_t uar);
     // Serves the delayed kicks that are due.
     void timer(uint64_t now_ns);

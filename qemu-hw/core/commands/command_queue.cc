@@ -207,7 +207,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     if (objects_.counters.adversary != nullptr) [[unlikely]] {
         objects_.choose_numbers();
     }
-    // Zeroes the output first, so that each command that takes effect can also return its result.
+    // Zeroes the output first: a command without writable room is refused before it has an effect.
     // Cuts the output to the size that a driver of an earlier interface version has.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);

@@ -53,8 +53,8 @@ class CommandQueue {
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     bool has_work() const { return has_next() && !pace_.is_waiting(); }
-    // Whether a completion is held back; run() writes it when the switch has stopped accessing
-    // revoked memory.
+    // Whether a completion waits for nothing but the switch; run() writes the completion when the
+    // switch has stopped accessing revoked memory.
     bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }

@@ -66,7 +66,7 @@ struct CommandSpec {
     uint16_t opcode;
     const char* name;
     uint16_t in_length;   // minimum; additional bytes must be zero
-    uint16_t out_length;  // maximum; a shorter output gets the first bytes
+    uint16_t out_length;  // maximum; a driver with less room gets the first bytes
     bool names_object;    // otherwise `object` is reserved
     CommandFunction run;
     uint16_t pages_at = kNoPages;  // offset of a pib_hca_pages in the input

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands about ports: pass them to the functions of port_operations.h.
+// Commands about ports; the functions of port_operations.h execute them.
 #include <algorithm>
 
 #include "commands/command_table.h"

@@ -40,8 +40,8 @@ inline constexpr uint32_t kGidChange = 1u << 6;
 // An event, with the fields of its EQE.
 struct RaisedEvent {
     Event type = Event::kCompletion;
-    uint32_t number = 0;  // number of the QP, CQ or SRQ
-    uint32_t data = 0;    // kPort: port_event bits; kDeviceFatal: the cause
+    uint32_t number = 0;  // number of the QP, CQ or SRQ; kCommand: the command's id
+    uint32_t data = 0;    // kPort: port_event bits; kDeviceFatal: cause; kCqError: CqErrorSyndrome
     uint8_t port = 0;
 };
 

@@ -18,7 +18,7 @@ class JsonWriter;
 // A failed work request, with its QP's connection at that time.
 struct FailedRequest {
     uint32_t qpn = 0;
-    uint32_t counter = 0;  // counter of the WQE in its queue
+    uint32_t counter = 0;  // counter of the WQE in its queue; of an SRQ: the WQE's id
     bool send = false;     // false: a receive request
     WcStatus status = WcStatus::kSuccess;
     Verdict broken{};        // the rule that the WQE breaks, if it breaks one

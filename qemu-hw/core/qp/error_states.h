@@ -14,8 +14,8 @@ void enter_error_after_nak(QpServices& services, QueuePair& qp);
 // Enters Error for a reason that no completion can report, and raises QP_FATAL, at most once until
 // the QP is reset.
 void fatal(QpServices& services, QueuePair& qp);
-// Call this when a CQ takes no more entries: calls fatal() for every QP that completes to the CQ
-// (IBA 10.8.3).
+// Call this when a CQ takes no more entries: calls fatal() for every QP whose send or receive CQ it
+// is, except QPs in Reset (IBA 10.8.3).
 void cq_failed(QpServices& services, uint32_t cqn);
 // Completes the oldest send request in error. An unreliable QP enters SQE, a reliable one Error.
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error);

@@ -15,7 +15,7 @@ namespace pib::hca {
 // or the responder, for inbound requests.
 enum class QpHalf : uint8_t { kRequester, kResponder };
 
-// A fault that the driver is to resolve. Length 0: there is none.
+// A fault that the driver is to resolve; miss.length 0: there is none.
 struct PageFault {
     uint32_t qpn = 0;
     QpHalf half = QpHalf::kRequester;
@@ -25,7 +25,7 @@ struct PageFault {
 // Whether half of a QP waits for a page.
 struct PageWait {
     bool waiting = false;  // until QpVerbs::resume_page_fault()
-    bool refused = false;  // the driver has refused the page: its next absence is an error
+    bool refused = false;  // the driver has refused a page: the half's next miss is an error
 };
 
 class PageFaults {
@@ -35,7 +35,7 @@ class PageFaults {
         faults_.insert_or_assign({qpn, half}, miss);
         return !std::exchange(announced_, true);
     }
-    // Removes and returns the next fault; length 0: there is none, and the next add() returns true.
+    // Removes and returns a fault; miss.length 0: there is none, and the next add() returns true.
     PageFault take();
     void forget(uint32_t qpn) {
         faults_.erase({qpn, QpHalf::kRequester});

@@ -21,7 +21,7 @@ namespace pib::hca {
 
 enum class QpTimer : uint8_t { kNone, kAck, kRnr };
 
-// The requester's half of an RC connection (IBA 9.7.3 to 9.7.5).
+// The requester of a QP (IBA 9.7.3 to 9.7.5); UC and datagram QPs use only PSNs and cursor_wqe.
 //
 //     una            cursor            sent_end          next
 //      | unacknowledged | to be sent again | not sent yet  |
@@ -101,7 +101,7 @@ struct ResponderResource {
     bool replay = false;   // pending because of a duplicate request
 };
 
-// The responder's half of an RC connection (IBA 9.7.2, 9.7.4).
+// The responder of a QP (IBA 9.7.2, 9.7.4); datagram QPs use only `recv`.
 struct ResponderState {
     ib::Psn expected_psn;
     uint32_t msn = 0;  // 24 bits
@@ -132,7 +132,7 @@ struct PagingState {
     // A response was dropped because its target page is absent. Later responses are dropped until
     // the wait `send` has ended.
     bool response_lost = false;
-    bool read_waits = false;  // a READ response and all answers after it wait with `recv`
+    bool read_waits = false;  // a READ response and all later answers wait for the end of `recv`
 };
 
 // Automatic path migration (IBA 17.2.8).
@@ -144,7 +144,7 @@ struct MigrationState {
 // State of the QP in the Scheduler.
 struct SchedulingState {
     bool queued = false;   // in the run queue
-    bool blocked = false;  // the port had no room for its packet, until port_ready()
+    bool blocked = false;  // the port has no room for the QP's packet, until port_ready()
     bool parked = false;   // in the Scheduler's list of QPs that wait for room at the port
     // Destination of the last datagram. It gives the lane while the next destination is unknown.
     uint16_t last_dlid = 0;

@@ -18,7 +18,7 @@ void check_new_qp(Strict& strict, const QueuePair& qp);
 // Checks that both producer counters are 0. Call this when the QP goes from Reset to Init.
 void check_init(Host& host, Strict& strict, const QueuePair& qp);
 // Checks the producer counter of `queue`, sq or rq of `qp`, and the header's reserved bytes. Call
-// this when the device has read the counter. `before`: its former value.
+// this when the device has read the counter. `before`: the producer before that read.
 void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                     uint32_t before, QueueRead result);
 // Checks that software has not changed a WQE since the device copied it to `copy`. Call this

@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint32_t kAllFlags =
     qp_flag::kSignalAll | qp_flag::kPrivileged | qp_flag::kNoRq | qp_flag::kNoSq | qp_flag::kSrq;
-// Two queues of the largest size, and 64 KiB for the header and for the alignment of each queue.
+// Two queues of the largest size, and 3 * 64 KiB: for the header, and to align each queue.
 constexpr uint64_t kMaxBufferBytes = (2ull << (kMaxWqLogDepth + kMaxLogWqeStride)) + 3 * 65536;
 
 // A queue as CREATE_QP describes it.

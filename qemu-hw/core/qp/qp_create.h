@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The command CREATE_QP: checks it and makes the context of the QP.
+// Checks the parameters of CREATE_QP, and makes the context of a QP from them.
 #pragma once
 
 #include "base/host.h"

@@ -45,8 +45,8 @@ struct Masks {
 };
 
 // Transitions of IBA table 91 (QP state transition properties). A Column has the masks of one type
-// of QP for all kSteps, in the same order. Transitions to Reset and Error take no attributes from
-// any state and are not listed.
+// of QP for all kSteps, in the same order. The transitions to Reset and Error are not listed: they
+// are permitted in every state, and take no attributes.
 struct Step {
     QpState from;
     QpState to;
@@ -147,7 +147,7 @@ bool lid_is_allowed(ib::Lid lid, LidClass allowed) {
            (allowed.permissive && lid.is_permissive());
 }
 
-// Codes of PathRecord:Rate (IBA 15.2.5.16 and annex A16) are 2 to 22; 0 is the rate of the port.
+// Codes of PathRecord:Rate are 2 to 22 (IBA 15.2.5.16 and later releases); 0: the port's rate.
 bool rate_is_valid(uint8_t rate) {
     return rate == 0 || ib::data_mbps(rate) != 0;
 }
@@ -231,8 +231,8 @@ Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> 
     return check_vector(in.alt_av, port).of_alternate();
 }
 
-// IBA 17.2.8: software loads a path and asks for Rearm. The device enters Armed when the peer has
-// asked for Rearm, too. In Armed, software may migrate. An armed path cannot be replaced.
+// IBA 17.2.8: software loads a path and asks for Rearm. The QP enters Armed when the peer has asked
+// for Rearm, too. In Armed, software may migrate. Only Rearm permits it to replace an armed path.
 Verdict check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
     const bool armed = qp.attr.path_mig_state == PathMigration::kArmed;

@@ -52,8 +52,8 @@ class QpServices {
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
     void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
-    // trace_send() and trace_recv() report a WQE that was copied from a queue to the trace and to
-    // the driver's coverage. trace_done() reports a completion to the trace.
+    // trace_send() and trace_recv() report to the trace and to the driver's coverage a WQE that was
+    // copied from a queue. trace_done() reports a completion to the trace.
     void trace_send(const QueuePair& qp, const SendRequest& request, std::span<const uint8_t> wqe) {
         if (DriverCoverage* coverage = parts_.counters.coverage; coverage != nullptr) {
             coverage->send_wqe(wqe[0], wqe[1]);

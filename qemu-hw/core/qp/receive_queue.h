@@ -16,7 +16,7 @@ enum class [[nodiscard]] Fetch : uint8_t {
 // Takes the next receive WQE from its queue and decodes it into qp.resp.recv. kShort: the segments
 // of the WQE have room for less than `bytes`.
 Fetch fetch_recv(QpServices& services, QueuePair& qp, uint32_t bytes = 0);
-// Copies the WQE that fetch_recv() would take into qp.resp.recv, and leaves it in its queue.
+// Copies the next receive WQE to qp.resp.recv, as fetch_recv() does, and leaves it in its queue.
 Fetch peek_recv(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

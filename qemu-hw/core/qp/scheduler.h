@@ -38,7 +38,7 @@ class Scheduler {
     void woken() { woken_ = false; }
 
     // Bytes of this HCA's own multicast packets that were copied to its QPs since the last call of
-    // take_copied(). The budget of the turn that sent the packets does not cover this work.
+    // take_copied(). The copies of one packet may exceed the budget of its turn many times.
     void add_copied(uint32_t bytes) { copied_ += bytes; }
     uint64_t copied() const { return copied_; }
     uint64_t take_copied() { return std::exchange(copied_, 0); }

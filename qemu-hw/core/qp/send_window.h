@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The send WQEs that a QP has copied and not completed yet, oldest first. Each keeps its own copy
-// of the WQE: a retry sends what was checked, whatever the guest has since written into its queue.
+// The send WQEs that a QP has copied and not completed yet, oldest first. A retry uses the copy,
+// which the device has checked, even if the guest has changed the entry of its queue since then.
 #pragma once
 
 #include <cstdint>
@@ -24,14 +24,14 @@ struct SendRequest {
     SendWqe wqe = {};
     uint32_t counter = 0;  // counter of the WQE in its send queue
     ib::Psn psn_first = {};
-    // First PSN of the last transmission: a repeated READ asks only for the responses that are
-    // missing, so it starts after psn_first.
+    // READ: the PSN of the newest request packet. A repeated READ asks only for the responses that
+    // are missing, so this PSN may come after psn_first.
     ib::Psn psn_asked = {};
     uint32_t ssn = 0;  // number of the message (receive_credits.h)
     // Number of PSNs: of its request packets, or of the response packets of a READ; 0 for an
     // operation on a key.
     uint32_t packets = 0;
-    // Success, or the local error with which it completes after all requests before it.
+    // Success, or the local error with which the request completes, after all requests before it.
     WqeError error{};
     bool started = false;  // the first packet was sent, or the operation on a key was executed
 

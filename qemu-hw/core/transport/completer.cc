@@ -385,8 +385,8 @@ void Completer::timer(QueuePair& qp) {
         return;
     }
     if (qp.paging.send.waiting) {
-        // The peer's answer may depend on a request that waits here for a page, so this is no
-        // error.
+        // The peer's answer may depend on a request that waits here for a page, so the timeout is
+        // no error.
         requester::restart_ack_timer(services_, qp);
         return;
     }

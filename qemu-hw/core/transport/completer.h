@@ -24,10 +24,10 @@ class Completer {
     void acknowledge_in(QueuePair& qp, ib::Psn psn, const ib::Aeth& aeth);
     void nak_in(QueuePair& qp, ib::Psn psn, uint8_t code);
     void rnr_nak_in(QueuePair& qp, ib::Psn psn, uint8_t timer_code);
-    // cannot_scatter() and bad_response() handle a single response and return 1, the number of
-    // packets taken. Inaccessible target: waits for an absent page, or fails the request.
+    // cannot_scatter() and bad_response() return 1, as they take a single response. If its target
+    // is not accessible, cannot_scatter() waits for an absent page, or fails the request.
     uint32_t cannot_scatter(QueuePair& qp);
-    // Response that does not match the request: fails the request.
+    // Fails the oldest request, because the response does not match the request.
     uint32_t bad_response(QueuePair& qp);
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);

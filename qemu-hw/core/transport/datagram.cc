@@ -20,7 +20,7 @@ namespace {
 // The first bytes of every datagram's receive buffer belong to the GRH, present or not
 // (IBA 11.4.1.2).
 constexpr uint32_t kGrhBytes = ib::Grh::kSize;
-constexpr uint32_t kUseQpQkey = 1u << 31;  // in the WQE's Q_Key: use the QP's (IBA 10.2.5)
+constexpr uint32_t kUseQpQkey = 1u << 31;  // a bit of the WQE's Q_Key: send the QP's (IBA 10.2.5)
 
 ib::PKey pkey_at(const Port& port, unsigned index) {
     return ib::PKey(port.pkey(index));
@@ -167,9 +167,9 @@ Sent Datagram::send_front(QueuePair& qp) {
     const auto fill = [&](std::span<uint8_t> room) {
         return gather(services_.mpt(), segments, 0, room);
     };
-    // The switch does not send a multicast packet back to where it came from, so the HCA's own
-    // members get their copies here (IBA 10.5.2), the sender among them. A port that is not Active
-    // sends nothing.
+    // The switch does not return a multicast packet to the port that has sent it, so the HCA's own
+    // members, which may include the sender, get their copies here (IBA 10.5.2). A port that is not
+    // Active sends nothing.
     const auto copy_to_members = [&](std::span<const uint8_t> bytes) {
         if (!out.lrh.dlid.is_multicast() || !port.is_active()) {
             return;
@@ -280,7 +280,7 @@ void Datagram::deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pke
             return;
     }
     if (!scatter_packet(qp, packet)) {
-        (void)services_.mpt().take_miss();  // the datagram is dropped: do not request its page
+        (void)services_.mpt().take_miss();  // a datagram waits for no page: this is an error
         fail_recv(services_, qp,
                   protection_error(services_.mpt(), qp.resp.recv.segments(), access::kLocalWrite));
         enter_error(services_, qp);

@@ -22,8 +22,8 @@ constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkey
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
-// SQE to RTS: flushes the WQEs that were posted before the transition (IBA 10.3.1.6). The queue's
-// depth bounds the work.
+// SQE to RTS: flushes the WQEs before the producer that the device has read last (IBA 10.3.1.6).
+// The queue's depth bounds the work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
     constexpr uint32_t kPackets = 4096;
     Turn turn = Turn::kMore;

@@ -9,7 +9,7 @@
 
 namespace pib::hca {
 
-// The rights that QP (IBA 10.2.4.2 qualifiers) and R_Key must allow for the packet's operation:
+// The rights that the packet's operation needs from both the QP (IBA 10.2.4.2) and the R_Key:
 // access::k..., 0 for a SEND.
 uint32_t access_of(const ib::PacketView& packet);
 

@@ -12,7 +12,7 @@ namespace pib::hca::responder {
 
 namespace {
 
-// Whether the receive WQE is the reason.
+// Whether the responder refuses the request because of an error of its own receive WQE.
 bool is_local(const RequestError& error) {
     return error.kind == AckKind::kNak &&
            error.code == static_cast<uint8_t>(ib::NakCode::kRemoteOperationalError);

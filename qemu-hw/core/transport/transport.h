@@ -28,8 +28,8 @@ class Transport final : public PortClient {
     bool send_doorbell(uint32_t uar, uint32_t qpn);
     bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
-    // Writes the held completions (qp/held_completion.h). Call this before the held commands are
-    // executed, because they may destroy the QPs.
+    // Writes the held completions (qp/held_completion.h). Call this before held commands complete:
+    // software expects no CQE of a QP after its DESTROY_QP.
     void release_completions() { hca::release_completions(services_); }
     bool holds_completions() const { return !services_.held_completions().empty(); }
     // Whether run() has work. If so, the host, or the caller of run_follows(), will call run().

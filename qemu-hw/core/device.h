@@ -44,7 +44,7 @@ class Device {
     // no objects are left.
     void bus_master_off();
 
-    // One or several stores to PIB_HCA_UAR_KICK of this UAR.
+    // Stores to PIB_HCA_UAR_KICK of this UAR, or of another UAR that shares its eventfd.
     void kick(uint32_t uar);
 
     void run();    // call after Host::wake()

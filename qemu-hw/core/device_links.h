@@ -27,7 +27,7 @@ class DeviceLinks {
     // The connection has ended.
     void closed(unsigned port);
 
-    // The peer has shared memory. Call this before its bytes are passed to received(). The mapping
+    // The peer has shared memory. Call this before received() gets the peer's WELCOME. The mapping
     // must stay until closed() or Host::link_close().
     void shared(unsigned port, const link::LinkRings& rings);
     // The other end of a link in shared memory may have woken this side: handles a bounded number

@@ -23,7 +23,7 @@ enum class Tag : uint8_t {
     kMmioRead = 1,   // BAR, offset, size
     kMmioWrite,      // BAR, offset, value, size
     kReset,          // 1 for a cold reset, else 0
-    kDmaEnded,       // -
+    kDmaEnded,       // - (the PCI function has left D0)
     kKick,           // UAR
     kRun,            // -
     kTimer,          // -
@@ -34,23 +34,23 @@ enum class Tag : uint8_t {
     kLinkClosed,     // port
     kLinkShared,     // port, size of the ring out, size of the ring in
     kLinkPoll,       // port
-    kStopCopying,    // -
+    kStopCopying,    // - (the device's reach of memory may change)
     kBusMasterOff,   // -
     // Answers of the host, in the order in which the device calls the host.
-    kRead = 32,    // bytes
-    kReadPayload,  // number of bytes, which are not recorded
-    kReadFailed,   // number of bytes
-    kWritten,      // -
-    kWriteFailed,  // -
-    kSwapped,      // former value
-    kSwapFailed,   // -
-    kClock,        // nanoseconds since the last time in the recording
-    kRealClock,    // nanoseconds
-    kVector,       // VectorState
-    kLinkTaken,    // number of bytes
-    kRingPosition,
-    kRingBytes,    // bytes
-    kRingPayload,  // bytes
+    kRead = 32,     // bytes
+    kReadPayload,   // number of bytes, which are not recorded
+    kReadFailed,    // number of bytes
+    kWritten,       // -
+    kWriteFailed,   // -
+    kSwapped,       // former value
+    kSwapFailed,    // -
+    kClock,         // nanoseconds since the last time in the recording
+    kRealClock,     // nanoseconds
+    kVector,        // VectorState
+    kLinkTaken,     // number of bytes
+    kRingPosition,  // position or event index
+    kRingBytes,     // bytes
+    kRingPayload,   // bytes
     // An event between entries.
     kMark = 64,  // number of objects; of each: kind (1 byte), number, hash (8 bytes)
 };

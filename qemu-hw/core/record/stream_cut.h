@@ -17,7 +17,7 @@ size_t kept_bytes(const link::FrameHeader& header);
 
 class StreamCut {
   public:
-    // The next bytes are the first of a new connection.
+    // A new connection begins: the next bytes are its first.
     void restart() { *this = {}; }
 
     // Takes a piece from the start of `bytes`, which is not empty: `kept` bytes to record, then

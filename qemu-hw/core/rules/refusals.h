@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The last refusals of a device with their reasons, and the last misuses of its objects that a
 // strict device reports, for authors of drivers. A guest can cause any number of refusals, so a
-// fixed number is kept, and the number logged per second is limited. Resets keep them.
+// fixed number is kept, and the number logged per second is limited. A reset clears none.
 #pragma once
 
 #include <array>
@@ -37,7 +37,7 @@ enum class Thing : uint8_t {
 
 struct Subject {
     Thing thing = Thing::kNone;
-    uint32_t number = 0;  // 0: the only object of its kind
+    uint32_t number = 0;  // also 0 for the only object of its kind
     auto operator<=>(const Subject&) const = default;
 };
 
@@ -79,8 +79,8 @@ class Refusals final : public RequestReasons {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
-    // From now on logs rules that the device does not report to the driver as warnings, together
-    // with the last loads and stores in `accesses`. A strict device calls this.
+    // From now on logs broken rules of which the driver gets no report, as warnings, together with
+    // the last loads and stores in `accesses`. A strict device calls this.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }
@@ -91,7 +91,7 @@ class Refusals final : public RequestReasons {
     void ignored_load(unsigned bar, uint64_t offset);
     void ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict);
 
-    // Refusals since QEMU's start.
+    // Number of refusals since the device was created.
     uint64_t count() const { return count_; }
     // Index 0 is the last refusal. nullptr: there is no such refusal, or it is no longer kept.
     const Refusal* newest(uint64_t index) const {

@@ -17,16 +17,16 @@ class CommandWatch {
   public:
     CommandWatch(Host& host, Strict& strict) : host_(host), strict_(strict) {}
 
-    // The command queue was enabled: checks that its completion ring is zero and that no other
-    // object owns the memory of its rings.
+    // The command queue was enabled: checks that no entry of the completion ring has its owner bit
+    // set, and that no other object owns the memory of the two rings.
     void started(uint64_t base, uint64_t cpl_base, uint32_t log_depth);
     // A valid doorbell has moved the producer: copies the new entries.
     void rung(uint32_t from, uint32_t to);
     // The device has copied the entry `cmd` of the oldest command, and will copy its input next:
-    // compares both with those at the doorbell.
+    // compares entry and input with their state at the doorbell.
     void fetched(const pib_hca_cmd& cmd);
-    // The oldest command has an output. The device is about to write it: compares its room with
-    // that at the doorbell. outputs() is called before the first write, wrote() after the last one.
+    // outputs(): the device is about to write the output of the oldest command; compares the room
+    // for the output with its state at the doorbell. wrote(): the device has written the output.
     void outputs();
     void wrote();
     // The device is about to complete the oldest command: compares its entry once more, and the
@@ -46,7 +46,7 @@ class CommandWatch {
     void add(uint32_t counter);
     void compare(const Pending& pending, const pib_hca_cmd& now);
     void compare_output(const Pending& pending);
-    // Hash of the bytes; no value: they cannot be read, or are none or too many.
+    // Hash of guest memory; no value: it cannot be read, or `length` is 0 or too large.
     std::optional<uint64_t> hash(uint64_t bus_addr, uint32_t length);
     std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd) {
         return hash(cmd.in_addr, cmd.in_length);

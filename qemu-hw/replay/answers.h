@@ -16,14 +16,14 @@ class Answers {
     // `tolerant`: skips answers that the device does not ask for.
     explicit Answers(bool tolerant) : tolerant_(tolerant) {}
 
-    // Call it before a call of the device. The step must outlive that call.
+    // Call begin() before each call of the device. `step` must stay valid until end().
     void begin(const Step& step);
-    // Call it after the call of the device.
+    // Call end() after each call of the device.
     void end();
     // The first question since begin() that only one device, recorded or replayed, has asked;
     // empty: there is none.
     const std::string& difference() const { return difference_; }
-    // The recording ends within this call.
+    // Whether the recording has ended within a call.
     bool ran_out() const { return ran_out_; }
     uint64_t time_ns() const { return time_ns_; }
     bool tolerant() const { return tolerant_; }
@@ -37,8 +37,8 @@ class Answers {
     std::span<const uint8_t> bytes_of(const Answer& answer) const {
         return std::span(step_->data).subspan(answer.offset, answer.value);
     }
-    // Returns the next recorded time if it is the next answer, or else the last time again. This is
-    // never a difference: the replayed device may read the clock more or less often.
+    // Returns the time in the next answer if this is one of the clock, or else the last time again.
+    // Never notes a difference: the replayed device may read the clock more or less often.
     uint64_t clock();
 
   private:

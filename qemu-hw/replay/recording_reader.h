@@ -59,8 +59,8 @@ class RecordingReader {
     bool is_truncated() const { return truncated_; }
 
   private:
-    // Limits of a field and of all fields of a step, in bytes. The longest field of a device is the
-    // content of a link's buffer.
+    // Limits of a field and of all fields of a step, in bytes. The longest field that a device
+    // records is the content of a link's buffer.
     static constexpr uint64_t kMostBytes = 1u << 24;
     static constexpr uint64_t kMostStepBytes = 1u << 28;
     static constexpr size_t kMostAnswers = 1u << 24;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Rings of links in memory of this program, in place of memory that a switch shares. The device
-// writes to it, and ReplayTap supplies what the recorded device took from its rings.
+// writes to these rings; ReplayTap supplies the bytes that the recorded device has read.
 #pragma once
 
 #include <array>
@@ -21,7 +21,7 @@ class ReplayRings {
     // Adds rings of these sizes to a port. nullopt: port or sizes are invalid, or the port has too
     // many rings.
     std::optional<link::LinkRings> add(uint64_t port, uint64_t out, uint64_t in);
-    // The port's connection has ended.
+    // Frees the port's rings, because their connection has ended.
     void drop(uint64_t port);
 
   private:

@@ -406,7 +406,7 @@ void pib_hca_ram_written(void *opaque, uint64_t bus_addr, uint64_t length)
     PibHca *hca = opaque;
     PibHcaRam *ram = pib_hca_find_ram(hca->dma, bus_addr, length);
 
-    /* Not NULL: after pib_hca_ram_changed() the core asks for new pointers. */
+    /* Never NULL: pib_hca_ram_changed() has made the core drop old pointers. */
     if (ram) {
         address_space_cache_invalidate(&ram->cache, bus_addr - ram->start,
                                        length);

@@ -8,7 +8,7 @@
 #include "pib_hca_glue.h"
 #include "qemu/error-report.h"
 
-/* The headers of Linux 6.16 have it. */
+/* Headers of Linux before 6.16 do not define this option. */
 #ifndef SO_PASSRIGHTS
 #define SO_PASSRIGHTS 83
 #endif
@@ -18,7 +18,7 @@ void pib_hca_fds_refuse(PibHca *hca, QIOChannel *channel)
     int pass = 0;
 
     if (!hca->tls) {
-        /* An older kernel passes them, and TCP has none. */
+        /* Fails on an older kernel, and on TCP, which passes no descriptors. */
         (void)setsockopt(QIO_CHANNEL_SOCKET(channel)->fd, SOL_SOCKET,
                          SO_PASSRIGHTS, &pass, sizeof(pass));
     }

@@ -208,20 +208,20 @@ void pib_hca_enter_for_interrupts(PibHca *hca);
 void pib_hca_dma_start(PibHca *hca);
 void pib_hca_dma_stop(PibHca *hca);
 /*
- * Whether a vIOMMU translates the device's accesses. If so, enter the core with
- * the BQL only: a page that the vIOMMU does not map raises its interrupt. Call
- * with the lock.
+ * Whether a vIOMMU translates the device's accesses. If so, enter the core only
+ * with the BQL: the vIOMMU raises an interrupt when the device accesses a page
+ * that is not mapped. Call with the lock.
  */
 bool pib_hca_dma_is_translated(PibHca *hca);
 /*
- * Call with the lock after a change of the memory map, the bus master bit, the
- * power state or `paused`: it invalidates the pointers of pib_hca_ram().
+ * Invalidates the pointers of pib_hca_ram(). Call with the lock after a change
+ * of the memory map, the bus master bit, the power state or `paused`.
  */
 void pib_hca_ram_changed(PibHca *hca);
 /*
  * Waits, after pib_hca_ram_changed() and with the lock, until the switch has
- * stopped copying. A reset by a register does not call it: the guest polls
- * STATUS.RESETTING instead.
+ * stopped copying. A reset by a vCPU does not wait, as the guest polls
+ * STATUS.RESETTING; nor does the end of bus mastering.
  */
 void pib_hca_await_switch(PibHca *hca);
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,
@@ -257,7 +257,7 @@ void pib_hca_kicks(void *opaque, uint32_t uar, bool wanted);
 /* pib_hca_peer_copy.c */
 /* Returns whether the VM's memory can be shared; warns if not. */
 bool pib_hca_peer_copy_possible(void);
-/* Returns NULL if the VM has no memory to share, or control memory fails. */
+/* NULL: the VM has no memory to share, or making control memory failed. */
 PibHcaPeerCopy *pib_hca_peer_copy_new(void);
 /* Call after the core has closed the link. NULL is allowed. */
 void pib_hca_peer_copy_free(PibHcaPeerCopy *shared);
@@ -267,7 +267,7 @@ void pib_hca_peer_copy_offer(PibHcaPeerCopy *shared, PibHcaCore *core,
                             unsigned port);
 
 /* pib_hca_tls.c */
-/* Checks the TLS properties. True without hca->tls: links have no TLS. */
+/* Checks the TLS properties, and sets hca->tls if they ask for TLS. */
 bool pib_hca_tls_open(PibHca *hca, const SocketAddress *address,
                       Error **errp);
 void pib_hca_tls_close(PibHca *hca);
@@ -277,9 +277,9 @@ QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
 
 /* pib_hca_fds.c */
 /*
- * From now on the kernel refuses descriptors, if it is Linux 6.16 or later: the
- * main loop would close them with the BQL, and the last close of a file may
- * block, as that of a socket that lingers.
+ * Makes the kernel, from Linux 6.16 on, refuse descriptors that arrive from now
+ * on: the main loop would close them with the BQL, and the last close of a file
+ * may block, as of a socket that lingers.
  */
 void pib_hca_fds_refuse(PibHca *hca, QIOChannel *channel);
 /* Maps the memory of WELCOME's descriptors; warns and returns NULL on error. */
@@ -303,7 +303,7 @@ void pib_hca_link_kick(void *opaque, unsigned port);
 
 /* pib_hca_record.c */
 #define PIB_HCA_RECORD_LIMIT (16 * GiB) /* default */
-/* Opens the file of the property `record`. True without it: no recording. */
+/* Opens the file that `record` names. Also true if `record` names none. */
 bool pib_hca_record_open(PibHca *hca, PibHcaConfig *config, Error **errp);
 void pib_hca_record_close(PibHca *hca); /* after pib_hca_core_destroy() */
 bool pib_hca_record(void *opaque, const uint8_t *bytes, size_t length);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * irqfds: with KVM, each MSI-X vector that the guest has unmasked has an
- * eventfd. Any thread sends an interrupt by a write to it; only the setup of an
- * irqfd needs the BQL. QEMU sends the interrupts without an irqfd: all of them
- * without KVM, those of masked vectors, and messages to an address that is not
- * an interrupt controller's.
+ * irqfds: with KVM, each MSI-X vector has an eventfd. KVM listens to it while
+ * the guest has unmasked the vector, and any thread sends an interrupt by a
+ * write to it; only the setup needs the BQL. QEMU sends the other interrupts:
+ * all without KVM, those of masked vectors, and messages to an address that is
+ * not an interrupt controller's.
  */
 #include "qemu/osdep.h"
 #include "hw/pci/msi.h"

@@ -3,7 +3,7 @@
  * Kicks: stores to a UAR page that signal an eventfd, for UARs whose shadow
  * doorbell page the guest has set up. KVM signals the eventfd without an exit
  * to QEMU; TCG and qtest signal it instead of calling the MMIO handler. The
- * main loop reads it. The stored value is lost; the device does not need it.
+ * main loop reads the eventfd. The value of the store is lost and not needed.
  *
  * A device has at most GROUPS eventfds, however many UARs the guest uses:
  * QEMU's file descriptors are limited, and a guest must not exhaust them. UARs

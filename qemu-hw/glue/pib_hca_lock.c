@@ -11,8 +11,8 @@
 #include "qemu/thread.h"
 
 /*
- * How long a thread spins for the lock. The holder keeps the lock for some
- * microseconds; a wake-up takes ten.
+ * Time for which a thread spins for the lock. The holder keeps the lock for
+ * some microseconds; a wake-up takes ten.
  */
 #define AWAKE_NS 50000
 

@@ -134,7 +134,7 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     pib_hca_lock(hca);
     if (!running) {
         pib_hca_ram_changed(hca);
-        /* Before `paused`: it may end the link, which writes an event. */
+        /* Before `paused`: the core may end a link, which writes an event. */
         pib_hca_await_switch(hca);
     }
     hca->paused = !running;
@@ -299,7 +299,7 @@ static void pib_hca_exit_pci(PibHca *hca)
     pib_hca_empty_bar2(hca);
 }
 
-/* Also undoes a pib_hca_realize() that has failed at any step. */
+/* Also undoes pib_hca_realize() if it fails after pib_hca_init_parts(). */
 static void pib_hca_exit(PCIDevice *pci)
 {
     PibHca *hca = PIB_HCA(pci);

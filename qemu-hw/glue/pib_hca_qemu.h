@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * Differences between versions of QEMU: headers that have been renamed, and
- * declarations that have changed. It tests the headers, not the version.
+ * declarations that have changed. This file tests headers, not the version.
  */
 #ifndef PIB_HCA_QEMU_H
 #define PIB_HCA_QEMU_H

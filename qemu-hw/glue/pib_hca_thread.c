@@ -4,8 +4,8 @@
  * switch wakes, handles the frames of the ring, and does the work that
  * doorbells have left over. It takes the BQL itself to send interrupts without
  * an irqfd, because a bottom half would be one more wake-up for each, and to
- * work behind a vIOMMU. So a thread that has the BQL cannot join it: see
- * pib_hca_thread_stop().
+ * work behind a vIOMMU. So a thread that has the BQL cannot join the link's
+ * thread: see pib_hca_thread_stop().
  */
 #include "qemu/osdep.h"
 #include <linux/futex.h>
@@ -25,7 +25,7 @@
 /* Time that a thread may take to stop before it is woken again. */
 #define STOP_RETRY_MS 10
 
-/* Outlives its place in PibHcaThreads while it waits for the BQL. */
+/* A thread may wait for the BQL after its place in PibHcaThreads is empty. */
 typedef struct PibHcaThread {
     PibHca *hca; /* the thread holds a reference */
     unsigned port;

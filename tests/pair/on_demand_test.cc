@@ -179,6 +179,13 @@ TEST_CASE("a write to a read-only page raises a page fault") {
     CHECK(same(p.from, p.to, 100));
 }
 
+TEST_CASE("a page whose entry has WRITE without READ is absent") {
+    Paging p;
+    p.to.hca.host.poke<uint64_t>(p.to.table, p.to.bus_address(0) | PIB_HCA_ON_DEMAND_WRITE);
+    CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_WRITE, 8)).status == PIB_HCA_WC_SUCCESS);
+    CHECK(p.to.faults == 1);
+}
+
 TEST_CASE("a page that the driver cannot supply is a protection error") {
     Paging p;
     SECTION("the requester sends") {

@@ -35,8 +35,8 @@ std::optional<uint64_t> OnDemandTable::walk(Host& host, uint64_t offset, bool fo
         const uint64_t index =
             offset >> (kLogPage + kLogEntries * (level - 1)) & (kTableEntries - 1);
         const auto value = entry(host, table, index);
-        const uint64_t needed = level == 1 && for_write ? kOnDemandWrite : kOnDemandRead;
-        if (!value || (*value & needed) == 0) {
+        const uint64_t needed = kOnDemandRead | (level == 1 && for_write ? kOnDemandWrite : 0);
+        if (!value || (*value & needed) != needed) {
             return std::nullopt;
         }
         table = *value & ~kPageMask;

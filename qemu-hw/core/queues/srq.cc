@@ -101,7 +101,7 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     if (const Verdict s = check_fields(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
     }
-    if (in.cq != 0 && cqs_.find(in.cq) == nullptr) {
+    if ((in.flags & PIB_HCA_SRQ_XRC) != 0 && cqs_.find(in.cq) == nullptr) {
         return std::unexpected(refuse(Rule::kSrqCq, in.cq));
     }
     if (srqs_.count() == srqs_.capacity()) {

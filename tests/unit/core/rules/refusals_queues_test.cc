@@ -85,6 +85,8 @@ constexpr RefusalCase kCases[] = {
                "CREATE_SRQ refused: xrcd 77 at byte 32 must be the number of an XRC domain"),
     REFUSED_IN(kSrqCq, xrc_srq_in, cq = 77,
                "CREATE_SRQ refused: cq 77 at byte 36 must be the number of a CQ"),
+    REFUSED_IN(kSrqCq, xrc_srq_in, cq = 0,
+               "CREATE_SRQ refused: cq 0 at byte 36 must be the number of a CQ"),
     {Rule::kSrqBusy,
      "DESTROY_SRQ refused: object 1 at byte 4 of the entry is used; number of its QPs: 1",
      [](RefusalRoom& r) {

@@ -269,6 +269,28 @@ TEST_CASE("an impossible producer moves the SRQ and the QPs that use it to Error
     CHECK(t.pair.b.resize_srq(t.srq, 3) == CmdStatus::kBadState);
 }
 
+TEST_CASE("a strict device names an SRQ whose ring is no longer RAM") {
+    Pair pair;
+    Hca& hca = pair.b;
+    Strict strict(hca.host, false);
+    strict.report_to(hca.refusals);
+    SrqTable srqs(hca.host, hca.eqs, hca.cqs, 1, &strict);
+    const uint64_t ring = hca.host.alloc(4096);
+    pib_hca_create_srq in{};
+    in.pages = contiguous(ring, 4096);
+    in.pd = 1;
+    in.offset = 64;
+    in.log_depth = 3;
+    in.log_stride = 5;
+    const auto srqn = srqs.create(in);
+    REQUIRE(srqn);
+    hca.host.poke<uint32_t>(ring, 1);
+    hca.host.make_hole(ring + 64, 1);
+    std::vector<uint8_t> wqe;
+    CHECK(srqs.peek(*srqn, wqe) == SrqTable::Take::kError);
+    CHECK(hca.host.last_guest_error.find("its memory is no longer RAM") != std::string::npos);
+}
+
 TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {
     Shared t;
     t.pair.b.post_srq(t.srq, 9, {});

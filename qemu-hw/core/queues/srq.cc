@@ -274,11 +274,7 @@ SrqTable::Take SrqTable::peek(uint32_t srqn, std::vector<uint8_t>& to) {
         }
     }
     to.resize(srq->queue.stride());
-    if (!copy_entry(host_, srq->buffer, srq->queue, srq->queue.consumer, to)) {
-        fail(srqn, *srq);
-        return Take::kError;
-    }
-    return Take::kOk;
+    return copy_wqe(srqn, *srq, to) ? Take::kOk : Take::kError;
 }
 
 void SrqTable::take(uint32_t srqn) {
@@ -295,6 +291,18 @@ void SrqTable::take(uint32_t srqn) {
     check_limit(srqn, srq);
 }
 
+// Copies the next entry of the ring; false: its memory is no longer accessible.
+bool SrqTable::copy_wqe(uint32_t srqn, SharedReceiveQueue& srq, std::span<uint8_t> to) {
+    if (copy_entry(host_, srq.buffer, srq.queue, srq.queue.consumer, to)) {
+        return true;
+    }
+    if (strict_ != nullptr) [[unlikely]] {
+        strict_->memory_lost({Thing::kSrq, srqn});
+    }
+    fail(srqn, srq);
+    return false;
+}
+
 // Copies WQEs from the ring to the empty pool. Software may then reuse their ring entries.
 bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
     if (!srq.pool.empty()) {
@@ -305,8 +313,7 @@ bool SrqTable::fill_pool(uint32_t srqn, SharedReceiveQueue& srq) {
     }
     while (srq.pool.size() < kShufflePool && srq.queue.ready() != 0) {
         std::vector<uint8_t> wqe(srq.queue.stride());
-        if (!copy_entry(host_, srq.buffer, srq.queue, srq.queue.consumer, wqe)) {
-            fail(srqn, srq);
+        if (!copy_wqe(srqn, srq, wqe)) {
             return false;
         }
         srq.pool.push_back(std::move(wqe));

@@ -87,6 +87,7 @@ class SrqTable {
     bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
     void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                       QueueRead result);
+    bool copy_wqe(uint32_t srqn, SharedReceiveQueue& srq, std::span<uint8_t> to);
     bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
     void check_limit(uint32_t srqn, SharedReceiveQueue& srq);
     void fail(uint32_t srqn, SharedReceiveQueue& srq);

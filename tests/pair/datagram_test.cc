@@ -275,6 +275,31 @@ TEST_CASE("a datagram that cannot be sent moves the QP to SQE, and MODIFY_QP to 
     CHECK(t.pair.b.poll(t.qb)->byte_count == 48);
 }
 
+TEST_CASE("a datagram posted in SQE is flushed although its doorbell comes after the move to RTS") {
+    Datagrams t;
+    SendWr bad = t.wr(8);
+    bad.dest_qpn = 1u << 24;
+    t.send(bad);
+    REQUIRE(t.pair.a.state(t.qa) == PIB_HCA_QPS_SQE);
+    t.pair.a.poll_all(t.qa);
+    t.pair.a.write_send(t.qa, t.wr(8));
+    to_state(t.pair.a, t.qa, PIB_HCA_QPS_RTS);
+    t.pair.a.ring(t.qa);
+    t.pair.settle();
+    const auto sent = t.pair.a.poll_all(t.qa);
+    REQUIRE(sent.size() == 1);
+    CHECK(sent[0].status == PIB_HCA_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("the move from SQD to RTS starts a datagram whose doorbell has not come") {
+    Datagrams t;
+    to_state(t.pair.a, t.qa, PIB_HCA_QPS_SQD);
+    t.pair.a.write_send(t.qa, t.wr(8));
+    to_state(t.pair.a, t.qa, PIB_HCA_QPS_RTS);
+    t.pair.settle();
+    CHECK(t.pair.a.poll(t.qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
 TEST_CASE("the PSNs of datagrams continue after SQE") {
     Datagrams t;
     std::vector<uint32_t> psns;

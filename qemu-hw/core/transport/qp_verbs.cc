@@ -9,6 +9,7 @@
 #include "qp/path_migration.h"
 #include "qp/qp_checks.h"
 #include "qp/qp_create.h"
+#include "qp/qp_header.h"
 #include "qp/qp_modify.h"
 #include "qp/qp_offers.h"
 #include "transport/requester.h"
@@ -22,9 +23,10 @@ constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkey
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
-// SQE to RTS: flushes the WQEs before the producer that the device has read last (IBA 10.3.1.6).
+// SQE to RTS: flushes all posted WQEs, also those whose doorbell has not come yet (IBA 10.3.1.6).
 // The queue's depth bounds the work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
+    (void)refresh_sq(services, qp);
     constexpr uint32_t kPackets = 4096;
     Turn turn = Turn::kMore;
     while (turn == Turn::kMore) {
@@ -170,6 +172,8 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
             } else if (from == QpState::kSqe) {
                 finish_send_flush(services_, qp);
                 requester::resume(qp);
+            } else if (from == QpState::kSqd) {
+                (void)refresh_send_queue(services_, qp);  // starts WQEs posted in SQD
             }
             break;
         case QpState::kSqd:
@@ -178,7 +182,8 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         default:
             break;
     }
-    // The flush above may have overrun a CQ and so moved the QP to Error.
+    // The flush above may have overrun a CQ, or the queue's memory may have gone: the QP is in
+    // Error.
     if (qp.state == from) {
         qp.state = to;
     }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Calls of the device that take memory away during a pull return at once. Commands and
 // work requests complete, and a reset ends, when the switch has stopped its access.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <functional>
@@ -300,6 +301,25 @@ TEST_CASE("a QP that fails in mid-pull keeps its completions until the switch ha
     REQUIRE(cqe);
     CHECK(cqe->status == PIB_HCA_WC_LOC_PROT_ERR);
     CHECK_FALSE(bench.driver.poll(bench.cq));
+}
+
+TEST_CASE("held completions come before a DESTROY_QP that finds the switch stopped") {
+    CopyBench bench;
+    bench.start_pull();
+    pib_hca_sge wrong = MiniDriver::sge(bench.mr, 0, 64);
+    wrong.lkey ^= 0xff;
+    bench.driver.post_send(bench.qp, {.sges = {wrong}});
+    bench.device->run();
+    REQUIRE_FALSE(bench.driver.poll(bench.cq));
+    bench.link.is_pulling = false;
+    bench.host.record_writes = true;
+    CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_QP, bench.qp.qpn).ok());
+    const auto write_in = [&](uint64_t page) {
+        return std::ranges::find_if(bench.host.writes, [&](const FakeHost::Write& write) {
+            return write.addr / FakeHost::kPage == page / FakeHost::kPage;
+        });
+    };
+    CHECK(write_in(bench.cq.memory.page(0)) < write_in(bench.driver.cmdq_cpl_base()));
 }
 
 TEST_CASE("a QP whose turn was skipped in mid-pull gets it when the switch has stopped") {

@@ -100,7 +100,7 @@ constexpr const char* kThings[] = {"",
 static_assert(std::size(kThings) == static_cast<size_t>(Thing::kQp) + 1);
 
 std::string name_of(const Subject& subject) {
-    const bool numbered = subject.number != 0 || subject.thing == Thing::kCommand;
+    const bool numbered = subject.thing >= Thing::kCommand;
     return kThings[static_cast<size_t>(subject.thing)] +
            (numbered ? " " + std::to_string(subject.number) : "");
 }

@@ -215,7 +215,7 @@ constexpr MisuseCase kCases[] = {
          r.d.enqueue(entry);
          r.d.ring_commands();
      }},
-    {Rule::kShadowZero, "shadow doorbell page misused: is not zero",
+    {Rule::kShadowZero, "shadow doorbell page 0 misused: is not zero",
      [](RefusalRoom& r) {
          const pib_hca_set_shadow_page in = r.shadow_in();
          r.host.poke(in.addr + 64, uint64_t{1});

@@ -25,7 +25,7 @@ class ReplayRings {
     void drop(uint64_t port);
 
   private:
-    static constexpr uint64_t kMostBytes = 1u << 24;
+    static constexpr uint64_t kMostBytes = 1u << 26;
     static constexpr size_t kMostRings = 4;
 
     struct Memory {

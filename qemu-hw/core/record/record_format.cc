@@ -14,7 +14,7 @@ constexpr Row kEntries[] = {
     {"load", 3},
     {"store", 4},
     {"reset", 1},
-    {"end of bus mastering", 0},
+    {"exit from D0", 0},
     {"kick", 1},
     {"run", 0},
     {"timer", 0},

@@ -147,7 +147,7 @@ ib::PacketHeaders PortMads::reply_headers(const ib::PacketView& request) const {
                           .sgid = from.dgid,
                           .dgid = from.sgid};
     const PortView& view = attributes_.view();
-    if (std::ranges::find(view.gids, from.dgid) == view.gids.end()) {
+    if (!view.owns_gid(from.dgid)) {
         headers.grh->sgid = view.gids[0];
     }
     return headers;

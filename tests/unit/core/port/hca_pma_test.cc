@@ -87,6 +87,10 @@ TEST_CASE("PMA answers return to the sender of the query") {
 TEST_CASE("PMA answers swap the addresses of the GRH") {
     PortBench bench;
     bench.bring_up();
+    // The default prefix is valid with another prefix of the subnet as well (IBA 4.1.1).
+    const uint64_t prefix = GENERATE(ib::kDefaultGidPrefix, uint64_t{0xfec0000000001234});
+    bench.set_port_info(
+        [&](std::span<uint8_t> info) { ib::set(info, ib::port_info::kGidPrefix, prefix); });
     bench.take_sent();
     MadPacket ends = gmp_to(PortBench::kLid);
     ib::Grh grh{.tclass = 7, .flow_label = 0x12345, .hop_lmt = 1};

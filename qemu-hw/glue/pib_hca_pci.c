@@ -364,6 +364,7 @@ static void pib_hca_config_write(PCIDevice *pci, uint32_t address,
         } else {
             pib_hca_core_dma_ended(hca->core);
         }
+        pib_hca_await_switch(hca); /* software may reuse the memory next */
     }
     pib_hca_unlock(hca);
     pib_hca_irqfds_update(hca);

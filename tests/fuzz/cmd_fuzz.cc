@@ -2,8 +2,10 @@
 // All input of a guest except work requests: register and doorbell accesses and commands, whose
 // valid structures are then corrupted. An input is a program of one-byte steps with operands.
 // Object numbers come from objects that earlier steps created, so that programs reach deep states.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 
 #include "bench.h"
@@ -433,7 +435,7 @@ Bytes commands(std::initializer_list<Bytes> list) {
     Bytes program;
     for (const Bytes& one : list) {
         program.push_back(7);
-        program.insert(program.end(), one.begin(), one.end());
+        std::ranges::copy(one, std::back_inserter(program));
     }
     return program;
 }

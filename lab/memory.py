@@ -3,13 +3,18 @@
 
 import pathlib
 import re
+from collections.abc import Iterator
 
 from lab import ui
 
 MEMINFO = pathlib.Path("/proc/meminfo")
 CONTROL_GROUP = pathlib.Path("/proc/self/cgroup")
 CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
-CACHED = re.compile(r"^(?:in)?active_file (\d+)$", re.MULTILINE)    # in memory.stat
+# Files with a group's limit and use, in the unified hierarchy and in that of the memory controller (cgroups v1).
+UNIFIED = ("memory.max", "memory.current")
+OWN_HIERARCHY = ("memory.limit_in_bytes", "memory.usage_in_bytes")
+# In memory.stat. In cgroups v1 the names without "total_" leave a group's children out.
+CACHED = re.compile(r"^(total_)?(?:in)?active_file (\d+)$", re.MULTILINE)
 
 
 def _number(path: pathlib.Path) -> int | None:
@@ -21,24 +26,37 @@ def _number(path: pathlib.Path) -> int | None:
 
 
 def _cached(group: pathlib.Path) -> int:
-    """Bytes of the page cache, which the kernel frees on demand. memory.current includes them."""
+    """Bytes of the page cache, which the kernel frees on demand. A group's use includes them."""
     try:
-        return sum(map(int, CACHED.findall((group / "memory.stat").read_text())))
+        found = CACHED.findall((group / "memory.stat").read_text())
     except OSError:
         return 0
+    total = any(prefix for prefix, _ in found)
+    return sum(int(size) for prefix, size in found if bool(prefix) == total)
+
+
+def _groups() -> Iterator[tuple[pathlib.Path, tuple[str, str]]]:
+    """This process's control groups and their parents, each with the names of its files. A container may see its own
+    group as the root of the hierarchy."""
+    for line in CONTROL_GROUP.read_text().splitlines():
+        _, controllers, name = line.split(":", 2)
+        if controllers and "memory" not in controllers.split(","):
+            continue
+        root, files = (CONTROL_GROUPS / "memory", OWN_HIERARCHY) if controllers else (CONTROL_GROUPS, UNIFIED)
+        group = root / name.lstrip("/")
+        yield from ((one, files) for one in [group, *group.parents] if one.is_relative_to(root))
 
 
 def _group_mib() -> int | None:
     """Memory left in MiB below the limits of this process's control group and of its parents; None: no limit."""
-    try:
-        name = CONTROL_GROUP.read_text().strip().rpartition("::")[2].lstrip("/")
-    except OSError:
-        return None
     left = []
-    for group in [CONTROL_GROUPS / name, *(CONTROL_GROUPS / name).parents]:
-        most, used = _number(group / "memory.max"), _number(group / "memory.current")
-        if most is not None and used is not None:
-            left.append((most - used + _cached(group)) >> 20)
+    try:
+        for group, files in _groups():
+            most, used = (_number(group / name) for name in files)
+            if most is not None and used is not None:
+                left.append((most - used + _cached(group)) >> 20)
+    except (OSError, ValueError):
+        return None
     return min(left, default=None)
 
 

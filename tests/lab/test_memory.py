@@ -37,6 +37,20 @@ def test_cached_files_are_free_memory(host):
     assert memory.available_mib() == 850
 
 
+def test_a_group_of_the_memory_controllers_own_hierarchy_counts(host, tmp_path):
+    """cgroups v1, in a container that sees its own group as the root. Without a limit the number is very large."""
+    (tmp_path / "cgroup").write_text("12:pids:/\n4:memory:/docker/0123\n1:name=systemd:/a:b\n0::/\n")
+    root = host.parent / "memory"
+    root.mkdir()
+    (root / "memory.limit_in_bytes").write_text(f"{700 << 20}\n")
+    (root / "memory.usage_in_bytes").write_text(f"{200 << 20}\n")
+    (root / "memory.stat").write_text(f"cache {90 << 20}\ninactive_file 4096\nactive_file 0\n"
+                                      f"total_inactive_file {30 << 20}\ntotal_active_file {20 << 20}\n")
+    assert memory.available_mib() == 550
+    (root / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory.available_mib() == 1000
+
+
 def test_guests_that_cannot_fit_are_refused_before_they_start():
     with pytest.raises(ui.LabError, match="32 guests: at least 801 MiB .* 800 MiB are free. Take fewer"):
         memory.check("32 guests", 801, 4000, "Take fewer")

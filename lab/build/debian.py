@@ -26,10 +26,12 @@ LABELS = ("Debian", "Debian Backports", "Debian-Security")
 
 @dataclasses.dataclass(frozen=True)
 class Suite:
-    """One suite of one archive, e.g. http://mirror/debian bookworm."""
+    """One suite of one archive, e.g. http://mirror/debian bookworm. name: as the machine's sources call it, such as
+    stable."""
     uri: str
     name: str
     label: str
+    codename: str = ""
 
 
 def plain_environment() -> dict[str, str]:
@@ -65,9 +67,9 @@ def host_name() -> str:
 
 def suites() -> list[Suite]:
     """The binary suites whose index this machine has."""
-    text = output("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(LABEL)",
+    text = output("apt-get", "indextargets", "--format", "$(REPO_URI)|$(RELEASE)|$(LABEL)|$(CODENAME)",
                   "Created-By: Packages")
-    found = {Suite(*line.split("|")) for line in text.splitlines() if line.count("|") == 2}
+    found = {Suite(*line.split("|")) for line in text.splitlines() if line.count("|") == 3}
     return sorted(found, key=lambda suite: (suite.uri, suite.name))
 
 
@@ -78,8 +80,10 @@ def sources() -> list[Suite]:
 
 
 def mirror(label: str = "Debian") -> str:
-    """URI of this machine's archive for the label "Debian" or "Debian-Security"; "" if unknown."""
-    return next((suite.uri for suite in suites() if suite.label == label and NETWORK.match(suite.uri)), "")
+    """URI of this machine's archive for the label "Debian" or "Debian-Security"; "" if unknown. The archive of this
+    machine's own release comes first, because others, such as that of old releases, may lack newer ones."""
+    found = [suite for suite in suites() if suite.label == label and NETWORK.match(suite.uri)]
+    return next((suite.uri for suite in sorted(found, key=lambda suite: not suite.codename.startswith(codename()))), "")
 
 
 def proxies() -> list[str]:

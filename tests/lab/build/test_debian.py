@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sources come from Debian's archives alone, whatever else this machine's apt has and prefers."""
 
+import os
+
 import pytest
 
 from lab import ui
@@ -25,6 +27,25 @@ def test_qemus_source_comes_from_debians_archives_alone(monkeypatch, tmp_path):
     with pytest.raises(ui.LabError, match="enough"):
         qemu_headers.ensure("1:10.0.2+ds-2")
     assert asked == SUITES[1:4]
+
+
+INDEX_TARGETS = """#!/bin/sh
+case "$*" in
+*REPO_URI*RELEASE*LABEL*CODENAME*)
+    echo "http://archive.debian.org/debian|buster|Debian|buster"
+    echo "http://mirror/debian|{name}|Debian|trixie" ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("name", ["trixie", "stable"])
+def test_the_mirror_is_that_of_the_machines_own_release(monkeypatch, tmp_path, name):
+    """The archive of old releases, which has none of the guests, precedes the others in the alphabet."""
+    (tmp_path / "apt-get").write_text(INDEX_TARGETS.format(name=name))
+    (tmp_path / "apt-get").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setattr(debian, "codename", lambda: "trixie")
+    assert debian.mirror() == "http://mirror/debian"
 
 
 def _setting(env, name):

@@ -265,7 +265,7 @@ def test_removed_package_lists_are_read_anew_by_root(program, tmp_path, monkeypa
     lists = tmp_path / "lists"
     program("apt-get", f"""#!/bin/sh
 case "$*" in
-*indextargets*) [ ! -e {lists} ] || echo "http://mirror/debian|trixie|Debian" ;;
+*indextargets*) [ ! -e {lists} ] || echo "http://mirror/debian|trixie|Debian|trixie" ;;
 *update) {update.format(lists=lists)} ;;
 esac
 """)

@@ -74,9 +74,11 @@ class Selection:
 
 
 def _of_this_release(suite: str) -> bool:
-    """Whether a suite is of this machine's release. With a package of testing, which some machines have as well, apt
-    would take the C library from there."""
-    return suite.startswith(debian.codename())
+    """Whether a suite is of this machine's release. The machine's sources may call it stable-backports. With a package
+    of testing, which some machines have as well, apt would take the C library from there."""
+    own = debian.codename()
+    return suite.startswith(own) or any(known.name == suite and known.codename.startswith(own)
+                                        for known in debian.suites())
 
 
 def selection(need: Need) -> Selection | None:
@@ -223,7 +225,7 @@ def install(*more: pathlib.Path) -> None:
     if unknown:
         as_root(update_script(), "updating the package lists")
         chosen, unknown = _select(lacking)
-    if unknown and not any(s.name == f"{debian.codename()}-backports" for s in debian.suites()):
+    if unknown and not any(s.codename == f"{debian.codename()}-backports" for s in debian.suites()):
         _add_backports()
         chosen, unknown = _select(lacking)
     if unknown:

@@ -120,11 +120,14 @@ esac
 """
 
 
-@pytest.mark.parametrize("backports, chosen", [
-    ("bookworm-backports", deps.Selection("qemu", "bookworm-backports")), ("testing", None)])
-def test_a_package_of_another_release_is_not_taken(system, program, backports, chosen):
+@pytest.mark.parametrize("backports, codename, chosen", [
+    ("bookworm-backports", "bookworm-backports", deps.Selection("qemu", "bookworm-backports")),
+    ("oldstable-backports", "bookworm-backports", deps.Selection("qemu", "oldstable-backports")),
+    ("stable-backports", "trixie-backports", None), ("testing", "forky", None)])
+def test_a_package_of_another_release_is_not_taken(system, program, backports, codename, chosen):
     system.write_text("VERSION_CODENAME=bookworm\n")
     program("apt-cache", MIXED.format(backports=backports))
+    program("apt-get", f"#!/bin/sh\necho 'http://mirror/debian|{backports}|Debian Backports|{codename}'\n")
     assert deps.selection(deps.Need("qemu", "1:10.0")) == chosen
 
 

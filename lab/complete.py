@@ -23,13 +23,16 @@ def _guests(**_words) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """Completes the names of running guests."""
+    """Completes the names of running guests. Its help has the name of the command, as it is installed or not."""
 
     def add_argument(self, *names, **options):
         action = super().add_argument(*names, **options)
         if NODE in str(action.metavar):
             setattr(action, "completer", _guests)
         return action
+
+    def format_help(self) -> str:
+        return ui.named(super().format_help())
 
 
 def offer(parser: argparse.ArgumentParser) -> None:

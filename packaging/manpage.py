@@ -76,10 +76,12 @@ def from_document(program: str, page: str, description: str, source: str) -> str
 
 
 def from_parser(program: str, page: str, description: str) -> str:
-    """COLUMNS: argparse breaks its lines by the width of the terminal."""
+    """COLUMNS: argparse breaks its lines by the width of the terminal. The parser is that of a checkout, in which the
+    command has another name; a line that begins with it would be a macro."""
     made = subprocess.run([program, "--module", "lab.__main__", "--function", "installed_parser"], cwd=ROOT,
                           env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "80"},
                           capture_output=True, text=True, check=True).stdout
+    made = re.sub(r"(\\&)?\./pib(?=\s)", "pib", made)
     name = page.rsplit(".", 1)[0]
     return re.sub(r"(?<=^\.SH NAME\n)\S+$", f"{name} \\\\- {description}", made, count=1, flags=re.MULTILINE)
 

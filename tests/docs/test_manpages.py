@@ -5,6 +5,7 @@
 import pathlib
 import re
 import sys
+import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -56,6 +57,16 @@ class ManualPages(unittest.TestCase):
     def test_links_and_paths_of_a_checkout_go(self):
         page = manpage.document("# x\n\n`./pib up`, see [here](y.md#z).\n", "description")
         self.assertEqual(page, "# NAME\n\nx - description\n\n# DESCRIPTION\n\n`pib up`, see here.")
+
+    def test_the_page_of_the_command_has_its_installed_name(self):
+        """troff takes a line that begins with ./pib for an unknown macro, and leaves it out."""
+        with tempfile.TemporaryDirectory() as name:
+            program = pathlib.Path(name) / "argparse-manpage"
+            lines = (".SH NAME", "pib", "./pib driver coverage: as ./pib -h", "\\&./pib up")
+            program.write_text("#!/bin/sh\ncat <<'END'\n" + "\n".join([*lines, "END", ""]))
+            program.chmod(0o755)
+            page = manpage.from_parser(str(program), "pib.1", "x")
+        self.assertEqual(page, ".SH NAME\npib \\- x\npib driver coverage: as pib -h\npib up\n")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """An installed lab finds its programs by the note of `meson install` and keeps a state for each user."""
 
+import argparse
 import json
 import os
 import re
@@ -10,6 +11,7 @@ import subprocess
 import pytest
 
 from checkouts import pib
+from lab import __main__ as command_line
 from lab import paths
 from lab.build import deps, kernel_module, preflight
 
@@ -39,6 +41,20 @@ def test_messages_name_the_installed_command(installed, checkout):
     assert installed("status").stdout == "Nothing runs. Start it:  pib up\n"
     assert "Start it:  pib up\n" in installed("exec", "vm0", "--", "true").stderr
     assert pib(checkout.parent / "checkout", "--version", env=os.environ).stdout == "pib-hca 1.2.3, for QEMU 10.0.2\n"
+
+
+def _parsers(parser):
+    yield parser
+    for action in parser._actions:
+        for inner in action.choices.values() if isinstance(action, argparse._SubParsersAction) else ():
+            yield from _parsers(inner)
+
+
+@pytest.mark.parametrize("command", ["pib", "./pib"])
+def test_the_help_names_the_command_as_it_is_installed(monkeypatch, command):
+    monkeypatch.setattr(paths, "COMMAND", command)
+    texts = [parser.format_help() for parser in _parsers(command_line.installed_parser())]
+    assert len(texts) > 20 and any("./pib" in text for text in texts) == (command == "./pib")
 
 
 def test_an_installed_lab_lacks_commands_of_a_checkout(installed, checkout):

@@ -10,6 +10,10 @@ import pytest
 
 from lab import paths
 
+CONFIGURE = """#!/bin/sh
+echo "$(basename "$0") $* CFLAGS=$CFLAGS CXXFLAGS=$CXXFLAGS" >>{called}
+"""
+
 
 @pytest.fixture(name="source")
 def _source(tmp_path) -> pathlib.Path:
@@ -43,3 +47,13 @@ def test_builders_without_a_home_directory_have_a_cache(make, source, tmp_path):
     assert make(*show, HOME=str(tmp_path)) == f"{tmp_path}/.cache"
     assert make(*show, XDG_CACHE_HOME="/cache") == "/cache"
     assert make(*show, PIB_CACHE_HOME="/other", HOME=str(tmp_path)) == "/other"
+
+
+def test_the_path_of_the_builders_cache_does_not_get_into_the_device(make, tmp_path):
+    called = tmp_path / "called"
+    script = CONFIGURE.format(called=called)
+    make("override_dh_auto_configure", "PREPARE=true", HOME=str(tmp_path), PIB_QEMU_HEADERS="/home/me/.cache/headers",
+         programs={"dh_auto_configure": script, "dpkg-buildflags": "#!/bin/sh\necho -O2 -fhardened\n"})
+    first = called.read_text().splitlines()[0]
+    assert "-Dqemu_headers=/home/me/.cache/headers " in first
+    assert first.endswith("CFLAGS=-O2 -fhardened -ffile-prefix-map=/home/me/.cache/headers=qemu-headers CXXFLAGS=")

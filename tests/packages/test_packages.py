@@ -60,6 +60,14 @@ def test_device_and_provider_belong_to_one_version(built):
     assert f"libibverbs1 (>= {rdma_core}), libibverbs1 (<< {int(rdma_core) + 1}~)" in _field(provider, "Depends")
 
 
+def test_packages_do_not_contain_paths_of_their_builder(built):
+    """Others build the same packages, in another home directory."""
+    for file in built.files(*package_trees.ALL):
+        content = subprocess.run(["dpkg-deb", "--fsys-tarfile", file], check=True, capture_output=True).stdout
+        for place in (f"{package_trees.SHARED}/cache", clean_tree.SOURCE):
+            assert f"{place}/".encode() not in content, (file.name, place)
+
+
 @pytest.fixture(scope="module")
 def host(built):
     """A tree without packages of ours, and the paths that look like them."""

@@ -13,6 +13,12 @@ from lab import paths
 CONFIGURE = """#!/bin/sh
 echo "$(basename "$0") $* CFLAGS=$CFLAGS CXXFLAGS=$CXXFLAGS" >>{called}
 """
+INSTALL = """#!/bin/sh
+cd debian/tmp/usr/share/pib-hca || exit 1
+mkdir guest-driver hw-interface lab
+touch guest-driver/main.c guest-driver/main.o guest-driver/.main.o.cmd guest-driver/pib_hca.ko guest-driver/pib_hca.mod \\
+    guest-driver/pib_hca.mod.c guest-driver/modules.order guest-driver/Module.symvers hw-interface/pib_hca_hw.h lab/ui.py
+"""
 
 
 @pytest.fixture(name="source")
@@ -57,3 +63,13 @@ def test_the_path_of_the_builders_cache_does_not_get_into_the_device(make, tmp_p
     first = called.read_text().splitlines()[0]
     assert "-Dqemu_headers=/home/me/.cache/headers " in first
     assert first.endswith("CFLAGS=-O2 -fhardened -ffile-prefix-map=/home/me/.cache/headers=qemu-headers CXXFLAGS=")
+
+
+def test_products_of_a_driver_that_was_built_in_the_checkout_are_not_packed(make, source, tmp_path):
+    (source / "debian" / "tmp" / "usr" / "share" / "pib-hca").mkdir(parents=True)
+    plugin = source / "debian" / "build-provider" / "lib" / "libpib-rdmav34.so"
+    plugin.parent.mkdir(parents=True)
+    plugin.touch()
+    make("override_dh_auto_install", "VERSION=1", HOME=str(tmp_path), programs={"dh_auto_install": INSTALL})
+    packed = {path.name for path in (source / "debian" / "tmp").rglob("*") if path.is_file()}
+    assert packed == {"main.c", "pib_hca_hw.h", "ui.py", "libpib-rdmav34.so", "pib.driver"}

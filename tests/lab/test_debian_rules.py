@@ -5,6 +5,7 @@ import os
 import pathlib
 import shutil
 import subprocess
+import tarfile
 
 import pytest
 
@@ -23,7 +24,7 @@ touch guest-driver/main.c guest-driver/main.o guest-driver/.main.o.cmd guest-dri
 
 @pytest.fixture(name="source")
 def _source(tmp_path) -> pathlib.Path:
-    """A source tree with debian/ alone, and the sources that a build without a network names."""
+    """A source tree with debian/ alone."""
     shutil.copytree(paths.ROOT / "debian", tmp_path / "pib-hca" / "debian")
     return tmp_path / "pib-hca"
 
@@ -73,3 +74,13 @@ def test_products_of_a_driver_that_was_built_in_the_checkout_are_not_packed(make
     make("override_dh_auto_install", "VERSION=1", HOME=str(tmp_path), programs={"dh_auto_install": INSTALL})
     packed = {path.name for path in (source / "debian" / "tmp").rglob("*") if path.is_file()}
     assert packed == {"main.c", "pib_hca_hw.h", "ui.py", "libpib-rdmav34.so", "pib.driver"}
+
+
+def test_a_source_package_has_nothing_that_pib_leaves_in_a_checkout(source):
+    for name in (".git/config", ".lab/key", "build-sanitized/build.ninja", "lab/build/deps.py"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).touch()
+    subprocess.run(["dpkg-source", "-b", source], cwd=source.parent, check=True, capture_output=True)
+    with tarfile.open(next(source.parent.glob("*.tar.xz"))) as tar:
+        tops = {member.name.split("/")[1] for member in tar if "/" in member.name}
+    assert tops == {"debian", "lab"}

@@ -121,10 +121,12 @@ def release_suites(release: str) -> list[Suite]:
 
 
 def installed() -> dict[str, str]:
-    """Version of each installed package. The status of a package on hold begins with h, that of others with i."""
-    text = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${binary:Package}|${Version}\n")
+    """Version of each installed package, without those of another architecture, such as libraries for 32-bit programs.
+    The status of a package on hold begins with h, that of others with i."""
+    text = output("dpkg-query", "-W", "-f", "${db:Status-Abbrev}|${binary:Package}|${Architecture}|${Version}\n")
     rows = [line.split("|") for line in text.splitlines() if line[1:2] == "i"]
-    return {package.split(":", 1)[0]: version for _, package, version in rows}
+    own = {"all", *(architecture for _, package, architecture, _ in rows if package == "dpkg")}
+    return {package.split(":", 1)[0]: version for _, package, architecture, version in rows if architecture in own}
 
 
 def package_version(tree: pathlib.Path, package: str) -> str:

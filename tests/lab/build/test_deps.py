@@ -132,8 +132,15 @@ def test_a_package_of_another_release_is_not_taken(system, program, backports, c
 
 
 def test_a_package_on_hold_is_installed(program):
-    program("dpkg-query", "#!/bin/sh\necho 'hi |a|1.0'; echo 'hn |b|'; echo 'iF |c|1.0'\n")
+    program("dpkg-query", "#!/bin/sh\necho 'hi |a|all|1.0'; echo 'hn |b|all|'; echo 'iF |c|all|1.0'\n")
     assert debian.installed() == {"a": "1.0"}
+
+
+def test_a_package_of_another_architecture_counts_as_missing(program):
+    """Programs for 32 bits bring libraries, maybe in versions of their own."""
+    program("dpkg-query", "#!/bin/sh\ncat <<'END'\nii |dpkg|amd64|1.21\nii |a:amd64|amd64|2.0\nii |a:i386|i386|1.0\n"
+            "ii |b:i386|i386|1.0\nii |c|all|1.0\nEND\n")
+    assert debian.installed() == {"dpkg": "1.21", "a": "2.0", "c": "1.0"}
 
 
 def test_one_query_finds_the_missing_packages(program, tmp_path, monkeypatch):
@@ -143,7 +150,7 @@ def test_one_query_finds_the_missing_packages(program, tmp_path, monkeypatch):
     others.write_text("f\n")
     monkeypatch.setattr(deps, "LIST", listing)
     program("dpkg-query", f"#!/bin/sh\necho called >> {tmp_path}/calls\n"
-            "echo 'ii |a:amd64|1.0'; echo 'ii |b|1.0'; echo 'rc |c|1.0'\n")
+            "echo 'ii |dpkg|amd64|1.21'; echo 'ii |a:amd64|amd64|1.0'; echo 'ii |b|all|1.0'; echo 'rc |c|all|1.0'\n")
     assert [need.package for need in deps.missing()] == ["b", "c", "d"]
     assert (tmp_path / "calls").read_text() == "called\n"
     assert [need.package for need in deps.missing(more)] == ["b", "c", "d", "e"]

@@ -23,6 +23,8 @@ BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 # apt says this if the mirror has no package of a version that the lists name, or cannot be reached.
 NOT_FETCHED = "Unable to fetch some archives"
+# Variables by which apt finds a proxy, and which sudo drops.
+PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 VARIABLE = "PIB_DEPS"           # "skip": install nothing; the user has installed everything
 
 
@@ -112,7 +114,9 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
         raise ui.LabError(f"{title} needs root, and there is no sudo here. {advice}")
     if not interactive and subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
         raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
-    return [sudo, *argv]
+    # By name only: each user may see the words of a command, and a proxy's address may have a password.
+    proxies = ",".join(name for name in PROXIES if os.environ.get(name))
+    return [sudo, *([f"--preserve-env={proxies}"] if proxies else []), *argv]
 
 
 def as_root(script: str, title: str) -> None:

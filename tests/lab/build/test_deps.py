@@ -31,6 +31,12 @@ def program(tmp_path, monkeypatch):
     return put
 
 
+@pytest.fixture(autouse=True)
+def no_proxy(monkeypatch):
+    for name in deps.PROXIES:
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def system(tmp_path, monkeypatch):
     """Replaces /etc/os-release."""
@@ -221,6 +227,24 @@ def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(ui.LabError, match="no sudo here"):
         deps._root_argv("true", "this", interactive=False)
+
+
+def test_apt_under_sudo_has_the_users_proxy(program, monkeypatch):
+    """sudo drops variables that it is not told to keep."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("http_proxy", "http://me:secret@proxy:3128")
+    monkeypatch.setenv("no_proxy", "mirror.example")
+    program("sudo", """#!/bin/sh
+case $1 in --preserve-env=*) kept=${1#*=}; shift ;; esac
+for name in http_proxy no_proxy; do
+    case ,$kept, in *,$name,*) ;; *) unset $name ;; esac
+done
+exec "$@"
+""")
+    argv = deps._root_argv('echo "$http_proxy $no_proxy"', "this", interactive=True)
+    assert not any("secret" in word for word in argv)
+    assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == (
+        "http://me:secret@proxy:3128 mirror.example\n")
 
 
 def test_a_closed_input_is_not_asked_for_a_password(monkeypatch, tmp_path, program):

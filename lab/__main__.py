@@ -189,7 +189,7 @@ def _why(options) -> int:
     found, lab = source.reached("why", options.control), cluster.Cluster()
     if not options.control and not lab.switches() and not lab.nodes():
         raise ui.LabError("nothing runs. Start the lab:  ./pib up")
-    print(why.answer(found.evidence(), options.about))
+    print(ui.named(why.answer(found.evidence(), options.about)))
     return 0
 
 

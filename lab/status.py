@@ -36,7 +36,8 @@ def status(lab: cluster.Cluster) -> int:
 
 def _tell_age(running: state.State) -> None:
     if running.image and not guest_kernel.is_current(pathlib.Path(running.image), running.identity):
-        print("The guests' image is older than its recipe or its packages. Start guests of the new one:  ./pib up")
+        print(ui.named("The guests' image is older than its recipe or its packages. Start guests of the new one:  "
+                       "./pib up"))
 
 
 def _processes(lab: cluster.Cluster) -> bool:
@@ -77,7 +78,7 @@ def _switches(lab: cluster.Cluster) -> bool:
         try:
             print(f"\npib-{switch.name}:\n" + seen_by(switch))
         except ui.LabError as error:
-            print(f"\n{error}")
+            print(ui.named(f"\n{error}"))
             good = False
     return good
 
@@ -86,7 +87,7 @@ def seen_by(switch: switch_process.Switch) -> str:
     """Text about a switch process: one switch with its ports, or for a topology how far the subnet manager is."""
     if not switch.topology:
         return switch.ctl("status", timeout_s=ANSWER_S).rstrip()
-    return f"{subnet_progress.look([switch.control])}\n./pib map shows each link"
+    return ui.named(f"{subnet_progress.look([switch.control])}\n./pib map shows each link")
 
 
 def _hosts(lab: cluster.Cluster) -> bool:
@@ -108,7 +109,8 @@ def _hosts(lab: cluster.Cluster) -> bool:
 def _others() -> None:
     others = {labs.title(directory): names for directory, names in labs.running().items() if directory != paths.RUN}
     for title, names in sorted(others.items()):
-        print(f"\n{title}, a lab of tests or benchmarks, also runs: {', '.join(names)}    end all:  ./pib down --all")
+        print(ui.named(f"\n{title}, a lab of tests or benchmarks, also runs: {', '.join(names)}    end all:  "
+                       "./pib down --all"))
 
 
 def down(every: bool) -> int:

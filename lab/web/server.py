@@ -108,7 +108,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def _json(self, status: int, data: Any) -> None:
-        self._send(status, "application/json", json.dumps(data, separators=(",", ":")).encode())
+        self._send(status, "application/json", ui.named(json.dumps(data, separators=(",", ":"))).encode())
 
     def _refuse(self, status: int, text: str) -> None:
         self.close_connection = True            # an unread body may follow on the connection
@@ -149,7 +149,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         elif path in self.server.answers.get:
             self._question(path, query)
         elif file := self.server.files.get(path or "index.html"):
-            self._send(200, TYPES[file.suffix], file.read_bytes())
+            self._send(200, TYPES[file.suffix], ui.named(file.read_text(encoding="utf-8")).encode())
         else:
             self._refuse(404, "there is no such page")
 

@@ -7,6 +7,7 @@ import os
 import re
 import socket
 import subprocess
+from types import SimpleNamespace
 
 import pytest
 
@@ -55,6 +56,14 @@ def test_the_help_names_the_command_as_it_is_installed(monkeypatch, command):
     monkeypatch.setattr(paths, "COMMAND", command)
     texts = [parser.format_help() for parser in _parsers(command_line.installed_parser())]
     assert len(texts) > 20 and any("./pib" in text for text in texts) == (command == "./pib")
+
+
+def test_pib_why_names_the_installed_command(monkeypatch, capsys):
+    monkeypatch.setattr(paths, "COMMAND", "pib")
+    monkeypatch.setattr(command_line.source, "reached", lambda *_: SimpleNamespace(evidence=list))
+    monkeypatch.setattr(command_line.why, "answer", lambda *_: "Start the guest anew:  ./pib reboot vm0")
+    assert command_line._why(SimpleNamespace(control=["/control"], about="")) == 0
+    assert capsys.readouterr().out == "Start the guest anew:  pib reboot vm0\n"
 
 
 def test_an_installed_lab_lacks_commands_of_a_checkout(installed, checkout):

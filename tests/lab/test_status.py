@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from lab import status
-from lab.fabric import cluster
+from lab import paths, status
+from lab.fabric import cluster, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import debug_kernel, guest_kernel, image
 
@@ -25,6 +25,17 @@ def test_a_guest_that_does_not_answer_is_named_and_the_others_are_shown(lab, cap
     monkeypatch.setenv("FAKE_SSH", "hangs")
     assert status.status(cluster.Cluster()) == 1
     assert "vm0, vm1: does not answer within 1 s" in capsys.readouterr().out
+
+
+def test_advice_names_the_installed_command(lab, capsys, monkeypatch):
+    lab.up(Wanted(1), [])
+    monkeypatch.setattr(paths, "COMMAND", "pib")
+    monkeypatch.setattr(guest_kernel, "is_current", lambda *_: False)
+    monkeypatch.setattr(status.labs, "running", lambda: {lab.directory / "guest": ["vm0"]})
+    monkeypatch.setattr(status.subnet_progress, "look", lambda _controls: "SUBNET UP")
+    status.status(lab)
+    said = capsys.readouterr().out + status.seen_by(switch_process.Switch(lab.sockets(), topology="a"))
+    assert "./pib" not in said and all(f"  pib {word}" in said for word in ("up", "down --all")) and "pib map" in said
 
 
 def test_ended_processes_are_shown(lab, capsys):

@@ -159,6 +159,17 @@ def test_the_page_and_its_files_are_served(page):
             assert got.status == 200
 
 
+def test_an_installed_page_names_the_installed_command(page, monkeypatch):
+    def served_text(path: str) -> str:
+        with urllib.request.urlopen(f"{page.url}{path}", timeout=PATIENCE_S) as got:
+            return got.read().decode()
+    assert "Is ./pib web running?" in served_text("api.js")
+    monkeypatch.setattr(paths, "COMMAND", "pib")
+    assert "Is pib web running?" in served_text("api.js")
+    status, refused = Page(urllib.parse.urljoin(page.url, "/wrong/")).change("cable", {})
+    assert status == 403 and "the address that pib web has printed" in refused["error"]
+
+
 def test_every_module_that_the_page_imports_is_there():
     for file in server.PAGE.glob("*.js"):
         for name in re.findall(r'from "\./([^"]+)"', file.read_text()):

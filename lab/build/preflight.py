@@ -184,14 +184,24 @@ def _unused_ids() -> str:
     return f"{first}-{first + IDS - 1}"
 
 
+def _ids(file: pathlib.Path, user: str) -> tuple[str, int]:
+    """The first range of a user's IDs, which unshare takes, and their number; ("", 0) if there is none."""
+    for name, first, count in (line for line in _lines(file) if len(line) == 3):
+        if name in (user, str(os.getuid())) and first.isdigit() and count.isdigit() and int(count):
+            return f"{first}-{int(first) + int(count) - 1}", int(count)
+    return "", 0
+
+
 def _subordinate_ids(user: str) -> list[str]:
-    """Checks whether the user has subordinate IDs for a user namespace."""
-    names = (user, str(os.getuid()))
-    lacking = [file for file in SUBORDINATE if not any(line[0] in names for line in _lines(file))]
+    """Checks whether the user has subordinate IDs for a user namespace, up to those of nobody and nogroup."""
+    found = {file: _ids(file, user) for file in SUBORDINATE}
+    lacking = {file: old for file, (old, count) in found.items() if count < IDS}
     if not lacking:
         return []
-    options = " ".join(f"{SUBORDINATE[file]} {_unused_ids()}" for file in lacking)
-    return [f"{' and '.join(map(str, lacking))}: no line for {user}. Run:  sudo usermod {options} {user}"]
+    options = " ".join(f"{SUBORDINATE[file].replace('add', 'del')} {old} {SUBORDINATE[file]} {_unused_ids()}" if old
+                       else f"{SUBORDINATE[file]} {_unused_ids()}" for file, old in lacking.items())
+    what = f"less than {IDS} IDs" if any(lacking.values()) else "no line"
+    return [f"{' and '.join(map(str, lacking))}: {what} for {user}. Run:  sudo usermod {options} {user}"]
 
 
 def user_namespaces() -> list[str]:

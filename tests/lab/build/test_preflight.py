@@ -243,6 +243,20 @@ def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
                             "165536-231071 else")
 
 
+def test_a_users_range_of_ids_has_to_suffice(monkeypatch, tmp_path):
+    """unshare takes the first range alone. apt sets the group nogroup, 65534."""
+    files = [tmp_path / "subuid", tmp_path / "subgid"]
+    files[0].write_text("someone:100000:1000\nsomeone:200000:65536\n")
+    files[1].write_text("1000:100000:65536\n")
+    monkeypatch.setattr(preflight, "SUBORDINATE", dict(zip(files, ("--add-subuids", "--add-subgids"))))
+    monkeypatch.setattr(os, "getuid", lambda: 1000)
+    said, = preflight._subordinate_ids("someone")
+    assert said == (f"{files[0]}: less than 65536 IDs for someone. Run:  sudo usermod --del-subuids 100000-100999 "
+                    "--add-subuids 265536-331071 someone")
+    files[0].write_text("damaged\nother:1:2\nsomeone:100000:65536\n")
+    assert preflight._subordinate_ids("someone") == []
+
+
 def test_a_user_without_a_name_is_called_by_his_number(monkeypatch, tmp_path):
     def unknown(_uid):
         raise KeyError

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
-from lab import lock, paths, ui
+from lab import lock, memory, paths, ui
 from lab.build import qemu_headers
 
 SANITIZED = paths.ROOT / "build-sanitized"
@@ -31,6 +31,8 @@ COMPILERS: dict[pathlib.Path, dict[str, str]] = {FUZZERS: {"CC": "clang-19", "CX
 
 # Free space in GiB that a new build takes.
 SIZES_GIB: dict[pathlib.Path, float] = {paths.BUILD: 1, SANITIZED: 4, THREADS: 1, COVERAGE: 3, FUZZERS: 3}
+
+JOB_MIB = 600                   # memory of a compilation with sanitizers; others take half
 
 # Precompiled headers save a quarter of a first build's time. With them GCC prints false warnings about overruns in the
 # standard library, so this build has no -Werror; the sanitizer builds have it.
@@ -84,6 +86,13 @@ def _wanted(directory: pathlib.Path) -> list[str]:
     return [name for name in PRODUCTS if name in names]
 
 
+def _jobs() -> list[str]:
+    """ninja's option by which the compilers that run at the same time fit into the free memory; none if ninja's own
+    number of them, two more than processors, does."""
+    fit = max(1, memory.available_mib() // JOB_MIB)
+    return [f"-j{fit}"] if fit < len(os.sched_getaffinity(0)) + 2 else []
+
+
 def configured(directory: pathlib.Path = paths.BUILD) -> bool:
     return (directory / "build.ninja").exists() and _is_of_this_checkout(directory)
 
@@ -110,5 +119,5 @@ def _build(directory: pathlib.Path, headers: pathlib.Path, more: tuple[str, ...]
     if not configured(directory) or not mark.exists() or mark.read_text() != "\n".join(options):
         _configure(directory, options)
         mark.write_text("\n".join(options))
-    ui.run(f"building {directory.name}/", ["ninja", "-C", directory, *_wanted(directory), *more],
+    ui.run(f"building {directory.name}/", ["ninja", *_jobs(), "-C", directory, *_wanted(directory), *more],
            directory.name, cwd=paths.ROOT)

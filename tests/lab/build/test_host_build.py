@@ -3,12 +3,13 @@
 
 import contextlib
 import json
+import os
 import shutil
 import threading
 
 import pytest
 
-from lab import paths
+from lab import memory, paths
 from lab.build import host_build, qemu_headers
 
 PROJECT = "project('x')\ncustom_target('copy', input: 'in', output: 'out', command: ['cp', '@INPUT@', '@OUTPUT@'])\n"
@@ -92,3 +93,16 @@ def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch
     options = json.loads((root / "build" / "meson-info" / "intro-buildoptions.json").read_text())
     values = {option["name"]: option["value"] for option in options}
     assert values["precompiled"] is precompiled and values["werror"] is not precompiled
+
+
+@pytest.mark.parametrize("free_mib, option", [(100, ["-j1"]), (6000, ["-j10"]), (64000, [])])
+def test_compilers_fit_into_the_memory_of_many_processors(tmp_path, build, monkeypatch, free_mib, option):
+    """The kernel would kill a compiler."""
+    (tmp_path / "meson.build").write_text(PROJECT)
+    (tmp_path / "meson_options.txt").write_text("option('qemu_headers', type: 'string')\n")
+    (tmp_path / "in").write_text("")
+    monkeypatch.setattr(memory, "available_mib", lambda: free_mib)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _pid: set(range(64)))
+    build(tmp_path)
+    *_, last = (paths.RUN / "log" / "build.log").read_text().split("\n$ ninja ")
+    assert last.split("-C ")[0].split() == option

@@ -24,8 +24,11 @@ def _open_streams() -> None:
 
 def settle() -> None:
     """Opens missing standard streams, and sets PATH and umask. Debian's PATH for users lacks /usr/sbin with mke2fs and
-    depmod. The umask makes files for guests readable by all users of a guest."""
+    depmod. The umask makes files for guests readable by all users of a guest. Drops a TMPDIR that has gone, as that of
+    an ended shell: Python takes another directory then, and QEMU, which makes the guests' overlays there, fails."""
     _open_streams()
     path = os.environ.get("PATH", "").split(":")
     os.environ["PATH"] = ":".join(filter(None, [*path, *(name for name in SYSTEM if name not in path)]))
+    if not os.path.isdir(os.environ.get("TMPDIR", "")):
+        os.environ.pop("TMPDIR", None)
     os.umask(UMASK)

@@ -290,6 +290,15 @@ def test_programs_are_found_without_sbin_in_path(monkeypatch, tmp_path):
     assert os.environ["PATH"].split(":") == path
 
 
+def test_a_directory_for_temporary_files_that_has_gone_is_not_used(monkeypatch, tmp_path):
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    environment.settle()
+    assert os.environ["TMPDIR"] == str(tmp_path)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "gone"))
+    environment.settle()
+    assert "TMPDIR" not in os.environ
+
+
 def test_every_command_has_sbin_and_a_usual_umask():
     code = ("import os, runpy, sys; sys.argv = ['pib', 'topology', 'star']\n"
             "try: runpy.run_module('lab', run_name='__main__', alter_sys=True)\n"

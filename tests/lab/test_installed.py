@@ -182,6 +182,22 @@ def test_an_upgrade_starts_switches_by_the_new_unit(tmp_path):
     assert called == ["systemctl --system daemon-reload", "deb-systemd-invoke try-restart pib-switch@*.service"]
 
 
+def test_a_purge_removes_units_that_an_administrator_has_made(tmp_path):
+    """An instance that is enabled, one that is masked, one that  systemctl edit --full  has copied, and drop-ins."""
+    units = tmp_path / "units"
+    (units / "multi-user.target.wants").mkdir(parents=True)
+    (units / "pib-switch@a.service.d").mkdir()
+    for name in ("multi-user.target.wants/pib-switch@a.service", "pib-switch@b.service"):
+        (units / name).symlink_to("/dev/null")
+    for name in ("pib-switch@c.service", "pib-switch@.service", "other.service"):
+        (units / name).touch()
+    script = (paths.ROOT / "debian" / "pib-switch.postrm").read_text().replace("/etc/systemd/system", str(units))
+    for place in ("/etc/pib-switch", "/run/pib-switch", "/var/lib/pib-switch"):
+        script = script.replace(place, str(tmp_path / "none"))
+    subprocess.run(["/bin/sh", "-c", f"getent() {{ return 2; }}\n{script}", "sh", "purge"], check=True)
+    assert sorted(path.name for path in units.rglob("*")) == ["multi-user.target.wants", "other.service"]
+
+
 def test_a_purge_ends_well_while_a_program_of_the_user_runs(tmp_path):
     done, called = _maintainer_script(tmp_path, "pib-switch.postrm", "purge", failing=("userdel", "groupdel"))
     assert done.returncode == 0 and "userdel pib-switch" in done.stderr and called[-1] == "groupdel pib-switch", called

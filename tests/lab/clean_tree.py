@@ -134,13 +134,18 @@ def _checkout() -> bytes:
                           capture_output=True).stdout
 
 
+def certificates(suites: list[debian.Suite]) -> list[str]:
+    """The package that apt in a tree needs for a mirror with https."""
+    return ["ca-certificates"] if any(suite.uri.startswith("https:") for suite in suites) else []
+
+
 def make(release: str) -> Tree:
-    tree = Tree(release)
-    lists = debian.Archive(tree.directory / "apt", debian.release_suites(release), ("deb",))
+    tree, suites = Tree(release), debian.release_suites(release)
+    lists = debian.Archive(tree.directory / "apt", suites, ("deb",))
     lists.update(LOG)
     tree.take_archives()
     own, inside = shlex.quote(str(tree.archives)), '"$1/var/cache/apt/archives"'
-    image.bootstrap(f"making a clean tree of {release}", list(MINIMAL), tree.root,
+    image.bootstrap(f"making a clean tree of {release}", [*MINIMAL, *certificates(suites)], tree.root,
                     [f"--setup-hook=mkdir -p {inside} && find {own} -name '*.deb' -exec mv -t {inside} {{}} +",
                      f"--customize-hook=find {inside} -name '*.deb' -exec mv -t {own} {{}} +",
                      "--skip=essential/unlink"], release, lists, LOG)

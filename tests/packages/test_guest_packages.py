@@ -7,6 +7,7 @@ import subprocess
 
 import pytest
 
+import clean_tree
 import package_trees
 from lab import process, up
 from lab.build import debian, host_build
@@ -23,8 +24,8 @@ LIST = "find \"$1\" -xdev -iname '*pib*' -printf '/%P\\n' | grep -v ^/var/cache/
 
 def _tree(built, work: pathlib.Path) -> pathlib.Path:
     """Makes a tree of Debian's packages, installs ours from files by apt, and then a newer driver."""
-    tree = work / "tree"
-    lists = debian.Archive(work / "apt", debian.release_suites(built.release), ("deb",))
+    tree, suites = work / "tree", debian.release_suites(built.release)
+    lists = debian.Archive(work / "apt", suites, ("deb",))
     lists.update("packages")
     (work / "newer").mkdir()
     for file in built.files(*OURS):
@@ -38,7 +39,8 @@ def _tree(built, work: pathlib.Path) -> pathlib.Path:
                # Compiles the driver again, for which an emulated processor takes long.
                "--customize-hook=chroot \"$1\" sh -ec 'dpkg -i /root/newer/pib-hca-dkms*.deb'",
                "--customize-hook=chroot \"$1\" systemctl enable guest-check"]
-    image.bootstrap(f"making a guest of {built.release}'s packages", DEBIAN, tree, options, built.release, lists)
+    image.bootstrap(f"making a guest of {built.release}'s packages", [*DEBIAN, *clean_tree.certificates(suites)], tree,
+                    options, built.release, lists)
     return tree
 
 

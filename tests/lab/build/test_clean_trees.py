@@ -11,7 +11,7 @@ import clean_tree
 import pytest
 
 from lab import clean, paths, ui
-from lab.build import deps
+from lab.build import debian, deps
 
 USERS = ("root", clean_tree.USER)
 # A user other than root enters the tree by a user namespace. Further user namespaces get no ids there, so all of the
@@ -58,6 +58,22 @@ def test_a_clean_tree_gets_all_packages(seen, release, user):
     done = seen[release].result()[user]
     assert done.returncode == 0, done.stdout
     assert "QEMU emulator version 10" in done.stdout and done.stdout.splitlines()[-1].startswith("1."), done.stdout
+
+
+@pytest.mark.parametrize("uri, certificates", [("http://mirror/debian", False), ("https://mirror/debian", True)])
+def test_a_tree_can_use_a_mirror_with_https(tmp_path, monkeypatch, uri, certificates):
+    asked: list[str] = []
+
+    def bootstrap(_title, wanted, *_more):
+        asked.extend(wanted)
+        raise ui.LabError("enough")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(debian, "mirror", lambda *_label: uri)
+    monkeypatch.setattr(debian.Archive, "update", lambda *_: None)
+    monkeypatch.setattr(clean_tree.image, "bootstrap", bootstrap)
+    with pytest.raises(ui.LabError, match="enough"):
+        clean_tree.make("trixie")
+    assert {"git", "python3", "sudo"} <= set(asked) and ("ca-certificates" in asked) == certificates
 
 
 def test_the_next_run_removes_the_trees_of_a_killed_one(tmp_path, monkeypatch):

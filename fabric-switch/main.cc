@@ -5,7 +5,6 @@
 #include <spdlog/spdlog.h>
 #include <sys/resource.h>
 
-
 #include "base/guid_text.h"
 #include "confinement.h"
 #include "control/control_commands.h"

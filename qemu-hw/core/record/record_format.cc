@@ -11,21 +11,11 @@ struct Row {
 
 // Row 0 is tag 1.
 constexpr Row kEntries[] = {
-    {"load", 3},
-    {"store", 4},
-    {"reset", 1},
-    {"exit from D0", 0},
-    {"kick", 1},
-    {"run", 0},
-    {"timer", 0},
-    {"link connected", 2},
-    {"link received", 2},
-    {"link writable", 1},
-    {"link closed", 1},
-    {"link shared", 3},
-    {"link poll", 1},
-    {"memory changed", 0},
-    {"bus mastering off", 0},
+    {"load", 3},          {"store", 4},          {"reset", 1},
+    {"exit from D0", 0},  {"kick", 1},           {"run", 0},
+    {"timer", 0},         {"link connected", 2}, {"link received", 2},
+    {"link writable", 1}, {"link closed", 1},    {"link shared", 3},
+    {"link poll", 1},     {"memory changed", 0}, {"bus mastering off", 0},
 };
 static_assert(std::size(kEntries) == static_cast<size_t>(kLastEntry));
 

@@ -169,6 +169,37 @@ static int invalidation(struct bench *bench)
 	return execute(bench, &wr, IB_WC_LOCAL_INV);
 }
 
+static int connect(struct bench *bench);
+
+/* A caller that asks for no SGEs gets those of a rounded WQE, and so may post an atomic. */
+static int atomic_without_sges_asked_for(struct bench *bench)
+{
+	struct ib_qp_init_attr attr = {
+		.send_cq = bench->cq,
+		.recv_cq = bench->cq,
+		.qp_type = IB_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_recv_sge = 1 },
+	};
+	struct ib_atomic_wr wr = {
+		.wr.opcode = IB_WR_ATOMIC_FETCH_AND_ADD,
+		.compare_add = 1,
+	};
+	struct ib_qp *first = bench->qp;
+	int ret;
+
+	bench->qp = ib_create_qp(bench->pd, &attr);
+	if (IS_ERR(bench->qp)) {
+		ret = PTR_ERR(bench->qp);
+	} else {
+		ret = attr.cap.max_send_sge ? connect(bench) : -ENOSPC;
+		if (!ret)
+			ret = execute_atomic(bench, &wr, IB_WC_FETCH_ADD, 1, 2);
+		ib_destroy_qp(bench->qp);
+	}
+	bench->qp = first;
+	return ret;
+}
+
 /* The shortest WQEs: without inline data, UC has no longer header than that of an RDMA WRITE. */
 static int smallest_queue_pair(struct bench *bench)
 {
@@ -216,6 +247,7 @@ static const struct {
 	{ "signaled_registration", signaled_registration },
 	{ "masked_compare_and_swap", masked_compare_and_swap },
 	{ "masked_fetch_and_add", masked_fetch_and_add },
+	{ "atomic_without_sges_asked_for", atomic_without_sges_asked_for },
 	{ "invalidation", invalidation },
 	{ "smallest_queue_pair", smallest_queue_pair },
 	{ "qkey_counter_is_reset", qkey_counter_is_reset },

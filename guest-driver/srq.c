@@ -156,16 +156,6 @@ static int pib_hca_create_srq_cmd(struct pib_hca_dev *dev, struct pib_hca_srq *s
 	return ret;
 }
 
-static int pib_hca_srq_set_limit(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 limit)
-{
-	struct pib_hca_modify_srq in = {
-		.attr_mask = cpu_to_le32(PIB_HCA_SRQ_ATTR_LIMIT),
-		.limit = cpu_to_le32(limit),
-	};
-
-	return pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_SRQ, srq->srqn, &in, sizeof(in));
-}
-
 /* Ends all use of the SRQ by event handlers and of its memory by the device. */
 static void pib_hca_srq_withdraw(struct pib_hca_dev *dev, struct pib_hca_srq *srq)
 {
@@ -187,13 +177,14 @@ static int pib_hca_srq_tell_user(struct pib_hca_srq *srq, struct ib_udata *udata
 	return pib_hca_udata_out(udata, &resp, sizeof(resp));
 }
 
+/* attr->srq_limit means nothing at creation: no WQE is posted yet, so any limit is reached. */
 static int pib_hca_srq_layout(struct pib_hca_dev *dev, struct pib_hca_srq *srq,
 			      const struct ib_srq_attr *attr, struct ib_udata *udata)
 {
 	int ret;
 
 	if (!attr->max_wr || attr->max_wr > le32_to_cpu(dev->caps.max_srq_wr) ||
-	    attr->max_sge > le32_to_cpu(dev->caps.max_srq_sge) || attr->srq_limit > attr->max_wr)
+	    attr->max_sge > le32_to_cpu(dev->caps.max_srq_sge))
 		return -EINVAL;
 	ret = udata ? pib_hca_srq_layout_user(dev, srq, udata) :
 		      pib_hca_srq_layout_kernel(dev, srq, attr);
@@ -222,12 +213,11 @@ int pib_hca_create_srq(struct ib_srq *ibsrq, struct ib_srq_init_attr *init_attr,
 	ret = xa_insert_irq(&dev->srqs, srq->srqn, srq, GFP_KERNEL);
 	if (ret)
 		goto err_srq;
-	if (init_attr->attr.srq_limit)
-		ret = pib_hca_srq_set_limit(dev, srq, init_attr->attr.srq_limit);
-	if (!ret && udata)
+	if (udata) {
 		ret = pib_hca_srq_tell_user(srq, udata);
-	if (ret)
-		goto err_withdraw;
+		if (ret)
+			goto err_withdraw;
+	}
 	if (init_attr->srq_type == IB_SRQT_XRC)
 		ibsrq->ext.xrc.srq_num = srq->srqn;
 	init_attr->attr.max_wr = srq->depth;

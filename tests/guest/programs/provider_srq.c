@@ -11,13 +11,25 @@ extern struct loopback lo;
 
 #define CAP ((struct ibv_qp_cap){ .max_send_wr = 16, .max_send_sge = 1 })
 
+static struct ibv_srq_attr query(struct ibv_srq *srq)
+{
+	struct ibv_srq_attr attr;
+
+	CHECK_EQUAL(ibv_query_srq(srq, &attr), 0);
+	return attr;
+}
+
+/* The limit is irrelevant at creation (ibv_create_srq(3)): a program may leave it uninitialized. */
 static struct ibv_srq *make_srq(uint32_t max_wr)
 {
-	struct ibv_srq_init_attr attr = { .attr = { .max_wr = max_wr, .max_sge = 2 } };
+	struct ibv_srq_init_attr attr = {
+		.attr = { .max_wr = max_wr, .max_sge = 2, .srq_limit = UINT32_MAX },
+	};
 	struct ibv_srq *srq = ibv_create_srq(lo.pd, &attr);
 
 	CHECK(srq);
 	CHECK(attr.attr.max_wr >= max_wr && attr.attr.max_sge >= 2);
+	CHECK_EQUAL(query(srq).srq_limit, 0);
 	return srq;
 }
 
@@ -37,14 +49,6 @@ static int post_until_full(struct ibv_srq *srq, uint64_t first)
 		posted++;
 	CHECK_EQUAL(ret, ENOMEM);
 	return posted;
-}
-
-static struct ibv_srq_attr query(struct ibv_srq *srq)
-{
-	struct ibv_srq_attr attr;
-
-	CHECK_EQUAL(ibv_query_srq(srq, &attr), 0);
-	return attr;
 }
 
 /* Sends from side 0 and returns the wr_id that side 1 received with. */

@@ -182,28 +182,26 @@ void pib_hca_disassociate_ucontext(struct ib_ucontext *ibucontext)
 {
 }
 
-/* The page is memory, not part of a BAR: the mapping holds a reference to it. */
-static int pib_hca_mmap_shadow(struct pib_hca_shadow *shadow, struct vm_area_struct *vma)
-{
-	if (vma->vm_end - vma->vm_start != PAGE_SIZE || !(vma->vm_flags & VM_SHARED) ||
-	    (vma->vm_flags & VM_EXEC))
-		return -EINVAL;
-	return vm_insert_page(vma, vma->vm_start, shadow->page);
-}
-
 int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 {
 	struct rdma_user_mmap_entry *rdma_entry;
 	struct pib_hca_mmap_entry *entry;
 	int ret;
 
+	/* Refuses private mappings and wrong lengths. */
 	rdma_entry = rdma_user_mmap_entry_get(ibucontext, vma);
 	if (!rdma_entry)
 		return -EINVAL;
 	entry = to_pentry(rdma_entry);
-	/* rdma_user_mmap_io() refuses private and executable mappings and wrong lengths. */
+	/*
+	 * Not in core dumps, because a dump must not read device registers. Not executable, which
+	 * is no error: a process with READ_IMPLIES_EXEC asks for it with every mapping.
+	 */
+	pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
+	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);
+	/* A shadow page is memory, not part of a BAR: the mapping holds a reference to it. */
 	if (entry->kind == PIB_HCA_MMAP_SHADOW)
-		ret = pib_hca_mmap_shadow(&to_pshadow(rdma_entry)->shadow, vma);
+		ret = vm_insert_page(vma, vma->vm_start, to_pshadow(rdma_entry)->shadow.page);
 	else
 		ret = rdma_user_mmap_io(ibucontext, vma, entry->addr >> PAGE_SHIFT,
 					rdma_entry->npages << PAGE_SHIFT,
@@ -211,9 +209,6 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 						pib_hca_dm_pgprot(vma->vm_page_prot) :
 						pgprot_noncached(vma->vm_page_prot),
 					rdma_entry);
-	/* Neither executable nor in core dumps: a dump must not read device registers. */
-	if (!ret)
-		pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_MAYEXEC);
 	rdma_user_mmap_entry_put(rdma_entry);
 	return ret;
 }

@@ -5,11 +5,13 @@
 #include <fcntl.h>
 #include <linux/udmabuf.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/personality.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -314,6 +316,38 @@ static void children_do_not_take_memory_away(void)
 	munmap(memory, 4 * PAGE);
 }
 
+/* True if the process has an executable mapping of the context's file. */
+static bool is_executable(struct ibv_context *context)
+{
+	char path[64], file[128] = "", line[512], rights[8], name[128];
+	bool found = false;
+	FILE *maps = fopen("/proc/self/maps", "r");
+
+	CHECK(maps);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", context->cmd_fd);
+	CHECK(readlink(path, file, sizeof(file) - 1) > 0);
+	while (fgets(line, sizeof(line), maps))
+		if (sscanf(line, "%*s %7s %*s %*s %*s %127s", rights, name) == 2 &&
+		    !strcmp(name, file) && rights[2] == 'x')
+			found = true;
+	fclose(maps);
+	return found;
+}
+
+/* Such processes, among them those with an executable stack, ask for each page to be executable. */
+static void a_process_whose_pages_are_executable_opens_the_device(void)
+{
+	int before = personality(0xffffffff);
+	struct ibv_context *context;
+
+	CHECK(personality(before | READ_IMPLIES_EXEC) >= 0);
+	context = ibv_open_device(lo.context->device);
+	CHECK(personality(before) >= 0);
+	CHECK(context);
+	CHECK(!is_executable(context));
+	CHECK_EQUAL(ibv_close_device(context), 0);
+}
+
 const struct check memory_checks[] = {
 	{ "zero_based_regions_count_from_their_first_byte",
 	  zero_based_regions_count_from_their_first_byte },
@@ -325,5 +359,7 @@ const struct check memory_checks[] = {
 	{ "windows_of_type_1_are_bound_by_the_verb", windows_of_type_1_are_bound_by_the_verb },
 	{ "children_do_not_take_memory_away", children_do_not_take_memory_away },
 	{ "bound_windows_are_left_to_the_kernel", bound_windows_are_left_to_the_kernel },
+	{ "a_process_whose_pages_are_executable_opens_the_device",
+	  a_process_whose_pages_are_executable_opens_the_device },
 	{ NULL, NULL },
 };

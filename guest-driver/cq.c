@@ -210,6 +210,17 @@ static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long
 	return cq;
 }
 
+/* Returns whether work requests of a kernel QP complete at the CQ. */
+static bool pib_hca_cq_has_qps(struct pib_hca_cq *cq)
+{
+	bool has_qps;
+
+	spin_lock_irq(&cq->lock);
+	has_qps = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
+	spin_unlock_irq(&cq->lock);
+	return has_qps;
+}
+
 /* Handlers expect to be called from an interrupt, which PREEMPT_RT handles in a thread. */
 static void pib_hca_call_as_interrupt(struct pib_hca_cq *cq)
 {
@@ -220,7 +231,11 @@ static void pib_hca_call_as_interrupt(struct pib_hca_cq *cq)
 		local_irq_enable();
 }
 
-/* Makes every kernel consumer poll: a dead device raises no interrupt. */
+/*
+ * Makes every kernel consumer poll: a dead device raises no interrupt. A CQ without QPs has nothing
+ * to flush, and ib_alloc_cq(), which sets the handler before what the handler uses, may not have
+ * returned it yet.
+ */
 void pib_hca_flush_work(struct work_struct *work)
 {
 	struct pib_hca_dev *dev = container_of(work, struct pib_hca_dev, flush_work);
@@ -229,10 +244,9 @@ void pib_hca_flush_work(struct work_struct *work)
 
 	for (; (cq = pib_hca_next_cq(dev, &index)); index++) {
 		/* Consumers poll a direct CQ themselves; its handler only warns. */
-		if (!cq->mem.umem && cq->ibcq.comp_handler &&
-		    cq->ibcq.poll_ctx != IB_POLL_DIRECT) {
+		if (cq->ibcq.comp_handler && cq->ibcq.poll_ctx != IB_POLL_DIRECT &&
+		    pib_hca_cq_has_qps(cq))
 			pib_hca_call_as_interrupt(cq);
-		}
 		pib_hca_ref_put(&cq->ref);
 	}
 }

@@ -14,6 +14,8 @@
  * only a device that has stopped takes longer than this.
  */
 #define PIB_HCA_CMD_TIMEOUT (60 * HZ)
+/* The device executes one command after the other, each within this time. */
+#define PIB_HCA_CMD_LONGEST (10 * HZ)
 #define PIB_HCA_CMD_LOOK_AGAIN HZ
 
 static const int pib_hca_status_errno[] = {
@@ -155,9 +157,22 @@ static bool pib_hca_wait_poll(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *
 	return false;
 }
 
+/* Returns the number of commands in flight. */
+static u32 pib_hca_slots_busy(struct pib_hca_cmdq *cmdq)
+{
+	u32 count = 0, i;
+
+	spin_lock_irq(&cmdq->lock);
+	for (i = 0; i < PIB_HCA_CMDQ_DEPTH; i++)
+		count += cmdq->slots[i].busy;
+	spin_unlock_irq(&cmdq->lock);
+	return count;
+}
+
 static void pib_hca_wait(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot, u16 opcode)
 {
-	unsigned long deadline = jiffies + PIB_HCA_CMD_TIMEOUT;
+	u32 others = pib_hca_slots_busy(&dev->cmdq) - 1; /* they may be executed first */
+	unsigned long deadline = jiffies + PIB_HCA_CMD_TIMEOUT + others * PIB_HCA_CMD_LONGEST;
 	bool done;
 
 	do {

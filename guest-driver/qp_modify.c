@@ -153,6 +153,9 @@ int pib_hca_query_qp(struct ib_qp *ibqp, struct ib_qp_attr *attr, int attr_mask,
 
 	mutex_lock(&qp->mutex);
 	ret = pib_hca_cmd_query(dev, PIB_HCA_CMD_QUERY_QP, qp->qpn, &out, sizeof(out));
+	/* ib_modify_qp_is_ok() has a table of states and does not check its index. */
+	if (!ret && (out.state > IB_QPS_ERR || out.cur_state > IB_QPS_ERR))
+		ret = -EIO;
 	if (!ret) /* the device may have moved the QP to an error state */
 		WRITE_ONCE(qp->state, out.state);
 	mutex_unlock(&qp->mutex);

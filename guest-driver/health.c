@@ -5,6 +5,7 @@
  * commands fail, its objects can be destroyed, and work requests are flushed in software.
  */
 #include <linux/iopoll.h>
+#include <linux/irqflags.h>
 #include <linux/wait_bit.h>
 
 #include "pib_hca.h"
@@ -107,4 +108,60 @@ void pib_hca_health_start(struct pib_hca_dev *dev)
 void pib_hca_health_stop(struct pib_hca_dev *dev)
 {
 	cancel_delayed_work_sync(&dev->health);
+}
+
+/* ---------------------------------------------------------------- consumers ------------------ */
+
+/* Returns the next CQ at or after *index, with a reference. */
+static struct pib_hca_cq *pib_hca_next_cq(struct pib_hca_dev *dev, unsigned long *index)
+{
+	struct pib_hca_cq *cq;
+
+	xa_lock_irq(&dev->cqs);
+	cq = xa_find(&dev->cqs, index, ULONG_MAX, XA_PRESENT);
+	if (cq)
+		refcount_inc(&cq->ref.count);
+	xa_unlock_irq(&dev->cqs);
+	return cq;
+}
+
+/* Returns whether work requests of a kernel QP complete at the CQ. */
+static bool pib_hca_cq_has_qps(struct pib_hca_cq *cq)
+{
+	bool has_qps;
+
+	spin_lock_irq(&cq->lock);
+	has_qps = !list_empty(&cq->send_qps) || !list_empty(&cq->recv_qps);
+	spin_unlock_irq(&cq->lock);
+	return has_qps;
+}
+
+/* Handlers expect to be called from an interrupt, which PREEMPT_RT handles in a thread. */
+static void pib_hca_call_as_interrupt(struct pib_hca_cq *cq)
+{
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_disable();
+	cq->ibcq.comp_handler(&cq->ibcq, cq->ibcq.cq_context);
+	if (!IS_ENABLED(CONFIG_PREEMPT_RT))
+		local_irq_enable();
+}
+
+/*
+ * Makes every kernel consumer poll: a dead device raises no interrupt. A CQ without QPs has nothing
+ * to flush, and ib_alloc_cq(), which sets the handler before what the handler uses, may not have
+ * returned it yet.
+ */
+void pib_hca_flush_work(struct work_struct *work)
+{
+	struct pib_hca_dev *dev = container_of(work, struct pib_hca_dev, flush_work);
+	unsigned long index = 0;
+	struct pib_hca_cq *cq;
+
+	for (; (cq = pib_hca_next_cq(dev, &index)); index++) {
+		/* Consumers poll a direct CQ themselves; its handler only warns. */
+		if (cq->ibcq.comp_handler && cq->ibcq.poll_ctx != IB_POLL_DIRECT &&
+		    pib_hca_cq_has_qps(cq))
+			pib_hca_call_as_interrupt(cq);
+		pib_hca_ref_put(&cq->ref);
+	}
 }

@@ -324,6 +324,7 @@ void pib_hca_wait_quiet(struct pib_hca_dev *dev);
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
 /* As pib_hca_die() and pib_hca_wait_quiet(): afterwards the caller may free the device's memory. */
 void pib_hca_give_up(struct pib_hca_dev *dev, const char *why);
+void pib_hca_flush_work(struct work_struct *work);
 
 #define PIB_HCA_ALL_ONES (~0U) /* value of a load from an unplugged device */
 
@@ -421,7 +422,6 @@ void pib_hca_cq_add_qp(struct pib_hca_qp *qp);
 void pib_hca_cq_remove_qp(struct pib_hca_qp *qp);
 /* Discards the completions and all posted work requests of a kernel QP that has entered Reset. */
 void pib_hca_cq_reset_qp(struct pib_hca_qp *qp);
-void pib_hca_flush_work(struct work_struct *work);
 
 /* qp.c, qp_modify.c */
 int pib_hca_create_qp(struct ib_qp *ibqp, struct ib_qp_init_attr *init_attr,

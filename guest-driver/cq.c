@@ -195,6 +195,25 @@ static int pib_hca_flush_cq(struct pib_hca_cq *cq, int room, struct ib_wc *wc)
 	return filled;
 }
 
+static bool pib_hca_has_posted(const struct pib_hca_wq *wq)
+{
+	return READ_ONCE(wq->head) != wq->tail;
+}
+
+/* Returns whether pib_hca_flush_cq() finds a work request. cq->lock is held. */
+static bool pib_hca_can_flush(struct pib_hca_cq *cq)
+{
+	struct pib_hca_qp *qp;
+
+	list_for_each_entry(qp, &cq->send_qps, send_entry)
+		if (pib_hca_has_posted(&qp->sq))
+			return true;
+	list_for_each_entry(qp, &cq->recv_qps, recv_entry)
+		if (pib_hca_has_posted(&qp->rq))
+			return true;
+	return false;
+}
+
 int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 {
 	struct pib_hca_cq *cq = to_pcq(ibcq);
@@ -230,6 +249,15 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 
 	spin_lock_irqsave(&cq->lock, irq_flags);
 	pending = pib_hca_valid_cqe(cq, cq->consumer);
+	/*
+	 * A consumer that polled before the device was quiet polls again: pib_hca_flush_work() may
+	 * have called its handler meanwhile, and irq_poll_sched() does nothing during a poll. The
+	 * barrier pairs with that in pib_hca_cut_off(): the end of the poll is visible before the
+	 * flag is loaded.
+	 */
+	smp_mb();
+	if (unlikely(pib_hca_is_quiet(dev)))
+		pending = pending || pib_hca_can_flush(cq);
 	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 

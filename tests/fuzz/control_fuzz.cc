@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -204,7 +205,7 @@ std::vector<Bytes> seeds() {
           send({128, 136, 147, 164, 155, '1', 162, 165, 163}), send({128, 138, 146, 159, 163}),
           send({128, 138, 146, 160, 163}), send({128, 139, 163})}) {
         Bytes life = {0};
-        life.insert(life.end(), request.begin(), request.end());
+        std::ranges::copy(request, std::back_inserter(life));
         life.insert(life.end(), {4, 50, 3, 3, 8, 0x0d, 3, 128, 129, 163, 0x0b, 2, 3, 1});
         all.push_back(life);
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -323,7 +324,7 @@ std::vector<Bytes> seeds() {
     const auto life = [&](std::initializer_list<Bytes> steps) {
         Bytes all = mapped;
         for (const Bytes& step : steps) {
-            all.insert(all.end(), step.begin(), step.end());
+            std::ranges::copy(step, std::back_inserter(all));
         }
         return all;
     };

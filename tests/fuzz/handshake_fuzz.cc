@@ -12,6 +12,7 @@
 #include <array>
 #include <cstring>
 #include <filesystem>
+#include <iterator>
 #include <memory>
 #include <string>
 
@@ -264,12 +265,12 @@ std::vector<Bytes> seeds() {
         }
         for (const Bytes& step : LinkSteps::opening(false)) {
             bytes.push_back(1);
-            bytes.insert(bytes.end(), step.begin(), step.end());
+            std::ranges::copy(step, std::back_inserter(bytes));
         }
         bytes.insert(bytes.end(), {3, 0x48 | 1, 4});
         for (const Bytes& step : LinkSteps::packets()) {
             bytes.push_back(1);
-            bytes.insert(bytes.end(), step.begin(), step.end());
+            std::ranges::copy(step, std::back_inserter(bytes));
         }
         all.push_back(bytes);
     }

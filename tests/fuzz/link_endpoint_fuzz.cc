@@ -3,6 +3,7 @@
 // (link_steps.h). The first byte chooses the side and the lengths of reads. Between steps the end
 // under test sends, retrains and releases buffer.
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include "fuzz_target.h"
@@ -128,7 +129,7 @@ std::vector<Bytes> seeds() {
         Bytes bytes = {first};
         for (auto steps : {LinkSteps::opening(first % 2 == 0), LinkSteps::packets()}) {
             for (const Bytes& step : steps) {
-                bytes.insert(bytes.end(), step.begin(), step.end());
+                std::ranges::copy(step, std::back_inserter(bytes));
                 bytes.push_back(2);  // an action
             }
         }

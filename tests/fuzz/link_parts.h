@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <new>
 
@@ -28,7 +29,7 @@ inline Bytes any_frame(Input& in) {
     const auto body = in.take(in.byte() * 2U);
     frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
     frame[7] = static_cast<std::uint8_t>(body.size());
-    frame.insert(frame.end(), body.begin(), body.end());
+    std::ranges::copy(body, std::back_inserter(frame));
     return frame;
 }
 

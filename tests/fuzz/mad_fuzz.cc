@@ -2,6 +2,7 @@
 // MADs to a channel adapter and to a switch: directed routes, SMA, PMA. The input is a sequence of
 // records: port, time step, then up to 256 bytes of MAD. The state of the node must stay legal.
 #include <algorithm>
+#include <iterator>
 
 #include "fuzz_target.h"
 #include "ib/mgmt/mad_agent.h"
@@ -134,7 +135,7 @@ struct Bench {
 void add_record(Bytes& out, std::uint8_t port, std::uint8_t step, const Mad& mad) {
     out.push_back(port);
     out.push_back(step);
-    out.insert(out.end(), mad.bytes.begin(), mad.bytes.end());
+    std::ranges::copy(mad.bytes, std::back_inserter(out));
 }
 
 Mad request(MgmtClass mgmt_class, Method method, std::uint16_t attribute) {

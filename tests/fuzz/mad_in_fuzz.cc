@@ -3,7 +3,9 @@
 // input is a sequence of steps. The port's state stays legal, and its output is well-formed.
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
+#include <span>
 
 #include "commands/port_operations.h"
 #include "fake_host.h"
@@ -277,7 +279,7 @@ std::vector<Bytes> seeds() {
             mad.set(ib::smp::kDrDlid, 0xffff);
         }
         Bytes bytes = {kind, choice, lids, 192};
-        bytes.insert(bytes.end(), mad.bytes.begin(), mad.bytes.begin() + 192);
+        std::ranges::copy(std::span(mad.bytes).first(192), std::back_inserter(bytes));
         bytes.insert(bytes.end(), {5, 200, 7, 1, 0});
         all.push_back(bytes);
     };

@@ -2,6 +2,7 @@
 // Packets from the fabric. The first byte says which checksums the rest has. An accepted packet is
 // readable to its last byte, and building it again gives the same bytes.
 #include <algorithm>
+#include <iterator>
 
 #include "fuzz_target.h"
 #include "ib/wire/dump.h"
@@ -85,7 +86,7 @@ std::vector<Bytes> seeds() {
         auto builder = PacketBuilder::begin(buffer, h, payload, crcs);
         const auto packet = builder->finish();
         Bytes seed = {static_cast<std::uint8_t>(crcs)};
-        seed.insert(seed.end(), packet.begin(), packet.end());
+        std::ranges::copy(packet, std::back_inserter(seed));
         seeds.push_back(std::move(seed));
     }
     return seeds;

@@ -2,8 +2,10 @@
 // Packets into a transport: every opcode with any headers, mostly with right addresses, to an RC QP
 // with outstanding requests, to UD, SMI and GSI QPs, and to a multicast group. Only registered
 // memory may change, and the output is valid packets.
+#include <algorithm>
 #include <array>
 #include <cstring>
+#include <iterator>
 
 #include "fuzz_target.h"
 #include "pair.h"
@@ -229,7 +231,7 @@ std::vector<Bytes> seeds() {
                 headers[8] = 0x80;   // AckReq
                 headers[26] = 4;     // RETH: 1024 bytes
                 headers[40] = 0x1f;  // an ACK
-                seed.insert(seed.end(), headers.begin(), headers.end());
+                std::ranges::copy(headers, std::back_inserter(seed));
                 seed.back() = dest;
             }
             seed.insert(seed.end(), {2, 3});

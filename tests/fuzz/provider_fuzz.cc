@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The provider's queues with a hostile device, which writes any bytes into the queues' buffers and
 // returns any numbers and limits. No other memory of the process may change.
+#include <algorithm>
+#include <iterator>
+
 #include "fuzz_target.h"
 #include "provider/lying_device.h"
 
@@ -12,7 +15,7 @@ namespace {
 Bytes life(std::initializer_list<Bytes> steps) {
     Bytes all = {0, 0};
     for (const Bytes& step : steps) {
-        all.insert(all.end(), step.begin(), step.end());
+        std::ranges::copy(step, std::back_inserter(all));
     }
     return all;
 }

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Recordings of a device, for pib-replay. The first byte says whether the replay goes on after a
 // difference.
+#include <algorithm>
+#include <iterator>
 #include <sstream>
 #include <string>
 
@@ -17,7 +19,7 @@ namespace {
 class Sink final : public record::Sink {
   public:
     bool write(std::span<const uint8_t> bytes) override {
-        content.insert(content.end(), bytes.begin(), bytes.end());
+        std::ranges::copy(bytes, std::back_inserter(content));
         return true;
     }
     Bytes content;

@@ -3,6 +3,7 @@
 // link, time, reading the output, reconnecting, faults, settings of a subnet manager.
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <memory>
 
 #include "fuzz_target.h"
@@ -208,7 +209,7 @@ Bytes smp(std::vector<std::uint8_t> path, std::uint8_t method, std::uint16_t att
 void add_packet(Bytes& to, unsigned link, const Bytes& packet) {
     to.push_back(static_cast<std::uint8_t>(1 << 2 | link));
     to.push_back(static_cast<std::uint8_t>((packet.size() - 8) / 2));
-    to.insert(to.end(), packet.begin(), packet.end());
+    std::ranges::copy(packet, std::back_inserter(to));
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 // for WELCOME, or at the listening end, which waits for HELLO. This process's fabric stays
 // consistent, and its output is well-formed.
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -159,12 +160,12 @@ std::vector<Bytes> seeds() {
         Bytes bytes = {connects, 0};
         for (const Bytes& step : LinkSteps::opening(connects != 0)) {
             bytes.push_back(4);
-            bytes.insert(bytes.end(), step.begin(), step.end());
+            std::ranges::copy(step, std::back_inserter(bytes));
         }
         bytes.insert(bytes.end(), {2, 1, 10});
         for (const Bytes& step : LinkSteps::packets()) {
             bytes.push_back(4);
-            bytes.insert(bytes.end(), step.begin(), step.end());
+            std::ranges::copy(step, std::back_inserter(bytes));
         }
         bytes.insert(bytes.end(), {3, 1, 100, 0x80, 0});
         all.push_back(bytes);

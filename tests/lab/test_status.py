@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib status shows running processes and does not wait long for a silent guest."""
 
+import re
 import signal
 
 import pytest
 
 from lab import paths, status
-from lab.fabric import cluster, switch_process
+from lab.fabric import cluster, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import debug_kernel, guest_kernel, image
+
+PORT = subnet.Port("vm0", "pib_0", 1, "0x0670696200020000", 1, 1, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")
 
 
 def test_running_processes_are_shown(lab, capsys):
@@ -20,11 +23,17 @@ def test_running_processes_are_shown(lab, capsys):
 
 
 def test_a_guest_that_does_not_answer_is_named_and_the_others_are_shown(lab, capsys, monkeypatch):
+    ask = subnet.ports_of
+
+    def ports_of(node, timeout_s):
+        return [PORT] if node.name == "vm0" else ask(node, timeout_s)
+    monkeypatch.setattr(subnet, "ports_of", ports_of)
     lab.up(Wanted(2), [])
     monkeypatch.setattr(status, "ANSWER_S", 1)
     monkeypatch.setenv("FAKE_SSH", "hangs")
     assert status.status(cluster.Cluster()) == 1
-    assert "vm0, vm1: does not answer within 1 s" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "\nvm1: does not answer within 1 s" in shown and re.search(rf"^vm0 .*{PORT.guid}.* ACTIVE ", shown, re.M)
 
 
 def test_advice_names_the_installed_command(lab, capsys, monkeypatch):

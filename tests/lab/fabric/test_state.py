@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import process
+from lab import paths, process
 from lab.fabric import labs, recorded, rundir, state
 
 
@@ -138,9 +138,11 @@ def test_a_state_of_another_version_is_forgotten_by_down(checkout):
     assert "Nothing runs" in pib(checkout, "status").stdout
 
 
-def test_labs_of_other_users_are_not_counted(tmp_path, start_one):
-    _, running = start_one(tmp_path)
+def test_labs_of_other_checkouts_are_not_counted(tmp_path, start_one, monkeypatch):
+    lab, running = start_one(tmp_path)
     try:
-        assert tmp_path / ".lab" not in labs.running()
+        assert lab.directory not in labs.running()
+        monkeypatch.setattr(paths, "RUN", lab.directory)
+        assert labs.running() == {lab.directory: ["hub"]}
     finally:
         running.stop()

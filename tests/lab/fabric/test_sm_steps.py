@@ -94,5 +94,9 @@ class Silent:
 
 
 @pytest.mark.parametrize("guest", [gone, Silent])
-def test_a_guest_that_does_not_answer_has_no_known_step(guest):
-    assert sm_steps.Manager(guest).has_finished()
+def test_a_guest_that_does_not_answer_changes_no_step(guest):
+    """At first no step is known, which does not hold up the caller."""
+    manager = sm_steps.Manager(guest)
+    assert manager.look() == Step.UNKNOWN and manager.has_finished()
+    manager.read(["2026 11 23 14 41 00", BEGUN, MASTER, ERROR])
+    assert manager.look() == Step.CONFIGURES and manager.error.startswith("ERR 3113") and not manager.has_finished()

@@ -30,7 +30,14 @@ def shown(capsys, *words):
     return xml.fromstring(capsys.readouterr().out)
 
 
-def test_a_domain_on_the_labs_fabric(lab, capsys, disk):
+def test_a_domain_is_on_the_labs_fabric_unless_another_is_named(fabric, capsys, disk):
+    fabric.up(Wanted(1), [])
+    own = vm.default_hca(32, fabric.switch().address).argv(libvirt_xml.SLOT)
+    words = [word.get("value") for word in shown(capsys, disk, "--format", "qcow2").iter(ARG)]
+    assert fabric.switch().address.startswith(f"unix:{fabric.sockets()}/") and words[2:] == own[2:]
+
+
+def test_a_domain_has_the_disk_and_the_hca_of_its_options(lab, capsys, disk):
     lab.up(Wanted(1), [])
     top = shown(capsys, disk, "--format", "qcow2", "--fabric", "unix:/a,b", "--memory", "2048")
     assert top.get("type") == "qemu" and top.findtext("name") == "pib-32"

@@ -3,6 +3,7 @@
 
 import dataclasses
 import pathlib
+import shlex
 import socket
 import threading
 
@@ -52,6 +53,15 @@ def test_the_users_own_vm_loads_the_device_likewise(lab, monkeypatch, capsys):
     link = lab.sockets() / vm.LINK
     assert capsys.readouterr().out.startswith(f"LD_PRELOAD={link}/libpib-hca.so ")
     assert str(link.readlink()) == "/home/a b:c/build" and rundir.fit(str(link))
+
+
+def test_the_users_own_vm_joins_the_labs_switch(fabric, monkeypatch, capsys):
+    monkeypatch.setattr(vm, "MODULE", pathlib.Path("/build/libpib-hca.so"))
+    fabric.up(Wanted(1), [])
+    status.run(fabric, 7, "", ["a disk"])
+    hca = vm.default_hca(7, fabric.switch().address)
+    assert shlex.split(capsys.readouterr().out) == [
+        f"LD_PRELOAD={vm.MODULE}", vm.QEMU, "-machine", "q35", *hca.argv(0), "a disk"]
 
 
 def test_qemu_chooses_the_port_of_the_loopback_address():

@@ -216,12 +216,26 @@ def test_a_guest_without_interfaces_needs_no_command(text):
     assert ipoib.commands(*ipoib.parse(text)) == []
 
 
+MADE = ("ip link set lo up; ip route add 10.9.0.0/16 dev lo metric 7; "
+        "ip route add 10.10.0.0/16 via 10.9.0.1 dev lo onlink proto static; ip -6 route add 2001:db8:1::/48 dev lo")
+
+
+def routes_after(script):
+    """The routes in a new network namespace after a script, as the lab reads them."""
+    done = subprocess.run(["unshare", "--map-root-user", "--net", "sh", "-ec", f"{script}; {ipoib.ROUTES}"],
+                          capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return ipoib.parse(done.stdout)[1]
+
+
 @pytest.mark.skipif(not shutil.which("ip"), reason="no iproute2")
-def test_the_routes_of_this_machine_are_read():
-    """The program ip prints routes in the form that the lab expects."""
-    done = subprocess.run(["sh", "-c", ipoib.ROUTES], capture_output=True, text=True, check=True)
-    _, routes = ipoib.parse(done.stdout)
-    assert all(route["family"] in ipoib.FAMILIES and "dst" in route for route in routes)
+def test_routes_as_the_program_ip_prints_them_are_restored():
+    """The interface lo stands for ib0."""
+    routes = routes_after(MADE)
+    assert [(route["family"], route["dst"]) for route in routes] == [
+        ("4", "10.9.0.0/16"), ("4", "10.10.0.0/16"), ("6", "2001:db8:1::/48")]
+    restored = routes_after("; ".join(ipoib.commands([ipoib.Interface("lo", True, 65536, "", "", "", ())], routes)))
+    assert sorted(map(str, restored)) == sorted(map(str, routes))
 
 
 # -- reports --------------------------------------------------------------------

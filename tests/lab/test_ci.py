@@ -11,7 +11,7 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from checkouts import pib
-from lab import ci, junit, lock, process, signals, ui, up, waiting
+from lab import __main__ as command_line, ci, junit, lock, process, signals, ui, up, waiting
 from lab.fabric import cluster, counters, subnet
 from lab.fabric.wanted import Wanted
 
@@ -220,6 +220,25 @@ def test_a_link_to_the_folder_of_the_results_stays(tmp_path):
     before = folder.stat().st_ino
     ci._fresh(link)
     assert link.is_symlink() and folder.stat().st_ino == before and not list(folder.iterdir())
+
+
+@pytest.mark.parametrize("words, folder, captured", [
+    ([], "pib-ci", True), (["--output", "mine"], "mine", True), (["--no-capture"], "pib-ci", False),
+    (["--connect", "qemu:///system"], "pib-ci", False)])
+def test_a_capture_is_a_result_unless_it_is_refused_or_of_other_hosts(tmp_path, monkeypatch, words, folder, captured):
+    asked = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(ci, "ci", lambda wanted, job: asked.append((wanted.capture, job)) or 0)
+    options = command_line.parser().parse_args(["ci", *words, "--", "ls", "-l"])
+    assert options.function(options) == 0
+    place = tmp_path / folder
+    assert asked == [(place / "fabric.pcap" if captured else None, ci.Job(["ls", "-l"], place, None))]
+
+
+def test_each_switch_process_has_a_capture_of_its_own(tmp_path):
+    wanted = Wanted(1, capture=tmp_path / "fabric.pcap")
+    assert [wanted.switch_options(number)[1] for number in (0, 1)] == [
+        f"{tmp_path}/fabric.pcap", f"{tmp_path}/fabric1.pcap"]
 
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),

@@ -22,6 +22,8 @@ from support import (HOT_PLUG, SIZE, SLTCTL_POWER_OFF, TARGET, behind_root_port,
 HEADER = struct.Struct(">BBHI")  # docs/fabric-protocol.md
 WELCOME, REFUSE, LINK, CREDIT, PACKET = 2, 3, 4, 5, 6
 HELLO_BYTES = HEADER.size + 112
+SHARED_MEMORY, BURSTS, PEER_COPY = 1, 2, 4      # features
+SHARED_RAM = ("-object", "memory-backend-memfd,id=ram,share=on,size=256M", "-machine", "memory-backend=ram")
 
 
 class FakeSwitch:
@@ -107,6 +109,28 @@ def test_a_switch_that_misbehaves_loses_its_link_only(tmp_path, behave):
         with switch(tmp_path):
             assert eventually(lambda: device.port_state() == driver.PORT_INIT)
     assert qtest.stderr.count("not today") <= 1
+
+
+def note_features(features):
+    """A behaviour that notes the features of each HELLO."""
+    def behave(connection, _):
+        connection.settimeout(60)
+        hello = connection.recv(HELLO_BYTES, socket.MSG_WAITALL)
+        features.append(struct.unpack_from(">I", hello, HEADER.size + 8)[0])
+    return behave
+
+
+@pytest.mark.parametrize("properties, features", [
+    ("", {SHARED_MEMORY, BURSTS}), ("bursts=off", {SHARED_MEMORY}), ("shared-memory=off", set()),
+    ("peer-copy=on", {SHARED_MEMORY, BURSTS, PEER_COPY})])
+def test_a_device_offers_the_features_of_its_properties(tmp_path, properties, features):
+    offered = []
+    fake = FakeSwitch(tmp_path, note_features(offered))
+    with Qtest(*SHARED_RAM, "-device", ",".join(
+            filter(None, ("pib-hca,addr=4", f"fabric=unix:{tmp_path}/fabric", properties)))):
+        assert eventually(lambda: offered)
+    fake.close()
+    assert {bit for bit in (SHARED_MEMORY, BURSTS, PEER_COPY) if offered[0] & bit} == features
 
 
 def ring_descriptors():

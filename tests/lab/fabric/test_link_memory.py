@@ -28,19 +28,25 @@ def frame(kind: int, body: bytes) -> bytes:
     return struct.pack(">BBHI", kind, 0, 0, len(body)) + body
 
 
+def joined(path, guid: int) -> tuple[socket.socket, int, list[int]]:
+    """Joins a switch, and offers all features; returns the connection, and features and descriptors of WELCOME."""
+    sock = socket.socket(socket.AF_UNIX)
+    sock.settimeout(PATIENCE_S)
+    sock.connect(str(path))
+    features = SHARED_MEMORY | BURSTS | PEER_COPY
+    sock.sendall(frame(HELLO, struct.pack(">4sHHIBBHQQQ64s8x", b"PIBL", 1, 3, features, 1, 1, 0, guid, guid + 1, 0,
+                                          b"test")))
+    answer, descriptors, _, _ = socket.recv_fds(sock, 40, 2)
+    assert answer[0] == WELCOME
+    return sock, struct.unpack(">I", answer[12:16])[0], descriptors
+
+
 class Device:
     """A device's end of a link: the socket, and the descriptors of WELCOME."""
 
     def __init__(self, path, guid: int):
-        self.socket = socket.socket(socket.AF_UNIX)
-        self.socket.settimeout(PATIENCE_S)
-        self.socket.connect(str(path))
-        features = SHARED_MEMORY | BURSTS | PEER_COPY
-        self.socket.sendall(frame(HELLO, struct.pack(">4sHHIBBHQQQ64s8x", b"PIBL", 1, 3, features, 1, 1, 0, guid,
-                                                     guid + 1, 0, b"test")))
-        answer, descriptors, _, _ = socket.recv_fds(self.socket, 40, 2)
-        assert answer[0] == WELCOME and len(descriptors) == 2
-        assert struct.unpack(">I", answer[12:16])[0] & PEER_COPY
+        self.socket, features, descriptors = joined(path, guid)
+        assert len(descriptors) == 2 and features & PEER_COPY
         self.memory, self.wakes = descriptors
 
     def hand_over(self, control: int, block: int, size: int) -> None:
@@ -68,6 +74,22 @@ def switch_process_with_a_log(tmp_path_factory):
 def connected_device(running):
     with contextlib.closing(Device(running.socket, 0x100)) as made:
         yield made
+
+
+@pytest.mark.parametrize("option, features", [
+    ("--no-bursts", SHARED_MEMORY), ("--no-shared-memory", 0), ("--no-peer-copy", SHARED_MEMORY | BURSTS)])
+def test_a_switch_takes_no_feature_that_its_options_exclude(tmp_path, option, features):
+    switch = switch_process.Switch(tmp_path, (option,))
+    started = process.start(switch.argv(), tmp_path / "log", directory=tmp_path, name="switch")
+    try:
+        process.wait_for("pib-switch", switch.answers, started, tmp_path / "log", PATIENCE_S)
+        sock, taken, descriptors = joined(switch.socket, 0x100)
+        sock.close()
+        for descriptor in descriptors:
+            os.close(descriptor)
+        assert (taken, len(descriptors)) == (features, 2 if features & SHARED_MEMORY else 0)
+    finally:
+        started.stop()
 
 
 def memfd(size: int, flags: int = 0) -> int:

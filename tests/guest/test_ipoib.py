@@ -95,21 +95,23 @@ def test_iperf3(vm0, vm1, mode, addresses, family):
 
 
 def test_multicast(vm0, vm1, mode):
-    """Both guests join a group; the datagram arrives once."""
+    """Both guests join a group; each datagram arrives once."""
     receive = ("import socket,struct;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);s.bind(('',7777));"
                "s.setsockopt(0,socket.IP_ADD_MEMBERSHIP,socket.inet_aton('{group}')+socket.inet_aton('{mine}'));"
-               "s.settimeout(250);print(s.recv(100).decode())")
+               "s.settimeout(250);print(*[s.recv(100).decode() for _ in range(5)])")
     send = ("import socket,time;s=socket.socket(socket.AF_INET,socket.SOCK_DGRAM);"
             "s.setsockopt(0,socket.IP_MULTICAST_IF,socket.inet_aton('{mine}'));"
             "s.setsockopt(0,socket.IP_MULTICAST_TTL,4)\n"
-            "while True: s.sendto(b'to the group',('{group}',7777));time.sleep(0.2)")
+            "number=0\n"
+            "while True: s.sendto(str(number).encode(),('{group}',7777));number+=1;time.sleep(0.2)")
     mine = [re.search(r"inet (\S+)/", sh(node, "ip -4 addr show dev ib0"))[1] for node in (vm0, vm1)]
     sending = vm1.start(["timeout", "280", "python3", "-c", send.format(group=GROUP, mine=mine[1])],
                         stdin=subprocess.DEVNULL)
     try:
         done = vm0.run(["timeout", "280", "python3", "-c", receive.format(group=GROUP, mine=mine[0])],
                        timeout_s=PATIENCE_S)
-        assert done.stdout.decode().strip() == "to the group", done.stderr.decode()
+        numbers = [int(word) for word in done.stdout.split()]
+        assert len(numbers) == 5 and numbers == sorted(set(numbers)), (numbers, done.stderr.decode())
     finally:
         sh(vm1, "pkill -x python3", check=False)
         sending.kill()

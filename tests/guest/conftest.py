@@ -17,7 +17,7 @@ import pytest
 
 import labs
 from lab import environment, up
-from rdma import complaints
+from rdma import complaints, wait_until
 
 DEFAULT_NODES = 2
 ADDRESS = "10.77.0.{}"
@@ -81,6 +81,8 @@ def links(lab, request):
     """Kind of the links between the guests and the switch."""
     if request.param == "sockets":
         up.restart_switch(lab, "--no-shared-memory")
+    sharing = [] if request.param == "sockets" or "shared-memory=off" in labs.hca_options() else lab.nodes()
+    wait_until(lambda: labs.in_shared_memory(lab) == sharing, f"links over {request.param}")
     yield
     if request.param == "sockets":
         up.restart_switch(lab)

@@ -39,6 +39,12 @@ def booted(name, count, hca="", keep=False, **options):
             running.down()
 
 
+def in_shared_memory(running):
+    """Names of the guests whose devices have mapped the memory of a link."""
+    return [name for name in running.nodes()
+            if "/memfd:pib-link" in pathlib.Path(f"/proc/{running.record.processes[name].pid}/maps").read_text()]
+
+
 def keep_coverage(running):
     """Adds what the drivers of the lab's guests have used to the file that PIB_TEST_COVERAGE names. The file lacks what
     guests used before a test ended or restarted them."""

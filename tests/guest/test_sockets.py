@@ -2,13 +2,15 @@
 """Each transport over links that share no memory. `./pib test all` runs all of test_traffic.py over such links."""
 import pytest
 
+import labs
 from lab import up
-from rdma import DEVICE, pair
+from rdma import DEVICE, pair, wait_until
 
 
 @pytest.fixture(scope="module")
 def sockets(lab):
     up.restart_switch(lab, "--no-shared-memory")
+    wait_until(lambda: not labs.in_shared_memory(lab), "links over sockets")
     yield
     up.restart_switch(lab)
 

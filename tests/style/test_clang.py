@@ -53,7 +53,7 @@ def commands() -> dict[str, tuple[str, str]]:
 
 def complaints(directory: str | pathlib.Path, command: str) -> str:
     done = subprocess.run([CLANG, *arguments(command)], cwd=directory, capture_output=True, text=True, check=False)
-    return done.stderr if done.returncode else ""
+    return (done.stderr or f"{command}: status {done.returncode}\n") if done.returncode else ""
 
 
 class Clang(unittest.TestCase):

@@ -28,8 +28,14 @@ MOST_CHANGED = 12
 
 def pylint(*files: pathlib.Path) -> str:
     # Modules of the guests are not on the host.
-    return subprocess.run(["pylint", f"--rcfile={ROOT / 'pylintrc'}", "--disable=import-error,no-name-in-module",
-                           "--score=no", *files], cwd=ROOT, capture_output=True, text=True, check=False).stdout
+    done = subprocess.run(["pylint", f"--rcfile={ROOT / 'pylintrc'}", "--disable=import-error,no-name-in-module",
+                           "--score=no", *files], cwd=ROOT, capture_output=True, text=True, check=False)
+    return done.stdout or ended(done)
+
+
+def ended(done: subprocess.CompletedProcess) -> str:
+    """The reason why a program has failed without complaints, such as a kill; empty if it has not failed."""
+    return f"status {done.returncode}: {done.stderr}" if done.returncode else ""
 
 
 def mypy(cache: str, *paths: pathlib.Path) -> tuple[int, str]:
@@ -50,7 +56,7 @@ def to_check() -> list[str]:
 def tidy(*arguments: str) -> str:
     """The complaints about a file; empty if there are none."""
     done = subprocess.run([TIDY, *TIDY_ARGUMENTS, *arguments], cwd=ROOT, capture_output=True, text=True, check=False)
-    return done.stdout + done.stderr if done.returncode else ""
+    return (done.stdout + done.stderr or ended(done)) if done.returncode else ""
 
 
 class Python(unittest.TestCase):

@@ -179,14 +179,15 @@ def test_an_answer_that_comes_late_leaves_the_focus_in_the_form(tab):
     assert tab.js("document.activeElement.name") == "drop"
 
 
-def test_a_fault_that_the_switch_refuses_is_reported(tab, tree):
-    link = tab.link("leaf1[5]")
-    said = tab.driver.execute_async_script("""
-        const [id, done] = arguments;
-        const body = JSON.stringify({link: id, set: {nothing: 1}});
-        fetch("fault", {method: "POST", headers: {"Content-Type": "application/json"}, body})
-            .then(async (answer) => done([answer.status, (await answer.json()).error]));""", link)
-    assert said[0] == 400 and "drop" in said[1]
+def test_a_fault_that_the_switch_refuses_is_reported(tab, tree, monkeypatch):
+    answer, refusal = tree.fabric.answer, {"ok": False, "error": "leaf4 takes no faults now"}
+    monkeypatch.setattr(tree.fabric, "answer", lambda request: refusal if "set" in request else answer(request))
+    tab.click_link("leaf4[6]")
+    tab.heading("Link leaf4[6]")
+    tab.click("form.faults input[name=drop]")
+    tab.keys("0.25")
+    tab.click("form.faults button", "Set faults")
+    tab.wait_text("#done.error", refusal["error"])
     assert not tree.fabric.faults
     assert len(tab.complaints()) == 1           # the browser's own message about the status
 

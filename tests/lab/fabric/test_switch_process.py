@@ -34,8 +34,8 @@ def test_only_the_user_of_the_lab_may_join_its_fabric(running):
 
 def test_status_does_not_wait_for_a_switch_that_stands_still(running, monkeypatch):
     switch, started = running
-    monkeypatch.setattr(status, "ANSWER_S", 0.5)
     assert "36 ports" in status.seen_by(switch)
+    monkeypatch.setattr(status, "ANSWER_S", 0.5)
     os.kill(started.pid, signal.SIGSTOP)
     try:
         with pytest.raises(ui.LabError, match=rf"does not answer. Its log: {switch.directory}/"):

@@ -60,6 +60,14 @@ def test_the_drawing_has_all_nodes_and_links(switch, tmp_path):
     assert groups.count("node") == len(picture.nodes) and groups.count("edge") == len(picture.links)
 
 
+def test_the_command_prints_or_draws_the_map(switch, tmp_path):
+    file = tmp_path / "map.svg"
+    printed, drawn = (subprocess.run([paths.ROOT / "pib", "map", "--control", switch, *words], capture_output=True,
+                                     text=True, timeout=PATIENCE_S, check=True) for words in ((), ("--svg", file)))
+    assert printed.stdout.count("Initialize") == 32 and printed.stderr == ""
+    assert drawn.stdout == "" and drawn.stderr.endswith(f"drawn in {file}\n") and "spine1" in file.read_text()
+
+
 def test_names_are_quoted_in_the_drawing():
     end, other = control.End("0x1", 1), control.End("0x2", 1)
     picture = control.Picture({"0x1": control.Node("0x1", 'a"];\\', "switch", 1)})

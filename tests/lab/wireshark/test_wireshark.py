@@ -142,6 +142,13 @@ def test_the_names_file_has_lids_and_both_ends_of_connections(shown):
     assert f"from {shown.near} {shown.far} 0x51 vm0:0x41" in lines
 
 
+def test_the_command_prints_the_names(shown, tmp_path):
+    """Without the lab's guests, which the control socket of a switch does not know."""
+    said = User(tmp_path).run(str(paths.ROOT / "pib"), "wireshark", "names", "--control", str(shown.process.path))
+    shown.source.found = {}
+    assert said == names.text(shown.found()) and f"lid {shown.near} node1[1]\n" in said
+
+
 def test_a_changed_fabric_has_its_names_written_again(tmp_path):
     old, new = (f"{names.HEAD}lid {lid} vm0[1]\n" for lid in (1, 2))
     contents = iter([old, new] + [new] * 1000)

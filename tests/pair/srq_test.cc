@@ -288,7 +288,8 @@ TEST_CASE("a strict device names an SRQ whose ring is no longer RAM") {
     hca.host.make_hole(ring + 64, 1);
     std::vector<uint8_t> wqe;
     CHECK(srqs.peek(*srqn, wqe) == SrqTable::Take::kError);
-    CHECK(hca.host.last_guest_error.find("its memory is no longer RAM") != std::string::npos);
+    REQUIRE(hca.refusals.newest(0) != nullptr);
+    CHECK(hca.refusals.newest(0)->verdict.rule == Rule::kMemoryLost);
 }
 
 TEST_CASE("a malformed WQE of an SRQ fails the QP that takes it") {

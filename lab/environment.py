@@ -24,11 +24,12 @@ def _open_streams() -> None:
 
 def settle() -> None:
     """Opens missing standard streams, and sets PATH and umask. Debian's PATH for users lacks /usr/sbin with mke2fs and
-    depmod. The umask makes files for guests readable by all users of a guest. Drops a TMPDIR that has gone, as that of
-    an ended shell: Python takes another directory then, and QEMU, which makes the guests' overlays there, fails."""
+    depmod. The umask makes files for guests readable by all users of a guest. Drops a TMPDIR that has gone, or
+    that is another user's, as after su: Python takes another directory then, and QEMU, which makes the guests' overlays
+    there, fails."""
     _open_streams()
     path = os.environ.get("PATH", "").split(":")
     os.environ["PATH"] = ":".join(filter(None, [*path, *(name for name in SYSTEM if name not in path)]))
-    if not os.path.isdir(os.environ.get("TMPDIR", "")):
+    if not os.access(os.environ.get("TMPDIR", ""), os.W_OK | os.X_OK):
         os.environ.pop("TMPDIR", None)
     os.umask(UMASK)

@@ -22,6 +22,7 @@ TAIL_BYTES = 64 << 10
 SEQUENCES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
                        r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
                        r"|\x1b[ -/]+[0-~]|\x1b[0-Z\\^-~]")
+NAME = re.compile(r"(?<![\w./])\./pib(?![\w/-]|\.\w)")     # the command, not the begin of a path
 LOG_BYTES = 4 << 20             # limit; a longer log is renamed, and a new one begins
 
 
@@ -31,7 +32,7 @@ class LabError(Exception):
 
 def named(text: str) -> str:
     """The text with the name of the command: `./pib` in a checkout, `pib` if installed."""
-    return text.replace("./pib", paths.COMMAND)
+    return NAME.sub(paths.COMMAND, text)
 
 
 def say(text: str) -> None:

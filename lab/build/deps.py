@@ -104,6 +104,10 @@ def backports_source() -> str:
             f"Signed-By: {debian.KEYRING}\n")
 
 
+def _sudo_permits(words: list[str]) -> bool:
+    return not subprocess.run([shutil.which("sudo"), "-n", *words], capture_output=True, check=False).returncode
+
+
 def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
     argv = ["sh", "-ec", script]
     if os.geteuid() == 0:
@@ -112,11 +116,14 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
     sudo = shutil.which("sudo")
     if not sudo:
         raise ui.LabError(f"{title} needs root, and there is no sudo here. {advice}")
-    if not interactive and subprocess.run([sudo, "-n", "true"], capture_output=True, check=False).returncode:
-        raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
     # By name only: each user may see the words of a command, and a proxy's address may have a password.
     proxies = ",".join(name for name in PROXIES if os.environ.get(name))
-    return [sudo, *([f"--preserve-env={proxies}"] if proxies else []), *argv]
+    keep = [f"--preserve-env={proxies}"] if proxies else []
+    if keep and not _sudo_permits([*keep, "true"]) and _sudo_permits(["true"]):
+        keep = []       # the option needs the tag SETENV in sudoers
+    if not interactive and not _sudo_permits(["true"]):
+        raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
+    return [sudo, *keep, *argv]
 
 
 def as_root(script: str, title: str) -> None:
@@ -229,7 +236,7 @@ def install(*more: pathlib.Path) -> None:
     if unknown:
         as_root(update_script(), "updating the package lists")
         chosen, unknown = _select(lacking)
-    if unknown and not any(s.codename == f"{debian.codename()}-backports" for s in debian.suites()):
+    if unknown and not any(f"{debian.codename()}-backports" in (s.name, s.codename) for s in debian.suites()):
         _add_backports()
         chosen, unknown = _select(lacking)
     if unknown:

@@ -87,8 +87,8 @@ def _wanted(directory: pathlib.Path) -> list[str]:
 
 
 def _jobs() -> list[str]:
-    """ninja's option by which the compilers that run at the same time fit into the free memory; none if ninja's own
-    number of them, two more than processors, does."""
+    """ninja's option by which the compilers that run at the same time fit into the free memory; none if more
+    fit than ninja starts by itself, at most two more than processors."""
     fit = max(1, memory.available_mib() // JOB_MIB)
     return [f"-j{fit}"] if fit < len(os.sched_getaffinity(0)) + 2 else []
 

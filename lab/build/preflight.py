@@ -176,32 +176,34 @@ def _lines(file: pathlib.Path) -> list[list[str]]:
     return [line.split(":") for line in file.read_text().splitlines()] if file.exists() else []
 
 
-def _unused_ids() -> str:
-    """A range of subordinate IDs that no user has. Users with common IDs could change each other's files."""
+def _first_unused_id() -> int:
+    """The first of the subordinate IDs that no user has. Users with common IDs could change each other's files."""
     ends = [int(line[1]) + int(line[2]) for file in SUBORDINATE for line in _lines(file)
             if len(line) == 3 and line[1].isdigit() and line[2].isdigit()]
-    first = max([FIRST_ID, *ends])
-    return f"{first}-{first + IDS - 1}"
+    return max([FIRST_ID, *ends])
 
 
-def _ids(file: pathlib.Path, user: str) -> tuple[str, int]:
-    """The first range of a user's IDs, which unshare takes, and their number; ("", 0) if there is none."""
+def _ids(file: pathlib.Path, user: str) -> int:
+    """The number of IDs in a user's first range, which unshare takes; 0 if there is none."""
     for name, first, count in (line for line in _lines(file) if len(line) == 3):
         if name in (user, str(os.getuid())) and first.isdigit() and count.isdigit() and int(count):
-            return f"{first}-{int(first) + int(count) - 1}", int(count)
-    return "", 0
+            return int(count)
+    return 0
 
 
 def _subordinate_ids(user: str) -> list[str]:
     """Checks whether the user has subordinate IDs for a user namespace, up to those of nobody and nogroup."""
-    found = {file: _ids(file, user) for file in SUBORDINATE}
-    lacking = {file: old for file, (old, count) in found.items() if count < IDS}
+    lacking = {file: count for file in SUBORDINATE if (count := _ids(file, user)) < IDS}
     if not lacking:
         return []
-    options = " ".join(f"{SUBORDINATE[file].replace('add', 'del')} {old} {SUBORDINATE[file]} {_unused_ids()}" if old
-                       else f"{SUBORDINATE[file]} {_unused_ids()}" for file, old in lacking.items())
-    what = f"less than {IDS} IDs" if any(lacking.values()) else "no line"
-    return [f"{' and '.join(map(str, lacking))}: {what} for {user}. Run:  sudo usermod {options} {user}"]
+    first = _first_unused_id()
+    # usermod removes no ranges of a user who has processes, so that a line that suffices is put before the others.
+    advice = [f"sudo sed -i '1i {user}:{first}:{IDS}' {file}" for file, short in lacking.items() if short]
+    if options := " ".join(f"{SUBORDINATE[file]} {first}-{first + IDS - 1}" for file, short in lacking.items()
+                           if not short):
+        advice.append(f"sudo usermod {options} {user}")
+    what = f"fewer than {IDS} IDs" if any(lacking.values()) else "no line"
+    return [f"{' and '.join(map(str, lacking))}: {what} for {user}. Run:  {' && '.join(advice)}"]
 
 
 def user_namespaces() -> list[str]:

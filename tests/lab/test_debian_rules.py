@@ -24,9 +24,12 @@ touch guest-driver/main.c guest-driver/main.o guest-driver/.main.o.cmd guest-dri
 
 @pytest.fixture(name="source")
 def _source(tmp_path) -> pathlib.Path:
-    """A source tree with debian/ alone."""
-    shutil.copytree(paths.ROOT / "debian", tmp_path / "pib-hca" / "debian")
-    return tmp_path / "pib-hca"
+    """A source tree with a part of debian/ alone: a checkout's may contain a package that was built there."""
+    debian = tmp_path / "pib-hca" / "debian"
+    (debian / "source").mkdir(parents=True)
+    for name in ("rules", "control", "changelog", "source/format", "source/options"):
+        shutil.copy(paths.ROOT / "debian" / name, debian / name)
+    return debian.parent
 
 
 @pytest.fixture(name="make")
@@ -50,7 +53,7 @@ def test_builders_without_a_home_directory_have_a_cache(make, source, tmp_path):
     """sbuild names a directory that does not exist. HOME may also be empty: the cache would be /.cache."""
     show = ("--eval", "show: ; @echo $(PIB_CACHE_HOME)", "show")
     own = f"{source}/debian/.debhelper/cache"
-    assert make(*show) == make(*show, HOME="/sbuild-nonexistent") == own
+    assert make(*show) == make(*show, HOME="") == make(*show, HOME="/sbuild-nonexistent") == own
     assert make(*show, HOME=str(tmp_path)) == f"{tmp_path}/.cache"
     assert make(*show, XDG_CACHE_HOME="/cache") == "/cache"
     assert make(*show, PIB_CACHE_HOME="/other", HOME=str(tmp_path)) == "/other"
@@ -77,10 +80,13 @@ def test_products_of_a_driver_that_was_built_in_the_checkout_are_not_packed(make
 
 
 def test_a_source_package_has_nothing_that_pib_leaves_in_a_checkout(source):
-    for name in (".git/config", ".lab/key", "build-sanitized/build.ninja", "lab/build/deps.py"):
+    left = (".git/config", ".lab/key", "build-sanitized/build.ninja", "build/build.ninja", "build/.ninja_log",
+            "build/qemu-hw/core/device.o", "build/guest/x/pib_hca.ko")
+    for name in (*left, "lab/build/deps.py"):
         (source / name).parent.mkdir(parents=True, exist_ok=True)
         (source / name).touch()
     subprocess.run(["dpkg-source", "-b", source], cwd=source.parent, check=True, capture_output=True)
     with tarfile.open(next(source.parent.glob("*.tar.xz"))) as tar:
-        tops = {member.name.split("/")[1] for member in tar if "/" in member.name}
-    assert tops == {"debian", "lab"}
+        packed = {member.name.partition("/")[2] for member in tar if member.isfile()}
+    assert "lab/build/deps.py" in packed and not packed & set(left)
+    assert {name.split("/")[0] for name in packed} == {"debian", "lab"}

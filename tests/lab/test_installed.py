@@ -191,9 +191,11 @@ def test_a_purge_removes_units_that_an_administrator_has_made(tmp_path):
         (units / name).symlink_to("/dev/null")
     for name in ("pib-switch@c.service", "pib-switch@.service", "other.service"):
         (units / name).touch()
-    script = (paths.ROOT / "debian" / "pib-switch.postrm").read_text().replace("/etc/systemd/system", str(units))
+    script = (paths.ROOT / "debian" / "pib-switch.postrm").read_text().replace(
+        "/etc/systemd/system.control", str(units)).replace("/etc/systemd/system", str(units))
     for place in ("/etc/pib-switch", "/run/pib-switch", "/var/lib/pib-switch"):
         script = script.replace(place, str(tmp_path / "none"))
+    assert not re.search(r"\s/(?:etc|run|var)/", script)
     subprocess.run(["/bin/sh", "-c", f"getent() {{ return 2; }}\n{script}", "sh", "purge"], check=True)
     assert sorted(path.name for path in units.rglob("*")) == ["multi-user.target.wants", "other.service"]
 

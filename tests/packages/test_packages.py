@@ -25,7 +25,7 @@ OTHER = "other"
 BESIDE = """
 for user; do su - "$user" -c 'cd /; pib up'; done
 su - "$2" -c 'pib exec vm1 -- ibstat; pib down'
-echo ---
+echo the second subnet has ended
 su - "$1" -c 'pib exec vm1 -- ibstat; pib exec vm0 -- ibhosts; pib down'
 """
 
@@ -102,7 +102,7 @@ def test_two_users_have_a_subnet_each_at_the_same_time(host):
     _run(tree, "root", f"{install} {_files(built, *package_trees.HOST)}; useradd --create-home {OTHER}", built)
     said = _run(tree, "root", f"set -- {clean_tree.USER} {OTHER}\n{BESIDE}", built)
     assert len(re.findall(r"^vm\d .*ACTIVE", said, re.MULTILINE | re.IGNORECASE)) >= 4, said
-    while_both, after = said.split("---\n")
+    while_both, after = said.split("the second subnet has ended\n")
     assert "State: Active" in while_both and "State: Active" in after, said
     assert len(re.findall(r"^Ca\s*:", after, re.MULTILINE)) == 2, said
 

@@ -235,6 +235,7 @@ def test_apt_under_sudo_has_the_users_proxy(program, monkeypatch):
     monkeypatch.setenv("http_proxy", "http://me:secret@proxy:3128")
     monkeypatch.setenv("no_proxy", "mirror.example")
     program("sudo", """#!/bin/sh
+[ "$1" = -n ] && shift
 case $1 in --preserve-env=*) kept=${1#*=}; shift ;; esac
 for name in http_proxy no_proxy; do
     case ,$kept, in *,$name,*) ;; *) unset $name ;; esac
@@ -245,6 +246,13 @@ exec "$@"
     assert not any("secret" in word for word in argv)
     assert subprocess.run(argv, check=True, capture_output=True, text=True).stdout == (
         "http://me:secret@proxy:3128 mirror.example\n")
+
+
+def test_a_sudo_that_keeps_no_variables_is_not_asked_to(program, monkeypatch):
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("http_proxy", "http://proxy:3128")
+    program("sudo", "#!/bin/sh\nfor word; do case $word in --preserve-env=*) exit 1 ;; esac; done\n")
+    assert deps._root_argv("true", "this", interactive=False)[1:] == ["sh", "-ec", "true"]
 
 
 def test_a_closed_input_is_not_asked_for_a_password(monkeypatch, tmp_path, program):

@@ -251,8 +251,10 @@ def test_a_users_range_of_ids_has_to_suffice(monkeypatch, tmp_path):
     monkeypatch.setattr(preflight, "SUBORDINATE", dict(zip(files, ("--add-subuids", "--add-subgids"))))
     monkeypatch.setattr(os, "getuid", lambda: 1000)
     said, = preflight._subordinate_ids("someone")
-    assert said == (f"{files[0]}: less than 65536 IDs for someone. Run:  sudo usermod --del-subuids 100000-100999 "
-                    "--add-subuids 265536-331071 someone")
+    assert said == (f"{files[0]}: fewer than 65536 IDs for someone. Run:  sudo sed -i '1i someone:265536:65536' "
+                    f"{files[0]}")
+    subprocess.run(["sed", "-i", "1i someone:265536:65536", files[0]], check=True)
+    assert preflight._subordinate_ids("someone") == []
     files[0].write_text("damaged\nother:1:2\nsomeone:100000:65536\n")
     assert preflight._subordinate_ids("someone") == []
 

@@ -11,6 +11,7 @@ from lab.fabric import measure, subnet
 
 PATIENCE_S = 60
 
+
 def test_perftest_results_are_read():
     text = " #bytes  #iterations  BW peak  BW average  MsgRate\n 65536  500  101.5  99.25  0.0015\n"
     assert measure.columns(text, 65536)[3] == 99.25

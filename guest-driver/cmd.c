@@ -96,6 +96,16 @@ void pib_hca_cmdq_stop(struct pib_hca_dev *dev)
 /* ---------------------------------------------------------------- one command ---------------- */
 
 /* Takes a free slot; NULL if the device is dead. The semaphore counts the free slots. */
+/* Returns the number of slots in use. cmdq->lock is held. */
+static u32 pib_hca_slots_busy(const struct pib_hca_cmdq *cmdq)
+{
+	u32 count = 0, i;
+
+	for (i = 0; i < PIB_HCA_CMDQ_DEPTH; i++)
+		count += cmdq->slots[i].busy;
+	return count;
+}
+
 static struct pib_hca_cmd_slot *pib_hca_take_slot(struct pib_hca_cmdq *cmdq)
 {
 	struct pib_hca_cmd_slot *slot = NULL;
@@ -106,6 +116,7 @@ static struct pib_hca_cmd_slot *pib_hca_take_slot(struct pib_hca_cmdq *cmdq)
 		if (cmdq->slots[i].busy)
 			continue;
 		slot = &cmdq->slots[i];
+		slot->before = pib_hca_slots_busy(cmdq);
 		slot->busy = true;
 		slot->error = 0;
 		reinit_completion(&slot->done);
@@ -157,22 +168,9 @@ static bool pib_hca_wait_poll(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *
 	return false;
 }
 
-/* Returns the number of commands in flight. */
-static u32 pib_hca_slots_busy(struct pib_hca_cmdq *cmdq)
-{
-	u32 count = 0, i;
-
-	spin_lock_irq(&cmdq->lock);
-	for (i = 0; i < PIB_HCA_CMDQ_DEPTH; i++)
-		count += cmdq->slots[i].busy;
-	spin_unlock_irq(&cmdq->lock);
-	return count;
-}
-
 static void pib_hca_wait(struct pib_hca_dev *dev, struct pib_hca_cmd_slot *slot, u16 opcode)
 {
-	u32 others = pib_hca_slots_busy(&dev->cmdq) - 1; /* they may be executed first */
-	unsigned long deadline = jiffies + PIB_HCA_CMD_TIMEOUT + others * PIB_HCA_CMD_LONGEST;
+	unsigned long deadline = jiffies + PIB_HCA_CMD_TIMEOUT + slot->before * PIB_HCA_CMD_LONGEST;
 	bool done;
 
 	do {

@@ -134,6 +134,7 @@ void pib_hca_queue_mem_free(struct pib_hca_dev *dev, struct pib_hca_queue_mem *m
 struct pib_hca_cmd_slot {
 	struct completion done;
 	bool busy;
+	u32 before; /* slots that were busy: the device may execute their commands first */
 	int error; /* negative errno if the device died; otherwise see cpl */
 	struct pib_hca_cmd_cpl cpl;
 };

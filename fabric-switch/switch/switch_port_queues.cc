@@ -79,6 +79,9 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
                                     packets.offer());
     port_.counters.count_sent(packets.lrh(), size.words(), size.packets);
     data_by_vl_.sent.add(vl, size.words());
+    if (queues_) {
+        queues_.make()[vl].discarded_in_a_row = 0;
+    }
     return true;
 }
 
@@ -139,7 +142,6 @@ void SwitchPortQueues::drain_data() {
             break;
         }
         arbiter_.account(bytes);
-        queues_.make()[*vl].discarded_in_a_row = 0;
         pop(*vl);
     }
 }
@@ -169,10 +171,12 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
 }
 
 // VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, expire() discards all
-// its packets at once, also if they have room now.
-void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
+// its packets at once, also if they have room now. Returns whether a stall ended that packets wait
+// for.
+bool SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
-    if (queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns) {
+    const bool stall_ended = queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns;
+    if (stall_ended) {
         queue.stalled_until_ns = 0;
         queue.discarded_in_a_row = 0;
     }
@@ -189,11 +193,16 @@ void SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
                 add_saturated(now_ns, kStallLifetimes * port_.limits.hoq_life_ns);
         }
     }
+    return stall_ended && !queue.entries.empty();
 }
 
 void SwitchPortQueues::advance(std::uint64_t now_ns) {
+    bool can_send = false;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
-        expire(static_cast<unsigned>(std::countr_zero(left)), now_ns);
+        can_send = expire(static_cast<unsigned>(std::countr_zero(left)), now_ns) || can_send;
+    }
+    if (can_send) {
+        drain_data();
     }
     xmit_wait_.note(waiting_, port_.host.now_ns());
 }

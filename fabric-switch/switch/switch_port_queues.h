@@ -66,7 +66,7 @@ class SwitchPortQueues final : public FaultSink {
         return queues_ ? (*queues_)[vl].entries.size() : 0;
     }
 
-    // Drops data packets whose lifetime is over.
+    // Drops data packets whose lifetime is over, and sends those that waited for a stall's end.
     void advance(std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
     [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.waiting() == 0; }
@@ -95,7 +95,7 @@ class SwitchPortQueues final : public FaultSink {
     void drain_vl15();
     void drain_data();
     [[nodiscard]] bool is_stalled(unsigned vl) const;
-    void expire(unsigned vl, std::uint64_t now_ns);
+    bool expire(unsigned vl, std::uint64_t now_ns);
     [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
 
     const Port port_;

@@ -187,10 +187,37 @@ TEST_CASE("queues: a stalled VL discards packets although the neighbour has room
     send();
     CHECK(fabric.hca(1).packets.size() == received);
     CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == discarded + 2);
-    fabric.advance(8 * 17 * kMs);
-    send();
+    // A packet that comes just before the end of the stall is sent then.
+    fabric.advance(131 * kMs);
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
+    fabric.hca(0).carry();
+    REQUIRE(queues.size() == 1);
+    fabric.advance(3 * kMs);
     CHECK(fabric.hca(1).packets.size() == received + 1);
+    send();
+    CHECK(fabric.hca(1).packets.size() == received + 2);
     CHECK(queues.size() == 0);
+}
+
+TEST_CASE("queues: discards with packets sent between them do not stall a VL") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 2}});  // 16.8 ms
+    for (unsigned round = 0; round < 3; ++round) {
+        fill(fabric);
+        fabric.advance(17 * kMs);
+        while (fabric.sw.port(2).queues().size() > 0) {
+            fabric.hca(1).release_all();
+            fabric.settle();
+        }
+        fabric.hca(1).release_all();
+        fabric.hca(1).hold = false;
+        fabric.settle();
+        const auto received = fabric.hca(1).packets.size();
+        REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
+        fabric.settle();
+        CHECK(fabric.hca(1).packets.size() == received + 1);
+    }
 }
 
 TEST_CASE("queues: a packet stays in the switch no longer than LifeTimeValue") {

@@ -221,7 +221,7 @@ void pib_hca_ram_changed(PibHca *hca);
 /*
  * Waits, after pib_hca_ram_changed() and with the lock, until the switch has
  * stopped copying. A reset by a vCPU does not wait, as the guest polls
- * STATUS.RESETTING; nor does the end of bus mastering.
+ * STATUS.RESETTING.
  */
 void pib_hca_await_switch(PibHca *hca);
 bool pib_hca_dma_read(void *opaque, uint64_t bus_addr, uint8_t *to,

@@ -189,7 +189,8 @@ bool CommandQueue::fetch(pib_hca_cmd& cmd) {
 }
 
 bool CommandQueue::memory_is_free() const {
-    return objects_.peer_copy == nullptr || !objects_.peer_copy->is_busy();
+    return (objects_.peer_copy == nullptr || !objects_.peer_copy->is_busy()) &&
+           !objects_.transport.holds_completions();
 }
 
 CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {

@@ -311,7 +311,12 @@ TEST_CASE("held completions come before a DESTROY_QP that finds the switch stopp
     bench.driver.post_send(bench.qp, {.sges = {wrong}});
     bench.device->run();
     REQUIRE_FALSE(bench.driver.poll(bench.cq));
-    bench.link.is_pulling = false;
+    SECTION("before the doorbell") {
+        bench.link.is_pulling = false;
+    }
+    SECTION("while the device executes the command") {
+        bench.host.before_dma = [&](uint64_t, size_t, bool) { bench.link.is_pulling = false; };
+    }
     bench.host.record_writes = true;
     CHECK(bench.driver.command(PIB_HCA_CMD_DESTROY_QP, bench.qp.qpn).ok());
     const auto write_in = [&](uint64_t page) {

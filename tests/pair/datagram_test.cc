@@ -297,7 +297,9 @@ TEST_CASE("the move from SQD to RTS starts a datagram whose doorbell has not com
     t.pair.a.write_send(t.qa, t.wr(8));
     to_state(t.pair.a, t.qa, PIB_HCA_QPS_RTS);
     t.pair.settle();
-    CHECK(t.pair.a.poll(t.qa)->status == PIB_HCA_WC_SUCCESS);
+    const auto cqe = t.pair.a.poll(t.qa);
+    REQUIRE(cqe);
+    CHECK(cqe->status == PIB_HCA_WC_SUCCESS);
 }
 
 TEST_CASE("the PSNs of datagrams continue after SQE") {

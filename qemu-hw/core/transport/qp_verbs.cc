@@ -9,7 +9,6 @@
 #include "qp/path_migration.h"
 #include "qp/qp_checks.h"
 #include "qp/qp_create.h"
-#include "qp/qp_header.h"
 #include "qp/qp_modify.h"
 #include "qp/qp_offers.h"
 #include "transport/requester.h"
@@ -26,7 +25,9 @@ constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkey
 // SQE to RTS: flushes all posted WQEs, also those whose doorbell has not come yet (IBA 10.3.1.6).
 // The queue's depth bounds the work.
 void finish_send_flush(QpServices& services, QueuePair& qp) {
-    (void)refresh_sq(services, qp);
+    if (!refresh_send_queue(services, qp)) {
+        return;
+    }
     constexpr uint32_t kPackets = 4096;
     Turn turn = Turn::kMore;
     while (turn == Turn::kMore) {
@@ -171,7 +172,9 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
                 requester::start(qp);
             } else if (from == QpState::kSqe) {
                 finish_send_flush(services_, qp);
-                requester::resume(qp);
+                if (qp.state == from) {
+                    requester::resume(qp);
+                }
             } else if (from == QpState::kSqd) {
                 (void)refresh_send_queue(services_, qp);  // starts WQEs posted in SQD
             }

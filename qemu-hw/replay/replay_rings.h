@@ -25,7 +25,8 @@ class ReplayRings {
     void drop(uint64_t port);
 
   private:
-    static constexpr uint64_t kMostBytes = 1u << 26;
+    static constexpr uint64_t kMostBytes = 1u << 26;  // of a ring
+    static constexpr uint64_t kMostBytesOfPort = 2 * kMostBytes;
     static constexpr size_t kMostRings = 4;
 
     struct Memory {

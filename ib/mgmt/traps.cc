@@ -60,8 +60,10 @@ void sent(TrapQueue::Pending& trap, std::uint64_t interval_ns, std::uint64_t now
     trap.due_ns = now_ns + trap.pause_ns;
 }
 
-void restart(std::vector<TrapQueue::Pending>& traps, std::uint64_t now_ns) {
-    for (TrapQueue::Pending& trap : traps) {
+// A TrapRepress of the former SM ends no trap that the new one has not got.
+void restart(TrapQueue& queue, std::uint64_t now_ns) {
+    for (TrapQueue::Pending& trap : queue.pending) {
+        trap.transaction_id = queue.next_transaction_id++;
         trap.due_ns = now_ns;
         trap.pause_ns = 0;
     }
@@ -179,7 +181,7 @@ std::optional<Mad> TrapQueue::next(const TrapSender& sender, std::uint64_t now_n
     }
     if (sender.sm_lid != sm_lid) {
         sm_lid = sender.sm_lid;
-        restart(pending, now_ns);
+        restart(*this, now_ns);
     }
     const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
     if (due == pending.end() || due->due_ns > now_ns) {

@@ -69,6 +69,15 @@ TEST_CASE("fabric: all links of a topology are up at once") {
     CHECK(net.fabric->next_deadline() == UINT64_MAX);
 }
 
+TEST_CASE("fabric: a node is found by its whole GUID") {
+    const Net net;
+    CHECK(net.fabric->find_node("0x1000") == net.fabric->find_node("a"));
+    CHECK(net.fabric->find_node("0x1000").has_value());
+    for (const char* text : {"0x1000 ", "0x1000junk", "0x10000000000001000", "0x", "0x-1"}) {
+        CHECK_FALSE(net.fabric->find_node(text).has_value());
+    }
+}
+
 TEST_CASE("fabric: a guest takes the place of its name or GUID in the file") {
     Net net;
     SECTION("name of the description's first word") {

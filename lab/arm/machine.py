@@ -12,11 +12,10 @@ from lab import ui
 from lab.arm import tree
 from lab.build import builder
 from lab.guests import image, initramfs
-from lab.testing.counts import FAILURE, Count, catch2
+from lab.testing.counts import ALL_SKIPPED, FAILURE, Count, catch2
 
 INIT = image.FILES / "arm-init"
 MEMORY_MIB, CPUS = 4096, 2
-SKIPPED = 4                     # status of a Catch2 program that has skipped all its tests, for example without tshark
 ARCHIVE, KERNEL = "boot.cpio", "boot.kernel"    # files in the builder's working directory
 TEST_S = 1800                   # limit for one test, reached only by a hang
 PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
@@ -88,7 +87,7 @@ def parse(console: str, names: list[str], kib: int) -> Count:
 
 
 def _result(name: str, output: str, status: int) -> Count:
-    if status == SKIPPED:
+    if status == ALL_SKIPPED:    # for example without tshark
         return Count()
     count = (catch2(output) or Count(passed=int(not status), failed=int(bool(status)))).with_status(bool(status))
     if count.failed:

@@ -14,6 +14,7 @@ CATCH2 = re.compile(r"^test cases: +(\d+) \|(.*)$|"
 SKIPPED = re.compile(r"^test cases: .*\b(\d+) skipped\b.*$", re.MULTILINE)
 REASON = re.compile(r"SKIPPED:\nexplicitly with message:\n +(.*)$", re.MULTILINE)
 NOTHING_TO_RUN = 5              # exit status of pytest without tests
+ALL_SKIPPED = 4                 # exit status of a Catch2 program that has skipped all its tests
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,12 +44,17 @@ def catch2(output: str) -> Count | None:
         return Count(passed=int(all_passed))
     numbers = {name: int(number) for number, name in re.findall(r"(\d+) (\w+)", parts)}
     failed = numbers.get("failed", 0)
-    return Count(numbers.get("passed", int(total) - failed), failed)
+    return Count(numbers.get("passed", int(total) - failed - numbers.get("skipped", 0)), failed)
+
+
+def _has_skipped_all(entry: dict) -> bool:
+    """Whether a program has skipped all its tests, which meson takes for a failure."""
+    return entry.get("returncode") == ALL_SKIPPED and SKIPPED.search(entry.get("stdout", "")) is not None
 
 
 def program(entry: dict) -> Count:
     """Counts from one line of meson's testlog.json."""
-    if entry["result"] in ("SKIP", "IGNORED"):
+    if entry["result"] in ("SKIP", "IGNORED") or _has_skipped_all(entry):
         return Count()
     passed = entry["result"] in ("OK", "EXPECTEDFAIL")
     count = catch2(entry.get("stdout", ""))
@@ -60,11 +66,11 @@ def program(entry: dict) -> Count:
 def meson(log: pathlib.Path, status: int) -> Count:
     """Counts from meson's testlog.json and exit status. A missing or unreadable log is a failure of meson."""
     try:
-        lines = log.read_text().splitlines()
-        count = sum((program(json.loads(line)) for line in lines), Count())
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        count = sum(map(program, entries), Count())
     except (OSError, ValueError, KeyError):
         return FAILURE
-    return count.with_status(status != 0)
+    return count.with_status(status != 0 and not any(map(_has_skipped_all, entries)))
 
 
 def skipped(log: pathlib.Path) -> list[str]:

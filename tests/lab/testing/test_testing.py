@@ -77,6 +77,17 @@ def test_a_runner_that_ends_badly_without_a_failed_test_is_a_failure(tmp_path):
     assert counts.meson(log, 0) == counts.meson(tmp_path / "none", 0) == Count(0, 1)
 
 
+def test_a_program_that_skips_all_its_tests_is_no_failure(tmp_path):
+    """Its exit status is 4, which meson takes for a failure."""
+    log = tmp_path / "testlog.json"
+    skipped = {"name": "seccomp", "result": "FAIL", "returncode": 4, "stdout": "test cases: 3 | 3 skipped\n"}
+    log.write_text(json.dumps(skipped) + '\n{"result": "OK", "stdout": ""}\n')
+    assert counts.meson(log, 1) == Count(1, 0)
+    assert counts.skipped(log) == ["seccomp: 3 test cases skipped: "]
+    log.write_text(json.dumps(skipped | {"stdout": "test cases: 3 | 1 failed | 2 skipped\n", "returncode": 1}) + "\n")
+    assert counts.meson(log, 1) == Count(0, 1)
+
+
 def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
     """meson ends before it writes results, where an earlier run has left some."""
     old = tmp_path / "meson-logs" / "testlog.json"

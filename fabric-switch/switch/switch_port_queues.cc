@@ -201,7 +201,7 @@ void SwitchPortQueues::advance(std::uint64_t now_ns) {
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         can_send = expire(static_cast<unsigned>(std::countr_zero(left)), now_ns) || can_send;
     }
-    if (can_send) {
+    if (can_send && port_.cable.attached()) {
         drain_data();
     }
     xmit_wait_.note(waiting_, port_.host.now_ns());

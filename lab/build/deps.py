@@ -104,8 +104,9 @@ def backports_source() -> str:
             f"Signed-By: {debian.KEYRING}\n")
 
 
-def _sudo_permits(words: list[str]) -> bool:
-    return not subprocess.run([shutil.which("sudo"), "-n", *words], capture_output=True, check=False).returncode
+def _permits(sudo: str, words: list[str]) -> bool:
+    """Whether sudo runs a command without asking for a password."""
+    return not subprocess.run([sudo, "-n", *words], capture_output=True, check=False).returncode
 
 
 def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
@@ -119,9 +120,9 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
     # By name only: each user may see the words of a command, and a proxy's address may have a password.
     proxies = ",".join(name for name in PROXIES if os.environ.get(name))
     keep = [f"--preserve-env={proxies}"] if proxies else []
-    if keep and not _sudo_permits([*keep, "true"]) and _sudo_permits(["true"]):
+    if keep and not _permits(sudo, [*keep, "true"]) and _permits(sudo, ["true"]):
         keep = []       # the option needs the tag SETENV in sudoers
-    if not interactive and not _sudo_permits(["true"]):
+    if not interactive and not _permits(sudo, ["true"]):
         raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
     return [sudo, *keep, *argv]
 

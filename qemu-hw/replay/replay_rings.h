@@ -25,7 +25,7 @@ class ReplayRings {
     void drop(uint64_t port);
 
   private:
-    static constexpr uint64_t kMostBytes = 1u << 26;  // of a ring
+    static constexpr uint64_t kMostBytes = 1u << 26;  // bytes of one ring
     static constexpr uint64_t kMostBytesOfPort = 2 * kMostBytes;
     static constexpr size_t kMostRings = 4;
 

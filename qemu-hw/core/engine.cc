@@ -157,12 +157,7 @@ void Engine::command_doorbell(uint32_t producer) {
     run_commands();
 }
 
-// Held completions of work requests are written before those of commands, because a command may
-// destroy the queue pair.
 void Engine::run_commands() {
-    if (transport_.holds_completions() && copying_stopped()) {
-        transport_.release_completions();
-    }
     if (const uint32_t cause = commands_.run(health_.is_fatal()); cause != PIB_HCA_FATAL_NONE) {
         commands_.stop();
         health_.fail(cause);
@@ -172,10 +167,12 @@ void Engine::run_commands() {
     }
 }
 
-// The switch has stopped copying, so the held completions are written. run() then makes up for the
-// turns that were left out.
+// The switch has stopped copying, so the held completions are written. Those of work requests come
+// before those of commands, because a command may destroy the queue pair. run() then makes up for
+// the turns that were left out.
 void Engine::go_on() {
     withheld_ = false;
+    transport_.release_completions();
     run_commands();
     halt_if_fatal();
     host_.wake();

@@ -30,14 +30,14 @@ void count_discard(ib::PortCounters& counters, Counter detail, std::uint32_t pac
 }
 
 bool SwitchPortQueues::send(const Transit& packets, unsigned vl) {
-    return size(vl) == 0 && !is_stalled(vl) && transmit(packets, vl, std::nullopt);
+    return size(vl) == 0 && transmit(packets, vl, std::nullopt);
 }
 
 // The link may have gone down while the fault stage delayed the packet.
 void SwitchPortQueues::deliver(Transit& packet, unsigned vl, Damage damage) {
     if (port_.limits.state == ib::PortState::kDown) {
         count_discard(port_.counters, Counter::kPortInactiveDiscards);
-    } else if (size(vl) != 0 || is_stalled(vl) || !transmit(packet, vl, damage)) {
+    } else if (size(vl) != 0 || !transmit(packet, vl, damage)) {
         enqueue(packet, vl, damage);
     }
 }
@@ -52,6 +52,9 @@ void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
 
 // LRH:VL is the only field that a switch changes (IBA 7.8.1); the ICRC does not cover it.
 bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage damage) {
+    if (is_stalled(vl)) {
+        return false;
+    }
     const ib::BurstSize& size = packets.size();
     const std::size_t crcs = damage ? kCrcBytes : 0;
     const auto room = port_.cable.neighbour()->begin(

@@ -32,7 +32,7 @@ class LabError(Exception):
 
 def named(text: str) -> str:
     """The text with the name of the command: `./pib` in a checkout, `pib` if installed."""
-    return NAME.sub(paths.COMMAND, text)
+    return NAME.sub(paths.COMMAND, text) if "./pib" in text else text     # the page's answers may have megabytes
 
 
 def say(text: str) -> None:

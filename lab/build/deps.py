@@ -117,13 +117,14 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
     sudo = shutil.which("sudo")
     if not sudo:
         raise ui.LabError(f"{title} needs root, and there is no sudo here. {advice}")
-    # By name only: each user may see the words of a command, and a proxy's address may have a password.
+    # sudo gets the variables' names alone: each user may see a command's words, and an address may have a password.
     proxies = ",".join(name for name in PROXIES if os.environ.get(name))
     keep = [f"--preserve-env={proxies}"] if proxies else []
-    if keep and not _permits(sudo, [*keep, "true"]) and _permits(sudo, ["true"]):
-        keep = []       # the option needs the tag SETENV in sudoers
-    if not interactive and not _permits(sudo, ["true"]):
+    needs_no_password = (keep or not interactive) and _permits(sudo, ["true"])
+    if not interactive and not needs_no_password:
         raise ui.LabError(f"{title} needs root, and sudo wants a password, for which a terminal is needed. {advice}")
+    if keep and needs_no_password and not _permits(sudo, [*keep, "true"]):
+        keep = []       # the option needs the tag SETENV in sudoers
     return [sudo, *keep, *argv]
 
 

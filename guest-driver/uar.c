@@ -194,8 +194,8 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 		return -EINVAL;
 	entry = to_pentry(rdma_entry);
 	/*
-	 * Not in core dumps, because a dump must not read device registers. Not executable, which
-	 * is no error: a process with READ_IMPLIES_EXEC asks for it with every mapping.
+	 * Core dumps leave the pages out: a dump must not read device registers. The pages are not
+	 * executable, also if the caller wants that: READ_IMPLIES_EXEC asks for it each time.
 	 */
 	pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);

@@ -13,7 +13,7 @@ CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 # Files with a group's limit and use, in the unified hierarchy and in that of the memory controller (cgroups v1).
 UNIFIED = ("memory.max", "memory.current")
 OWN_HIERARCHY = ("memory.limit_in_bytes", "memory.usage_in_bytes")
-# In memory.stat. In cgroups v1 the names without "total_" leave a group's children out.
+# CACHED finds lines of memory.stat. In cgroups v1 the names without "total_" leave a group's children out.
 CACHED = re.compile(r"^(total_)?(?:in)?active_file (\d+)$", re.MULTILINE)
 
 

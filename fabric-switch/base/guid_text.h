@@ -11,7 +11,7 @@
 
 namespace pib::fabric {
 
-// Hexadecimal digits, with 0x or without; nothing else, and no GUID of 0.
+// parse_guid() accepts hexadecimal digits, with 0x or without, and refuses all else and the GUID 0.
 inline std::optional<ib::Guid> parse_guid(std::string_view text) {
     if (text.starts_with("0x")) {
         text.remove_prefix(2);

@@ -23,7 +23,7 @@ BACKPORTS_FILE = "/etc/apt/sources.list.d/pib-hca-backports.sources"
 RELEASES = ("bookworm", "trixie")
 # apt says this if the mirror has no package of a version that the lists name, or cannot be reached.
 NOT_FETCHED = "Unable to fetch some archives"
-# Variables by which apt finds a proxy, and which sudo drops.
+# apt finds a proxy by these variables, and sudo drops them.
 PROXIES = ("http_proxy", "https_proxy", "ftp_proxy", "no_proxy")
 VARIABLE = "PIB_DEPS"           # "skip": install nothing; the user has installed everything
 

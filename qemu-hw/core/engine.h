@@ -61,7 +61,7 @@ class Engine {
     bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
     bool is_resetting() { return resetting_ && is_copying(); }
 
-    // Also for calls outside of enter(), while the VM is stopped: these two write no completions.
+    // These two are called outside of enter() as well, on a stopped VM: they write no completions.
     void revoke_memory() noexcept;
     bool copying_stopped() noexcept;
 

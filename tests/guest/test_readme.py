@@ -10,7 +10,7 @@ from lab.fabric import cluster
 
 README = "README.md"
 LAB = "test-readme"
-# Blocks of two commands, and the output of the second one. The table's head is there before the first message.
+# Each block has two commands; the second one prints the text. The table's head is there before the first message.
 TERMINALS = {"./pib exec vm0 -- ib_write_bw": r"^ 65536 +5000 +\d",
              "./pib exec vm0 -- rping": "ping data: rdma-ping-9: "}
 

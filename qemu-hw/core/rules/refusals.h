@@ -79,7 +79,7 @@ class Refusals final : public RequestReasons {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
-    // From now on logs broken rules of which the driver gets no report, as warnings, together with
+    // Logs from now on, as warnings, broken rules of which the driver gets no report, together with
     // the last loads and stores in `accesses`. A strict device calls this.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 

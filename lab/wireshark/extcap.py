@@ -7,6 +7,7 @@ import contextlib
 import pathlib
 import sys
 from collections.abc import Iterator
+from typing import BinaryIO
 
 from lab import environment, errors, paths, signals, ui
 from lab.fabric import capture, source
@@ -71,16 +72,25 @@ def chosen(found: ports.Found, name: str, qp: str) -> tuple[pathlib.Path, captur
     return port.control, ports.rules(found, port, _qpn(qp))
 
 
-def _capture(of: source.Source, options: argparse.Namespace) -> None:
-    """Captures to the FIFO. Opens the FIFO first, because Wireshark waits for it even if this program fails."""
-    with open(options.fifo, "wb", buffering=0) as out:
-        path, rules = chosen(ports.now(of), options.extcap_interface, options.qp)
-        rules = filters.both(rules, filters.rules(options.extcap_capture_filter))
-        with names.kept_fresh(options.names, lambda: names.text(ports.now(of))):
-            seen = capture.relay(path, rules, out, None)
+def _copy(of: source.Source, options: argparse.Namespace, out: BinaryIO) -> None:
+    path, rules = chosen(ports.now(of), options.extcap_interface, options.qp)
+    rules = filters.both(rules, filters.rules(options.extcap_capture_filter))
+    with names.kept_fresh(options.names, lambda: names.text(ports.now(of))):
+        seen = capture.relay(path, rules, out, None)
     if seen.lost:
         print(f"{seen.lost} packets were lost, because Wireshark was too slow; {seen.taken} were captured",
               file=sys.stderr)
+
+
+def _capture(of: source.Source, options: argparse.Namespace) -> int:
+    """Captures to the FIFO; returns the exit status. Opens the FIFO first, because Wireshark waits for it even if this
+    program fails, and closes it after the messages, because Wireshark then sends SIGTERM, which would interrupt them."""
+    with open(options.fifo, "wb", buffering=0) as out:
+        try:
+            _copy(of, options, out)
+            return 0
+        except Exception as error:      # pylint: disable=broad-exception-caught
+            return errors.status(error)
 
 
 # -- the program ----------------------------------------------------------------
@@ -117,7 +127,8 @@ def _check_filter(text: str) -> None:
         print(error)
 
 
-def answer(options: argparse.Namespace, of: source.Source) -> None:
+def answer(options: argparse.Namespace, of: source.Source) -> int:
+    """Answers one request of Wireshark; returns the exit status."""
     if options.extcap_interfaces:
         _list(of, options.names)
     elif options.extcap_dlts:
@@ -125,9 +136,10 @@ def answer(options: argparse.Namespace, of: source.Source) -> None:
     elif options.extcap_config:
         print("\n".join(choices(ports.now(of), options.extcap_interface)))
     elif options.capture:
-        _capture(of, options)
+        return _capture(of, options)
     elif options.extcap_capture_filter:
         _check_filter(options.extcap_capture_filter)
+    return 0
 
 
 def main() -> int:
@@ -135,8 +147,7 @@ def main() -> int:
     signals.raise_on_end()
     try:
         options = _options(sys.argv[1:])
-        answer(options, source.of(options.control))
-        return 0
+        return answer(options, source.of(options.control))
     except signals.Stopped:
         return 0                # Wireshark has stopped the capture
     except (Exception, KeyboardInterrupt) as error:     # pylint: disable=broad-exception-caught

@@ -177,6 +177,22 @@ def test_a_folder_that_cannot_be_written_does_not_stop_a_capture(tmp_path):
         pass
 
 
+def test_the_fifo_is_open_until_a_failure_has_been_reported(shown, tmp_path, monkeypatch):
+    options = argparse.Namespace(extcap_interfaces=False, extcap_dlts=False, extcap_config=False, capture=True,
+                                 fifo=tmp_path / "fifo", names=tmp_path / "names", qp=extcap.ALL_QPS,
+                                 extcap_interface=ports.WHOLE, extcap_capture_filter="tcp port 80")
+    open_then: list[bool] = []
+
+    def status(error: Exception) -> int:
+        assert "expected one of lid, slid" in str(error)
+        files = [os.path.realpath(file) for file in pathlib.Path("/proc/self/fd").iterdir()]
+        open_then.append(str(options.fifo) in files)
+        return 3
+
+    monkeypatch.setattr(extcap.errors, "status", status)
+    assert extcap.answer(options, shown.source) == 3 and open_then == [True]
+
+
 # -- the distribution's tshark ----------------------------------------------------------
 
 def test_wiresharks_folders_are_those_of_its_version():

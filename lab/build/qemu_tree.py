@@ -15,7 +15,7 @@ SERIES = paths.ROOT / "packaging" / "qemu" / "series.py"
 # The smallest QEMU that tests/qemu can use.
 DEVICES = ("I440FX", "IVSHMEM_DEVICE", "PCIE_PORT", "PIB_HCA", "Q35", "VTD")
 CONFIGURE = ("--target-list=x86_64-softmmu", "--without-default-features", "--without-default-devices",
-             "--with-devices-x86_64=pib-hca", "--enable-kvm", "--enable-tcg", "--disable-debug-info",
+             "--with-devices-x86_64=pib-hca", "--enable-gnutls", "--enable-kvm", "--enable-tcg", "--disable-debug-info",
              "--firmwarepath=/usr/share/qemu:/usr/share/seabios",   # Debian's source has no firmware
              "--disable-docs", "--disable-tools", "--disable-guest-agent", "--disable-download",
              "--disable-install-blobs")
@@ -41,6 +41,8 @@ def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
     ui.run("configuring QEMU with the device", [source / "configure", "--python=/usr/bin/python3", *CONFIGURE], LOG,
            cwd=build, env=env)
     ui.run("compiling QEMU with the device (some minutes)", ["ninja", EMULATOR], LOG, cwd=build, env=env)
+    # A QEMU that runs in its build directory looks for all its files, also those of --firmwarepath, in qemu-bundle.
+    (build / "qemu-bundle" / "usr" / "share").symlink_to("/usr/share")
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ static void arm(struct hca *hca)
 {
 	const struct event_queue *queue = &hca->events;
 
+	store_barrier();	/* the device may write entries again as soon as it gets the counter */
 	store64(hca->vfio.uar, PIB_HCA_UAR_EQ,
 		(uint64_t)queue->consumer << PIB_HCA_DB_COUNTER_SHIFT | PIB_HCA_DB_EQ_ARM | queue->number);
 }

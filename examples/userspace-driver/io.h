@@ -28,7 +28,7 @@ static inline void store64(volatile uint8_t *base, size_t offset, uint64_t value
 	*(volatile uint64_t *)(base + offset) = htole64(value);
 }
 
-/* The device sees stores before the barrier no later than stores after it. */
+/* The device sees stores before the barrier no later than stores after it. Loads before it come before those stores. */
 static inline void store_barrier(void)
 {
 	atomic_thread_fence(memory_order_seq_cst);

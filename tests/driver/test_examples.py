@@ -11,14 +11,23 @@ from lab import paths
 
 FIRST = paths.ROOT / "examples" / "first-driver"
 STEPS = sorted(path.name for path in FIRST.glob("step*"))
+USERSPACE = paths.ROOT / "examples" / "userspace-driver"
 GUIDE = paths.ROOT / "docs" / "first-driver.md"
+# Two calls of a function, the one before the other, as the manual or the kernel demands.
+IN_ORDER = [
+    pytest.param(FIRST / "step3-interrupts/event.c", "event_close", "disconnect_interrupt(", "PIB_HCA_CMD_DESTROY_EQ",
+                 id="no doorbell of a destroyed EQ (8.2.9)"),
+    pytest.param(FIRST / "step3-interrupts/event.c", "arm", "dma_mb()", "writeq(",
+                 id="an EQE is read before its place is given back"),
+    pytest.param(USERSPACE / "event.c", "arm", "store_barrier()", "store64(", id="likewise, in user space"),
+]
 
 
 @pytest.fixture(scope="module", name="program")
 def compiled(tmp_path_factory):
     place = tmp_path_factory.mktemp("examples")
     shutil.copytree(paths.ROOT / "hw-interface", place / "hw-interface")
-    shutil.copytree(paths.ROOT / "examples" / "userspace-driver", place / "examples" / "userspace-driver",
+    shutil.copytree(USERSPACE, place / "examples" / "userspace-driver",
                     ignore=shutil.ignore_patterns("*.o", "userspace-driver"))
     made = subprocess.run(["make", "-C", place / "examples" / "userspace-driver"], capture_output=True, text=True,
                           check=False)
@@ -57,6 +66,12 @@ def test_a_step_has_all_its_files_and_its_place_in_the_guide(step):
     assert {path.stem for path in (FIRST / step).glob("*.c")} == {name.removesuffix(".o") for name in objects}
     assert all(path.is_file() for path in (FIRST / step).iterdir())
     assert f"`{step}`" in GUIDE.read_text()
+
+
+@pytest.mark.parametrize("file, function, first, then", IN_ORDER)
+def test_two_calls_are_in_order(file, function, first, then):
+    body = re.search(rf"^[a-z][^\n;]*\b{function}\([^;]*?\)\n\{{\n(.*?)^\}}", file.read_text(), re.M | re.S)[1]
+    assert body.count(first) == body.count(then) == 1 and body.index(first) < body.index(then), body
 
 
 def test_there_are_eight_steps_with_an_exercise_each():

@@ -37,6 +37,7 @@ static void arm(const struct event_queue *queue)
 {
 	u64 value = (u64)queue->consumer << PIB_HCA_DB_COUNTER_SHIFT;
 
+	dma_mb(); /* the device may write entries again as soon as it gets the counter */
 	writeq(value | PIB_HCA_DB_EQ_ARM | queue->number, queue->hca->uar + PIB_HCA_UAR_EQ);
 }
 
@@ -129,10 +130,13 @@ err_free:
 	return ret;
 }
 
-/* Events may come until the queue is destroyed, so the handler stays until then. */
+/*
+ * The handler ends first: it might ring the doorbell of a queue that is destroyed. The ring has
+ * room for the events that nothing takes any more.
+ */
 void event_close(struct event_queue *queue)
 {
-	command_destroy(queue->commands, PIB_HCA_CMD_DESTROY_EQ, queue->number);
 	disconnect_interrupt(queue);
+	command_destroy(queue->commands, PIB_HCA_CMD_DESTROY_EQ, queue->number);
 	dma_free_coherent(&queue->hca->pdev->dev, BYTES, queue->ring, queue->bus);
 }

@@ -19,6 +19,8 @@ IN_ORDER = [
                  id="no doorbell of a destroyed EQ (8.2.9)"),
     pytest.param(FIRST / "step3-interrupts/event.c", "arm", "dma_mb()", "writeq(",
                  id="an EQE is read before its place is given back"),
+    pytest.param(FIRST / "step8-verbs/verbs.c", "verbs_register", "ib_register_device(", "begin_events(",
+                 id="no event of a device that is not registered"),
     pytest.param(USERSPACE / "event.c", "arm", "store_barrier()", "store64(", id="likewise, in user space"),
 ]
 

@@ -267,18 +267,16 @@ static void verbs_port_changed(struct event_queue *queue, u8 port, u32 changes)
 }
 
 /*
- * ib_core has read the ports before this call. An event makes it read them again, in case they have
- * changed since.
+ * The device is registered, and ib_core has read its ports. An event makes it read them again, in
+ * case they have changed since.
  */
-static int verbs_enable(struct ib_device *ib)
+static void begin_events(struct first *first)
 {
-	struct first *first = first_of(ib);
 	u32 port;
 
 	WRITE_ONCE(first->events.port_changed, verbs_port_changed);
 	for (port = 1; port <= first->device.port_count; port++)
 		tell(first, port, IB_EVENT_LID_CHANGE);
-	return 0;
 }
 
 /* ---------------------------------------------------------------- registration --------------- */
@@ -290,7 +288,6 @@ static const struct ib_device_ops verbs_ops = {
 	.alloc_ucontext = verbs_alloc_context,
 	.dealloc_ucontext = verbs_dealloc_context,
 	.disassociate_ucontext = verbs_disassociate_context,
-	.enable_driver = verbs_enable,
 	.get_link_layer = verbs_link_layer,
 	.get_port_immutable = verbs_port_immutable,
 	.mmap = verbs_mmap,
@@ -312,6 +309,7 @@ int verbs_register(struct first *first)
 {
 	struct device *parent = &first->hca.pdev->dev;
 	struct ib_device *ib = &first->ib;
+	int ret;
 
 	ib->node_type = RDMA_NODE_IB_CA;
 	ib->phys_port_cnt = first->device.port_count;
@@ -320,7 +318,10 @@ int verbs_register(struct first *first)
 	memcpy(&ib->node_guid, first->device.node_guid, sizeof(ib->node_guid));
 	memcpy(ib->node_desc, first->device.node_description, sizeof(ib->node_desc));
 	ib_set_device_ops(ib, &verbs_ops);
-	return ib_register_device(ib, "first_%d", parent);
+	ret = ib_register_device(ib, "first_%d", parent);
+	if (!ret)
+		begin_events(first);
+	return ret;
 }
 
 void verbs_unregister(struct first *first)

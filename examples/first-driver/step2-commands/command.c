@@ -49,7 +49,7 @@ static int enable(struct command_queue *queue)
 	status = readl(registers + PIB_HCA_REG_STATUS);
 	if (status == PIB_HCA_STATUS_ENABLED)
 		return 0;
-	dev_err(&queue->hca->pdev->dev, "ENABLE is refused: STATUS %#x\n", status);
+	dev_err(&queue->hca->pdev->dev, "ENABLE is refused: STATUS %#x. Why:  ./pib why\n", status);
 	return -EIO;
 }
 
@@ -102,6 +102,16 @@ static int wait_for(struct command_queue *queue, struct pib_hca_cmd_cpl *complet
 	return ret;
 }
 
+/*
+ * Stops the device, because it may still access memory that the caller frees next. After a reset
+ * the device has no objects, and no command under way: only then may bus mastering be cleared.
+ */
+static void give_up(struct command_queue *queue)
+{
+	hca_stop(queue->hca);
+	queue->broken = true;
+}
+
 static int execute(struct command_queue *queue, const struct command *command, u32 *result)
 {
 	struct pib_hca_cmd_cpl *completion = queue->memory + COMPLETIONS;
@@ -117,9 +127,9 @@ static int execute(struct command_queue *queue, const struct command *command, u
 	writel(queue->count + 1, hca->registers + PIB_HCA_REG_CMDQ_DOORBELL);
 	ret = wait_for(queue, completion);
 	if (ret) {
-		dev_err(&hca->pdev->dev, "command %#x does not complete\n", command->opcode);
-		pci_clear_master(hca->pdev);
-		queue->broken = true;
+		dev_err(&hca->pdev->dev, "command %#x does not complete. Why:  ./pib why\n",
+			command->opcode);
+		give_up(queue);
 		return ret;
 	}
 	queue->count++;
@@ -128,8 +138,8 @@ static int execute(struct command_queue *queue, const struct command *command, u
 	if (command->out)
 		memcpy(command->out, queue->memory + OUT, command->out_length);
 	if (completion->status)
-		dev_err(&hca->pdev->dev, "command %#x is refused: status %#x\n", command->opcode,
-			completion->status);
+		dev_err(&hca->pdev->dev, "command %#x is refused: status %#x. Why:  ./pib why\n",
+			command->opcode, completion->status);
 	return errno_of(completion->status);
 }
 
@@ -147,5 +157,8 @@ void command_destroy(struct command_queue *queue, u16 opcode, u32 object)
 {
 	struct command command = { .opcode = opcode, .object = object };
 
-	WARN_ON(command_execute(queue, &command, NULL) && !queue->broken);
+	mutex_lock(&queue->lock);
+	if (!queue->broken && execute(queue, &command, NULL) && !queue->broken)
+		give_up(queue);
+	mutex_unlock(&queue->lock);
 }

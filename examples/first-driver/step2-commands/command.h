@@ -7,7 +7,10 @@
 
 #include "hca.h"
 
-/* count: commands since ENABLE. broken: a command has not completed, so bus mastering is off. */
+/*
+ * count: commands since ENABLE. broken: a command has not completed, or has not destroyed its
+ * object, so the device is stopped.
+ */
 struct command_queue {
 	struct hca *hca;
 	struct mutex lock; /* one command at a time */
@@ -35,7 +38,10 @@ void command_close(struct command_queue *queue);
 /* Executes a command, and may sleep. result: the completion's result; may be NULL. */
 int command_execute(struct command_queue *queue, const struct command *command, u32 *result);
 
-/* Executes a command that destroys an object. Its failure is a bug of the driver. */
+/*
+ * Executes a command that destroys an object. If it fails, this function stops the device, so that
+ * the caller may free the object's memory in any case.
+ */
 void command_destroy(struct command_queue *queue, u16 opcode, u32 object);
 
 #endif

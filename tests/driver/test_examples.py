@@ -80,6 +80,12 @@ def test_two_calls_are_in_order(file, function, first, then):
     assert body.count(first) == body.count(then) == 1 and body.index(first) < body.index(then), body
 
 
+def test_each_error_of_the_first_driver_says_what_to_do():
+    advice = re.compile(r"expected .*: take |Start the guest anew|Why:  \./pib why")
+    said = [text for path in FIRST.glob("step*/*.c") for text in re.findall(r'dev_err\([^;"]*"([^"]*)"', path.read_text())]
+    assert len(said) > 40 and [text for text in said if not advice.search(text)] == []
+
+
 def test_there_are_eight_steps_with_an_exercise_each():
     assert [step[:5] for step in STEPS] == [f"step{number}" for number in range(1, 9)]
     assert GUIDE.read_text().count("**Exercise.**") == len(STEPS)

@@ -11,12 +11,15 @@
 static int hca_reset(struct hca *hca)
 {
 	u32 status;
+	int ret;
 
 	writel(PIB_HCA_CONTROL_RESET, hca->registers + PIB_HCA_REG_CONTROL);
-	if (readl_poll_timeout(hca->registers + PIB_HCA_REG_STATUS, status,
-			       !status || status == U32_MAX, RESET_POLL_US, RESET_LIMIT_US))
-		status = U32_MAX;
-	return status ? -ENODEV : 0;
+	ret = readl_poll_timeout(hca->registers + PIB_HCA_REG_STATUS, status,
+				 !status || status == U32_MAX, RESET_POLL_US, RESET_LIMIT_US);
+	if (!ret && !status)
+		return 0;
+	dev_err(&hca->pdev->dev, "no end of a reset: STATUS %#x. Start the guest anew\n", status);
+	return -EIO;
 }
 
 static int hca_check_version(struct hca *hca)
@@ -25,8 +28,8 @@ static int hca_check_version(struct hca *hca)
 
 	if (version >> 16 == PIB_HCA_INTERFACE_MAJOR)
 		return 0;
-	dev_err(&hca->pdev->dev, "interface %u.%u, expected %u\n", version >> 16, version & 0xffff,
-		PIB_HCA_INTERFACE_MAJOR);
+	dev_err(&hca->pdev->dev, "interface %u.%u, expected %u: take the device's hw-interface\n",
+		version >> 16, version & 0xffff, PIB_HCA_INTERFACE_MAJOR);
 	return -ENODEV;
 }
 
@@ -94,8 +97,7 @@ err_disable:
 
 void hca_stop(struct hca *hca)
 {
-	if (hca_reset(hca))
-		dev_err(&hca->pdev->dev, "the device does not end its reset\n");
+	hca_reset(hca);
 	pci_clear_master(hca->pdev);
 }
 

@@ -28,8 +28,8 @@ static void take(struct event_queue *queue, const struct pib_hca_eqe *event)
 			port_changed(queue, event->port, data);
 		break;
 	default:
-		dev_err(device, "event %#x of %#x: %#x\n", event->type, le32_to_cpu(event->number),
-			data);
+		dev_err(device, "event %#x of %#x: %#x. Why:  ./pib why\n", event->type,
+			le32_to_cpu(event->number), data);
 	}
 }
 

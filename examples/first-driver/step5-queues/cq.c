@@ -91,7 +91,7 @@ int cq_wait(struct cq *cq, struct pib_hca_cqe *taken)
 	}
 	if (taken->status == PIB_HCA_WC_SUCCESS)
 		return 0;
-	dev_err(device_of(cq), "WQE %u of QP %#x: status %u, vendor_error %u\n",
+	dev_err(device_of(cq), "WQE %u of QP %#x: status %u, vendor_error %u. Why:  ./pib why\n",
 		le32_to_cpu(taken->wqe_counter), le32_to_cpu(taken->qpn), taken->status,
 		taken->vendor_error);
 	return -EIO;

@@ -69,18 +69,33 @@ static const struct pib_hca_eqe *next(const struct event_queue *queue)
 	return event;
 }
 
-void event_wait(struct hca *hca, int milliseconds)
+static void take_all(struct hca *hca)
 {
 	uint32_t before = hca->events.consumer;
 	const struct pib_hca_eqe *event;
 
-	vfio_wait(&hca->vfio, milliseconds);
 	while ((event = next(&hca->events))) {
 		take(event);
 		hca->events.consumer++;
 	}
 	if (hca->events.consumer != before)	/* otherwise the queue is still armed */
 		arm(hca);
+}
+
+void event_wait(struct hca *hca, int milliseconds)
+{
+	vfio_wait(&hca->vfio, NO_FILE, milliseconds);
+	take_all(hca);
+}
+
+void event_wait_input(struct hca *hca, int file)
+{
+	bool has_input;
+
+	do {
+		has_input = vfio_wait(&hca->vfio, file, FOR_EVER);
+		take_all(hca);
+	} while (!has_input);
 }
 
 void event_close(struct hca *hca)

@@ -13,6 +13,12 @@ void event_open(struct hca *hca);
  */
 void event_wait(struct hca *hca, int milliseconds);
 
+/*
+ * Waits until a file has input, and takes events meanwhile: the device gives a driver 60 s for that (manual, 9). People
+ * may take longer.
+ */
+void event_wait_input(struct hca *hca, int file);
+
 void event_close(struct hca *hca);
 
 #endif

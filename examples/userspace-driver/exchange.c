@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "exchange.h"
 
+#include "event.h"
 #include "fail.h"
 
 #include <arpa/inet.h>
@@ -31,11 +32,12 @@ static int listener(void)
 	return made;
 }
 
-int exchange_accept(void)
+int exchange_accept(struct hca *hca)
 {
 	int made = listener(), connection;
 
 	printf("waiting for a peer at TCP port %d\n", TCP_PORT);
+	event_wait_input(hca, made);
 	connection = accept(made, NULL, NULL);
 	if (connection < 0)
 		fail_errno("accept()");

@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 /* Waits for a peer's connection. */
-int exchange_accept(void);
+int exchange_accept(struct hca *hca);
 
 /*
  * For ibv_rc_pingpong and ibv_ud_pingpong: texts of fixed length with LID, QPN, PSN and GID, and then "done". The

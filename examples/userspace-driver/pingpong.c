@@ -6,6 +6,7 @@
  */
 #include "scenes.h"
 
+#include "event.h"
 #include "exchange.h"
 #include "pattern.h"
 #include "port.h"
@@ -116,17 +117,20 @@ static void play(struct game *game, const struct options *options, int connectio
  * Waits for the end of input. At its end the program resets the device and so its link, which would lose packets that
  * are still in the fabric.
  */
-static void wait_for_the_end(void)
+static void wait_for_the_end(struct hca *hca)
 {
+	char ignored[64];
+
 	printf("end of input ends the program\n");
-	while (getchar() != EOF)
-		continue;
+	do
+		event_wait_input(hca, STDIN_FILENO);
+	while (read(STDIN_FILENO, ignored, sizeof(ignored)) > 0);
 }
 
 void rc_pingpong(struct hca *hca, const struct options *options)
 {
 	struct peer own = { .lid = port_wait_active(hca), .psn = OWN_PSN };
-	int connection = exchange_accept();
+	int connection = exchange_accept(hca);
 	struct game game;
 
 	prepare(&game, hca, PIB_HCA_QP_RC, options->bytes ? options->bytes : RC_BYTES);
@@ -134,14 +138,14 @@ void rc_pingpong(struct hca *hca, const struct options *options)
 	qp_connect_rc(hca, &game.qp, &game.peer, own.psn);
 	own.qpn = game.qp.number;
 	play(&game, options, connection, &own);
-	wait_for_the_end();
+	wait_for_the_end(hca);
 	end(&game);
 }
 
 void ud_pingpong(struct hca *hca, const struct options *options)
 {
 	struct peer own = { .lid = port_wait_active(hca), .psn = OWN_PSN };
-	int connection = exchange_accept();
+	int connection = exchange_accept(hca);
 	struct game game;
 
 	prepare(&game, hca, PIB_HCA_QP_UD, options->bytes ? options->bytes : UD_BYTES);
@@ -149,6 +153,6 @@ void ud_pingpong(struct hca *hca, const struct options *options)
 	qp_start_ud(hca, &game.qp, QKEY, own.psn);
 	own.qpn = game.qp.number;
 	play(&game, options, connection, &own);
-	wait_for_the_end();
+	wait_for_the_end(hca);
 	end(&game);
 }

@@ -82,7 +82,7 @@ void rdma(struct hca *hca, const struct options *options)
 {
 	uint32_t bytes = options->bytes ? options->bytes : BYTES;
 	uint16_t lid = port_wait_active(hca);
-	FILE *connection = fdopen(exchange_accept(), "r");
+	FILE *connection = fdopen(exchange_accept(hca), "r");
 	struct target target;
 	struct cq cq;
 	struct qp qp;

@@ -128,15 +128,19 @@ void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus)
 		fail_errno("VFIO_IOMMU_MAP_DMA of %zu bytes", bytes);
 }
 
-void vfio_wait(const struct vfio *vfio, int milliseconds)
+bool vfio_wait(const struct vfio *vfio, int file, int milliseconds)
 {
-	struct pollfd wanted = { .fd = vfio->interrupt, .events = POLLIN };
+	struct pollfd wanted[] = {
+		{ .fd = vfio->interrupt, .events = POLLIN },
+		{ .fd = file, .events = POLLIN },	/* poll() ignores NO_FILE */
+	};
 	uint64_t count;
 
-	if (poll(&wanted, 1, milliseconds) < 0)
+	if (poll(wanted, 2, milliseconds) < 0)
 		fail_errno("poll() of the interrupt");
-	if (wanted.revents && read(vfio->interrupt, &count, sizeof(count)) != sizeof(count))
+	if (wanted[0].revents && read(vfio->interrupt, &count, sizeof(count)) != sizeof(count))
 		fail_errno("read of the interrupt's eventfd");
+	return wanted[1].revents;
 }
 
 void vfio_close(struct vfio *vfio)

@@ -24,8 +24,14 @@ void vfio_open(struct vfio *vfio, const struct function *function);
 /* Maps memory of this process for the device at a bus address. Only with an IOMMU. */
 void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus);
 
-/* Waits for an interrupt, for at most the given time. */
-void vfio_wait(const struct vfio *vfio, int milliseconds);
+#define NO_FILE (-1)
+#define FOR_EVER (-1)
+
+/*
+ * Waits for an interrupt, or input of a file, for at most the given time. Returns whether the file has input or is at
+ * its end.
+ */
+bool vfio_wait(const struct vfio *vfio, int file, int milliseconds);
 
 void vfio_close(struct vfio *vfio);
 

@@ -25,6 +25,10 @@ IN_ORDER = [
                  id="bus mastering is cleared after a reset (4.1.3)"),
     pytest.param(FIRST / "step8-verbs/verbs.c", "verbs_register", "ib_register_device(", "begin_events(",
                  id="no event of a device that is not registered"),
+    pytest.param(USERSPACE / "exchange.c", "exchange_accept", "event_wait_input(", " accept(",
+                 id="events are taken until a peer comes (9.1.1)"),
+    pytest.param(USERSPACE / "pingpong.c", "wait_for_the_end", "event_wait_input(", "read(STDIN_FILENO",
+                 id="events are taken until the end of input (9.1.1)"),
     pytest.param(USERSPACE / "event.c", "arm", "store_barrier()", "store64(", id="likewise, in user space"),
 ]
 

@@ -50,7 +50,7 @@ void command_open(struct hca *hca)
 	store32(registers, PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_ENABLE);
 	status = load32(registers, PIB_HCA_REG_STATUS);
 	if (status != PIB_HCA_STATUS_ENABLED)
-		fail("ENABLE was refused: STATUS is %#x", status);
+		fail("ENABLE was refused: STATUS is %#x. Why:  ./pib why", status);
 }
 
 static void write_entry(struct command_queue *queue, const struct pib_hca_cmd *entry)
@@ -69,7 +69,7 @@ static const struct pib_hca_cmd_cpl *wait_completion(struct hca *hca)
 
 	while (!hca_is_new(load_owner(&completion->owner), counter, LOG_DEPTH)) {
 		if (deadline_passed(deadline))
-			fail("command %u does not complete: STATUS is %#x", counter,
+			fail("command %u does not complete: STATUS is %#x. Why:  ./pib why", counter,
 			     load32(hca->vfio.registers, PIB_HCA_REG_STATUS));
 		rest();
 	}
@@ -87,7 +87,7 @@ static uint32_t execute(struct hca *hca, struct pib_hca_cmd *entry)
 	store32(hca->vfio.registers, PIB_HCA_REG_CMDQ_DOORBELL, hca->commands.count);
 	completion = wait_completion(hca);
 	if (completion->status != PIB_HCA_CMD_STATUS_OK)
-		fail("command %#04x is refused: %s. The rule that it breaks:  ./pib why",
+		fail("command %#04x is refused: %s. Why:  ./pib why",
 		     le16toh(entry->opcode), status_name(completion->status));
 	return le32toh(completion->result);
 }

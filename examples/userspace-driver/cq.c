@@ -80,7 +80,7 @@ void cq_wait(struct hca *hca, struct cq *cq, struct pib_hca_cqe *taken)
 		event_wait(hca, LOOK_MS);
 	}
 	if (taken->status != PIB_HCA_WC_SUCCESS)
-		fail("QP %#x, WQE %u of the %s queue: %s, vendor_error %u", le32toh(taken->qpn),
+		fail("QP %#x, WQE %u of the %s queue: %s, vendor_error %u. Why:  ./pib why", le32toh(taken->qpn),
 		     le32toh(taken->wqe_counter), taken->opcode & PIB_HCA_CQE_IS_RECV ? "receive" : "send",
 		     status_name(taken->status), taken->vendor_error);
 }

@@ -48,13 +48,13 @@ static void take(const struct pib_hca_eqe *event)
 		printf("port %u has changed: %#x\n", event->port, data);
 		break;
 	case PIB_HCA_EVENT_CQ_ERROR:
-		fail("CQ %u has an error: %u", number, data);
+		fail("CQ %u has an error: %u. Why:  ./pib why", number, data);
 	case PIB_HCA_EVENT_QP_FATAL:
 	case PIB_HCA_EVENT_QP_REQUEST_ERROR:
 	case PIB_HCA_EVENT_QP_ACCESS_ERROR:
-		fail("QP %#x is in Error: event %#x", number, event->type);
+		fail("QP %#x is in Error: event %#x. Why:  ./pib why", number, event->type);
 	case PIB_HCA_EVENT_DEVICE_FATAL:
-		fail("the device has stopped: FATAL_CAUSE is %u", data);
+		fail("the device has stopped: FATAL_CAUSE is %u. Why:  ./pib why", data);
 	}
 }
 

@@ -51,16 +51,19 @@ static void check_version(const volatile uint8_t *registers)
 	uint32_t version = load32(registers, PIB_HCA_REG_VERSION);
 
 	if (version >> 16 != PIB_HCA_INTERFACE_MAJOR)
-		fail("the device's interface is %u.%u; this driver knows %u", version >> 16, version & 0xffff,
-		     PIB_HCA_INTERFACE_MAJOR);
+		fail("the device's interface is %u.%u, and this driver knows %u: take the device's hw-interface",
+		     version >> 16, version & 0xffff, PIB_HCA_INTERFACE_MAJOR);
 }
 
 static void check_reset(volatile uint8_t *registers)
 {
 	uint32_t status = reset(registers);
 
+	if (status == GONE)
+		fail("the device is gone: STATUS reads as all ones. Start the guest anew:  ./pib reboot NODE");
 	if (status)
-		fail("STATUS is %#x after %d s of reset", status, RESET_LIMIT_S);
+		fail("no end of a reset in %d s: STATUS is %#x. Start the guest anew:  ./pib reboot NODE", RESET_LIMIT_S,
+		     status);
 }
 
 static void take_care_of_the_end(volatile uint8_t *registers)

@@ -5,6 +5,7 @@
 #include "pib_hca_hw.h"
 
 #include <endian.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <linux/pci_regs.h>
 #include <linux/vfio.h>
@@ -19,6 +20,8 @@ static int open_file(const char *path)
 {
 	int file = open(path, O_RDWR | O_CLOEXEC);
 
+	if (file < 0 && errno == EBUSY)
+		fail("%s is in use: end the other program that drives the HCA", path);
 	if (file < 0)
 		fail_errno("%s (are you root?)", path);
 	return file;

@@ -86,7 +86,8 @@ def test_two_calls_are_in_order(file, function, first, then):
 
 def test_each_error_of_the_first_driver_says_what_to_do():
     advice = re.compile(r"expected .*: take |Start the guest anew|Why:  \./pib why")
-    said = [text for path in FIRST.glob("step*/*.c") for text in re.findall(r'dev_err\([^;"]*"([^"]*)"', path.read_text())]
+    printed = re.compile(r'dev_err\([^;"]*"([^"]*)"')
+    said = [text for path in FIRST.glob("step*/*.c") for text in printed.findall(path.read_text())]
     assert len(said) > 40 and [text for text in said if not advice.search(text)] == []
 
 

@@ -68,12 +68,14 @@ static void check_reset(volatile uint8_t *registers)
 
 static void take_care_of_the_end(volatile uint8_t *registers)
 {
+	/* Those that end a process, by a user, a terminal, a closed pipe, or a fault of this program. */
+	static const int ENDS[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
+
 	working = registers;
 	if (atexit(reset_at_exit))
 		fail("atexit() takes no function");
-	signal(SIGINT, reset_at_signal);
-	signal(SIGTERM, reset_at_signal);
-	signal(SIGHUP, reset_at_signal);
+	for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++)
+		signal(ENDS[i], reset_at_signal);
 }
 
 void hca_open(struct hca *hca, const struct function *function)

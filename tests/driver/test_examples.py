@@ -91,6 +91,12 @@ def test_each_error_of_the_first_driver_says_what_to_do():
     assert len(said) > 40 and [text for text in said if not advice.search(text)] == []
 
 
+def test_the_program_resets_the_device_at_each_signal_that_ends_it():
+    caught = re.search(r"\bENDS\[\] = \{(.*?)\}", (USERSPACE / "hca.c").read_text(), re.S)[1]
+    assert set(re.findall(r"SIG\w+", caught)) == {f"SIG{name}" for name in "HUP INT QUIT PIPE TERM ABRT BUS FPE ILL "
+                                                  "SEGV".split()}
+
+
 def test_there_are_eight_steps_with_an_exercise_each():
     assert [step[:5] for step in STEPS] == [f"step{number}" for number in range(1, 9)]
     assert GUIDE.read_text().count("**Exercise.**") == len(STEPS)

@@ -2,6 +2,7 @@
 """The drivers in examples/: the steps of the first driver, and the driver in user space. vm1 has an IOMMU and no other
 driver; vm0 has ours, and the subnet manager. Their devices are strict."""
 import re
+import signal
 import subprocess
 
 import pytest
@@ -134,14 +135,23 @@ def wait_for_the_program_to_take_its_events(bench):
     wait_until(all_taken, "the program to take its events while it waits for a peer")
 
 
+def started(program, words):
+    return program.start([f"exec timeout {PATIENCE_S} {PROGRAM} {words}"], stdin=subprocess.PIPE,
+                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def said_until_it_waits(running, words):
+    told = []
+    while not told or not told[-1].startswith("waiting for a peer"):
+        told.append(spoken(running, f"{PROGRAM} {words}, after {told},"))
+    return told
+
+
 def serve(bench, program, words, client):
     """Runs the program, and the client once the program waits for a peer. The program ends after the client."""
-    running = program.start([f"exec timeout {PATIENCE_S} {PROGRAM} {words}"], stdin=subprocess.PIPE,
-                            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    told = []
+    running = started(program, words)
     try:
-        while not told or not told[-1].startswith("waiting for a peer"):
-            told.append(spoken(running, f"{PROGRAM} {words}, after {told},"))
+        told = said_until_it_waits(running, words)
         wait_for_the_program_to_take_its_events(bench)
         wait_for_the_way(bench)
         client()
@@ -150,6 +160,19 @@ def serve(bench, program, words, client):
         running.end()
     assert running.returncode == 0, told
     return "".join(told)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE])
+def test_a_signal_ends_the_program_after_a_reset(program, number):
+    """The handler exits with a status: a program that dies by a signal has reset nothing."""
+    running = started(program, "rc-pingpong")
+    try:
+        said_until_it_waits(running, "rc-pingpong")
+        sh(program, f"kill -{number} $(pidof userspace-driver)")
+        running.communicate(timeout=PATIENCE_S)
+    finally:
+        running.end()
+    assert running.returncode == 128 + number
 
 
 def test_the_program_shows_the_device(program):

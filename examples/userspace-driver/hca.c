@@ -84,6 +84,7 @@ void hca_open(struct hca *hca, const struct function *function)
 	check_version(hca->vfio.registers);
 	check_reset(hca->vfio.registers);
 	take_care_of_the_end(hca->vfio.registers);
+	vfio_enable_bus_master(&hca->vfio);
 	dma_open(&hca->dma, &hca->vfio);
 	command_open(hca);
 	event_open(hca);

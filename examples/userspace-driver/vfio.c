@@ -72,14 +72,15 @@ static volatile uint8_t *map_bar(const struct vfio *vfio, unsigned int bar, size
 	return memory;
 }
 
-static void enable_bus_master(const struct vfio *vfio)
+/* Sets bits of the PCI command register. */
+static void enable(const struct vfio *vfio, uint16_t bits)
 {
 	off_t command = (off_t)region(vfio, VFIO_PCI_CONFIG_REGION_INDEX).offset + PCI_COMMAND;
 	uint16_t value;
 
 	if (pread(vfio->device, &value, sizeof(value), command) != sizeof(value))
 		fail_errno("read of the PCI command register");
-	value |= htole16(PCI_COMMAND_MEMORY | PCI_COMMAND_MASTER);
+	value |= htole16(bits);
 	if (pwrite(vfio->device, &value, sizeof(value), command) != sizeof(value))
 		fail_errno("write of the PCI command register");
 }
@@ -113,8 +114,13 @@ void vfio_open(struct vfio *vfio, const struct function *function)
 	open_group(vfio, function);
 	vfio->registers = map_bar(vfio, PIB_HCA_BAR_REGS, PIB_HCA_BAR_REGS_SIZE);
 	vfio->uar = map_bar(vfio, PIB_HCA_BAR_UAR, PIB_HCA_UAR_PAGE_SIZE);
-	enable_bus_master(vfio);
+	enable(vfio, PCI_COMMAND_MEMORY);
 	enable_interrupt(vfio);
+}
+
+void vfio_enable_bus_master(const struct vfio *vfio)
+{
+	enable(vfio, PCI_COMMAND_MASTER);
 }
 
 void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus)

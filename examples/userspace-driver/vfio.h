@@ -18,8 +18,11 @@ struct vfio {
 	volatile uint8_t *uar;		/* page 0 of BAR2: UAR 0 */
 };
 
-/* Opens the function, and enables memory access, bus mastering and MSI-X. */
+/* Opens the function, and enables memory access and MSI-X. */
 void vfio_open(struct vfio *vfio, const struct function *function);
+
+/* Lets the device access memory and send interrupts. Call this after a reset. */
+void vfio_enable_bus_master(const struct vfio *vfio);
 
 /* Maps memory of this process for the device at a bus address. Only with an IOMMU. */
 void vfio_map(const struct vfio *vfio, void *memory, size_t bytes, uint64_t bus);

@@ -29,6 +29,10 @@ IN_ORDER = [
                  id="events are taken until a peer comes (9.1.1)"),
     pytest.param(USERSPACE / "pingpong.c", "wait_for_the_end", "event_wait_input(", "read(STDIN_FILENO",
                  id="events are taken until the end of input (9.1.1)"),
+    pytest.param(USERSPACE / "hca.c", "hca_open", "check_reset(", "vfio_enable_bus_master(",
+                 id="no access to memory before the reset (4)"),
+    pytest.param(FIRST / "step1-find/hca.c", "hca_start", "hca_reset(", "pci_set_master(",
+                 id="likewise, in the kernel"),
     pytest.param(USERSPACE / "event.c", "arm", "store_barrier()", "store64(", id="likewise, in user space"),
 ]
 

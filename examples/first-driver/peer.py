@@ -48,10 +48,12 @@ def write(qp, cq, mr, rkey, address):
     while not (polled := cq.poll(1))[0]:
         pass
     if polled[1][0].status != e.IBV_WC_SUCCESS:
-        sys.exit(f"completion status {polled[1][0].status}")
+        sys.exit(f"completion status {polled[1][0].status}. Why:  ./pib why")
 
 
 def main():
+    if len(sys.argv) != 7:
+        sys.exit(__doc__)
     lid, qpn, psn, rkey, address = (int(word, 16) for word in sys.argv[2:])
     context = Context(name=sys.argv[1])
     pd = PD(context)

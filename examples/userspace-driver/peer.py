@@ -50,8 +50,13 @@ def verdict(found, wanted):
 
 
 def main():
+    if len(sys.argv) != 3:
+        sys.exit(__doc__)
     device, host = sys.argv[1:]
-    stream = socket.create_connection((host, PORT)).makefile("rw")
+    try:
+        stream = socket.create_connection((host, PORT)).makefile("rw")
+    except OSError as error:
+        sys.exit(f"{host}: {error}. Start this program when the driver there says that it waits for a peer")
     lid, qpn, psn, count, seed = (int(word, 16) for word in stream.readline().split())
     context = Context(name=device)
     pd = PD(context)

@@ -4,6 +4,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -99,6 +100,26 @@ def test_the_program_resets_the_device_at_each_signal_that_ends_it():
     caught = re.search(r"\bENDS\[\] = \{(.*?)\}", (USERSPACE / "hca.c").read_text(), re.S)[1]
     assert set(re.findall(r"SIG\w+", caught)) == {f"SIG{name}" for name in "HUP INT QUIT PIPE TERM ABRT BUS FPE ILL "
                                                   "SEGV".split()}
+
+
+# Runs a peer, whose pyverbs is in the guests alone.
+WITHOUT_VERBS = """import runpy, sys, unittest.mock
+names = ["pyverbs"] + ["pyverbs." + name for name in "enums addr cq device mr pd qp wr".split()]
+sys.modules.update((name, unittest.mock.MagicMock()) for name in names)
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+@pytest.mark.parametrize("folder, words, said", [
+    (FIRST, [], "usage: python3 peer.py DEVICE LID QPN"),
+    (FIRST, ["pib_0", "2", "40"], "usage: python3 peer.py DEVICE LID QPN"),
+    (USERSPACE, ["pib_0"], "usage: python3 peer.py DEVICE HOST"),
+    (USERSPACE, ["pib_0", "127.255.255.254"], "Start this program when the driver there says"),
+])
+def test_a_peer_says_how_it_is_started(folder, words, said):
+    code, told = run(sys.executable, "-B", "-c", WITHOUT_VERBS, folder / "peer.py", *words)
+    assert code == 1 and said in told and "Traceback" not in told, told
 
 
 def test_there_are_eight_steps_with_an_exercise_each():

@@ -6,6 +6,7 @@
 # Without an IOMMU for an HCA, vfio-pci needs the kernel's no-IOMMU mode, in which the process can reach all memory.
 set -eu
 unsafe=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
+pages=/proc/sys/vm/nr_hugepages
 
 hcas() {
     for function in /sys/bus/pci/devices/*; do
@@ -20,7 +21,8 @@ allow_no_iommu() {
         exit 1
     fi
     echo 1 >$unsafe
-    echo 1 >/proc/sys/vm/nr_hugepages
+    # Other programs' huge pages stay theirs.
+    ! grep -q '^HugePages_Free: *0$' /proc/meminfo || echo $(($(cat $pages) + 1)) >$pages
 }
 
 [ "$(hcas)" ] || { echo "no HCA here. Look at:  lspci -n" >&2; exit 1; }

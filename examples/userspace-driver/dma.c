@@ -43,7 +43,7 @@ void dma_open(struct dma *dma, const struct vfio *vfio)
 	dma->used = 0;
 	dma->memory = map_memory(vfio->no_iommu ? MAP_HUGETLB | MAP_LOCKED : 0);
 	if (!dma->memory)
-		fail_errno("no memory%s", vfio->no_iommu ? "; reserve a huge page:  echo 1 >/proc/sys/vm/nr_hugepages" : "");
+		fail_errno("no memory%s", vfio->no_iommu ? "; add a huge page, by a larger /proc/sys/vm/nr_hugepages" : "");
 	if (vfio->no_iommu) {
 		dma->bus = physical_address(dma->memory);
 	} else {

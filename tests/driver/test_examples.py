@@ -102,6 +102,24 @@ def test_the_program_resets_the_device_at_each_signal_that_ends_it():
                                                   "SEGV".split()}
 
 
+@pytest.mark.parametrize("pages, free, then", [("0", "0", "1"), ("3", "0", "4"), ("512", "500", "512")])
+def test_an_hca_without_an_iommu_gets_a_huge_page_beside_those_of_others(tmp_path, pages, free, then):
+    hca = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
+    files = {hca / "vendor": "0x1234", hca / "device": "0x1b0c", tmp_path / "proc/sys/vm/nr_hugepages": pages,
+             tmp_path / "proc/meminfo": f"HugePages_Total: {pages:>6}\nHugePages_Free:  {free:>6}",
+             tmp_path / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode": "N",
+             tmp_path / "modprobe": "#!/bin/sh"}
+    for file, text in files.items():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(f"{text}\n")
+    (tmp_path / "modprobe").chmod(0o755)
+    script = re.sub(r"(?<![\w.])/(?=sys/|proc/)", f"{tmp_path}/", (USERSPACE / "bind.sh").read_text())
+    subprocess.run(["sh", "-c", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
+    assert (tmp_path / "proc/sys/vm/nr_hugepages").read_text() == f"{then}\n"
+    assert (hca / "driver_override").read_text() == "vfio-pci\n"
+    assert (tmp_path / "sys/bus/pci/drivers_probe").read_text() == f"{hca.name}\n"
+
+
 # Runs a peer, whose pyverbs is in the guests alone.
 WITHOUT_VERBS = """import runpy, sys, unittest.mock
 names = ["pyverbs"] + ["pyverbs." + name for name in "enums addr cq device mr pd qp wr".split()]

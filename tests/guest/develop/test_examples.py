@@ -175,6 +175,16 @@ def test_a_signal_ends_the_program_after_a_reset(program, number):
     assert running.returncode == 128 + number
 
 
+def test_a_second_program_is_told_of_the_first(program):
+    running = started(program, "rc-pingpong")
+    try:
+        said_until_it_waits(running, "rc-pingpong")
+        code, _, said = sh(program, f"{PROGRAM} show", check=False)
+    finally:
+        running.end()
+    assert code == 1 and "is in use: end the other program" in said
+
+
 def test_the_program_shows_the_device(program):
     told = sh(program, f"{PROGRAM} show")
     assert "behind an IOMMU" in told and " 1 ports, " in told

@@ -496,7 +496,7 @@ enum pib_hca_wqe_opcode {
  * (rdma, atomic; ud on a datagram QP), then num_sge SGEs or inline data. Sizes, offsets in bytes:
  *   RC SEND               control | data at 16
  *   RC RDMA WRITE, READ   control | rdma 16   | data at 32
- *   RC atomics            control | atomic 48 | one SGE of 8 bytes at 64
+ *   RC atomics            control | atomic 48 | SGEs of 8 bytes in all at 64
  *   RC FLUSH              control | flush 32
  *   RC ATOMIC WRITE       control | rdma 16   | 8 bytes of data at 32, inline or of SGEs
  *   RC LOCAL_INV          control | key 16

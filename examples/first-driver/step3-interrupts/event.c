@@ -41,7 +41,10 @@ static void arm(const struct event_queue *queue)
 	writeq(value | PIB_HCA_DB_EQ_ARM | queue->number, queue->hca->uar + PIB_HCA_UAR_EQ);
 }
 
-/* If no event is new, an earlier call has taken the event of this interrupt and armed the queue. */
+/*
+ * If no event is new, the queue is still armed: an earlier call has taken the event of this
+ * interrupt, or there was none.
+ */
 static irqreturn_t handle(int irq, void *data)
 {
 	struct event_queue *queue = data;

@@ -35,7 +35,7 @@ def open_dump(file: pathlib.Path, words: list[str]) -> int:
     check(words)
     if not dump.about(file).exists():
         raise ui.LabError(f"{file} is no dump of ./pib crash, which has a file {dump.about(file).name} beside it. Make "
-                          f"one:  ./pib crash NODE --output FILE")
+                          "one:  ./pib crash --output FILE NODE")
     return relay.run([*ANY_TERMINAL, str(drgn.ensure()), "-P", str(SCRIPT), str(file), str(dump.about(file)), *words])
 
 

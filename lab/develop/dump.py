@@ -38,7 +38,7 @@ def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
         now = status()
         if now == "failed":
             raise ui.LabError(f"QEMU cannot write {file}. Is there room?  df {file.parent}   Another place:  "
-                              "./pib crash NODE --output FILE")
+                              "./pib crash --output FILE NODE")
         return now == "completed"
     try:
         vm.monitor_command(monitor, "dump-guest-memory", paging=False, protocol=f"file:{file}", detach=True,

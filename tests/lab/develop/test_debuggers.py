@@ -388,9 +388,14 @@ def test_a_dump_is_private_and_taken_while_the_guest_stands_still(lab, dumped, k
 
 def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path):
     dumped.states[:] = ["failed"]
-    with pytest.raises(ui.LabError, match="Is there room.*--output FILE"):
+    with pytest.raises(ui.LabError, match="Is there room.*pib crash --output FILE NODE"):
         dump.take(lab, "vm0", kernel, tmp_path / "kept")
     assert dumped.given[-1] == "cont"
+
+
+def test_a_file_that_is_no_dump_is_refused_with_a_command_that_makes_one(tmp_path):
+    with pytest.raises(ui.LabError, match="is no dump of .*Make one:  ./pib crash --output FILE NODE"):
+        crash.open_dump(tmp_path / "memory", [])
 
 
 def test_a_guest_runs_on_after_an_interrupt_of_its_dump(lab, dumped, kernel, monkeypatch, tmp_path):

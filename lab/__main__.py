@@ -300,7 +300,9 @@ def _add_topology(add) -> None:
     command.epilog = f"kinds, and what can be set:\n{topology_kinds.usage()}"
     command.add_argument("kind", metavar="KIND")
     command.add_argument("settings", nargs="*", metavar="NAME=NUMBER")
-    command.add_argument("--speed", default="4xEDR", help="width and speed of every link (default 4xEDR)")
+    command.add_argument("--speed", default=topology_kinds.DEFAULT_SPEED,
+                         help="width and speed of every link, 1xSDR to 12xNDR (default "
+                              f"{topology_kinds.DEFAULT_SPEED})")
 
 
 def _add_steps(add) -> None:

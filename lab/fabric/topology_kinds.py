@@ -9,6 +9,9 @@ from lab import ui
 from lab.fabric import topology
 
 MOST_PORTS = 36
+WIDTHS = ("1x", "2x", "4x", "8x", "12x")
+SPEEDS = ("SDR", "DDR", "QDR", "FDR10", "FDR", "EDR", "HDR", "NDR")     # pib-switch passes over other words
+DEFAULT_SPEED = "4xEDR"
 LICENCE = "SPDX-License-Identifier: " + "GPL-2.0-or-later"
 
 
@@ -166,10 +169,17 @@ def usage() -> str:
     return "\n".join(lines)
 
 
+def _check_speed(speed: str) -> None:
+    if speed not in (width + name for width in WIDTHS for name in SPEEDS):
+        raise ui.LabError(f"--speed {speed}: expected a width and a speed, such as {DEFAULT_SPEED}; widths are "
+                          f"{', '.join(WIDTHS)}, speeds {', '.join(SPEEDS)}")
+
+
 def make(kind: str, settings: list[str], speed: str) -> str:
     """The text of a topology file; settings are NAME=NUMBER."""
     if kind not in KINDS:
         raise ui.LabError(f"no such kind of topology: {kind}. There are:\n{usage()}")
+    _check_speed(speed)
     known = list(inspect.signature(KINDS[kind]).parameters)[1:]
     values = {}
     for setting in settings:
@@ -179,6 +189,7 @@ def make(kind: str, settings: list[str], speed: str) -> str:
         values[name] = int(number)
     net = topology.Net(speed)
     KINDS[kind](net, **values)
-    words = " ".join(["./pib topology", kind, *settings])
+    chosen = [] if speed == DEFAULT_SPEED else ["--speed", speed]
+    words = " ".join(["./pib topology", *chosen, kind, *settings])
     return net.text(f"{LICENCE}\nhosts: {len(net.hosts())}, switches: {len(net.switches())}; made by\n"
                     f"    {words}")

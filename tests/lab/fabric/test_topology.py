@@ -2,9 +2,11 @@
 """Topology files: made, read again, and the examples that are in the tree."""
 
 import pathlib
+import re
 
 import pytest
 
+from lab import __main__ as command_line
 from lab import paths, ui
 from lab.fabric import split, topology, topology_kinds
 
@@ -46,6 +48,27 @@ def test_wrong_settings_of_a_topology_are_refused():
         topology_kinds.make("mobius", [], "4xEDR")
     with pytest.raises(ui.LabError, match="more ports"):
         topology_kinds.make("fat-tree", ["hosts=40"], "4xEDR")
+
+
+@pytest.mark.parametrize("wrong", ["foo", "4xedr", "EDR", "4x", "3xEDR", "4x EDR", ""])
+def test_a_speed_that_the_switch_would_pass_over_is_refused(wrong):
+    with pytest.raises(ui.LabError, match="expected a width and a speed, such as 4xEDR"):
+        topology_kinds.make("single", [], wrong)
+
+
+def test_the_speeds_are_those_of_the_switch():
+    source = (paths.ROOT / "fabric-switch" / "fabric" / "topology_line.cc").read_text()
+    table = source.split("kSpeeds[] = {", 1)[1].split("};", 1)[0]
+    assert re.findall(r'\{"(\w+)",', table) == list(topology_kinds.SPEEDS)
+    widths = source.split("widths_up_to(", 1)[1].split("default:", 1)[0]
+    assert [f"{lanes}x" for lanes in re.findall(r"case (\d+):", widths)] == list(topology_kinds.WIDTHS)
+
+
+def test_the_heading_of_a_file_has_the_command_that_makes_it_with_its_speed():
+    text = topology_kinds.make("ring", ["switches=3"], "4xHDR")
+    command = next(line for line in text.splitlines() if "./pib topology" in line)
+    options = command_line.parser().parse_args(command.split()[2:])
+    assert topology_kinds.make(options.kind, options.settings, options.speed) == text and "4xHDR" in command
 
 
 def test_a_link_may_be_named_at_one_end():

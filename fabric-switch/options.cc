@@ -130,6 +130,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
                    "poll this long before sleeping, in us, while a processor is idle; 0: never")
         ->capture_default_str();
     app.add_option("--log-level", options.log_level, "trace, debug, info, warning, error or off")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warning", "error", "off"}))
         ->capture_default_str();
 }
 

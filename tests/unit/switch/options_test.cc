@@ -60,6 +60,7 @@ const std::vector<Refused> kRefused = {
      kFails,
      "/nowhere/file: No such file or directory"},
     {{"--listen", kListen, "--pcap-format", "text"}, kValue, "--pcap-format: text not in "},
+    {{"--listen", kListen, "--log-level", "loud"}, kValue, "--log-level: loud not in "},
     {{"--listen", kListen, "--tls", "/nowhere"}, kFails, "/nowhere/ca-cert.pem: "},
     {{"--listen", kListen}, kFails, "/nowhere/pib-switch-test: No such file or directory"},
     {{"--listen", "nothing"}, kFails, "tcp:HOST:PORT or tcp:PORT): nothing"},

@@ -42,7 +42,7 @@ def add_commands(add) -> None:
     command.add_argument("file", type=pathlib.Path, metavar="FILE",
                          help="recording of ./pib up --record, or of the property record")
     command.add_argument("--until", metavar="TIME",
-                         help="stop before calls after this time of the VM's clock: 12.5, 300ms, 7us")
+                         help="stop before calls after this time of the VM's clock: 12.5, 300ms, 7us, 40ns")
     command.add_argument("--dump", nargs="+", action="append", default=[], metavar="WHAT",
                          help="print as JSON at the end: objects, journal, trace, or qp, cq, srq, eq, mr or port and "
                               "its number; may be repeated")

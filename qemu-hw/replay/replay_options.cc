@@ -18,7 +18,7 @@ const char* const kUsage =
     "outside of QEMU, and compares both. Exit status: 0 they are equal, 1 they differ, 2 the file\n"
     "or an argument is unusable.\n"
     "\n"
-    "  --until TIME  stop before calls after this time of the VM's clock: 12.5, 12.5s, 300ms, 7us\n"
+    "  --until TIME  stop before calls after this time of the VM's clock: 12.5, 300ms, 7us, 40ns\n"
     "  --dump WHAT   print as JSON at the end: objects, journal, trace, or one object by its\n"
     "                number: qp, cq, srq, eq, mr or port N\n"
     "  --list        print each call of the device and each mark\n"

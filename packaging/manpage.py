@@ -17,14 +17,22 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROPERTIES = "<!-- properties -->"
 GLUE = ROOT / "qemu-hw" / "glue" / "pib_hca_props.c"
 DESCRIPTION = re.compile(r'\{"([\w-]+)",\s*((?:"[^"]*"\s*)+)\}')
+# A property that QEMU prints with its default, and the words of QEMU's command line for defaults in C.
+DEFAULT = re.compile(r'DEFINE_PROP_(?:BOOL|UINT32|SIZE)\("([\w-]+)",\s*PibHca,\s*[\w.]+,\s*(\w+)\)')
+WORDS = {"false": "off", "true": "on", "DEVICE_MEMORY_DEFAULT": "1M"}
 LINK = re.compile(r"\[([^\]]*)\]\([^)\s]+\)")
 RULE = re.compile(r"\|(---\|)+")
 
 
 def properties() -> dict[str, str]:
-    """Description of each property of the device, by its name."""
-    table = GLUE.read_text().split("pib_hca_descriptions[] = {", 1)[1].split("\n};", 1)[0]
-    return {name: "".join(re.findall(r'"([^"]*)"', text)) for name, text in DESCRIPTION.findall(table)}
+    """Description of each property of the device, by its name. QEMU adds the default to some of them."""
+    source = GLUE.read_text()
+    table = source.split("pib_hca_descriptions[] = {", 1)[1].split("\n};", 1)[0]
+    found = {name: "".join(re.findall(r'"([^"]*)"', text)) for name, text in DESCRIPTION.findall(table)}
+    for name, default in DEFAULT.findall(source):
+        if "default" not in found[name]:
+            found[name] += f" (default: {WORDS.get(default, default)})"
+    return found
 
 
 def cells(line: str) -> list[str]:

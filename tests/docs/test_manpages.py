@@ -45,6 +45,15 @@ class ManualPages(unittest.TestCase):
         page = self.page("pib-hca")
         self.assertEqual([name for name in names if f"`{name}`\n\n: " not in page], [])
 
+    def test_a_property_has_its_default(self):
+        said = manpage.properties()
+        self.assertEqual({name: re.search(r"\(default: (.*)\)$", said[name])[1] for name in (
+            "ports", "vectors", "mtu", "vls", "device-memory", "poll-us", "bursts", "inject")}, {
+                "ports": "1", "vectors": "9", "mtu": "4096", "vls": "8", "device-memory": "1M", "poll-us": "20",
+                "bursts": "on", "inject": "off"})
+        self.assertEqual([text for text in said.values() if text.count("default") > 1], [])
+        self.assertIn("#define DEVICE_MEMORY_DEFAULT MiB\n", manpage.GLUE.read_text())
+
     def test_the_replay_has_all_of_its_options(self):
         source = (ROOT / "qemu-hw" / "replay" / "replay_options.cc").read_text()
         page = self.page("pib-replay")

@@ -57,8 +57,8 @@ class Net:
         at = ports or (self._free(one), self._free(other))
         for node, port, peer, peer_port in ((one, at[0], other, at[1]), (other, at[1], one, at[0])):
             if port in node.peers or not 1 <= port <= node.ports:
-                raise ui.LabError(f"{node.name} has no port {port} left to join to {peer.name}: "
-                                  "give the switches more ports")
+                raise ui.LabError(f"{node.name} has {node.ports} ports, and needs one more to be joined to "
+                                  f"{peer.name}: take fewer hosts, links or switches, or another kind of topology")
             node.peers[port] = (peer.name, peer_port)
 
     @staticmethod

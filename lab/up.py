@@ -12,6 +12,7 @@ from lab.build import deps, guest_build, host_build, kernel_module, preflight, s
 from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, own_image, own_kernel, vm
+from lab.hosts import spread
 
 GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs
@@ -59,7 +60,9 @@ def boot(lab: cluster.Cluster, wanted: Wanted) -> None:
     port is ACTIVE. Our own driver must register devices. An interrupt ends everything that was started; after other
     failures booted guests keep running for inspection."""
     deps.name_container()
-    if not wanted.hosts:
+    if wanted.hosts:
+        spread.check(wanted)
+    else:
         _check_memory([wanted.size_of(number) for number in range(len(lab.nodes()), wanted.count)])
     base, artefacts = (_prepare_image(wanted.image_file) if wanted.image_file
                        else prepare(wanted.driver, wanted.packages))

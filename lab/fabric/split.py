@@ -3,9 +3,13 @@
 
 import itertools
 import pathlib
+import re
+from collections.abc import Iterable
 
 from lab import ui
 from lab.fabric import topology
+
+PLAIN = re.compile(r"\w[\w.:+-]*", re.ASCII)    # neither pib-switch nor systemd splits or changes such a name
 
 
 def _units(net: topology.Net) -> list[list[topology.Node]]:
@@ -36,6 +40,9 @@ def parts(net: topology.Net, count: int) -> list[list[str]]:
 
 
 def part_of(net: topology.Net, made: list[list[str]], host: topology.Node) -> int:
+    """Number of the process of a host."""
+    if not host.peers:
+        raise ui.LabError(f"{host.name} has no cable in the topology file. Join it to a switch there")
     switches = {peer for peer, _port in host.peers.values()}
     return next(number for number, names in enumerate(made) if switches & set(names))
 
@@ -46,16 +53,21 @@ def trunks(sockets: pathlib.Path, count: int) -> list[str]:
     return [f"unix:{sockets / f'trunk{number}'}" for number in range(count)]
 
 
+def _words(net: topology.Net, names: Iterable[str]) -> str:
+    """Switches for an option of pib-switch: each by its name, or by its GUID if it has an unusual name."""
+    return ",".join(name if PLAIN.fullmatch(name) else f"{net.nodes[name].guid:#x}" for name in names)
+
+
 def options(net: topology.Net, made: list[list[str]], number: int, listens: str, connects: list[str]) -> list[str]:
     """Arguments of pib-switch for one process, which connects to all earlier processes. listens: its own address;
     connects: the address of each process as other processes use it."""
     mine = set(made[number])
-    words = ["--only", ",".join(made[number])]
+    words = ["--only", _words(net, made[number])]
     if number + 1 < len(made):
         words += ["--listen", listens]
     for before in range(number):
         far = sorted({peer for name in mine for peer, _port in net.nodes[name].peers.values()}
                      & set(made[before]))
         if far:
-            words += ["--connect", f"{connects[before]}={','.join(far)}"]
+            words += ["--connect", f"{connects[before]}={_words(net, far)}"]
     return words

@@ -117,7 +117,7 @@ ID_GUID = re.compile(r"[SH]-([0-9a-fA-F]{16})")
 
 
 def net(text: str) -> Net:
-    """Reads a topology file. pib-switch checks the text first and reports its mistakes."""
+    """Reads a topology file, or the output of ibnetdiscover. pib-switch reports more mistakes of a file."""
     made, node, said = Net(), None, 0
     free = {"Switch": SWITCH_GUID, "Ca": HOST_GUID}
     for line in text.splitlines():
@@ -160,17 +160,23 @@ def _join(made: Net) -> None:
 
 def load(path: pathlib.Path) -> Net:
     try:
-        return net(path.read_text(errors="replace"))
+        made = net(path.read_text(errors="replace"))
     except OSError as error:
         raise ui.LabError(f"{path}: {error.strerror}. Examples are in examples/topologies; "
                           "./pib topology makes others") from error
+    for host in made.hosts():
+        for port, (peer, _) in host.peers.items():
+            if made.nodes[peer].kind == "Ca":
+                raise ui.LabError(f'{path}: {host.name}[{port}] is joined to "{peer}", and both are channel adapters. '
+                                  "Put a switch between them")
+    return made
 
 
 def places(fabric: Net, count: int) -> list[Node]:
     """The hosts that the guests replace: hosts named vm0, vm1, … if they exist, else hosts evenly spread over the list.
     """
     names = [f"vm{number}" for number in range(count)]
-    if all(name in fabric.nodes for name in names):
+    if all(name in fabric.nodes and fabric.nodes[name].kind == "Ca" for name in names):
         return [fabric.nodes[name] for name in names]
     hosts = [host for host in fabric.hosts() if host.peers]
     if len(hosts) < count:

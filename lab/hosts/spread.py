@@ -38,6 +38,14 @@ def placed(lab: recorded.Recorded, guests: list[str]) -> dict[int, list[str]]:
     return found
 
 
+def check(wanted: Wanted) -> None:
+    """Raises the errors of a topology that does not fit hosts or guests, before anything is built."""
+    for number in range(wanted.count):
+        wanted.host_of(number)
+    for number in range(len(wanted.hosts)):
+        switches.guids(wanted.net, wanted.parts, number)
+
+
 def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
     """Starts the hosts' processes, which copy the files to all hosts in parallel. Does nothing if all of them run."""
     if not lost(lab):

@@ -11,6 +11,7 @@ from lab.hosts import place
 CERTIFICATES = ("ca-cert.pem", "server-cert.pem", "server-key.pem")
 OPTIONS = "options"             # file that pib-switch@.service reads
 TOPOLOGY = "topology"
+MOST_RANGES = 254               # ranges of GUIDs for which a certificate has room, beside its role and address
 
 
 def name(number: int) -> str:
@@ -35,11 +36,7 @@ def _of_topology(hosts: tuple[place.Host, ...], net: topology.Net, parts: list[l
 
 def options(hosts: tuple[place.Host, ...], net: topology.Net | None, parts: list[list[str]], number: int) -> list[str]:
     """Options of pib-switch on a host. parts: names of switches, by host."""
-    words = ["--tls", ".", *(_of_topology(hosts, net, parts, number) if net else _single(hosts, number))]
-    if bad := [word for word in words if any(map(str.isspace, word))]:
-        raise ui.LabError(f"{bad[0]}: names of switches must not have spaces here, because systemd splits options at "
-                          "them. Rename the switch in the topology file")
-    return words
+    return ["--tls", ".", *(_of_topology(hosts, net, parts, number) if net else _single(hosts, number))]
 
 
 def _ranges(guids: list[int]) -> list[str]:
@@ -58,7 +55,12 @@ def guids(net: topology.Net | None, parts: list[list[str]], number: int) -> list
     if not net:
         return _ranges([place.SWITCH_GUID + number])
     mine = parts[number] if parts else [node.name for node in net.switches()]
-    return _ranges([net.nodes[one].guid for one in mine])
+    found = _ranges([net.nodes[one].guid for one in mine])
+    if len(found) > MOST_RANGES:
+        raise ui.LabError(f"{name(number)}: the GUIDs of its {len(mine)} switches form {len(found)} ranges, and a "
+                          f"certificate has room for {MOST_RANGES}. Take more hosts, or number the switches one after "
+                          "the other in the topology file (switchguid=)")
+    return found
 
 
 def _cert(*words: str | pathlib.Path) -> None:

@@ -9,7 +9,7 @@ import random
 import pytest
 
 from lab import paths, settings, ui
-from lab.fabric import topology
+from lab.fabric import split, topology
 
 ROUNDS = int(os.environ.get("PIB_TEST_ROUNDS", "500"))
 PROJECT = b"""# the fabric of our tests
@@ -78,5 +78,7 @@ def test_an_altered_topology_file_is_read_or_refused(tmp_path, example):
         net.wiring()
         net.text()
         topology.places(net, 1)
+        parts = split.parts(net, 1)
+        assert {split.part_of(net, parts, host) for host in net.hosts() if host.peers} == {0}
     text = (paths.ROOT / "examples" / "topologies" / f"{example}.topo").read_bytes() if example else SMALL
     check(read, tmp_path / "topology", text, " ")

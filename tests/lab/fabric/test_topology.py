@@ -107,3 +107,17 @@ def test_adapters_with_two_ports_keep_their_switches_together():
     net = topology.net(topology_kinds.make("pair", [], "4xEDR"))
     with pytest.raises(ui.LabError, match="at most 1"):
         split.parts(net, 2)
+
+
+def test_two_adapters_on_one_cable_are_refused(tmp_path):
+    file = tmp_path / "pair.topo"
+    file.write_text('Ca 1 "vm0"\n[1] "vm1"[1]\n\nCa 1 "vm1"\n')
+    with pytest.raises(ui.LabError, match=r'pair.topo: vm0\[1\] is joined to "vm1".*Put a switch between them'):
+        topology.load(file)
+
+
+def test_a_guest_takes_no_switch_and_no_host_without_a_cable():
+    net = topology.net('Switch 4 "vm0"\n[1] "a"[1]\n[2] "b"[1]\n\nCa 1 "a"\n\nCa 1 "b"\n\nCa 1 "vm1"\n')
+    assert [host.name for host in topology.places(net, 2)] == ["a", "b"]
+    with pytest.raises(ui.LabError, match="vm1 has no cable"):
+        split.part_of(net, split.parts(net, 1), net.nodes["vm1"])

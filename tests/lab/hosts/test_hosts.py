@@ -3,15 +3,16 @@
 
 import argparse
 import pathlib
+import shlex
 import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import settings, ui
-from lab.fabric import split, topology, topology_kinds
+from lab import settings, ui, up
+from lab.fabric import cluster, split, topology, topology_kinds
 from lab.fabric.wanted import Wanted
 from lab.guests import libvirt_xml, vm
-from lab.hosts import domain, place, switches
+from lab.hosts import domain, place, spread, switches
 
 A, B = "qemu+ssh://a/system", "qemu+ssh://me@b:2222/system?keyfile=/k"
 
@@ -82,9 +83,32 @@ def test_hosts_share_the_switches_of_a_topology():
     one = switches.guids(net, parts, 0)
     assert one == [f"{net.nodes['leaf1'].guid:#x}-{net.nodes['leaf2'].guid:#x}",
                    f"{net.nodes['spine1'].guid:#x}-{net.nodes['spine1'].guid:#x}"]
-    net.switch("a b", 4)
-    with pytest.raises(ui.LabError, match="must not have spaces"):
-        switches.options(hosts, net, [["a b"], parts[1]], 0)
+
+
+def test_more_guids_than_a_certificate_has_room_for_are_refused_before_anything_is_built(tmp_path):
+    hosts, file = place.hosts([A, B]), tmp_path / "site.topo"
+    count = 2 * switches.MOST_RANGES + 2
+    file.write_text("".join(f'switchguid={0x1000 + 2 * one:#x}\nSwitch 8 "s{one}"\n[1] "h{one}"[1]\n\nCa 1 "h{one}"\n\n'
+                            for one in range(count)))
+    with pytest.raises(ui.LabError, match="host0: the GUIDs of its 255 switches form 255 ranges.*Take more hosts"):
+        up.boot(cluster.Cluster(tmp_path / "lab"), Wanted(2, hosts=hosts, fabric_file=file))
+    file.write_text(file.read_text().partition(f'switchguid={0x1000 + 2 * (count - 2):#x}')[0])
+    spread.check(Wanted(2, hosts=hosts, fabric_file=file))
+
+
+@pytest.mark.parametrize("name", ["a b", "a,b", "it's", "a\\b", "-a", "a=b"])
+def test_a_switch_with_an_unusual_name_is_named_by_its_guid(tmp_path, name):
+    """pib-switch splits lists at commas, and systemd splits the options of a unit at spaces, quotes and backslashes."""
+    file = tmp_path / "two.topo"
+    file.write_text(f'Switch 8 "{name}"\n[1] "vm0"[1]\n[2] "leaf"[2]\n\nSwitch 8 "leaf"\n[1] "vm1"[1]\n\n'
+                    'Ca 1 "vm0"\n\nCa 1 "vm1"\n')
+    net, hosts = topology.load(file), place.hosts([A, B])
+    parts = split.parts(net, 2)
+    assert parts == [[name], ["leaf"]]
+    first, second = (switches.options(hosts, net, parts, number) for number in (0, 1))
+    guid = f"{net.nodes[name].guid:#x}"
+    assert first[first.index("--only") + 1] == guid and second[-1] == f"tls:a:7471={guid}"
+    assert shlex.split(" ".join(second)) == second
 
 
 def test_a_domain_has_files_and_fabric_of_its_host_and_a_mark_for_the_hook():

@@ -96,6 +96,11 @@ def ssh_config(lab: cluster.Cluster) -> str:
     return "".join(node.ssh_config() for node in _guests(lab))
 
 
+def _local(file: str) -> str:
+    """A path as scp takes it. scp takes what is before a colon for a host, unless a slash is before the colon."""
+    return f"./{file}" if ":" in file and not REMOTE.match(file) and not file.startswith("/") else file
+
+
 def copy(lab: cluster.Cluster, files: list[str]) -> int:
     """Copies files and directories by scp. The last one is the target; NODE:PATH is in a guest."""
     names = sorted({found[1] for file in files if (found := REMOTE.match(file))})
@@ -107,4 +112,4 @@ def copy(lab: cluster.Cluster, files: list[str]) -> int:
     with tempfile.NamedTemporaryFile("w", dir=lab.sockets(), prefix="ssh-config.") as config:
         config.write(ssh_config(lab))
         config.flush()
-        return relay.run(["scp", "-F", config.name, "-r", "--", *files])
+        return relay.run(["scp", "-F", config.name, "-r", "--", *map(_local, files)])

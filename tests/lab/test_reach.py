@@ -128,6 +128,8 @@ def test_files_are_copied_by_scp(two, tmp_path, monkeypatch, capfd):
     monkeypatch.setenv("PATH", f"{scp.parent}:{os.environ['PATH']}")
     assert reach.copy(two, ["a b", "vm1:/tmp/"]) == 3
     assert capfd.readouterr().out.endswith("2\n-r -- a b vm1:/tmp/\n")
+    assert reach.copy(two, ["run-10:30.log", "a/b:c", "/d:e", "vm0:f:g", "scp://h"]) == 3
+    assert capfd.readouterr().out.endswith("2\n-r -- ./run-10:30.log ./a/b:c /d:e vm0:f:g ./scp://h\n")
 
 
 @pytest.mark.parametrize("files, said", [(["a", "b"], "at least one of them in a guest"), (["vm0:a"], "a target"),

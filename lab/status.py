@@ -5,15 +5,16 @@ import pathlib
 import shlex
 import subprocess
 
-from lab import paths, table, ui
+from lab import errors, paths, table, ui
 from lab.fabric import cluster, labs, rundir, state, subnet, subnet_progress, switch_process
-from lab.guests import guest_kernel, kvm, vm
+from lab.guests import guest, guest_kernel, kvm, vm
 from lab.hosts import spread
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
 ANSWER_S = 5                    # time limit for the answer of a guest or a switch
 DISCOVER_S = 60                 # time limit for the discovery of a fabric
-SWITCHES = "ibswitches | head -n 40"
+SWITCHES = "ibswitches"
+MOST_SWITCHES = 40              # lines of its output that are shown
 
 
 def status(lab: cluster.Cluster) -> int:
@@ -96,14 +97,24 @@ def _hosts(lab: cluster.Cluster) -> bool:
         print(f"\n{spread.title(number)}: {lab.record.hosts[number]}\n  {', '.join(guests) or 'no guest runs'}")
     print(f"on each host: virsh list, and the service pib-switch@{spread.names(lab).lab}")
     nodes = lab.nodes()
-    if not nodes:
-        return False
+    return bool(nodes) and _discovered(lab.node(nodes[0]))
+
+
+def _discovered(node: guest.Guest) -> bool:
+    """Prints the switches that a guest discovers; returns whether that worked."""
     try:
-        done = lab.node(nodes[0]).run([SWITCHES], timeout_s=DISCOVER_S)
-    except (subprocess.TimeoutExpired, ui.LabError):
+        done = node.run([SWITCHES], timeout_s=DISCOVER_S)
+    except (subprocess.TimeoutExpired, ui.LabError) as error:
+        print(ui.named(f"\n{node.name} finds no switches: {errors.sentence(error)}"))
         return False
-    print(f"\nswitches that {nodes[0]} finds:\n{ui.printable(done.stdout.decode(errors='replace')).rstrip()}")
-    return done.returncode == 0
+    said = ui.printable((done.stderr if done.returncode else done.stdout).decode(errors="replace")).splitlines()
+    if done.returncode:
+        print(ui.named(f"\n{node.name} finds no switches: {said[-1] if said else f'status {done.returncode}'}. Look at "
+                       f"its port:  ./pib exec {node.name} -- ibstat"))
+        return False
+    more = [f"… and {len(said) - MOST_SWITCHES} more"] if len(said) > MOST_SWITCHES else []
+    print("\n".join([f"\nswitches that {node.name} finds:", *said[:MOST_SWITCHES], *more]))
+    return True
 
 
 def _others() -> None:

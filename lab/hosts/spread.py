@@ -82,6 +82,17 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
 
 
 SEVERAL = ("web", "why")        # commands that take the control sockets of several processes
+SSH = ("ssh", "libssh", "libssh2")      # transports of libvirt
+
+
+def _ssh(uri: str) -> str:
+    """Words for ssh that lead to root of a host; "" for this machine. The port of a URI of ssh is that of its server.
+    """
+    parts = urllib.parse.urlsplit(uri)
+    if not parts.hostname:
+        return ""
+    port = f"-p {parts.port} " if parts.port and parts.scheme.partition("+")[2] in SSH else ""
+    return f"{port}root@{parts.hostname}"
 
 
 def refuse(lab: recorded.Recorded, command: str) -> None:
@@ -92,12 +103,12 @@ def refuse(lab: recorded.Recorded, command: str) -> None:
     if command == "top":
         raise ui.LabError("top: QEMU and the switches run on other hosts. Port counters are there, as root:  "
                           f"pib-switch ctl --control {control} counters")
-    hosts = [urllib.parse.urlsplit(uri).hostname for uri in lab.state.hosts]        # None: libvirt of this machine
+    hosts = [_ssh(uri) for uri in lab.state.hosts]
     sockets = [lab.sockets() / f"{title(number)}.control" if host else control
                for number, host in enumerate(hosts)]
     if command not in SEVERAL:
         hosts, sockets = hosts[:1], sockets[:1]
-    forward = [f"  ssh -fN -L {socket}:{control} root@{host}" for socket, host in zip(sockets, hosts) if host]
+    forward = [f"  ssh -fN -L {socket}:{control} {host}" for socket, host in zip(sockets, hosts) if host]
     raise ui.LabError("\n".join([
         f"{command}: the switches run on other hosts. Forward their control sockets to this machine:", *forward,
         "Then:", f"  ./pib {command} {' '.join(f'--control {socket}' for socket in sockets)}"]))

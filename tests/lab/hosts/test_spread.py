@@ -102,16 +102,27 @@ def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monk
     assert source.reached("web", [here / "one", here / "two"]).controls() == [here / "one", here / "two"]
     with pytest.raises(ui.LabError, match=f"\n  ./pib wireshark --control {here}/host0.control$"):
         spread.refuse(lab, "wireshark")         # wireshark shows one process
+    lab.state.hosts[0] = "qemu+ssh://me@a:2222/system"
+    with pytest.raises(ui.LabError, match=f"-L {here}/host0.control:{control} -p 2222 root@a\n"):
+        spread.refuse(lab, "wireshark")
     with pytest.raises(ui.LabError, match="top: QEMU and the switches run on other hosts"):
         spread.refuse(lab, "top")
 
 
-def test_status_names_the_hosts(lab, noted, capsys):
+@pytest.mark.parametrize("program_, good, said", [
+    ("seq 41", 0, "switches that vm0 finds:\n1\n2\n" + "".join(f"{one}\n" for one in range(3, 41)) + "… and 1 more\n"),
+    ("echo a switch", 0, "switches that vm0 finds:\na switch\n\nlogs"),
+    ("echo no port >&2; exit 1", 1, "vm0 finds no switches: no port. Look at its port:  ./pib exec vm0 -- ibstat\n"),
+    ("sleep 60", 1, "vm0 finds no switches: ssh did not end within 2 s")])
+def test_status_names_the_hosts(lab, noted, capsys, monkeypatch, program_, good, said):
     del noted
+    monkeypatch.setattr(status, "SWITCHES", program_)
+    monkeypatch.setattr(status, "DISCOVER_S", 2)
     lab.up(Wanted(2, hosts=HOSTS), [])
-    status.status(lab)
-    said = capsys.readouterr().out
-    assert "host1: qemu+ssh://b/system\n  vm1\n" in said and f"pib-switch@{spread.names(lab).lab}" in said
+    assert status.status(lab) == good
+    shown = capsys.readouterr().out
+    assert "host1: qemu+ssh://b/system\n  vm1\n" in shown and f"pib-switch@{spread.names(lab).lab}" in shown
+    assert said in shown
 
 
 def test_emulated_guests_on_other_hosts_have_one_processor(lab, noted):

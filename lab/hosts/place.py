@@ -47,7 +47,7 @@ def host(text: str) -> Host:
     """Parses URI[#ADDRESS[:PORT]]. The default of ADDRESS is the host in the URI."""
     uri, _, behind = text.partition("#")
     expected = f"{text}: expected the URI of a libvirtd, such as qemu+ssh://host/system, and after # what other " \
-               "hosts call it if that differs:  qemu:///system#10.0.0.1"
+               "hosts call it if that differs:  qemu:///system#10.0.0.1  or  qemu:///system#[fd00::1]:7471"
     try:
         parts, reached = urllib.parse.urlsplit(uri), urllib.parse.urlsplit(f"//{behind}")
         address, port = reached.hostname or parts.hostname or "", reached.port or PORT
@@ -66,10 +66,18 @@ def runs_program(uri: str) -> bool:
     return any(urllib.parse.unquote(name).lower() == "command" for name in names)
 
 
+def _daemon(uri: str) -> tuple[str | None, int | None, list[str]]:
+    """The libvirtd of a URI: its host, port and socket, without the user and the way to it."""
+    parts = urllib.parse.urlsplit(uri)
+    return parts.hostname, parts.port, urllib.parse.parse_qs(parts.query).get("socket", [])
+
+
 def hosts(texts: list[str]) -> tuple[Host, ...]:
     found = tuple(map(host, texts))
-    if len({one.uri for one in found}) < len(found):
-        raise ui.LabError("a host is named twice: name each once")
+    for number, one in enumerate(found):
+        if twice := [other.uri for other in found[:number] if _daemon(other.uri) == _daemon(one.uri)]:
+            raise ui.LabError(f"a host is named twice, as {twice[0]} and {one}: name each once, because its guests "
+                              "share files")
     for one in found[:-1]:
         if not one.address:
             raise ui.LabError(f"{one}: how do the other hosts reach this one? Write its address after #:  "

@@ -3,6 +3,7 @@
 
 import argparse
 import pathlib
+import re
 import shlex
 import xml.etree.ElementTree as xml
 
@@ -24,7 +25,8 @@ def settled(*words):
 
 
 def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
-    a, b, here, v6 = place.hosts([A, B, "qemu:///system#10.0.0.1:80", "qemu+unix:///system?socket=/s#[fd00::1]"])
+    a, b, here, v6, *_ = place.hosts([A, B, "qemu:///system#10.0.0.1:80", "qemu+unix:///system?socket=/s#[fd00::1]",
+                                      "qemu+ssh://b:2223/system"])
     assert (a.connects, a.listens) == ("tls:a:7471", "tls:[::]:7471")
     assert (b.uri, b.connects) == (B, "tls:b:7471")
     assert (here.uri, here.connects, here.listens) == ("qemu:///system", "tls:10.0.0.1:80", "tls:10.0.0.1:80")
@@ -35,7 +37,9 @@ def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
     (["lxc:///system"], "expected the URI of a libvirtd"), (["a"], "expected the URI of a libvirtd"),
     (["qemu:///system#a b"], "expected the URI of a libvirtd"),
     (["qemu:///system#a:x"], "expected the URI of a libvirtd"), (["qemu+ssh://a/session"], "qemu\\+ssh://…/system"),
-    (["qemu:///system", A], "Write its address after #:  qemu:///system#10.0.0.1"), ([A, A], "named twice")])
+    (["qemu:///system#fd00::1"], r"#\[fd00::1\]:7471"),
+    (["qemu:///system", A], "Write its address after #:  qemu:///system#10.0.0.1"), ([A, A], "named twice"),
+    ([A, "qemu+ssh://root@A/system?keyfile=/k#b"], f"twice, as {re.escape(A)} and qemu\\+ssh://root@A/system")])
 def test_a_bad_host_is_refused(texts, reason):
     with pytest.raises(ui.LabError, match=reason):
         place.hosts(texts)

@@ -3,12 +3,15 @@
 
 import argparse
 import dataclasses
+import os
 import pathlib
 import xml.etree.ElementTree as xml
 
 from lab import status, ui
 from lab.fabric import cluster
 from lab.guests import kvm, libvirt_xml, own_image, vm
+
+UNIX = "unix:"                  # begins the address of a switch's Unix socket
 
 
 def _type(lab: cluster.Cluster) -> str:
@@ -62,10 +65,16 @@ def domain(name: str, kind: str, size: vm.Size, disk: Disk, hca: vm.Hca, preload
     return xml.tostring(top, encoding="unicode")
 
 
+def _absolute(fabric: str) -> str:
+    """The address of a switch with an absolute path, because QEMU runs in another directory than this command."""
+    path = fabric.removeprefix(UNIX)
+    return f"{UNIX}{os.path.abspath(path)}" if path and path != fabric else fabric
+
+
 def show(options: argparse.Namespace) -> int:
     lab = cluster.Cluster()
     disk = _disk(options.disk, options.format)
-    hca = vm.default_hca(options.number, status.address(lab, options.fabric, "libvirt-xml DISK --format FORMAT"))
+    hca = status.hca_of(lab, options.number, _absolute(options.fabric), "libvirt-xml DISK --format FORMAT")
     name, size = options.name or f"pib-{options.number}", vm.Size(options.memory, options.cpus)
     kind = options.type or _type(lab)
     libvirt_xml.check_processors(kind, options.cpus)

@@ -366,7 +366,9 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     project, given = _project(options), _given(options)
     chosen = project.values | given
     values = {name: setting.default() for name, setting in SETTINGS.items()} | chosen
-    names, reason = _conflict(values, chosen)
+    hca = options.hca_options if options.hca_options is not None else project.hca
+    peer_copy = values["peer-copy"] or hca_properties.is_on(hca, "peer-copy")
+    names, reason = _conflict(values | {"peer-copy": peer_copy}, chosen)
 
     def place_of(*names: str) -> str:
         return project.place(name for name in names if name not in given)
@@ -380,7 +382,6 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     with _told_at(place_of("driver")):
         driver = _driver(values)
     image.choose(values["guest"])
-    hca = options.hca_options if options.hca_options is not None else project.hca
     share, own = values["share"], values["image"]
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"], values["iommu"]), values["topology"],

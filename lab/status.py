@@ -165,8 +165,15 @@ def address(lab: cluster.Cluster, given: str, command: str) -> str:
     return given or (switch.address if switch else "")
 
 
+def hca_of(lab: cluster.Cluster, number: int, given: str, command: str) -> vm.Hca:
+    """The HCA of the user's own VM with this number. given and command: as for address()."""
+    if not 0 <= number < vm.NUMBERS:
+        raise ui.LabError(f"--number {number}: expected 0 to {vm.NUMBERS - 1}")
+    return vm.default_hca(number, address(lab, given, command))
+
+
 def run(lab: cluster.Cluster, number: int, fabric_address: str, arguments: list[str]) -> None:
     """Prints the command line that gives another VM an HCA on the fabric."""
-    hca = vm.default_hca(number, address(lab, fabric_address, "run"))
+    hca = hca_of(lab, number, fabric_address, "run")
     argv = [vm.QEMU, "-machine", "q35", *hca.argv(0), *arguments]
     print(f"LD_PRELOAD={shlex.quote(str(preload(lab)))} {shlex.join(argv)}")

@@ -71,3 +71,9 @@ def wrong_in(properties: str) -> str:
         if reason := wrong(name, _value(name, text)) if sign else "expected NAME=VALUE":
             return f"{name}: {reason}"
     return ""
+
+
+def is_on(properties: str, name: str) -> bool:
+    """Whether properties, as QEMU's command line has them, turn this one on. The last value counts."""
+    found = [text for one in COMMA.split(properties) for key, _, text in [one.partition("=")] if key == name]
+    return bool(found) and BOOLEANS.get(found[-1], found[-1]) == "on"

@@ -11,6 +11,7 @@ import socket
 from collections.abc import Iterator
 
 from lab import paths, process, ui, waiting
+from lab.guests import hca_properties
 
 QEMU = "qemu-system-x86_64"
 MODULE = paths.DEVICE
@@ -27,6 +28,7 @@ FORWARDED = re.compile(r"TCP\[HOST_FORWARD\].*?127\.0\.0\.1 +(\d+) ")     # form
 NODE_GUID = 0x0670_6962_0001_0000
 PORT_GUID = 0x0670_6962_0002_0000
 PORTS_PER_NODE = 16             # port GUIDs reserved for each guest; the device has fewer ports
+NUMBERS = 1 << 12               # numbers of virtual machines; the next one would have the port GUID of a switch
 DIRECT_MTU = 9000
 PEER_COPY = "peer-copy=on"      # property of an HCA; needs guest memory that other processes can map
 SHARE = "share"                 # mount tag of the shared host directory; guests mount it as /share
@@ -156,7 +158,7 @@ class Machine:
         # another thread has just changed: iotlb_to_section: Assertion `section_index < ...' failed.
         accel = "tcg,thread=single" if self.accel == "tcg" and self.size.cpus > 1 else self.accel
         memory = f"{self.size.memory_mib}M"
-        shared = any(PEER_COPY in hca.extra for hca in self.hcas)
+        shared = any(hca_properties.is_on(hca.extra, "peer-copy") for hca in self.hcas)
         kind = ",".join(["q35", *(["memory-backend=ram"] if shared else []),
                          *(["kernel-irqchip=split"] if self.size.iommu and self.accel == "kvm" else [])])
         return ["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot",

@@ -60,6 +60,15 @@ def test_type_and_name_are_those_of_the_command_line(lab, capsys, disk):
     assert "node-guid=0x0670696200010028" in [word.get("value") for word in top.iter(ARG)][-1]
 
 
+def test_a_relative_socket_of_a_switch_is_where_the_user_is(lab, capsys, disk, tmp_path, monkeypatch):
+    """QEMU of libvirt runs in another directory."""
+    del lab
+    monkeypatch.chdir(tmp_path)
+    for given, wanted in (("unix:fabric", f"unix:{tmp_path}/fabric"), ("tcp:127.0.0.1:1", "tcp:127.0.0.1:1")):
+        words = [word.get("value") for word in shown(capsys, disk, "--format", "qcow2", "--fabric", given).iter(ARG)]
+        assert f",fabric={wanted}," in words[-1]
+
+
 def test_emulated_processors_are_no_more_than_one(lab, capsys, disk):
     """libvirt cannot ask QEMU to emulate all processors in one thread."""
     del lab

@@ -13,6 +13,7 @@ from lab import status, ui
 from lab.fabric import rundir
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
+from lab.hosts import place
 
 
 def machine(directory, disk=pathlib.Path("/cache/root.ext4")):
@@ -32,6 +33,16 @@ def test_an_iommu_is_there_before_the_devices_behind_it(accel, kind):
     words = dataclasses.replace(guest, accel=accel, size=vm.Size(iommu=True)).argv()
     devices = [words[place + 1] for place, word in enumerate(words) if word == "-device"]
     assert devices[0] == "intel-iommu,intremap=on" and kind in words
+
+
+@pytest.mark.parametrize("extra, shared", [
+    ("peer-copy=on", True), ("ports=2,peer-copy=yes", True), ("peer-copy=true,vls=1", True), ("", False),
+    ("peer-copy=off", False), ("peer-copy=on,peer-copy=off", False), ("node-description=a,,peer-copy=on", False)])
+def test_the_switch_can_map_the_memory_of_a_guest_with_peer_copy(extra, shared):
+    """Without it peer copy has no effect, whichever of QEMU's words turns it on."""
+    guest = machine(pathlib.Path("/tmp/x"))
+    words = dataclasses.replace(guest, hcas=[vm.default_hca(0, "unix:/fabric", extra)]).argv()
+    assert ("memory-backend-memfd,id=ram,share=on,size=1024M" in words) == shared
 
 
 def test_guids_of_guests_are_locally_administered_and_no_assigned_service_ids():
@@ -62,6 +73,14 @@ def test_the_users_own_vm_joins_the_labs_switch(fabric, monkeypatch, capsys):
     hca = vm.default_hca(7, fabric.switch().address)
     assert shlex.split(capsys.readouterr().out) == [
         f"LD_PRELOAD={vm.MODULE}", vm.QEMU, "-machine", "q35", *hca.argv(0), "a disk"]
+
+
+@pytest.mark.parametrize("number", [-1, vm.NUMBERS, 1 << 64])
+def test_a_number_whose_guids_would_be_those_of_other_nodes_is_refused(lab, number):
+    with pytest.raises(ui.LabError, match="--number -?[0-9]+: expected 0 to 4095"):
+        status.run(lab, number, "unix:/x", [])
+    last = vm.default_hca(vm.NUMBERS - 1, "unix:/x")
+    assert last.node_guid < vm.PORT_GUID <= last.port_guid < place.SWITCH_GUID - vm.PORTS_PER_NODE + 1
 
 
 def test_qemu_chooses_the_port_of_the_loopback_address():

@@ -54,6 +54,10 @@ def test_options_that_guests_on_other_hosts_cannot_have_are_refused(tmp_path, mo
     for words in (["--iommu"], ["--peer-copy"], ["--share", str(tmp_path)]):
         with pytest.raises(ui.LabError, match=f"cannot have {words[0][2:]}: leave out"):
             settled("--connect", A, *words)
+    for property_ in ("peer-copy=on", "ports=2,peer-copy=yes"):
+        with pytest.raises(ui.LabError, match="cannot have peer-copy: leave out"):
+            settled("--connect", A, "--hca-options", property_)
+    assert settled("--connect", A, "--hca-options", "peer-copy=off").hosts
     with pytest.raises(ui.LabError, match="3 hosts need as many guests:  ./pib up -n 3"):
         settled("--connect", f"{A},{B}", "--connect", "qemu+ssh://c/system")
 

@@ -7,12 +7,14 @@ It starts the domain of DIRECTORY/NAME.xml, writes the console to DIRECTORY/NAME
 the guest's ssh server at a loopback port, whose number it writes to DIRECTORY/NAME.port. The domain ends with this
 process, and this process with the domain."""
 
+import contextlib
 import os
 import pathlib
 import socket
 import subprocess
 import sys
 import threading
+import time
 
 from lab import signals, ui
 from lab.guests import vm
@@ -33,19 +35,32 @@ def _start(host, names: place.Names, name: str, text: str):
     return host.createXML(text, libvirt.VIR_DOMAIN_START_PAUSED | libvirt.VIR_DOMAIN_START_AUTODESTROY)
 
 
-def _copy_console(host, name: str, file: pathlib.Path) -> None:
-    """Copies the console of the domain to a file, in a thread. host: a connection that only this thread uses."""
-    libvirt = connection.library()
+def _opened_console(host, domain, flags: int):
     stream = host.newStream(0)
-    host.lookupByName(name).openConsole(None, stream, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
+    domain.openConsole(None, stream, flags)
+    return stream
+
+
+def _copy_console(host, name: str, file: pathlib.Path) -> None:
+    """Copies the console of the domain to a file, in a thread. host: a connection that only this thread uses. The user
+    can take the console by `virsh console --force`; the thread opens it again after that."""
+    libvirt = connection.library()
+    domain = host.lookupByName(name)
+    first = _opened_console(host, domain, libvirt.VIR_DOMAIN_CONSOLE_FORCE)
 
     def copy() -> None:
         with open(file, "wb", buffering=0) as out:
-            try:
-                while data := stream.recv(1 << 12):
-                    out.write(data)
-            except libvirt.libvirtError:
-                pass                # the domain has ended, so _relay() returns
+            stream = first
+            while True:
+                with contextlib.suppress(libvirt.libvirtError):     # the user or the domain's end has closed it
+                    stream = stream or _opened_console(host, domain, 0)
+                    while data := stream.recv(1 << 12):
+                        with contextlib.suppress(OSError):          # on a full disk text is lost, and the guest runs on
+                            out.write(data)
+                stream = None
+                if not _lives(domain):
+                    return                                          # _relay() returns as well
+                time.sleep(LOOK_S)
     threading.Thread(target=copy, daemon=True).start()
 
 

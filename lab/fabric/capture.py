@@ -10,7 +10,7 @@ import socket
 import struct
 import sys
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from lab import errors, ui
 from lab.fabric import cluster, control, evidence
@@ -20,6 +20,7 @@ from lab.fabric.wiring import HcaPort, hca_ports
 HEADER = struct.Struct("=II")           # type and length of a block
 DROPPED = struct.Struct("=IIIIQ")      # members of a statistics block after its header; the last one is isb_ifdrop
 PACKET, STATISTICS = 6, 5
+LEAST = {STATISTICS: HEADER.size + DROPPED.size}        # shortest blocks of kinds that are read further
 MOST_BLOCK = 1 << 20
 CHUNK = 1 << 18
 Rules = list[dict[str, int]]
@@ -99,7 +100,7 @@ class Losses:
         at = 0
         while len(self._rest) - at >= HEADER.size and not self.enough(most):
             kind, length = HEADER.unpack_from(self._rest, at)
-            if length < HEADER.size or length > MOST_BLOCK:
+            if length < LEAST.get(kind, HEADER.size) or length > MOST_BLOCK:
                 raise ui.LabError("the switch's capture is of another version. Build both again:  ./pib build")
             if len(self._rest) - at < length:
                 break
@@ -124,16 +125,19 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
             sock.connect(str(path))
             sock.sendall(json.dumps({"command": "capture", "rules": wanted}).encode() + b"\n")
             data = b""
-            while b"\n" not in data and (more := sock.recv(CHUNK)):
+            while b"\n" not in data and len(data) < MOST_BLOCK and (more := sock.recv(CHUNK)):
                 data += more
         except OSError as error:
             raise ui.LabError(f"{path}: no switch answers there ({error.strerror or error}). Start the lab:  "
                               "./pib up") from error
         line, _, rest = data.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line or b"{}")
+        try:
+            answer = control.parsed(line)
+        except ValueError as error:
+            raise ui.LabError(f"{path}: capture: the switch has ended, or is none ({error}). What runs:  ./pib status"
+                              ) from error
         if not answer.get("ok"):
-            raise ui.LabError(f"{path}: capture: "
-                              f"{answer.get('error', 'the switch has ended. What runs:  ./pib status')}")
+            raise ui.LabError(f"{path}: capture: {answer.get('error', 'refused')}")
         sock.settimeout(None)               # packets may be rare
         yield sock, rest
 

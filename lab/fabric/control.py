@@ -6,11 +6,24 @@ import json
 import pathlib
 import socket
 from collections.abc import Iterable, Iterator
+from typing import Any
 
 from lab import ui
 
 BYTES_PER_UNIT = 4              # unit of PortXmitData and PortRcvData in bytes
 TIMEOUT_S = 30
+MOST_ANSWER = 1 << 28           # characters; the largest fabric's answers have some millions
+
+
+def parsed(line: str | bytes) -> dict[str, Any]:
+    """The answer in a line; a ValueError if it is none, because the peer is no switch, or has ended."""
+    try:
+        answer = json.loads(line)
+    except RecursionError as error:
+        raise ValueError("too many lists in one another") from error
+    if not isinstance(answer, dict):
+        raise ValueError("the answer is no object")
+    return answer
 
 
 class Control:
@@ -39,9 +52,10 @@ class Control:
         try:
             self.stream.write(json.dumps({"command": command, **members}) + "\n")
             self.stream.flush()
-            answer = json.loads(self.stream.readline())
+            answer = parsed(self.stream.readline(MOST_ANSWER))
         except (OSError, ValueError) as error:
-            raise ui.LabError(f"{self.path}: the switch has ended ({error}). What runs:  ./pib status") from error
+            raise ui.LabError(f"{self.path}: the switch has ended, or this is not its socket of --control ({error}). "
+                              "What runs:  ./pib status") from error
         if not answer.get("ok"):
             raise ui.LabError(f"{self.path}: {command}: {answer.get('error', 'refused')}")
         return answer

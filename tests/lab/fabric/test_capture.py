@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib capture: rules for guests and QPs, and the stream from the switch."""
 
+import contextlib
 import io
 import json
 import os
@@ -15,7 +16,7 @@ import pytest
 
 import simulated_fabric
 from lab import paths, process, ui
-from lab.fabric import capture, switch_process, topology
+from lab.fabric import capture, control, switch_process, topology
 
 PATIENCE_S = 60
 SECTION = struct.pack("=IIIIiiI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, -1, -1, 28)
@@ -67,9 +68,9 @@ def test_a_number_of_packets_ends_the_capture():
 
 
 def test_garbage_is_refused():
-    for length in (0, 7, 1 << 30):
+    for kind, length in ((6, 0), (6, 7), (6, 1 << 30), (5, 12)):
         with pytest.raises(ui.LabError, match="another version"):
-            capture.Losses().pass_on(struct.pack("=II", 6, length), None)
+            capture.Losses().pass_on(struct.pack("=III", kind, length, length), None)
 
 
 def served(path, *parts: bytes) -> tuple[threading.Thread, list[bytes]]:
@@ -104,6 +105,28 @@ def test_a_refusal_is_reported(tmp_path):
     thread.join()
     with pytest.raises(ui.LabError, match="no switch answers"):
         capture.relay(tmp_path / "nothing", [], io.BytesIO(), None)
+
+
+@pytest.mark.parametrize("answer", [b"", b"{", b"[]\n", b"no JSON\n", b"[" * 100000 + b"\n",
+                                    b"x" * (2 * capture.MOST_BLOCK)], ids=lambda answer: str(answer[:10]))
+def test_an_answer_that_is_not_of_a_switch_is_reported(tmp_path, answer):
+    """The last one has no end before the limit."""
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "s"))
+        listener.listen()
+
+        def serve() -> None:
+            for _ in range(2):
+                with contextlib.suppress(OSError), listener.accept()[0] as client:      # the client goes early
+                    client.recv(1000)
+                    client.sendall(answer)
+        switch = threading.Thread(target=serve, daemon=True)
+        switch.start()
+        with pytest.raises(ui.LabError, match="the switch has ended, or "):
+            capture.relay(tmp_path / "s", [], io.BytesIO(), None)
+        with pytest.raises(ui.LabError, match="the switch has ended, or "), control.Control(tmp_path / "s") as asked:
+            asked.ask("status")
+        switch.join()
 
 
 class Gone(io.BytesIO):
@@ -153,7 +176,7 @@ def test_a_reader_that_ends_between_packets_ends_the_capture(tmp_path):
                 os.close(there)
                 if not ended.wait(PATIENCE_S):
                     client.sendall(PACKET)
-        switch = threading.Thread(target=serve)
+        switch = threading.Thread(target=serve, daemon=True)
         switch.start()
         with open(here, "wb") as out:
             seen = capture.relay(tmp_path / "s", [], out, None)

@@ -13,13 +13,23 @@ from typing import Iterator, TextIO
 from lab import groups, ui
 
 POLL_S = 0.2
+MODE = 0o600
+
+
+def opened(path: pathlib.Path) -> TextIO:
+    """Opens the file of a lock, for appending. Only its user can open it: another user who may read it could hold the
+    lock for ever."""
+    file = open(path, "a+", encoding="utf-8", errors="replace", opener=lambda name, flags: os.open(name, flags, MODE))
+    with contextlib.suppress(OSError):      # an earlier version has made it readable; its file system may have no modes
+        os.fchmod(file.fileno(), MODE)
+    return file
 
 
 @contextlib.contextmanager
 def held(path: pathlib.Path) -> Iterator[None]:
     """Holds the lock during the block. If another command holds it, says so and waits."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    with open(path, "a+", encoding="utf-8", errors="replace") as file:
+    with opened(path) as file:
         _take(file)
         sign(file)
         yield
@@ -29,7 +39,7 @@ def held(path: pathlib.Path) -> Iterator[None]:
 def alone(path: pathlib.Path, reason: str) -> Iterator[None]:
     """Holds the lock during the block; an error if another command holds it. reason: why there is one command at a
     time, for the error."""
-    with open(path, "a+", encoding="utf-8", errors="replace") as file:
+    with opened(path) as file:
         if not _free(file):
             raise ui.LabError(f"{reason}. Wait for the other one's end:  {_holder(file)}")
         sign(file)

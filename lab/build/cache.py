@@ -31,7 +31,7 @@ def _taken(*locks: pathlib.Path) -> Iterator[bool]:
     with contextlib.ExitStack() as files:
         try:
             for path in locks:
-                file = files.enter_context(open(path, "a", encoding="utf-8"))
+                file = files.enter_context(lock.opened(path))
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 lock.sign(file)
         except BlockingIOError:

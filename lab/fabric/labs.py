@@ -27,7 +27,7 @@ def down(directory: pathlib.Path) -> list[str]:
         lab = recorded.Recorded(directory)
     except state.Unusable as error:
         ui.say(f"{error}. The record is removed")
-        (directory / state.NAME).unlink()
+        (directory / state.NAME).unlink(missing_ok=True)      # another command may have removed it
         lab = recorded.Recorded(directory)
     return lab.down()
 

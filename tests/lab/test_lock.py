@@ -9,6 +9,7 @@ import pytest
 
 from checkouts import pib
 from lab import lock
+from lab.build import cache
 
 
 def full_disk():
@@ -30,3 +31,16 @@ def test_a_command_with_a_word_that_is_not_utf_8_is_named(tmp_path, monkeypatch,
         with pytest.raises(pytest.fail.Exception):
             lock._take(other)
     assert f"process {os.getpid()}, ./pib up --share" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("take", [lock.held, lambda path: lock.alone(path, "one at a time"),
+                                  lambda path: cache._taken(path)])     # pylint: disable=protected-access
+@pytest.mark.parametrize("before", [None, 0o644])
+def test_another_user_cannot_open_the_file_of_a_lock(tmp_path, take, before):
+    """flock(2) locks a file that is open for reading alone."""
+    file = tmp_path / "lock"
+    if before:
+        file.touch()
+        file.chmod(before)
+    with take(file):
+        assert file.stat().st_mode & 0o777 == 0o600

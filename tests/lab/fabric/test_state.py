@@ -138,6 +138,16 @@ def test_a_state_of_another_version_is_forgotten_by_down(checkout):
     assert "Nothing runs" in pib(checkout, "status").stdout
 
 
+def test_two_commands_may_forget_a_state_at_once(file, monkeypatch):
+    """The other command removes the file when this one has found it unusable."""
+    file.write_text("damaged")
+
+    def say(_text):
+        file.unlink()
+    monkeypatch.setattr(labs.ui, "say", say)
+    assert labs.down(file.parent) == []
+
+
 def test_labs_of_other_checkouts_are_not_counted(tmp_path, start_one, monkeypatch):
     lab, running = start_one(tmp_path)
     try:

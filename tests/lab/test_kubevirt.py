@@ -102,11 +102,16 @@ def manifests(name: str) -> list[dict]:
     return list(yaml.safe_load_all((FOLDER / name).read_text()))
 
 
-def run_hook(tmp_path: pathlib.Path, annotations: dict[str, str], line: str) -> xml.Element:
+def call_hook(tmp_path: pathlib.Path, metadata: dict, line: str) -> subprocess.CompletedProcess[str]:
     script = tmp_path / "onDefineDomain"
     script.write_text(manifests("hook.yaml")[0]["data"]["onDefineDomain"])
-    done = subprocess.run([sys.executable, script, "--vmi", json.dumps({"metadata": {"annotations": annotations}}),
-                           "--domain", DOMAIN.format(line)], capture_output=True, text=True, check=True)
+    return subprocess.run([sys.executable, script, "--vmi", json.dumps({"metadata": metadata}),
+                           "--domain", DOMAIN.format(line)], capture_output=True, text=True, check=False)
+
+
+def run_hook(tmp_path: pathlib.Path, annotations: dict[str, str], line: str) -> xml.Element:
+    done = call_hook(tmp_path, {"annotations": annotations}, line)
+    assert done.returncode == 0, done.stderr
     return xml.fromstring(done.stdout)
 
 
@@ -124,6 +129,23 @@ def test_the_hook_adds_the_hca_of_a_number(tmp_path, number, line):
             } <= set(words[5].split(","))
     env = {element.get("name"): element.get("value") for element in made.iterfind(f"{QEMU}env")}
     assert env == {"LD_PRELOAD": "/var/run/pib-hca/pib-hca.so"} | ({"A": "b"} if line else {})
+
+
+@pytest.mark.parametrize("metadata", [
+    {}, {"annotations": None}, {"annotations": {"pib-hca/fabric": FABRIC}}, {"annotations": {"pib-hca/number": "1"}},
+    *({"annotations": {"pib-hca/number": number, "pib-hca/fabric": FABRIC}}
+      for number in ("one", "-1", str(vm.NUMBERS)))])
+def test_the_hook_says_which_annotations_it_wants(tmp_path, metadata):
+    done = call_hook(tmp_path, metadata, "")
+    assert done.returncode == 1 and done.stdout == ""
+    assert re.fullmatch(f"pib-hca: annotate .* 0 to {vm.NUMBERS - 1}, and with pib-hca/fabric, such as {FABRIC}\n",
+                        done.stderr)
+
+
+def test_an_address_adds_no_property_of_the_device(tmp_path):
+    domain = run_hook(tmp_path, {"pib-hca/number": "1", "pib-hca/fabric": "tcp:a:1,plain-tcp=on"}, "")
+    words = [element.get("value") for element in domain.iter(f"{QEMU}arg")]
+    assert ",fabric=tcp:a:1,,plain-tcp=on,tls-creds=" in words[5]
 
 
 def test_the_fields_are_those_of_the_table():

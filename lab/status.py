@@ -158,6 +158,9 @@ def address(lab: cluster.Cluster, given: str, command: str) -> str:
     """Address of the switch that a VM joins: the address `given` to the command, else the address of the lab's
     switch."""
     switch = lab.switch()
+    if not given and lab.state and lab.state.hosts:
+        raise ui.LabError("the switches run on other hosts. A virtual machine there joins that of its host, if QEMU's "
+                          f"user is of the group pib-switch:  ./pib {command} --fabric {spread.names(lab).fabric}")
     if not given and not switch:
         raise ui.LabError("no switch runs. Start the lab (./pib up), or a switch of your own:\n  "
                           f"{switch_process.PROGRAM} --listen unix:PATH --control PATH\n"

@@ -85,6 +85,8 @@ def test_errors_name_the_places_of_processes_on_other_hosts(lab, noted):
         lab.running_switches()
     with pytest.raises(ui.LabError, match="QEMU of vm0 runs on another host"):
         lab.monitor("vm0")
+    with pytest.raises(ui.LabError, match=f"run --fabric unix:/run/pib-switch/{spread.names(lab).lab}/fabric$"):
+        status.run(lab, 40, "", [])
 
 
 def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monkeypatch):

@@ -83,6 +83,8 @@ def make_layer(host, name: str, layer: str, base: str) -> None:
     """Makes an empty qcow2 layer over a disk in the same pool. Removes an earlier layer of this name."""
     error = connection.library().libvirtError
     pool = host.storagePoolLookupByName(name)
+    if not pool.isActive():                 # the host has booted again since the pool was made
+        pool.create(0)
     with contextlib.suppress(error):
         pool.storageVolLookupByName(layer).delete(0)
     below = pool.storageVolLookupByName(base)

@@ -126,10 +126,12 @@ def _others() -> None:
 
 def down(every: bool) -> int:
     """Ends the lab. every: also ends the labs of tests and benchmarks."""
-    ended = labs.down_all() if every else {paths.RUN: labs.down(paths.RUN)}
+    ended, failures = labs.down_all() if every else ({paths.RUN: labs.down(paths.RUN)}, [])
     for directory, names in ended.items():
         if names:
             print(f"ended: {', '.join(names)}" + ("" if directory == paths.RUN else f" of {labs.title(directory)}"))
+    if failures:
+        raise ui.LabError("\n".join(failures))
     if not any(ended.values()):
         print("nothing ran")
     _others()

@@ -32,6 +32,13 @@ def down(directory: pathlib.Path) -> list[str]:
     return lab.down()
 
 
-def down_all() -> dict[pathlib.Path, list[str]]:
+def down_all() -> tuple[dict[pathlib.Path, list[str]], list[str]]:
+    """Ends all labs; returns the names of the ended processes by directory, and the errors of labs that do not end."""
     with_record = {file.parent for file in paths.RUN.rglob(state.NAME)}
-    return {directory: down(directory) for directory in sorted({paths.RUN, *running(), *with_record})}
+    ended, errors = {}, []
+    for directory in sorted({paths.RUN, *running(), *with_record}):
+        try:
+            ended[directory] = down(directory)
+        except ui.LabError as error:
+            errors.append(f"{title(directory)}: {error}")
+    return ended, errors

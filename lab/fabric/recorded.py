@@ -4,7 +4,7 @@
 import contextlib
 import pathlib
 import signal
-from typing import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from lab import lock, process, signals, ui
 from lab.fabric import rundir, state
@@ -140,22 +140,34 @@ class Recorded:
         recorded = list(self.running().values())
         strays = [(name, stray) for directory, name, stray in process.marked()
                   if directory == self.directory and stray not in recorded]
-        for name, stray in strays:
-            _stop(name, stray)
+        _stop_all(strays)
         return [name for name, _ in strays]
 
     def down(self) -> list[str]:
         """Ends all processes and removes the record; returns the names of the processes."""
         with self.locked():
             ended = list(self.running())
-            for name, running in reversed(self.running().items()):     # guests before the processes that they need
-                _stop(name, running)
-            ended += self.end_strays()
+            try:
+                _stop_all(reversed(self.running().items()))     # guests before the processes that they need
+            finally:
+                ended += self.end_strays()
             if self.state:
                 rundir.remove(pathlib.Path(self.state.sockets))
             self.file.unlink(missing_ok=True)
             self.state = None
         return ended
+
+
+def _stop_all(processes: Iterable[tuple[str, process.Process]]) -> None:
+    """Ends all of these processes, and then raises the errors of those that do not end."""
+    errors = []
+    for name, running in processes:
+        try:
+            _stop(name, running)
+        except ui.LabError as error:
+            errors.append(str(error))
+    if errors:
+        raise ui.LabError("\n".join(errors))
 
 
 def _stop(name: str, running: process.Process, first: int = signal.SIGTERM) -> None:

@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from lab import paths, status
+from lab import paths, status, ui
 from lab.fabric import cluster, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import debug_kernel, guest_kernel, image
@@ -60,6 +60,28 @@ def test_down_names_the_ended_processes(lab, capsys):
     assert capsys.readouterr().out == "ended: hub, vm0\n"
     assert status.down(True) == 0
     assert capsys.readouterr().out == "nothing ran\n"
+
+
+def test_a_lab_that_does_not_end_keeps_no_other_lab_running(lab, capsys, monkeypatch):
+    lab.up(Wanted(1), [])
+    stuck = lab.directory / "a"         # it is ended after the user's lab, and before b
+    other = cluster.Cluster(lab.directory / "b")
+    other.up(Wanted(1), [])
+    monkeypatch.setattr(status.labs, "running", lambda: {stuck: ["vm0"]})
+    down = status.labs.down
+
+    def down_but_one(directory):
+        if directory == stuck:
+            raise ui.LabError("vm0 (process 7) does not end")
+        return down(directory)
+    monkeypatch.setattr(status.labs, "down", down_but_one)
+    try:
+        with pytest.raises(ui.LabError, match=r"^a: vm0 \(process 7\) does not end$"):
+            status.down(True)
+        assert capsys.readouterr().out == "ended: hub, vm0\nended: hub, vm0 of b\n"
+        assert not other.running() and not lab.running()
+    finally:
+        other.down()
 
 
 @pytest.mark.parametrize("change", ["recipe", "packages", "removed", None])

@@ -190,6 +190,17 @@ def test_locks_of_one_command_do_not_wait_for_each_other(lab):
     assert not lab.running()
 
 
+def test_a_process_that_does_not_end_keeps_no_other_running(lab):
+    lab.up(Wanted(2), [])
+    stop, stuck = process.Process.stop, lab.state.processes["vm1"]      # down() ends vm1 first
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(process.Process, "stop", lambda one, *first: one != stuck and stop(one, *first))
+        with pytest.raises(ui.LabError, match=f"^vm1 .process {stuck.pid}. does not end, not even by SIGKILL"):
+            lab.down()
+    assert list(lab.running()) == ["vm1"] and lab.file.exists()
+    assert cluster.Cluster(lab.directory).down() == ["vm1"] and not lab.file.exists()
+
+
 def test_guests_of_a_rebuilt_image_are_started_again(lab, tmp_path):
     lab.up(Wanted(1), [])
     before = lab.state.processes["vm0"]

@@ -215,11 +215,25 @@ def _fits(value: Any, kind: type) -> bool:
     return isinstance(value, str if kind is pathlib.Path else kind)
 
 
-class _Reader:
-    """Reads one file; errors name the line of the mistake."""
+def _check_owner(file: pathlib.Path, looked: os.stat_result) -> None:
+    """Refuses a file in the working directory that belongs to another user: it could name a driver, which is compiled,
+    and a directory to share. looked: of the file there, and again of the one that was opened, because that user may
+    exchange them."""
+    trusted = {os.getuid(), 0}
+    with contextlib.suppress(ValueError):       # sudo did not set it
+        trusted.add(int(os.environ.get("SUDO_UID", "0")))
+    if not {looked.st_uid, file.lstat().st_uid} <= trusted:
+        raise ui.LabError(f"{file} in this directory is another user's, and names what is compiled and shared. Go to "
+                          f"another directory, or name it if you trust it:  --project {file}")
 
-    def __init__(self, file: pathlib.Path):
+
+class _Reader:
+    """Reads one file; errors name the line of the mistake. found: the user has not named the file, which is in the
+    working directory."""
+
+    def __init__(self, file: pathlib.Path, found: bool):
         self.file = file
+        self._found = found
         self._where: Where = {}
 
     def _refuse(self, key: tuple[str, str], reason: str) -> ui.LabError:
@@ -230,6 +244,8 @@ class _Reader:
 
     def _text(self) -> str:
         with open(self.file, "rb") as stream:
+            if self._found:
+                _check_owner(self.file, os.fstat(stream.fileno()))
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
             raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is no project file")
@@ -283,8 +299,9 @@ class _Reader:
                        ",".join(self._property(name, value) for name, value in hca.items()), self._where)
 
 
-def read(file: pathlib.Path) -> Project:
-    return _Reader(file).read()
+def read(file: pathlib.Path, found: bool = False) -> Project:
+    """Reads a file. found: the user has not named it; that of another user is then refused."""
+    return _Reader(file, found).read()
 
 
 # -- the command line --------------------------------------------------------
@@ -307,25 +324,14 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     return given
 
 
-def _check_owner(file: pathlib.Path) -> None:
-    """Refuses a file in the working directory that belongs to another user: it could name a driver, which is compiled,
-    and a directory to share."""
-    trusted = {os.getuid(), 0}
-    with contextlib.suppress(ValueError):       # sudo did not set it
-        trusted.add(int(os.environ.get("SUDO_UID", "0")))
-    if not {file.stat().st_uid, file.lstat().st_uid} <= trusted:
-        raise ui.LabError(f"{file} in this directory is another user's, and names what is compiled and shared. Go to "
-                          f"another directory, or name it if you trust it:  --project {file}")
-
-
 def _project(options: argparse.Namespace) -> Project:
     file = options.project or FILE
     if not options.project:
         if not file.exists():
             return Project(file, {})
-        _check_owner(file)
+        _check_owner(file, file.stat())     # the open would wait if it is a FIFO of another user
     ui.say(f"settings of {file}")
-    return read(file)
+    return read(file, found=not options.project)
 
 
 def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str, ...], str]:

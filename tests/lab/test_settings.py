@@ -105,10 +105,19 @@ def test_a_file_of_another_user_is_read_only_if_it_is_named(monkeypatch, owner, 
     monkeypatch.setenv("SUDO_UID", sudo)
     for name in ("stat", "lstat"):
         monkeypatch.setattr(pathlib.Path, name, _owned_by(owner, getattr(pathlib.Path, name)))
+    monkeypatch.setattr(os, "fstat", _owned_by(owner, os.fstat))
     if refused:
         with pytest.raises(ui.LabError, match="another user's.*--project pib.toml"):
             settled()
     assert settled(*(["--project", "pib.toml"] if refused else [])).count == 3
+
+
+def test_the_owner_is_that_of_the_file_which_is_read(monkeypatch):
+    """A user who may write in the directory can exchange the file at any time."""
+    write("nodes = 3\n")
+    monkeypatch.setattr(os, "fstat", _owned_by(4711, os.fstat))
+    with pytest.raises(ui.LabError, match="another user's.*--project pib.toml"):
+        settled()
 
 
 def _owned_by(owner, looked):

@@ -10,7 +10,7 @@ from lab import paths, ui
 
 PORT = 7471                     # default TCP port at which a host's switch accepts trunks of other hosts' switches
 SWITCH_GUID = 0x0670_6962_0003_0000     # numbered as the guests' GUIDs in vm.py
-NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
+NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?|[0-9a-f:]*:[0-9a-f:.]*")
 SWITCHES = pathlib.Path("/var/lib/pib-switch")      # pib-switch@.service has the same SWITCHES and SOCKETS
 SOCKETS = pathlib.Path("/run/pib-switch")
 GUESTS = pathlib.Path("/var/lib/libvirt/images")
@@ -53,7 +53,8 @@ def host(text: str) -> Host:
         address, port = reached.hostname or parts.hostname or "", reached.port or PORT
     except ValueError as error:
         raise ui.LabError(expected) from error
-    if not re.fullmatch(r"qemu(\+\w+)?", parts.scheme) or (address and not NAME.fullmatch(address)):
+    unused = "@" in behind or behind != reached.netloc or reached.port == 0
+    if not re.fullmatch(r"qemu(\+\w+)?", parts.scheme) or (address and not NAME.fullmatch(address)) or unused:
         raise ui.LabError(expected)
     if parts.path != "/system":
         raise ui.LabError(f"{uri}: the guests are those of the host's own libvirtd:  {parts.scheme}://…/system")

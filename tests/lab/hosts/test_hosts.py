@@ -27,6 +27,7 @@ def settled(*words):
 def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
     a, b, here, v6, *_ = place.hosts([A, B, "qemu:///system#10.0.0.1:80", "qemu+unix:///system?socket=/s#[fd00::1]",
                                       "qemu+ssh://b:2223/system"])
+    assert place.host("qemu+ssh://an_alias/system").connects == "tls:an_alias:7471"
     assert (a.connects, a.listens) == ("tls:a:7471", "tls:[::]:7471")
     assert (b.uri, b.connects) == (B, "tls:b:7471")
     assert (here.uri, here.connects, here.listens) == ("qemu:///system", "tls:10.0.0.1:80", "tls:10.0.0.1:80")
@@ -37,6 +38,8 @@ def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
     (["lxc:///system"], "expected the URI of a libvirtd"), (["a"], "expected the URI of a libvirtd"),
     (["qemu:///system#a b"], "expected the URI of a libvirtd"),
     (["qemu:///system#a:x"], "expected the URI of a libvirtd"), (["qemu+ssh://a/session"], "qemu\\+ssh://…/system"),
+    *(([f"qemu:///system#{behind}"], "expected the URI of a libvirtd")
+      for behind in ("a:0", "me@a", "a/b", "a#b", "a?b")),
     (["qemu:///system#fd00::1"], r"#\[fd00::1\]:7471"),
     (["qemu:///system", A], "Write its address after #:  qemu:///system#10.0.0.1"), ([A, A], "named twice"),
     ([A, "qemu+ssh://root@A/system?keyfile=/k#b"], f"twice, as {re.escape(A)} and qemu\\+ssh://root@A/system")])

@@ -11,7 +11,7 @@ from lab import ci, clean, complete, environment, errors, libvirt, paths, reach,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, qemu_headers
 from lab.develop import commands as develop, debug_commands, replay, report, trace
-from lab.fabric import capture, cluster, ctl, metrics, source, top, topology_kinds, wanted, why
+from lab.fabric import capture, causes, cluster, ctl, evidence, metrics, source, top, topology_kinds, wanted, why
 from lab.guests import guest_kernel, image, relay
 from lab.fabric import map as fabric_map
 from lab.soak import soak
@@ -153,13 +153,12 @@ def _add_place(command) -> None:
                          help="address of the switch (default: the running lab's)")
 
 
-def _control_path(options) -> pathlib.Path:
-    """The control socket that the user named, or the lab's."""
-    return options.control or cluster.Cluster().running_switches()[0].control
-
-
 def _map(options) -> int:
-    picture, rates = fabric_map.look(_control_path(options))
+    lab = None if options.control else cluster.Cluster()
+    picture, rates = fabric_map.look([switch.control for switch in lab.running_switches()] if lab else options.control)
+    for process, names in (evidence.ended_switches(lab) if lab else {}).items():
+        ui.say(f"{causes.ended_name(process, names)} does not run, so the map lacks its switches. Start it again:  "
+               "./pib up")
     if options.svg:
         fabric_map.draw(picture, rates, options.svg)
         ui.say(f"drawn in {options.svg}")
@@ -171,8 +170,10 @@ def _map(options) -> int:
 def _metrics(options) -> int:
     if not 1 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 1 to {MOST_PORT}")
-    _control_path(options)          # raises LabError if no lab runs
-    metrics.serve(lambda: _control_path(options), options.port)
+    def controls() -> list[pathlib.Path]:
+        return options.control or metrics.of_lab(cluster.Cluster())
+    controls()                      # raises LabError if no lab runs
+    metrics.serve(controls, options.port)
     return 0
 
 
@@ -281,12 +282,11 @@ def _add_views(add) -> None:
                          help=f"seconds between two samples (default {top.INTERVAL_S:g})")
     command = add("map", _map, "show the live fabric: nodes, links, states, LIDs, traffic")
     command.add_argument("--svg", type=pathlib.Path, metavar="FILE", help="draw the fabric to this file")
+    _add_controls(command)
     _add_web(add)
     other = add("metrics", _metrics, "serve the fabric's counters for Prometheus on the loopback address")
     other.add_argument("--port", type=int, default=9417, help="TCP port (default 9417)")
-    for view in (command, other):
-        view.add_argument("--control", type=pathlib.Path, metavar="PATH",
-                          help="control socket of a pib-switch (default: the lab's)")
+    _add_controls(other)
 
 
 def _topology(options) -> int:

@@ -5,7 +5,7 @@ import dataclasses
 import json
 import pathlib
 import socket
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import Any
 
 from lab import ui
@@ -63,6 +63,11 @@ class Control:
     def switches(self) -> list[str]:
         """Ids of the process's switches."""
         return [node["id"] for node in self.ask("nodes")["nodes"] if node["type"] == "switch"]
+
+
+def distinct(name: str, guid: str, taken: Container[str]) -> str:
+    """A switch's name, or its GUID if another switch has the name: processes without a topology file have one name."""
+    return guid if name in taken else name
 
 
 def every_switch(paths: Iterable[pathlib.Path]) -> Iterator[tuple[Control, str]]:
@@ -130,14 +135,15 @@ def _add_port(picture: Picture, guid: str, port: dict, moved: int) -> None:
         here, end, port["state"], f"{port['width']} {port['speed']}".strip(), moved))
 
 
-def picture(control: Control) -> Picture:
+def picture(*processes: Control) -> Picture:
+    """The nodes and links of a fabric. processes: all of its switch processes."""
     made, switches = Picture(), {}
-    for name in control.switches():
-        status = control.ask("status", switch=name)
+    for asked, name in ((asked, name) for asked in processes for name in asked.switches()):
+        status = asked.ask("status", switch=name)
         about = status["switch"]
         made.nodes[about["guid"]] = Node(about["guid"], about["description"], "switch",
                                          about["lid"])
-        counters = {port["port"]: port for port in control.ask("counters", switch=name)["ports"]}
+        counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
         switches[about["guid"]] = status["ports"], counters
     for guid, (ports, counters) in switches.items():
         for port in ports:

@@ -54,7 +54,11 @@ def _switch(asked: control.Control, name: str) -> Json:
 
 def switches(controls: list[pathlib.Path]) -> dict[str, Json]:
     """State and journal of each switch, by id. controls: control sockets of the fabric's processes."""
-    return {name: _switch(asked, name) for asked, name in control.every_switch(controls)}
+    found: dict[str, Json] = {}
+    for asked, name in control.every_switch(controls):
+        one = _switch(asked, name)
+        found[control.distinct(name, one["status"]["switch"]["guid"], found)] = one
+    return found
 
 
 def _slots(monitor: pathlib.Path) -> range:

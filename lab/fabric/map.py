@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib map: the running fabric as text, or drawn by Graphviz."""
 
+import contextlib
 import pathlib
 import subprocess
 import time
+from collections.abc import Iterable
 
 from lab import table, ui
 from lab.fabric import control
@@ -17,11 +19,13 @@ DOWN = "#c43131"
 Traffic = dict[frozenset[control.End], float]       # bytes per second, the sum of both directions
 
 
-def look(path: pathlib.Path, interval_s: float = INTERVAL_S) -> tuple[control.Picture, Traffic]:
-    with control.Control(path) as asked:
-        before, began = control.picture(asked), time.monotonic()
+def look(paths: Iterable[pathlib.Path], interval_s: float = INTERVAL_S) -> tuple[control.Picture, Traffic]:
+    """The fabric and its traffic. paths: control sockets of all switch processes."""
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(control.Control(path)) for path in paths]
+        before, began = control.picture(*processes), time.monotonic()
         time.sleep(interval_s)
-        after, passed = control.picture(asked), time.monotonic() - began
+        after, passed = control.picture(*processes), time.monotonic() - began
     return after, traffic(before, after, passed)
 
 

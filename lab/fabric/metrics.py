@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import control
+from lab.fabric import cluster, control, switch_process
+from lab.fabric.evidence import Json
 
 ADDRESS = "127.0.0.1"
 STATES = ("Down", "Initialize", "Armed", "Active")
@@ -20,58 +21,91 @@ def metric_name(counter: str) -> str:
     return "pib_" + WORD.sub("_", counter).lower()
 
 
-class Collector:
-    """Queries the switch at each scrape, and does no work between scrapes."""
+Switches = dict[str, tuple[list[Json], list[Json]]]     # by name: status and counters of a switch's ports
 
-    def __init__(self, control_path: Callable[[], pathlib.Path]):
-        """control_path: returns the present control socket of the switch."""
-        self._control_path = control_path
+
+def of_lab(lab: cluster.Cluster) -> list[pathlib.Path]:
+    """Control sockets of all switch processes of a lab, also of those that have ended; an error if none runs."""
+    lab.running_switches()
+    return [switch_process.Switch(lab.sockets(), number=number).control for number in range(len(lab.record.parts) or 1)]
+
+
+def _read(path: pathlib.Path, known: Switches) -> Switches:
+    """The switches of a process. known: those of other processes, whose names are in use."""
+    found: Switches = {}
+    with control.Control(path) as asked:
+        for name in asked.switches():
+            status, counters = (asked.ask(command, switch=name) for command in ("status", "counters"))
+            found[control.distinct(name, status["switch"]["guid"], known)] = status["ports"], counters["ports"]
+    return found
+
+
+def _of_ports(core, switches: Switches) -> list:
+    labels = ["switch", "port"]
+    counters: dict[str, Any] = {}
+    state = core.GaugeMetricFamily("pib_port_state", "PortState: 1 Down to 4 Active", labels=labels)
+    queued = core.GaugeMetricFamily("pib_port_queued_packets", "packets that wait for the port",
+                                    labels=labels)
+    for name, (ports, counted) in switches.items():
+        for port in ports:
+            at = [name, str(port["port"])]
+            state.add_metric(at, STATES.index(port["state"]) + 1)
+            queued.add_metric(at, port["queued_packets"])
+        for port in counted:
+            at = [name, str(port.pop("port"))]
+            for counter, value in port.items():
+                family = counters.setdefault(counter, core.CounterMetricFamily(
+                    metric_name(counter), f"{counter} of the port, 64 bits wide",
+                    labels=labels))
+                family.add_metric(at, value)
+    return [state, queued, *counters.values()]
+
+
+class Collector:
+    """Queries the switch processes at each scrape, and does no work between scrapes."""
+
+    def __init__(self, controls: Callable[[], list[pathlib.Path]]):
+        """controls: returns the present control sockets of the fabric's switch processes."""
+        self._controls = controls
         self._trouble = ""
 
     def collect(self):
-        """Yields all metrics, or only pib_up if the switch does not answer, because a lab ends and begins anew."""
+        """Yields pib_up, and the metrics of the processes that answer: a lab ends and begins anew."""
         from prometheus_client import core  # pylint: disable=import-outside-toplevel
-        try:
-            found, trouble = self._of_ports(core), ""
-        except ui.LabError as error:
-            found, trouble = [], str(error)
+        found, trouble = self._switches()
         if trouble and trouble != self._trouble:
             ui.say(trouble)
         self._trouble = trouble
-        yield core.GaugeMetricFamily("pib_up", "1 if the switch has answered, else 0", value=0 if trouble else 1)
-        yield from found
+        yield core.GaugeMetricFamily("pib_up", "1 if all switch processes have answered, else 0",
+                                     value=0 if trouble else 1)
+        if found:
+            yield from _of_ports(core, found)
 
-    def _of_ports(self, core) -> list:
-        labels = ["switch", "port"]
-        counters: dict[str, Any] = {}
-        state = core.GaugeMetricFamily("pib_port_state", "PortState: 1 Down to 4 Active", labels=labels)
-        queued = core.GaugeMetricFamily("pib_port_queued_packets", "packets that wait for the port",
-                                        labels=labels)
-        with control.Control(self._control_path()) as asked:
-            for name in asked.switches():
-                for port in asked.ask("status", switch=name)["ports"]:
-                    at = [name, str(port["port"])]
-                    state.add_metric(at, STATES.index(port["state"]) + 1)
-                    queued.add_metric(at, port["queued_packets"])
-                for port in asked.ask("counters", switch=name)["ports"]:
-                    at = [name, str(port.pop("port"))]
-                    for counter, value in port.items():
-                        family = counters.setdefault(counter, core.CounterMetricFamily(
-                            metric_name(counter), f"{counter} of the port, 64 bits wide",
-                            labels=labels))
-                        family.add_metric(at, value)
-        return [state, queued, *counters.values()]
+    def _switches(self) -> tuple[Switches, str]:
+        """The switches, and why some are missing; "" if none is."""
+        found: Switches = {}
+        trouble = []
+        try:
+            controls = self._controls()
+        except ui.LabError as error:
+            return found, str(error)
+        for path in controls:
+            try:
+                found |= _read(path, found)
+            except ui.LabError as error:
+                trouble.append(str(error))
+        return found, "\n".join(trouble)
 
 
-def serve(control_path: Callable[[], pathlib.Path], port: int) -> None:
-    """Answers requests for the metrics until interrupted. control_path: as for Collector."""
+def serve(controls: Callable[[], list[pathlib.Path]], port: int) -> None:
+    """Answers requests for the metrics until interrupted. controls: as for Collector."""
     try:
         import prometheus_client  # pylint: disable=import-outside-toplevel
     except ImportError as error:
         raise ui.LabError("python3-prometheus-client is not installed. Run as root:  apt-get install "
                           "python3-prometheus-client") from error
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
-    registry.register(Collector(control_path))     # type: ignore[arg-type]  # it has collect(), which is called
+    registry.register(Collector(controls))     # type: ignore[arg-type]  # it has collect(), which is called
     try:
         prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
     except OSError as error:

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib map and ./pib metrics of a switch process that runs without guests."""
+"""./pib map and ./pib metrics of a switch process that runs without guests, and of several simulated ones."""
 
+import pathlib
 import socket
 import subprocess
 import time
+import types
 import urllib.request
 import xml.etree.ElementTree
 
 import pytest
 
+import simulated_fabric
 from lab import paths, process, ui
-from lab.fabric import control, map as fabric_map, metrics, switch_process, topology
+from lab.fabric import control, evidence, map as fabric_map, metrics, switch_process, topology
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60
@@ -39,7 +42,7 @@ def test_the_map_shows_the_topology(switch):
 
 def test_text_has_every_node_and_link(switch):
     wanted = topology.load(FILE)
-    text = fabric_map.text(*fabric_map.look(switch, 0.01))
+    text = fabric_map.text(*fabric_map.look([switch], 0.01))
     assert all(name in text for name in wanted.nodes)
     assert text.count("Initialize") == sum(len(node.peers) for node in wanted.switches())
 
@@ -53,7 +56,7 @@ def test_spines_are_above_leaves_and_leaves_above_hosts(switch):
 
 
 def test_the_drawing_has_all_nodes_and_links(switch, tmp_path):
-    picture, rates = fabric_map.look(switch, 0.01)
+    picture, rates = fabric_map.look([switch], 0.01)
     fabric_map.draw(picture, rates, tmp_path / "map.svg")
     root = xml.etree.ElementTree.parse(tmp_path / "map.svg").getroot()
     groups = [group.get("class") for group in root.iter("{http://www.w3.org/2000/svg}g")]
@@ -140,5 +143,84 @@ def test_without_a_switch_metrics_have_only_pib_up(tmp_path, monkeypatch):
 def test_metrics_follow_the_lab_to_its_new_control_socket(switch, tmp_path):
     """./pib down and up give the control socket another path."""
     found = iter([tmp_path / "old", switch])
-    collector = metrics.Collector(lambda: next(found))
+    collector = metrics.Collector(lambda: [next(found)])
     assert [next(iter(collector.collect())).samples[0].value for _ in range(2)] == [0, 1]
+
+
+# -- several switch processes -------------------------------------------------------------
+
+TWO = """
+Switch 2 "leaf1"
+[1] "node1"[1]
+[2] "leaf2"[2]
+
+Switch 2 "leaf2"
+[1] "node2"[1]
+[2] "leaf1"[2]
+
+Ca 1 "node1"
+[1] "leaf1"[1]
+
+Ca 1 "node2"
+[1] "leaf2"[1]
+"""
+
+
+@pytest.fixture(name="two")
+def two_processes(tmp_path):
+    """A fabric of two switch processes, which a trunk joins."""
+    (tmp_path / "two.topo").write_text(TWO)
+    net = topology.load(tmp_path / "two.topo")
+    running = [simulated_fabric.Process(tmp_path / name, simulated_fabric.Fabric(net, only=name))
+               for name in ("leaf1", "leaf2")]
+    yield running
+    for one in running:
+        one.end()
+
+
+def test_the_map_shows_the_switches_of_all_processes(two):
+    picture, rates = fabric_map.look([one.path for one in two], 0.01)
+    assert {node.name: node.kind for node in picture.nodes.values()} == {
+        "leaf1": "switch", "leaf2": "switch", "node1": "host", "node2": "host"}
+    text = fabric_map.text(picture, rates)
+    assert len(picture.links) == 3 and "leaf1   LID 1\n" in text and "leaf2   LID 2\n" in text
+
+
+def ports_in(collector: metrics.Collector) -> tuple[float, set[tuple[str, str]]]:
+    """pib_up, and (switch, port) of each state."""
+    families = {family.name: family.samples for family in collector.collect()}
+    return families["pib_up"][0].value, {(one.labels["switch"], one.labels["port"])
+                                         for one in families.get("pib_port_state", [])}
+
+
+def test_metrics_have_the_ports_of_all_processes_that_answer(two, tmp_path, capsys):
+    paths_of = [one.path for one in two]
+    collector = metrics.Collector(lambda: paths_of)
+    leaf1, leaf2 = ({(name, "1"), (name, "2")} for name in ("leaf1", "leaf2"))
+    assert ports_in(collector) == (1, leaf1 | leaf2)
+    paths_of[0] = tmp_path / "gone"
+    assert ports_in(collector) == (0, leaf2) and ports_in(collector) == (0, leaf2)
+    assert capsys.readouterr().err.count("no switch answers there") == 1
+
+
+def test_switches_with_one_name_are_told_apart(two):
+    """pib-switch without a topology file has always the same id."""
+    same = [two[0].path, two[0].path]
+    _, ports = ports_in(metrics.Collector(lambda: same))
+    assert {name for name, _port in ports} == {"leaf1", simulated_fabric.guid(two[0].fabric.net.nodes["leaf1"])}
+    assert set(evidence.switches(same)) == {name for name, _port in ports}
+
+
+def test_metrics_of_a_lab_ask_for_each_process_that_should_run():
+    def lab(parts, switches):
+        def running():
+            if not switches:
+                raise ui.LabError("no switch runs")
+            return switches
+        return types.SimpleNamespace(running_switches=running, record=types.SimpleNamespace(parts=parts),
+                                     sockets=lambda: pathlib.Path("/run"))
+    assert metrics.of_lab(lab([], ["switch"])) == [pathlib.Path("/run/switch.control")]
+    assert metrics.of_lab(lab([["leaf1"], ["leaf2"]], ["switch"])) == [
+        pathlib.Path("/run/switch.control"), pathlib.Path("/run/switch1.control")]
+    with pytest.raises(ui.LabError):
+        metrics.of_lab(lab([], []))

@@ -195,9 +195,8 @@ def _why(options) -> int:
 
 
 def _top(options) -> int:
-    lab = cluster.Cluster()
-    spread.refuse(lab, "top")
-    top.top(lab, options.interval, options.once)
+    spread.refuse(cluster.Cluster(), "top")
+    top.top(cluster.Cluster, options.interval, options.once)
     return 0
 
 

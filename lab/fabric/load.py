@@ -13,6 +13,9 @@ from lab.fabric.wiring import HcaPort, hca_ports
 MIB = 1 << 20
 PSN_MASK = (1 << 24) - 1
 COUNTER_MASK = (1 << 32) - 1
+# States in which a QP has no PSN of its own yet. The first one may be any.
+NOT_RECEIVING = ("RESET", "INIT")
+NOT_SENDING = (*NOT_RECEIVING, "RTR")
 BITS = 8
 GIGA = 1e9
 # Data rates of a link of width 1X in Gb/s, without the line code's overhead.
@@ -139,11 +142,27 @@ def _sent(qp: Json) -> int:
     return qp["sq"]["consumer"] - qp.get("requester", {}).get("in_window", 0)
 
 
+def _goes_on(old: Json, new: Json) -> bool:
+    """Whether the counters of a QP have gone on. False: the QP was reset, or its number belongs to another QP now."""
+    def is_back(before: int, after: int) -> bool:
+        return (after - before & COUNTER_MASK) > COUNTER_MASK // 2
+    return (old["type"] == new["type"] and old.get("dest_qpn") in (None, new.get("dest_qpn"))
+            and not is_back(_sent(old), _sent(new)) and not is_back(old["rq"]["consumer"], new["rq"]["consumer"]))
+
+
+def _began_anew(old: list[Json], new: list[Json]) -> bool:
+    """Whether a guest was started anew between two samples of its HCAs: its devices' clocks have."""
+    return any(after.get("now_ns", 0) < before.get("now_ns", 0) for before, after in zip(old, new))
+
+
 def _qp_load(guest: str, old: Json, new: Json, seconds: float) -> QpLoad:
     def moved(mask: int, *keys: str) -> float:
         before, after = (one[keys[0]][keys[1]] if keys[0] in one else 0 for one in (old, new))
         return (after - before & mask) / seconds
-    packets = (moved(PSN_MASK, "requester", "una") + moved(PSN_MASK, "responder", "expected_psn"))
+
+    def psns(idle: tuple[str, ...], *keys: str) -> float:
+        return 0.0 if old["state"] in idle or new["state"] in idle else moved(PSN_MASK, *keys)
+    packets = psns(NOT_SENDING, "requester", "una") + psns(NOT_RECEIVING, "responder", "expected_psn")
     retries = f"{new['requester']['retries_left']}/{new['retry_cnt']}" if "requester" in new else ""
     return QpLoad(guest, new["qpn"], new["type"], new["state"],
                   (_sent(new) - _sent(old) & COUNTER_MASK) / seconds, moved(COUNTER_MASK, "rq", "consumer"), packets,
@@ -161,7 +180,8 @@ def _guest_load(name: str, before: Sample, after: Sample, seconds: float) -> Gue
 
 
 def load(before: Sample, after: Sample) -> Load:
-    """The load between two samples, busiest first. Leaves out links and QPs that only one sample has."""
+    """The load between two samples, busiest first. Leaves out links and QPs that only one sample has, and QPs that have
+    begun anew."""
     seconds = max(after.at - before.at, 1e-6)
     guests = {port.guid: port for name, found in after.hcas.items()
               for port in hca_ports(name, found)}
@@ -169,8 +189,10 @@ def load(before: Sample, after: Sample) -> Load:
              for end, ports in after.links.items() if end in before.links]
     qps = []
     for name, objects in after.hcas.items():
-        old = _qps(before.hcas.get(name, []))
-        qps += [_qp_load(name, old[key], qp, seconds) for key, qp in _qps(objects).items() if key in old]
+        earlier = before.hcas.get(name, [])
+        old = {} if _began_anew(earlier, objects) else _qps(earlier)
+        qps += [_qp_load(name, old[key], qp, seconds) for key, qp in _qps(objects).items()
+                if key in old and _goes_on(old[key], qp)]
     return Load(sorted((_guest_load(name, before, after, seconds) for name in after.hcas),
                        key=lambda one: -(one.sent + one.received)),
                 sorted(links, key=lambda one: -(one.bytes_out + one.bytes_in)),

@@ -4,6 +4,7 @@
 import curses
 import sys
 import time
+from collections.abc import Callable
 
 from lab import table, ui
 from lab.fabric import cluster
@@ -13,6 +14,7 @@ INTERVAL_S = 2.0
 MOST_INTERVAL_S = 3600
 QUIT = (ord("q"), ord("Q"), 27)
 HELP = "q: quit"
+Find = Callable[[], cluster.Cluster]
 
 
 def _number(value: float) -> str:
@@ -55,10 +57,18 @@ def text(seen: Load, lines: int | None = None) -> str:
     return ui.printable("\n\n".join(part(seen, limit) for part, limit in zip((_guests, _links, _qps), limits)))
 
 
-def once(lab: cluster.Cluster, interval_s: float) -> str:
-    before = sample(lab)
+def _sample(find: Find) -> Sample:
+    """A sample of the lab as it is now: guests may have been started anew since the last one."""
+    lab = find()
+    if not lab.switches() and not lab.nodes():
+        raise ui.LabError("nothing runs. Start the lab:  ./pib up")
+    return sample(lab)
+
+
+def once(find: Find, interval_s: float) -> str:
+    before = _sample(find)
     time.sleep(interval_s)
-    return text(load(before, sample(lab)))
+    return text(load(before, _sample(find)))
 
 
 def _draw(screen, seen: Load, interval_s: float) -> None:
@@ -70,28 +80,27 @@ def _draw(screen, seen: Load, interval_s: float) -> None:
     screen.refresh()
 
 
-def _watch(screen, lab: cluster.Cluster, interval_s: float) -> None:
+def _watch(screen, find: Find, interval_s: float) -> None:
     curses.use_default_colors()
     curses.curs_set(0)
     screen.timeout(int(interval_s * 1000))
-    before: Sample = sample(lab)
+    before = _sample(find)
     screen.addstr(0, 0, f"pib top   the first sample is being taken   {HELP}")
     while screen.getch() not in QUIT:
-        after = sample(lab)
+        after = _sample(find)
         _draw(screen, load(before, after), interval_s)
         before = after
 
 
-def top(lab: cluster.Cluster, interval_s: float, only_once: bool) -> None:
+def top(find: Find, interval_s: float, only_once: bool) -> None:
+    """find: returns the lab as it is now."""
     if not 0 < interval_s <= MOST_INTERVAL_S:       # false for "nan", too
         raise ui.LabError(f"--interval {interval_s:g}: expected seconds, more than 0 and at most {MOST_INTERVAL_S}")
-    if not lab.switches() and not lab.nodes():
-        raise ui.LabError("nothing runs. Start the lab:  ./pib up")
     if only_once or not (sys.stdout and sys.stdout.isatty() and sys.stdin and sys.stdin.isatty()):
-        print(once(lab, interval_s))
+        print(once(find, interval_s))
         return
     try:
-        curses.wrapper(_watch, lab, interval_s)
+        curses.wrapper(_watch, find, interval_s)
     except KeyboardInterrupt:
         pass
     except curses.error as error:

@@ -8,6 +8,7 @@ import select
 import subprocess
 import sys
 import time
+import types
 
 import pytest
 
@@ -78,6 +79,51 @@ def test_counters_that_were_reset_and_new_objects_do_no_harm(samples):
     assert {guest.name: guest.cpu for guest in seen.guests} == {"vm1": 0, "vm2": 0}
 
 
+@pytest.mark.parametrize("before_state, after_state, packets", [
+    ("INIT", "RTR", 0), ("RTR", "RTS", 50), ("INIT", "RTS", 0), ("RTS", "RESET", 0), ("RTS", "SQE", 550)])
+def test_the_first_psn_of_a_connection_counts_as_no_packets(samples, before_state, after_state, packets):
+    for sample, state, number in zip(samples, (before_state, after_state), (0, 100)):
+        qp = sample.hcas["vm1"][0]["qps"]["entries"][0]
+        qp["state"], qp["requester"]["una"], qp["responder"]["expected_psn"] = state, number * 10, number
+    assert load.load(*samples).qps[0].packets == packets
+
+
+@pytest.mark.parametrize("change", [{"dest_qpn": 8}, {"type": "UC"}, {"sq": {"producer": 1, "consumer": 1}},
+                                    {"rq": {"producer": 1, "consumer": 1}}])
+def test_a_new_qp_with_the_number_of_an_old_one_has_no_load(samples, change):
+    before, after = samples
+    before.hcas["vm1"][0]["qps"]["entries"][0]["dest_qpn"] = 7
+    after.hcas["vm1"][0]["qps"]["entries"][0].update({"dest_qpn": 7, **change})
+    assert not load.load(before, after).qps
+
+
+def test_counters_of_queues_wrap_and_a_connection_begins(samples):
+    before, after = samples
+    before.hcas["vm1"][0]["qps"]["entries"][0]["sq"] = {"producer": 0xFFFFFFFF, "consumer": 0xFFFFFFFF}
+    after.hcas["vm1"][0]["qps"]["entries"][0].update(dest_qpn=7, sq={"producer": 3, "consumer": 3})
+    assert [qp.requests for qp in load.load(before, after).qps] == [2]
+
+
+def test_qps_of_a_guest_that_was_started_anew_are_others(samples):
+    before, after = samples
+    for sample, now_ns in ((before, 90), (after, 5)):
+        sample.hcas["vm1"][0]["now_ns"] = now_ns
+    assert not load.load(before, after).qps and load.load(after, before).qps
+
+
+def test_each_sample_is_of_the_lab_as_it_is_then():
+    """./pib reboot and ./pib down change the lab meanwhile."""
+    nothing = types.SimpleNamespace(switches=lambda: [], nodes=lambda: [])
+    other = types.SimpleNamespace(switches=lambda: [], nodes=lambda: ["vm1"], monitor=lambda _name: None,
+                                  record=types.SimpleNamespace(processes={"vm1": types.SimpleNamespace(pid=1)}))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(load.evidence, "objects", lambda _monitor: [])
+        found = iter([other, other, other, nothing])
+        assert "vm1" in top.once(lambda: next(found), 0.01)
+        with pytest.raises(ui.LabError, match="nothing runs"):
+            top.once(lambda: next(found), 0.01)
+
+
 def test_the_busiest_come_first_and_the_terminal_limits_them(samples):
     before, after = samples
     for port in range(3, 40):
@@ -127,7 +173,7 @@ def lab(tmp_path):
 
 
 def test_the_load_of_a_running_switch_is_shown(lab, capsys):
-    top.top(lab, 0.01, True)
+    top.top(lambda: lab, 0.01, True)
     said = capsys.readouterr().out
     assert "leaf1[1]" in said and "node1[1]" in said and "4X EDR" in said and "Initialize" in said
 
@@ -135,7 +181,7 @@ def test_the_load_of_a_running_switch_is_shown(lab, capsys):
 @pytest.mark.parametrize("interval_s", [0, -1, float("nan"), float("inf")])
 def test_impossible_intervals_are_refused(lab, interval_s):
     with pytest.raises(ui.LabError, match="more than 0 and at most"):
-        top.top(lab, interval_s, True)
+        top.top(lambda: lab, interval_s, True)
 
 
 def test_the_terminal_shows_the_load_until_q_is_typed(lab):
@@ -145,7 +191,7 @@ def test_the_terminal_shows_the_load_until_q_is_typed(lab):
                "class Lab:\n"
                "    switches = lambda self: [switch_process.Switch(pathlib.Path(sys.argv[2]))]\n"
                "    nodes = lambda self: []\n"
-               "top.top(Lab(), 0.05, False)\n")
+               "top.top(Lab, 0.05, False)\n")
     leader, follower = pty.openpty()
     running = subprocess.Popen([sys.executable, "-B", "-c", program, str(paths.ROOT), str(lab.running.directory)],
                                stdin=follower, stdout=follower, stderr=follower,

@@ -23,6 +23,7 @@ MOST_TEXT = 200
 MOST_LINE = 1 << 12             # characters read as one line: a guest may write one without an end
 LINE = re.compile(r"(\w{3}) +(\d+) (\d\d):(\d\d):(\d\d) (\d{6}) \[\w+\] 0x([0-9A-Fa-f]+) -> (?:\w+: )*(.*)")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+SLACK_S = 86400                 # a line may be later than the clock by this, if the guest's clock was set back
 ERROR = 0x01
 NOTICE = "Generic Notice"       # a trap, which opensm writes with the level of errors
 ALWAYS = (0x80, ERROR)          # levels of lines that are always shown: OSM_LOG_SYS, OSM_LOG_ERROR
@@ -45,17 +46,26 @@ class Decision:
         return found[1] if found else ""
 
 
+def _stamp(line: re.Match[str], clock: float) -> float:
+    """The time of a line by the guest's clock, which shows `clock` now. A line names no year: it is of the last year in
+    which it is not later than the clock."""
+    month_to_second = (MONTHS.index(line[1]) + 1, *map(int, line.group(2, 3, 4, 5)))
+    year = time.gmtime(clock).tm_year
+    if calendar.timegm((year, *month_to_second)) > clock + SLACK_S:
+        year -= 1
+    return calendar.timegm((year, *month_to_second)) + int(line[6]) / 1e6
+
+
 class Reader:
     """Parses the output of WORDS. now: time at which a line was read."""
 
     def __init__(self) -> None:
-        self._year = self._ahead = 0        # the guest's clock: its year, and its seconds ahead of the host's clock
+        self._ahead: int | None = None      # seconds by which the guest's clock is ahead of the host's
 
     def read(self, line: str, now: float) -> Decision | None:
         """Parses a line; None if it is no decision. The first line is the guest's time."""
-        if not self._year:
-            clock = tuple(map(int, line.split()))
-            self._year, self._ahead = clock[0], round(calendar.timegm(clock) - now)
+        if self._ahead is None:
+            self._ahead = round(calendar.timegm(tuple(map(int, line.split()))) - now)
             return None
         found = LINE.fullmatch(line)
         if not found or found[1] not in MONTHS:
@@ -63,8 +73,7 @@ class Reader:
         level = int(found[7], 16)
         if level not in ALWAYS and not DECISIONS.search(found[8]):
             return None
-        written = (self._year, MONTHS.index(found[1]) + 1, *map(int, found.group(2, 3, 4, 5)))
-        stamp = calendar.timegm(written) + int(found[6]) / 1e6
+        stamp = _stamp(found, now + self._ahead)
         return Decision(min(stamp - self._ahead, now), ui.printable(found[8].strip())[:MOST_TEXT], stamp,
                         level == ERROR and NOTICE not in found[8])
 

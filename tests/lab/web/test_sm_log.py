@@ -42,6 +42,17 @@ def test_decisions_have_the_hosts_time_whatever_the_guests_clock_says(clock, ahe
     assert found[2].at == pytest.approx(UP - ahead_s, abs=0.001)
 
 
+def test_the_year_of_a_line_is_that_of_the_guests_clock():
+    """Lines of December are read in January, and a reader goes on over the turn of the year."""
+    reader, new_year = sm_log.Reader(), calendar.timegm((2027, 1, 1, 0, 0, 0))
+    found = [reader.read(line, now) for line, now in [
+        ("2026 12 31 23 59 50", new_year - 10), ("Dec 31 23:59:40 000000 [1] 0x80 -> SUBNET UP", new_year - 10),
+        ("Jan  1 00:00:10 000000 [1] 0x80 -> SUBNET UP", new_year + 10),
+        ("Dec 31 23:59:50 000000 [1] 0x80 -> SUBNET UP", new_year + 10)]]
+    assert [one.stamp - new_year for one in found if one] == [-20, 10, -10]
+    assert [one.at - new_year for one in found if one] == [-20, 10, -10]
+
+
 def test_a_decision_is_never_later_than_its_reading():
     now = calendar.timegm((2026, 11, 23, 14, 40, 2))
     assert {one.at for one in read("2026 11 23 14 40 02", now)[3:]} == {now}

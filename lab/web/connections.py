@@ -77,6 +77,10 @@ class Cuts:
     def __bool__(self) -> bool:
         return bool(self._cut)
 
+    def shift(self, seconds: float) -> None:
+        """Moves all times, because the host's clock was set."""
+        self._cut = {one: at + seconds for one, at in self._cut.items()}
+
     def note(self, downs: Iterable[tuple[str, float]], routes: Routes, guests: Guests) -> list[Change]:
         """Finds connections that are cut now. downs: (link, time) of links that went down. routes: the routes until
         then. """

@@ -27,10 +27,12 @@ MOST_POINTS = 600               # limit of the points of a curve
 
 @dataclasses.dataclass
 class Frame:
-    """The rows of all links at one time. at: seconds since 1970. rows: row number by link. values: the rows' columns.
-    vls: numbers of all links by VL, as in the rows of end a; those of row N are from vl_begins[N] to vl_begins[N + 1].
-    There are no objects of each link, because they would take several times the memory."""
+    """The rows of all links at one time. at: seconds since 1970. clock: seconds by a clock that nobody sets, for rates.
+    rows: row number by link. values: the rows' columns. vls: numbers of all links by VL, as in the rows of end a; those
+    of row N are from vl_begins[N] to vl_begins[N + 1]. There are no objects of each link, because they would take
+    several times the memory."""
     at: float
+    clock: float
     rows: dict[str, int]
     values: array.array
     vls: array.array
@@ -91,12 +93,13 @@ class History:
         self._values = 0
         self.frames: collections.deque[Frame] = collections.deque()
 
-    def add(self, at: float, fabric: Fabric, rows: Rows) -> None:
+    def add(self, at: float, fabric: Fabric, rows: Rows, clock: float | None = None) -> None:
+        """clock: as in Frame, by default `at`."""
         names = list(fabric.links)
         last = self.frames[-1] if self.frames else None
         places = last.rows if last and list(last.rows) == names else {name: number for number, name in enumerate(names)}
         values = array.array("d", [value for link in fabric.links.values() for value in _row(link, rows)])
-        frame = Frame(at, places, values, *_by_vl(fabric, rows))
+        frame = Frame(at, at if clock is None else clock, places, values, *_by_vl(fabric, rows))
         self.frames.append(frame)
         self._values += frame.size
         while len(self.frames) > 2 and self._values > self.most_values:
@@ -108,6 +111,11 @@ class History:
         half = max(len(frames) // 2, 2)
         self.frames = collections.deque([*frames[:half:2], *frames[half:]])
         self._values = sum(frame.size for frame in self.frames)
+
+    def shift(self, seconds: float) -> None:
+        """Moves all frames, because the host's clock was set."""
+        for frame in self.frames:
+            frame.at += seconds
 
     def span(self) -> tuple[float, float]:
         return (self.frames[0].at, self.frames[-1].at) if self.frames else (0.0, 0.0)
@@ -124,20 +132,21 @@ class History:
     # -- loads ------------------------------------------------------------------
 
     def _pairs(self, link: str) -> Iterator[tuple[float, float, dict[str, float], dict[str, float]]]:
-        """(time, time, row, row) of successive frames that both have the link. A long history is sampled."""
+        """(time of the second frame, seconds between both, row, row) of successive frames that both have the link. A
+        long history is sampled."""
         frames = list(self.frames)[::-(len(self.frames) // MOST_POINTS + 1)][::-1]
         for one, other in zip(frames, frames[1:]):
             old, new = one.row(link), other.row(link)
             if old and new:
-                yield one.at, other.at, old, new
+                yield other.at, max(other.clock - one.clock, 1e-6), old, new
 
     def curves(self, link: str) -> dict[str, list[float]]:
         """Rates per second of a link's counters, with their times."""
         found: dict[str, list[float]] = {name: [] for name in ("at", *COUNTERS)}
-        for begin, end, old, new in self._pairs(link):
-            found["at"].append(end)
+        for at, seconds, old, new in self._pairs(link):
+            found["at"].append(at)
             for name, grown in _growth(old, new).items():
-                found[name].append(grown / max(end - begin, 1e-6))
+                found[name].append(grown / seconds)
         return found
 
     def loads(self, at: float | None = None) -> dict[str, list[Any]]:
@@ -147,7 +156,7 @@ class History:
         if number < 1:
             return {}
         old, new = self.frames[number - 1], self.frames[number]
-        seconds = max(new.at - old.at, 1e-6)
+        seconds = max(new.clock - old.clock, 1e-6)
         found = {}
         for link in new.rows:
             before, after = old.numbers(link), new.numbers(link)

@@ -72,6 +72,12 @@ class FabricLog:
         while self._octets > self.most_octets and len(self._changes) > 1:
             self._octets -= len(self._changes.popleft().packed)
 
+    def shift(self, seconds: float) -> None:
+        """Moves all times, because the host's clock was set."""
+        self._unpacked = None
+        for change in self._changes:
+            change.at += seconds
+
     def _number(self, moment: float) -> int:
         return max(bisect.bisect_right(self._changes, moment, key=lambda change: change.at) - 1, 0)
 

@@ -78,6 +78,13 @@ class RoutingLog:
             self._octets -= len(oldest.popleft().table)
             self.forgotten = max(self.forgotten, oldest[0].at)
 
+    def shift(self, seconds: float) -> None:
+        """Moves all times, because the host's clock was set."""
+        for change in itertools.chain.from_iterable(self._changes.values()):
+            change.at += seconds
+        self.forgotten += seconds if self.forgotten else 0
+        self._engines = collections.deque([(at + seconds, name) for at, name in self._engines], MOST_ENGINES)
+
     def note_engine(self, at: float, name: str) -> None:
         """Notes that a routing engine of the subnet manager has set the tables."""
         if not self._engines or self._engines[-1][1] != name:

@@ -72,6 +72,11 @@ class Timeline:
         """The number of the last event."""
         return self._number
 
+    def shift(self, seconds: float) -> None:
+        """Moves all times, because the host's clock was set."""
+        for event in self.events:
+            event.at += seconds
+
     def _add(self, at: float, kind: str, text: str, **more: Any) -> None:
         self._number += 1
         self.events.append(Event(self._number, at, kind, text, **more))

@@ -50,6 +50,7 @@ class Watcher:
         self._ports: dict[int, HcaPort] = {}
         self._cuts, self._places = Cuts(), Places()
         self._read_at = time.time()
+        self._clock = time.time(), time.monotonic()     # at the last reading
         self._noted: dict[str, int] = {}    # by switch: its number of changes when its journal and table were read last
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -113,7 +114,7 @@ class Watcher:
     def read_fabric(self) -> None:
         try:
             reading, differs = self._reading()
-            now, made = time.time(), model.fabric_of(reading) if differs else self.fabric
+            now, made = self._time(), model.fabric_of(reading) if differs else self.fabric
         except Exception as error:      # pylint: disable=broad-exception-caught
             self._close()               # the next reading reads everything
             # KeyError: the switch has another version
@@ -123,7 +124,7 @@ class Watcher:
             self._places.give(made)
         with self.lock:
             before, self.fabric = self.fabric, made
-            self.history.add(now, self.fabric, reading.traffic)
+            self.history.add(now, self.fabric, reading.traffic, self._clock[1])
             if differs:
                 self.past.note(now, made)
             last = self.timeline.last()
@@ -139,6 +140,19 @@ class Watcher:
             self._send_events(last)
             loads = self.history.loads()
         self.hub.send("loads", {"at": now, "loads": loads})
+
+    def _time(self) -> float:
+        """The time of a reading. If the host's clock was set back, all that is kept moves with it: otherwise times
+        would be out of order, and later than the present."""
+        (before, clock), self._clock = self._clock, (time.time(), time.monotonic())
+        if (step := self._clock[0] - before) < 0:
+            step -= self._clock[1] - clock
+            with self.lock:
+                for shift in (self.history.shift, self.past.shift, self.routing.shift, self.timeline.shift,
+                              self._cuts.shift):
+                    shift(step)
+                self._read_at += step
+        return self._clock[0]
 
     def fabric_at(self, moment: float) -> model.Fabric:
         """The nodes and links of a moment, with their states. Call with the lock held."""

@@ -44,6 +44,28 @@ def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     assert not answers.link(link)["connections"]["all"]
 
 
+def test_what_is_kept_moves_with_a_clock_that_is_set_back(quiet, monkeypatch):
+    """Otherwise the past would be later than the present, and a moment could not be found."""
+    fabric = quiet.source.process.fabric
+    quiet.read_guests()
+    quiet.read_fabric()
+    fabric.reroute("leaf1")
+    fabric.link({"switch": "leaf2", "port": 1, "state": "down"})
+    quiet.read_fabric()
+    real, gone = time.time, quiet.timeline.last()
+    monkeypatch.setattr(time, "time", lambda: real() - 3600)
+    fabric.unplug("node5")
+    quiet.read_fabric()
+    now = time.time()
+    times = [frame.at for frame in quiet.history.frames]
+    assert times == sorted(times) and now - PATIENCE_S < times[0] and times[-1] <= now
+    assert quiet.timeline.last() > gone and all(event.at <= now for event in quiet.timeline.events)
+    assert not quiet.past.since(now) and quiet.past.since(times[0]) < times[-1]
+    before, after = (quiet.routing.table(node.id, times[0]) == quiet.routing.table(node.id)
+                     for name in ("leaf1", "leaf3") for node in quiet.fabric.nodes.values() if node.name == name)
+    assert after and not before
+
+
 def test_nodes_and_links_of_the_past_are_kept(quiet):
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
     quiet.read_guests()

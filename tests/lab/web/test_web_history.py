@@ -64,6 +64,22 @@ def test_curves_are_rates_between_readings(tree):
     assert curves["discards"] == [0, 3.5]
 
 
+def test_rates_do_not_follow_steps_of_the_host_s_clock(tree):
+    """The clock is set forward by an hour, then back."""
+    history, port = History(), ("leaf1", 5)
+    for clock, at in enumerate((100.0, 101.0, 3702.0, 103.0)):
+        now = reading(tree)
+        history.shift(min(0.0, at - 1 - history.span()[1]) if clock else 0.0)
+        history.add(at, model.fabric_of(now), now.traffic, float(clock))
+        tree.rates = {port: float(GIB)}
+        tree.advance(1)
+        tree.rates = {}
+    link = link_between(model.fabric_of(now), "leaf1", tree.net.nodes["leaf1"].peers[5][0]).id
+    curves = history.curves(link)
+    assert sorted([sum(curves["out"]), sum(curves["in"])]) == [0, 3 * GIB] and curves["at"] == sorted(curves["at"])
+    assert max(history.loads()[link][:2]) == GIB
+
+
 def test_two_moments_are_compared_in_any_order(tree):
     _, link, history = three_moments(tree)
     found = history.compare(104.0, 102.0)

@@ -188,7 +188,7 @@ def _ctl(options) -> int:
 
 def _why(options) -> int:
     found, lab = source.reached("why", options.control), cluster.Cluster()
-    if not options.control and not lab.switches() and not lab.nodes():
+    if not options.control and not lab.state:
         raise ui.LabError("nothing runs. Start the lab:  ./pib up")
     print(ui.named(why.answer(found.evidence(), options.about)))
     return 0

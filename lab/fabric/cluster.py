@@ -41,6 +41,11 @@ class Cluster(Recorded):
         """Names of the running guests."""
         return sorted((name for name in self.running() if _number(name) >= 0), key=_number)
 
+    def ended_nodes(self) -> list[str]:
+        """Names of the guests that have ended although no command has ended them."""
+        recorded = self.state.processes if self.state else {}
+        return sorted((name for name in recorded if _number(name) >= 0 and not self.alive(name)), key=_number)
+
     def node(self, name: str) -> Guest:
         if not self.alive(name):
             running = ", ".join(self.nodes()) or "none"

@@ -32,6 +32,7 @@ class Evidence:
     silent: list[str] = dataclasses.field(default_factory=list)     # guests whose QEMU did not answer
     faulty: dict[str, str] = dataclasses.field(default_factory=dict)    # by guest: its kernel's fatal fault, one line
     ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
+    gone: dict[str, str] = dataclasses.field(default_factory=dict)  # guests whose QEMU has ended, with its last line
 
 
 def _dated(entries: list[Json], now: float, age_s: Callable[[Json], float]) -> list[Json]:
@@ -121,7 +122,8 @@ def without_guests(controls: list[pathlib.Path]) -> Evidence:
 
 
 def faulty_kernels(lab: cluster.Cluster) -> dict[str, str]:
-    found = {name: report.fatal_line(vm.Files(name, lab.sockets()).console) for name in lab.nodes()}
+    found = {name: report.fatal_line(vm.Files(name, lab.sockets()).console)
+             for name in (*lab.nodes(), *lab.ended_nodes())}
     return {name: line for name, line in found.items() if line}
 
 
@@ -130,4 +132,5 @@ def collect(lab: cluster.Cluster) -> Evidence:
     return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
                     {name: found for name, found in answers.items() if found is not None},
                     silent=[name for name, found in answers.items() if found is None],
-                    faulty=faulty_kernels(lab), ended=ended_switches(lab))
+                    faulty=faulty_kernels(lab), ended=ended_switches(lab),
+                    gone={name: ui.tail(lab.log(name), 1).strip() for name in lab.ended_nodes()})

@@ -68,7 +68,11 @@ class Findings:
 
     def _guests(self) -> Iterator[Finding]:
         for name in self.evidence.silent:
-            yield Finding(None, f"{name}: QEMU does not answer", FIRST_SECTION, frozenset({name}))
+            yield Finding(None, f"{name}: QEMU does not answer. Look at its console:  ./pib console {name}   Start the "
+                          f"guest anew:  ./pib reboot {name}", FIRST_SECTION, frozenset({name}))
+        for name, said in self.evidence.gone.items():
+            yield Finding(None, f"{name} does not run: its QEMU has ended" + (f" and said last: {said}" if said else "")
+                          + f". Start the guest anew:  ./pib reboot {name}", FIRST_SECTION, frozenset({name}))
         for name, line in self.evidence.faulty.items():
             yield Finding(None, f"{name}: its kernel has reported a fault: {line}. The whole report:  ./pib console "
                           f"{name}   Start the guest anew:  ./pib reboot {name}", FIRST_SECTION, frozenset({name}))
@@ -204,7 +208,7 @@ class Findings:
 
 def _known(findings: Findings) -> set[str]:
     wiring, evidence = findings.causes.wiring, findings.evidence
-    names = set(evidence.guests) | set(evidence.switches) | set(evidence.silent) | _link_names(wiring.links)
+    names = {*evidence.guests, *evidence.switches, *evidence.silent, *evidence.gone} | _link_names(wiring.links)
     names |= {name for process, switches in evidence.ended.items() for name in (process, *switches)}
     names |= {f"{port.guest}[{port.number}]" for port in wiring.ports}
     for guest in evidence.guests:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib why: failures and their causes, from journals and states as switches and devices give them."""
 
+import signal
 import subprocess
 import time
 
 import pytest
 
+from lab import __main__ as command_line
 from lab import paths, process, ui
-from lab.fabric import evidence, switch_process, why
+from lab.fabric import cluster, evidence, switch_process, why
 from lab.fabric.evidence import Evidence
 from lab.fabric.wanted import Wanted
 from lab.fabric.wiring import Wiring
@@ -143,6 +145,17 @@ def test_one_of_two_switch_processes_that_has_ended_is_reported(seen):
     assert why.answer(seen, "leaf1").startswith("leaf1: nothing is wrong")
     fails(seen, "vm1")
     assert "because the path is not known: switch1 (leaf2) does not run;" in only(why.lines(seen), "RETRY_EXC")
+
+
+def test_a_guest_whose_qemu_has_ended_or_does_not_answer_is_reported(seen):
+    del seen.guests["vm0"], seen.guests["vm1"]
+    seen.gone, seen.silent = {"vm0": "qemu: no space", "vm2": ""}, ["vm1"]
+    lines = why.lines(seen)
+    assert ("vm0 does not run: its QEMU has ended and said last: qemu: no space. Start the guest anew:  "
+            "./pib reboot vm0") in only(lines, "vm0")
+    assert "vm2 does not run: its QEMU has ended. Start" in only(lines, "vm2")
+    assert "QEMU does not answer. Look at its console:  ./pib console vm1" in only(lines, "vm1")
+    assert why.lines(seen, "vm0") == [only(lines, "vm0")]
 
 
 def test_a_repeated_refused_command_has_one_line(seen):
@@ -371,6 +384,15 @@ def test_a_kernel_that_has_crashed_is_named(seen):
     assert why.answer(seen, "vm0").startswith("vm0: nothing is wrong")
 
 
+def test_a_lab_of_which_nothing_runs_any_more_is_explained(lab, monkeypatch, capsys):
+    lab.up(Wanted(1), [])
+    lab.record.processes["vm0"].stop(signal.SIGKILL)
+    monkeypatch.setattr("sys.argv", ["pib", "why"])
+    assert command_line.main() == 0 and "vm0 does not run" in capsys.readouterr().out
+    lab.down()
+    assert command_line.main() == 1 and "nothing runs" in capsys.readouterr().err
+
+
 def test_crashes_are_found_on_the_consoles(lab):
     lab.up(Wanted(2), [])
     assert evidence.faulty_kernels(lab) == {}
@@ -378,6 +400,12 @@ def test_crashes_are_found_on_the_consoles(lab):
     console.write_text("[ 1.0] WARNING: x\r\n[ 2.0] Oops: \x1b[2Jmine\r\n[ 3.0] Kernel panic - y\r\n")
     found = evidence.faulty_kernels(lab)
     assert list(found) == ["vm1"] and found["vm1"].startswith("[ 2.0] Oops: ") and "\x1b" not in found["vm1"]
+    assert not evidence.collect(lab).gone
+    lab.record.processes["vm1"].stop(signal.SIGKILL)
+    with lab.log("vm1").open("a") as log:
+        log.write("Segmentation \x1b[2Jfault\n")
+    assert evidence.collect(cluster.Cluster()).gone == {"vm1": "Segmentation fault"}
+    assert evidence.faulty_kernels(lab) == found
 
 
 def test_switch_processes_of_a_lab_that_have_ended_are_named(fabric):

@@ -53,6 +53,9 @@ class Control:
             self.stream.write(json.dumps({"command": command, **members}) + "\n")
             self.stream.flush()
             answer = parsed(self.stream.readline(MOST_ANSWER))
+        except TimeoutError as error:
+            raise ui.LabError(f"{self.path}: the switch has not answered {command} within {TIMEOUT_S} s. Look whether "
+                              "it is stopped, or start the lab anew:  ./pib down   and then  ./pib up") from error
         except (OSError, ValueError) as error:
             raise ui.LabError(f"{self.path}: the switch has ended, or this is not its socket of --control ({error}). "
                               "What runs:  ./pib status") from error

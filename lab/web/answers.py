@@ -52,6 +52,11 @@ def _link_at(watcher: Watcher, question: Question) -> model.Link:
     return link
 
 
+def _answers(node: model.Node) -> bool:
+    """Whether a node is a switch whose process can be asked."""
+    return node.kind == "switch" and node.process != model.NO_PROCESS
+
+
 class Answers:
     def __init__(self, watcher: Watcher):
         self.watcher, self.recordings = watcher, recording.Recordings()
@@ -81,10 +86,10 @@ class Answers:
             return asked.ask(command, switch=switch.name, **members)
 
     def _ends(self, link: model.Link) -> dict[str, tuple[model.Node, int]]:
-        """(switch, port) of the ends of a link that are switch ports, by "a" and "b"."""
+        """(switch, port) of the ends of a link that are ports of switches that answer, by "a" and "b"."""
         nodes = self.watcher.fabric.nodes
         ends = {"a": (nodes[link.a], link.a_port), "b": (nodes[link.b], link.b_port)}
-        return {name: end for name, end in ends.items() if end[0].kind == "switch"}
+        return {name: end for name, end in ends.items() if _answers(end[0])}
 
     # -- links ----------------------------------------------------------------------
 
@@ -145,6 +150,8 @@ class Answers:
         node = self._node(question)
         if node.kind != "switch":
             raise Refused(f"{node.name} is no switch")
+        if not _answers(node):
+            raise Refused(f"{node.name}: its switch process does not answer. What runs:  ./pib status")
         with control.Control(self.watcher.controls[node.process]) as asked:
             status, lft, mft = (asked.ask(command, switch=node.name) for command in ("status", "lft", "mft"))
             vls = [asked.ask("vls", switch=node.name, port=port["port"]) for port in status["ports"]
@@ -189,7 +196,7 @@ class Answers:
         switches."""
         with self.watcher.lock:
             fabric, tables = self.watcher.fabric, dict[str, Table](self.watcher.routing.now())
-        missing = [node for node in fabric.nodes.values() if node.kind == "switch" and node.id not in tables]
+        missing = [node for node in fabric.nodes.values() if _answers(node) and node.id not in tables]
         for process in {node.process for node in missing}:
             with control.Control(self.watcher.controls[process]) as asked:
                 tables |= {node.id: routing.Ports(routing.packed(dict(asked.ask("lft", switch=node.name)["entries"])))

@@ -12,6 +12,7 @@ from lab.fabric.wiring import HcaPort
 from lab.web.traffic import Rows
 
 PODS_FROM_LEVEL = 3             # a tree with fewer levels of switches has no pods
+NO_PROCESS = -1                 # the process of a switch does not answer
 
 
 @dataclasses.dataclass
@@ -29,9 +30,9 @@ class Reading:
 @dataclasses.dataclass
 class Node:
     """A node on the page. id: GUID. kind: switch, guest, phantom, or host (a virtual machine that is no guest of this
-    lab). port_guids: of a host's ports with links. level: number of links to the nearest host. leaf: the switch under
-    which a host is folded. pod: name of the pod in a tree with pods. x, y: place on the map if Graphviz has placed the
-    switch."""
+    lab). port_guids: of a host's ports with links. process: of a switch, an index as in Reading, or NO_PROCESS. level:
+    number of links to the nearest host. leaf: the switch under which a host is folded. pod: name of the pod in a tree
+    with pods. x, y: place on the map if Graphviz has placed the switch."""
     id: str
     name: str
     kind: str
@@ -116,6 +117,18 @@ def _add_host(fabric: Fabric, reading: Reading, port: Json) -> None:
     node.port_guids = sorted({*node.port_guids, peer["port_guid"]})
 
 
+def _add_peer(fabric: Fabric, reading: Reading, port: Json) -> None:
+    """Adds the neighbour of a port that is no switch of the reading: a host, or a switch whose process does not answer.
+    External ports of a switch have no GUIDs of their own (IBA 4.1.1)."""
+    peer = port["neighbour"]
+    if (peer["port_guid"] != peer["node_guid"] or peer["node_guid"] in reading.phantoms
+            or int(peer["port_guid"], 16) in reading.guests):
+        _add_host(fabric, reading, port)
+    elif peer["node_guid"] not in fabric.nodes:
+        fabric.nodes[peer["node_guid"]] = Node(peer["node_guid"], peer["description"] or peer["node_guid"], "switch",
+                                               peer["description"], process=NO_PROCESS)
+
+
 def _add_link(fabric: Fabric, guid: str, port: Json) -> None:
     peer = port["neighbour"]
     link_id = f"{guid}[{port['port']}]"
@@ -141,7 +154,7 @@ def fabric_of(reading: Reading) -> Fabric:
         for port in switch["ports"]:
             if "neighbour" in port:
                 if port["neighbour"]["node_guid"] not in reading.switches:
-                    _add_host(made, reading, port)
+                    _add_peer(made, reading, port)
                 _add_link(made, guid, port)
     for node in made.nodes.values():
         node.sm = made.sm_lid in node.lids

@@ -11,7 +11,7 @@ import simulated_fabric
 from lab import paths
 from lab.fabric import topology
 from lab.web import answers as answers_module, connections, watch
-from lab.web.answers import Answers
+from lab.web.answers import Answers, Refused
 
 PATIENCE_S = 60
 
@@ -182,6 +182,25 @@ def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
     watcher.stop()
     for one in processes:
         one.end()
+
+
+def test_a_switch_of_a_process_that_has_ended_is_no_host(tmp_path):
+    """A link names it, but it cannot be asked."""
+    net = topology.load(paths.ROOT / "examples" / "topologies" / "line-4.topo")
+    net.nodes["node1"].port_guids[1] = net.nodes["node1"].guid     # as some HCAs have it, and all switches
+    running = simulated_fabric.Process(tmp_path / "control", simulated_fabric.Fabric(net, only="switch1"))
+    watcher = watch.Watcher(simulated_fabric.Source(running))
+    watcher.read_fabric()
+    answers, nodes = Answers(watcher), {node.name: node for node in watcher.fabric.nodes.values()}
+    link = next(link for link in watcher.fabric.links.values() if "switch2" in watcher.fabric.link_name(link))
+    assert (nodes["switch2"].kind, nodes["switch2"].level, nodes["switch2"].lids) == ("switch", 2, [])
+    assert nodes["node1"].kind == nodes["node2"].kind == "phantom"
+    assert list(answers.link({"link": link.id})["ends"]) == ["a"] and answers.balance({})["links"]
+    assert answers.set_link({"link": link.id, "state": "up"})["ok"]
+    with pytest.raises(Refused, match="switch2: its switch process does not answer"):
+        answers.switch({"node": nodes["switch2"].id})
+    watcher.stop()
+    running.end()
 
 
 def test_readings_that_fail_are_reported_and_go_on(quiet, monkeypatch):

@@ -11,11 +11,12 @@ import dataclasses
 import functools
 import json
 import pathlib
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import lock, ui
+from lab import errors, lock, ui
 from lab.develop import borrowed, guest_trace, timeline
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 from lab.fabric import cluster
@@ -42,13 +43,26 @@ NO_REFUSALS: dict[str, Any] = {"count": 0, "entries": []}
 @dataclasses.dataclass
 class Reader:
     """Finds the new entries of a trace since the last look. wanted: kinds of entries; qpn: only entries of this QP;
-    since_ns: refusals before this time of the device's clock are old."""
+    since_ns: refusals before this time of the device's clock are old. ended: why the trace ended early; "" if it did
+    not."""
     wanted: frozenset[str]
     words: Words
     qpn: int | None = None
     since_ns: int = 0
+    ended: str = ""
+    now_ns: int = -1                # the device's clock at the last look; -1: there was none
     _next: int = 0
     _next_refusal: int = 0
+
+    def look(self, monitor: Any) -> Iterator[Entry | int]:
+        """Yields as new() what the guest's device has recorded since the last look. A guest that has been started anew
+        is an error: it has another device, which need not record."""
+        state = vm.device_property(monitor, "refusals")
+        if state["now_ns"] < self.now_ns:
+            raise ui.LabError("the guest was started anew, which has ended the trace. Begin another one:  ./pib trace")
+        self.now_ns = state["now_ns"]
+        refusals = state["refusals"] if REFUSAL in self.wanted else NO_REFUSALS
+        yield from self.new(vm.device_property(monitor, "trace"), refusals)
 
     def new(self, trace: list[Entry], refusals: dict[str, Any]) -> Iterator[Entry | int]:
         """Yields new entries and refusals in the order of their times, and at a gap the number of entries that were
@@ -104,17 +118,21 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
-    """Polls the trace for the given time or until Ctrl-C. tell: called with each new entry, or with a number of
-    overwritten entries."""
+    """Polls the trace for the given time, until Ctrl-C, or until the guest ends, and then sets reader.ended. tell:
+    called with each new entry, or with a number of overwritten entries."""
     def look() -> None:
-        refusals = vm.device_property(monitor, "refusals")["refusals"] if REFUSAL in reader.wanted else NO_REFUSALS
-        for found in reader.new(vm.device_property(monitor, "trace"), refusals):
-            tell(found)
+        try:
+            for found in reader.look(monitor):
+                tell(found)
+        except ui.LabError as error:
+            if reader.now_ns < 0:
+                raise
+            reader.ended = str(error)
 
     end = time.monotonic() + seconds
     try:
         look()
-        while (left := end - time.monotonic()) > 0:
+        while not reader.ended and (left := end - time.monotonic()) > 0:
             time.sleep(min(INTERVAL_S, left))
             look()
     except KeyboardInterrupt:
@@ -133,8 +151,14 @@ def _record_calls(guest: Guest, events: list[str], record: Callable[[], timeline
     in_guest = guest_trace.Recording(guest, events)
     try:
         recorded = record()
-    finally:
+    except BaseException:
+        in_guest.end()
+        raise
+    try:
         calls, clock = in_guest.end()
+    except (ui.LabError, subprocess.TimeoutExpired) as error:       # the guest may have ended
+        ui.say(f"the time line lacks the calls of its driver. {errors.sentence(error)}")
+        return recorded
     recorded.add_calls(calls)
     lost = f", {in_guest.overwritten} older ones were overwritten" if in_guest.overwritten else ""
     ui.say(f"{guest.name}: {len(calls)} calls and events of {in_guest.module}{lost}; their times are right within "
@@ -182,6 +206,8 @@ def _trace(options) -> int:
                    if in_guest else record)
         else:
             follow(monitor, reader, seconds, functools.partial(_print, words, options.fields))
+    if reader.ended:
+        raise ui.LabError(reader.ended)
     return 0
 
 

@@ -292,3 +292,37 @@ def test_ctrl_c_ends_a_recording_with_a_last_look(monkeypatch, device):
     seen = []
     trace.follow("vm1", trace.Reader(frozenset({"command"}), trace_words.Words()), 60, seen.append)
     assert seen == ALL[:2]
+
+
+@pytest.mark.parametrize("restarts, said", [(True, "the guest was started anew"), (False, "QEMU does not answer")])
+def test_a_guest_that_ends_leaves_the_time_line_so_far(monkeypatch, device, tmp_path, restarts, said):
+    """The last entries before a crash are those that matter."""
+    def ended(_monitor, _name, _slot=0):
+        raise ui.LabError("QEMU does not answer")
+
+    def sleep(_seconds):
+        if restarts:
+            device.update(trace=[], refusals={"now_ns": 7, "refusals": refusals()})
+        else:
+            monkeypatch.setattr(trace.vm, "device_property", ended)
+
+    monkeypatch.setattr(trace.time, "sleep", sleep)
+    file = tmp_path / "trace.json"
+    options = command_line.parser().parse_args(["trace", "vm1", "--seconds", "5", "--output", str(file)])
+    with pytest.raises(ui.LabError, match=said):
+        options.function(options)
+    assert json.loads(file.read_text())["otherData"]["entries"] == len(ALL)
+
+
+def test_calls_of_a_guest_that_has_ended_are_left_out(monkeypatch, capsys):
+    class Recording:
+        def __init__(self, *_words):
+            pass
+
+        def end(self):
+            raise ui.LabError("vm1 does not record its driver")
+
+    monkeypatch.setattr(trace.guest_trace, "Recording", Recording)
+    recorded = trace.timeline.Timeline("vm1", trace_words.Words())
+    assert trace._record_calls(None, [], lambda: recorded) is recorded     # pylint: disable=protected-access
+    assert "lacks the calls of its driver. vm1 does not record" in capsys.readouterr().err

@@ -121,6 +121,8 @@ class Wiring:
         self._tables: dict[str, dict[int, int]] = {
             name: dict(found["lft"]["entries"]) for name, found in evidence.switches.items()}
         self._names = {found["status"]["switch"]["guid"]: name for name, found in evidence.switches.items()}
+        # Node GUIDs by name. Other virtual machines may have the name of a guest, of a switch, or of each other.
+        self._hosts = dict.fromkeys([*evidence.guests, *evidence.switches], "")
         self.links: list[Link] = []
         self.at: dict[Place, Link] = {}         # each link by both ends
         for name, found in evidence.switches.items():
@@ -131,8 +133,11 @@ class Wiring:
         guest = self._ports.get(int(neighbour["port_guid"], 16))
         if guest:
             return Place(guest.guest, guest.number)
-        known = self._names.get(neighbour["node_guid"])
-        return Place(known or neighbour["description"].split(" ")[0] or neighbour["node_guid"], neighbour["port"])
+        guid = neighbour["node_guid"]
+        if known := self._names.get(guid):
+            return Place(known, neighbour["port"])
+        name = neighbour["description"].split(" ")[0] or guid
+        return Place(name if self._hosts.setdefault(name, guid) == guid else guid, neighbour["port"])
 
     def _add(self, evidence: Evidence, here: Place, port: Json) -> None:
         if here in self.at or "neighbour" not in port:

@@ -158,6 +158,22 @@ def test_a_guest_whose_qemu_has_ended_or_does_not_answer_is_reported(seen):
     assert why.lines(seen, "vm0") == [only(lines, "vm0")]
 
 
+@pytest.mark.parametrize("names", [("debian", "debian"), ("vm0", "leaf2")])
+def test_virtual_machines_of_one_name_are_no_path_and_no_guest(seen, names):
+    """Hosts that are no guests describe themselves: by the same name, or by that of a guest or switch."""
+    for name, number in zip(names, (1, 2)):
+        guid = f"{0xB0 + number:#018x}"
+        seen.switches[f"leaf{number}"]["status"]["ports"].append({**switch_port(9, "vm0", 1), "neighbour": {
+            "node_guid": guid, "port_guid": f"{0xC0 + number:#018x}", "port": 1, "description": name}})
+    found = Wiring(seen)
+    guest_port = next(port for port in found.ports if port.guest == "vm0")
+    assert str(found.host_link(guest_port)) == "leaf1[3]"
+    assert {link.b.node for link in found.links if link.a.port == 9} in (
+        {"debian", f"{0xB2:#018x}"}, {f"{0xB1:#018x}", f"{0xB2:#018x}"})
+    assert {str(link) for link in found.shortest("vm0", "vm1")} == {
+        "leaf1[1]", "leaf1[2]", "leaf1[3]", "leaf2[1]", "leaf2[2]", "leaf2[3]"}
+
+
 def test_a_repeated_refused_command_has_one_line(seen):
     reason = "refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
     entry = {"command": "CREATE_CQ", "object": 0, "status": 3, "rule": "6.13.2"}

@@ -3,8 +3,11 @@
 stay."""
 
 import threading
+import time
 
-from conftest import wait
+import simulated_fabric
+from conftest import Tab, wait
+from lab.web import publish
 
 ENTER = "\ue007"
 FAILED = "vm0 QP 0x41: RETRY_EXC_ERR"
@@ -134,3 +137,28 @@ def test_a_link_disappears_while_its_pane_waits_for_an_answer(tab, tree, monkeyp
     tab.wait("document.querySelectorAll('.node').length === 21")
     go_on.set()
     tab.heading("Not there")
+
+
+def test_a_page_for_which_there_is_no_room_says_so_and_comes_back(driver, tree, monkeypatch):
+    """The browser does not reopen a refused stream by itself. It logs the refusal, which is no failure of this test."""
+    tab = Tab(driver, tree.server.url)
+    with monkeypatch.context() as patch:
+        patch.setattr(publish, "MOST_STREAMS", 0)
+        for stream in list(tree.watcher.hub._streams):      # pylint: disable=protected-access
+            stream.open = False
+        tab.wait_text("#trouble", "The server has no room for another page: close one.")
+    tab.wait("document.getElementById('trouble').hidden")
+    tree.fabric.link({"switch": "leaf2", "port": 5, "state": "down"})
+    tab.wait_text("#summary", "23 of 24 links Active")
+    assert [text for text in tab.complaints() if "503" not in text] == []
+    driver.get("about:blank")
+
+
+def test_times_of_other_days_have_their_date(tab, tree):
+    """A page may be open for days."""
+    before = time.time() - 2 * 86400
+    tree.source.found["vm0"]["hcas"][0]["journal"].append(
+        {**simulated_fabric.failure(before, tree.fabric.lids["node16"]), "qpn": 0x42})
+    tab.wait_text("#pane ol.events", "vm0 QP 0x42: RETRY_EXC_ERR")
+    assert time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(before)) in tab.text("#pane ol.events")
+    assert time.strftime("%Y-%m-%d") not in tab.text("#pane ol.events")

@@ -11,6 +11,16 @@ async function reached(...request) {
   }
 }
 
+/** Why the server refuses this page; "" if it does not. */
+export async function refusal() {
+  try {
+    const response = await fetch("icon.svg", {cache: "no-store"});
+    return response.ok ? "" : (await response.json()).error;
+  } catch {
+    return SILENT;
+  }
+}
+
 async function answer(response) {
   const data = await response.json();
   if (!response.ok) {

@@ -55,8 +55,10 @@ function legend() {
 }
 
 function trouble() {
-  element("trouble").textContent = store.trouble;
-  element("trouble").hidden = !store.trouble;
+  if (element("trouble").textContent !== store.trouble) {       // screen readers read it out again if it is set again
+    element("trouble").textContent = store.trouble;
+    element("trouble").hidden = !store.trouble;
+  }
 }
 
 function keys(event) {
@@ -76,8 +78,7 @@ store.addEventListener("trouble", trouble);
 store.addEventListener("loads", () => store.trouble && store.setTrouble(""));
 store.addEventListener("chosen", () => store.chosen?.kind !== "balance" && pane.mark(new Map()));
 element("unfold").addEventListener("click", (event) => {
-  const open = event.currentTarget.getAttribute("aria-pressed") === "false";
-  event.currentTarget.setAttribute("aria-pressed", String(open));
+  const open = event.currentTarget.textContent === "Open all";
   event.currentTarget.textContent = open ? "Fold all" : "Open all";
   stage.foldAll(open);
 });

@@ -38,9 +38,12 @@ export function hex(value) {
 }
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", {timeStyle: "medium"});
+const DATE = new Intl.DateTimeFormat("sv-SE", {dateStyle: "short"});    // year-month-day
 
-export function clock(seconds) {
-  return CLOCK.format(seconds * 1000);
+/** The time of day, with the date if it was not today: a page may be open for days. */
+export function clock(seconds, now = Date.now()) {
+  const date = DATE.format(seconds * 1000);
+  return `${date === DATE.format(now) ? "" : `${date} `}${CLOCK.format(seconds * 1000)}`;
 }
 
 const COLLATOR = new Intl.Collator("en", {numeric: true});

@@ -30,7 +30,8 @@ export const host = {
       ...(hca.qps ? objects(store, node, hca, pane) : [make("p", {class: "note"}, !store.isThere(node.id)
         ? "It is not in the fabric any more, and its objects are not kept." : node.kind === "phantom"
         ? "The switch process answers for this host's subnet management. It has no QPs."
-        : "Its virtual machine is no guest of this lab, so its objects are not known.")]),
+        : "It is no guest of this lab, or its QEMU does not answer, so its objects are not known. ./pib status shows "
+          + "what runs.")]),
       make("h3", {}, "Events"),
       eventList(store, store.events.filter((event) => store.nodeOf(event) === node.id
         || links.some((link) => link.id === event.link)), pane, 30)].filter(Boolean);

@@ -83,7 +83,8 @@ export class Search {
         event.preventDefault();
         this.take(one);
       }}, one.text, make("small", {}, one.more))),
-    ...(nothing ? [make("li", {}, "No node has this name, GUID or LID, and no QP this number")] : []));
+    ...(nothing ? [make("li", {role: "option", "aria-disabled": "true"},
+      "No node has this name, GUID or LID, and no QP this number")] : []));
     this.list.hidden = !this.found.length && !nothing;
     this.input.setAttribute("aria-expanded", String(!this.list.hidden));
     this.point();

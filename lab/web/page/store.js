@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The state of the page: the fabric, its loads, events, the shown moment, and the chosen object.
 
-import {SILENT, ask} from "./api.js";
+import {SILENT, ask, refusal} from "./api.js";
+
+const AGAIN_MS = 5000;          // pause before a refused stream is opened again
 
 // Members of a node by which the map places and names it.
 const PLACING = ["name", "kind", "pod", "leaf", "level", "x", "y"];
@@ -33,7 +35,7 @@ export class Store extends EventTarget {
     this.dispatchEvent(new Event(name));
   }
 
-  /** Opens the stream of events. The browser reopens it after a failure. */
+  /** Opens the stream of events. The browser reopens it after a failure, but not if the server has refused it. */
   connect() {
     const stream = new EventSource("events");
     const on = (name, take) => stream.addEventListener(name, (event) => take(JSON.parse(event.data)));
@@ -42,7 +44,18 @@ export class Store extends EventTarget {
     on("loads", (loads) => this.takeLoads(loads));
     on("events", (events) => this.takeEvents(events));
     on("trouble", ({text}) => this.setTrouble(text));
-    stream.addEventListener("error", () => this.setTrouble(SILENT));
+    stream.addEventListener("error", () => {
+      if (stream.readyState === EventSource.CLOSED) {
+        this.refused();
+      } else {
+        this.setTrouble(SILENT);
+      }
+    });
+  }
+
+  async refused() {
+    this.setTrouble(await refusal() || "The server has no room for another page: close one.");
+    setTimeout(() => this.connect(), AGAIN_MS);
   }
 
   setTrouble(text) {

@@ -163,12 +163,17 @@ class Answers:
         return {"read": time.time(), "switch": status["switch"], "ports": status["ports"], "vls": vls, "lft": entries,
                 "mft": mft["entries"]}
 
+    def _known(self, node: model.Node) -> Json | None:
+        """The objects of a node's HCA; None if they are not known."""
+        guest = self.watcher.guests.get(node.guest) if node.guest else None
+        return guest["hcas"][node.slot]["objects"] if guest and node.slot < len(guest["hcas"]) else None
+
     def _hca(self, node: model.Node) -> Json:
-        guest = self.watcher.guests.get(node.guest)
-        if not node.guest or not guest or node.slot >= len(guest["hcas"]):
+        objects = self._known(node)
+        if objects is None:
             raise Refused(f"{node.name}: its objects are not known, because it is no guest of this lab, or QEMU does "
                           "not answer. Guests:  ./pib status")
-        return guest["hcas"][node.slot]["objects"]
+        return objects
 
     def hca(self, question: Question) -> Json:
         node = self._node(question)
@@ -219,11 +224,10 @@ class Answers:
         there = routes.way(node.id, qp["path"]["port"], qp["path"]["dlid"])
         peer = routes.node_of_lid(qp["path"]["dlid"])
         found |= {"there": there.hops, "complete": there.complete, "end": there.end}
-        if peer and peer.guest:
-            objects = self._hca(peer)
-            far = _qp_of(objects, qp.get("dest_qpn", 0))
+        if peer and (others := self._known(peer)) is not None:
+            far = _qp_of(others, qp.get("dest_qpn", 0))
             found["peer"] = {"node": peer.id, "name": peer.name, "qp": far,
-                             **({"srq": _srq(objects, far), "cqes": _cqes(objects, far)} if far else {})}
+                             **({"srq": _srq(others, far), "cqes": _cqes(others, far)} if far else {})}
             if far and "path" in far:
                 found["back"] = routes.way(peer.id, far["path"]["port"], far["path"]["dlid"]).hops
         return found
@@ -233,10 +237,10 @@ class Answers:
         number, guest = int(_number(question, "qpn")), question.get("guest", "")
         found = []
         for node in self.watcher.fabric.nodes.values():
-            if node.guest and guest.lower() in ("", node.guest.lower()) and self.watcher.guests.get(node.guest):
-                if qp := _qp_of(self._hca(node), number):
-                    found.append({"node": node.id, "name": node.guest, **{name: qp[name] for name in (
-                        "qpn", "type", "state")}})
+            objects = self._known(node) if guest.lower() in ("", node.guest.lower()) else None
+            if objects and (qp := _qp_of(objects, number)):
+                found.append({"node": node.id, "name": node.guest, **{name: qp[name] for name in (
+                    "qpn", "type", "state")}})
         return found[:MOST_ROWS]
 
     def sequence(self, question: Question) -> Json:

@@ -30,6 +30,23 @@ def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch)
         quiet.read_fabric()
 
 
+def test_a_qp_is_shown_while_its_peer_does_not_answer(quiet):
+    """The next reading of the fabric makes the peer a host that is no guest."""
+    fabric = quiet.source.process.fabric
+    quiet.source.found["vm1"] = simulated_fabric.guest(
+        fabric.net, fabric, "node16", [simulated_fabric.qp(0x51, fabric.lids["node1"], 0x41)])
+    quiet.read_guests()
+    quiet.read_fabric()
+    question = {"node": next(node.id for node in quiet.fabric.nodes.values() if node.name == "vm0"), "qpn": "65"}
+    answers = Answers(quiet)
+    assert answers.qp(question)["peer"]["name"] == "vm1"
+    quiet.source.found = {**quiet.source.found, "vm1": None}
+    quiet.read_guests()
+    found = answers.qp(question)
+    assert found["qp"]["qpn"] == 0x41 and found["complete"] and found["peer"] is None
+    assert [one["name"] for one in answers.qps({"qpn": "65"})] == ["vm0"] and not answers.qps({"qpn": str(0x51)})
+
+
 def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
     quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [

@@ -2,6 +2,7 @@
 """The HTTP server of `./pib web`: the page's files, answers in JSON, and the stream of changes."""
 
 import contextlib
+import errno
 import http.server
 import json
 import pathlib
@@ -243,8 +244,9 @@ def serve(watcher: Watcher, host: str, port: int, address_file: pathlib.Path | N
     try:
         server = Server((host, port), watcher)
     except OSError as error:
-        raise ui.LabError(f"{host} port {port}: {error.strerror or error}. Take another:  ./pib web --port N"
-                          ) from error
+        advice = "Take another port:  ./pib web --port N" if error.errno in (errno.EADDRINUSE, errno.EACCES) else \
+            "Take an IP address of this machine:  ./pib web --address ADDRESS"
+        raise ui.LabError(f"{host} port {port}: {error.strerror or error}. {advice}") from error
     watcher.start()
     try:
         with _told(server.url, address_file):

@@ -2,8 +2,10 @@
 """The address of the page of ./pib web: where it is told, and addresses that are wrong."""
 
 import io
+import socket
 import subprocess
 import sys
+import types
 
 import pytest
 
@@ -37,6 +39,15 @@ def test_an_address_file_that_cannot_be_written_leaves_no_token_behind(tmp_path)
         with server._told("http://here/token/", tmp_path / "page"):     # pylint: disable=protected-access
             pass
     assert [path.name for path in tmp_path.iterdir()] == ["page"]
+
+
+def test_an_address_at_which_it_cannot_listen_is_reported_with_advice():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        with pytest.raises(ui.LabError, match="Take another port:  ./pib web --port"):
+            server.serve(types.SimpleNamespace(), "127.0.0.1", taken.getsockname()[1])
+    for address in ("192.0.2.1", "fe80::1"):
+        with pytest.raises(ui.LabError, match="Take an IP address of this machine:  ./pib web --address"):
+            server.serve(types.SimpleNamespace(), address, 0)
 
 
 @pytest.mark.parametrize("http_option, said", [

@@ -12,6 +12,7 @@ from lab.fabric.load import MIB, Load, Sample, load, sample
 
 INTERVAL_S = 2.0
 MOST_INTERVAL_S = 3600
+NO_KEY = -1
 QUIT = (ord("q"), ord("Q"), 27)
 HELP = "q: quit"
 Find = Callable[[], cluster.Cluster]
@@ -83,13 +84,18 @@ def _draw(screen, seen: Load, interval_s: float) -> None:
 def _watch(screen, find: Find, interval_s: float) -> None:
     curses.use_default_colors()
     curses.curs_set(0)
-    screen.timeout(int(interval_s * 1000))
-    before = _sample(find)
+    before, seen, due = _sample(find), None, time.monotonic() + interval_s
     screen.addstr(0, 0, f"pib top   the first sample is being taken   {HELP}")
-    while screen.getch() not in QUIT:
-        after = _sample(find)
-        _draw(screen, load(before, after), interval_s)
-        before = after
+    while True:
+        screen.timeout(max(round((due - time.monotonic()) * 1000), 0))
+        if (key := screen.getch()) in QUIT:
+            return
+        # Another key, or a new size of the terminal, takes no sample: rates over a moment would be wrong.
+        if key == NO_KEY:
+            after = _sample(find)
+            before, seen, due = after, load(before, after), time.monotonic() + interval_s
+        if seen:
+            _draw(screen, seen, interval_s)
 
 
 def top(find: Find, interval_s: float, only_once: bool) -> None:

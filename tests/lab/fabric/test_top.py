@@ -162,6 +162,41 @@ class Lab:
         return []
 
 
+class Screen:
+    """A terminal in which these keys are pressed one after the other."""
+    def __init__(self, *keys):
+        self.keys, self.drawn, self.timeouts = list(keys), 0, []
+
+    def timeout(self, milliseconds):
+        self.timeouts.append(milliseconds)
+
+    def getch(self):
+        return self.keys.pop(0)
+
+    def refresh(self):
+        self.drawn += 1
+
+    def getmaxyx(self):
+        return 24, 80
+
+    def erase(self):
+        pass
+
+    addstr = addnstr = lambda *_words: None
+
+
+def test_keys_and_new_sizes_of_the_terminal_take_no_samples(samples, monkeypatch):
+    """Rates over the moment between two keys would be wrong."""
+    monkeypatch.setattr(top.curses, "use_default_colors", lambda: None)
+    monkeypatch.setattr(top.curses, "curs_set", lambda _visible: None)
+    taken = []
+    monkeypatch.setattr(top, "_sample", lambda _find: taken.append(1) or samples[min(len(taken) - 1, 1)])
+    screen = Screen(ord("x"), top.curses.KEY_RESIZE, top.NO_KEY, top.curses.KEY_RESIZE, ord("j"), ord("q"))
+    top._watch(screen, None, 60)                # pylint: disable=protected-access
+    assert (len(taken), screen.drawn, screen.keys) == (2, 3, [])
+    assert all(50_000 < milliseconds <= 60_000 for milliseconds in screen.timeouts)
+
+
 @pytest.fixture
 def lab(tmp_path):
     file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"

@@ -22,10 +22,11 @@ COUNTERS = COLUMNS[:COLUMNS.index("far_discards")]
 OF_BOTH_ENDS = ("discards", "errors")   # counters that are shown as the sum of both ends
 OUT, IN, WAIT_OUT, WAIT_IN = map(COLUMNS.index, ("out", "in", "wait_out", "wait_in"))
 MOST_VALUES = 4_000_000         # limit of all frames together, 32 MB
+FRAME_VALUES = 50               # memory of a frame besides its values, in values
 MOST_POINTS = 600               # limit of the points of a curve
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Frame:
     """The rows of all links at one time. at: seconds since 1970. clock: seconds by a clock that nobody sets, for rates.
     rows: row number by link. values: the rows' columns. vls: numbers of all links by VL, as in the rows of end a; those
@@ -41,7 +42,7 @@ class Frame:
     @property
     def size(self) -> int:
         """In values of 8 bytes, without the rows, which frames share."""
-        return len(self.values) + len(self.vls) + len(self.vl_begins)
+        return len(self.values) + len(self.vls) + len(self.vl_begins) + FRAME_VALUES
 
     def numbers(self, link: str) -> array.array | None:
         if link not in self.rows:

@@ -12,16 +12,21 @@ from lab.web.model import Fabric
 from lab.web.routes import Routes
 
 MOST_OCTETS = 64 << 20          # limit of all earlier tables; current tables are always kept
+CHANGE_OCTETS = 120             # memory of a kept table besides its octets
 MOST_LINKS = 1000               # limit of listed links with other numbers of routes
 MOST_ENGINES = 1000             # limit of kept changes of the routing engine
 NO_PORT = 0xff                  # IBA 14.2.5.10: packets to such a LID are dropped
 
 
-@dataclasses.dataclass
+@dataclasses.dataclass(slots=True)
 class Change:
     """A switch's table from a time on. table: an octet for each LID, its output port."""
     at: float
     table: bytes
+
+    @property
+    def size(self) -> int:
+        return len(self.table) + CHANGE_OCTETS
 
 
 def packed(table: dict[int, int]) -> bytes:
@@ -65,7 +70,7 @@ class RoutingLog:
         moved = 0
         if changes:
             moved = differing(changes[-1].table, table)
-            self._octets += len(changes[-1].table)
+            self._octets += changes[-1].size
         changes.append(Change(now, table))
         self._forget()
         return moved
@@ -75,7 +80,7 @@ class RoutingLog:
         while self._octets > self.most_octets:
             oldest = min((changes for changes in self._changes.values() if len(changes) > 1),
                          key=lambda changes: changes[0].at)
-            self._octets -= len(oldest.popleft().table)
+            self._octets -= oldest.popleft().size
             self.forgotten = max(self.forgotten, oldest[0].at)
 
     def shift(self, seconds: float) -> None:

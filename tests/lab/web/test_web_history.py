@@ -7,7 +7,7 @@ import tracemalloc
 import pytest
 
 import simulated_fabric
-from lab.web import history as history_module, model, traffic
+from lab.web import history as history_module, model, routing, traffic
 from lab.web.history import History
 from lab.web.past import FabricLog, with_states
 from test_web_model import GIB, by_name, link_between, reading, simulated
@@ -146,6 +146,26 @@ def test_the_memory_of_a_history_is_that_of_its_values_also_under_load(tree):
         assert tracemalloc.get_traced_memory()[0] < 1.25 * 8 * history.most_values
     finally:
         tracemalloc.stop()
+
+
+def test_many_small_frames_and_tables_stay_within_their_memory():
+    """A page of a small fabric that is open for days has many of them."""
+    now = reading(simulated("single-16"))
+    made = model.fabric_of(now)
+    made.links = dict(list(made.links.items())[:1])
+    kept, tables = History(most_values=100_000), routing.RoutingLog(most_octets=400_000)
+    tracemalloc.start()
+    try:
+        for at in range(5000):
+            kept.add(float(at), made, now.traffic)
+        of_history = tracemalloc.get_traced_memory()[0]
+        for at in range(5000):
+            tables.note("0x1", {1: at % 8, 2: 3}, float(at))
+        of_tables = tracemalloc.get_traced_memory()[0] - of_history
+    finally:
+        tracemalloc.stop()
+    assert len(kept.frames) > 500 and of_history < 1.25 * 8 * kept.most_values
+    assert tables.forgotten > 1000 and of_tables < 1.25 * tables.most_octets
 
 
 def test_a_curve_of_a_long_history_has_a_bounded_number_of_points(tree, monkeypatch):

@@ -183,8 +183,8 @@ class Wiring:
         return found
 
     def shortest(self, one: str, other: str) -> list[Link]:
-        """The links on all shortest paths between two nodes, whether they are up or not."""
+        """The links on all shortest paths between two nodes, whether they are up or not; none if no path is known."""
         from_one, from_other = self._distances(one), self._distances(other)
         length = from_one.get(other, -1)
         return [link for link in self.links for near, far in ((link.a.node, link.b.node), (link.b.node, link.a.node))
-                if from_one.get(near, length) + 1 + from_other.get(far, length) == length]
+                if near in from_one and far in from_other and from_one[near] + 1 + from_other[far] == length]

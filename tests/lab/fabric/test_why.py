@@ -174,6 +174,19 @@ def test_virtual_machines_of_one_name_are_no_path_and_no_guest(seen, names):
         "leaf1[1]", "leaf1[2]", "leaf1[3]", "leaf2[1]", "leaf2[2]", "leaf2[3]"}
 
 
+def test_a_link_elsewhere_is_not_between_guests_that_no_known_path_joins(seen):
+    """The switch process between both has ended, and a third one runs."""
+    for name, gone in (("leaf1", (1, 2)), ("spine1", (1,)), ("spine2", (1,))):
+        ports = seen.switches[name]["status"]["ports"]
+        ports[:] = [port for port in ports if port["port"] not in gone]
+    elsewhere = {**switch_port(1, "vm0", 1), "neighbour": {
+        "node_guid": "0x98", "port_guid": "0x98", "port": 2, "description": "spine9"}}
+    seen.switches["leaf9"] = {**switch("leaf1"), "status": {
+        "switch": {"guid": "0x99", "description": "leaf9"}, "ports": [elsewhere]}}
+    found = Wiring(seen)
+    assert "leaf9[1]" in map(str, found.links) and not found.shortest("vm0", "vm1")
+
+
 def test_a_repeated_refused_command_has_one_line(seen):
     reason = "refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"
     entry = {"command": "CREATE_CQ", "object": 0, "status": 3, "rule": "6.13.2"}

@@ -84,7 +84,7 @@ def _copy(of: source.Source, options: argparse.Namespace, out: BinaryIO) -> None
 
 def _capture(of: source.Source, options: argparse.Namespace) -> int:
     """Captures to the FIFO; returns the exit status. Opens the FIFO first, because Wireshark waits for it even if this
-    program fails, and closes it after the messages, because Wireshark then sends SIGTERM, which would interrupt them."""
+    program fails, and closes it after the messages: Wireshark then sends SIGTERM, which would interrupt them."""
     with open(options.fifo, "wb", buffering=0) as out:
         try:
             _copy(of, options, out)

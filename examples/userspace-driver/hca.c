@@ -46,6 +46,14 @@ static void reset_at_signal(int number)
 	_exit(128 + number);
 }
 
+/* The fault then ends the program as it does without a handler: a core dump shows where it was. */
+static void reset_at_fault(int number)
+{
+	reset_at_exit();
+	signal(number, SIG_DFL);
+	raise(number);	/* comes when this function has returned */
+}
+
 static void check_version(const volatile uint8_t *registers)
 {
 	uint32_t version = load32(registers, PIB_HCA_REG_VERSION);
@@ -68,14 +76,17 @@ static void check_reset(volatile uint8_t *registers)
 
 static void take_care_of_the_end(volatile uint8_t *registers)
 {
-	/* Those that end a process, by a user, a terminal, a closed pipe, or a fault of this program. */
-	static const int ENDS[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
+	/* Those that end a process, by a user, a terminal or a closed pipe; and those of a fault of this program. */
+	static const int ENDS[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM };
+	static const int FAULTS[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
 
 	working = registers;
 	if (atexit(reset_at_exit))
 		fail("atexit() takes no function");
 	for (size_t i = 0; i < sizeof(ENDS) / sizeof(ENDS[0]); i++)
 		signal(ENDS[i], reset_at_signal);
+	for (size_t i = 0; i < sizeof(FAULTS) / sizeof(FAULTS[0]); i++)
+		signal(FAULTS[i], reset_at_fault);
 }
 
 void hca_open(struct hca *hca, const struct function *function)

@@ -164,7 +164,7 @@ def serve(bench, program, words, client):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE])
 def test_a_signal_ends_the_program_after_a_reset(program, number):
-    """The handler exits with a status: a program that dies by a signal has reset nothing."""
+    """The handler of these signals exits with a status: a program that dies by one of them has reset nothing."""
     running = started(program, "rc-pingpong")
     try:
         said_until_it_waits(running, "rc-pingpong")

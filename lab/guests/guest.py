@@ -41,8 +41,9 @@ def _quoted(path: pathlib.Path) -> str:
 
 
 def _with_token(line: str, token: str) -> str:
-    """A shell line that runs the given line in its own session, with the token in its environment."""
-    return f"{TOKEN}={token} exec setsid sh -c {shlex.quote(line)}"
+    """A shell line that runs the given line in its own session, with the token in its environment. -w: setsid starts
+    another process if its own leads a session, as some ssh servers make it, and then has to wait for the status."""
+    return f"{TOKEN}={token} exec setsid -w sh -c {shlex.quote(line)}"
 
 
 @dataclasses.dataclass(frozen=True)

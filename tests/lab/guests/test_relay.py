@@ -53,6 +53,12 @@ def runs(marker):
     return done.returncode == 0
 
 
+def test_the_status_is_returned_by_a_server_that_makes_a_session():
+    """setsid starts another process there, and its own ends at once."""
+    line = guest._with_token("exit 7", "token")             # pylint: disable=protected-access
+    assert subprocess.run(["sh", "-c", line], check=False, start_new_session=True).returncode == 7
+
+
 def test_streams_and_status_are_passed_through(attach):
     one = attach("echo out; echo err >&2; exit 7", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     assert one.communicate(timeout=60) == (b"out\n", b"err\n") and one.returncode == 7

@@ -132,6 +132,8 @@ def _keep(file: pathlib.Path, content: Callable[[], bytes]) -> None:
 
 
 def _of_guest(lab: cluster.Cluster, name: str, line: str) -> bytes:
+    if not lab.node(name).control.exists():     # ssh would wait for ANSWER_S
+        raise ui.LabError(f"{name} has not booted. Its console is in {name}.console")
     return lab.node(name).run([line], timeout_s=ANSWER_S).stdout
 
 
@@ -151,6 +153,12 @@ def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
         empty.unlink()
 
 
+def _save(lab: cluster.Cluster, folder: pathlib.Path) -> None:
+    """Collects results. An error must not keep the guests from being ended."""
+    with _told():
+        _collect(lab, folder)
+
+
 def _write_results(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Report) -> None:
     """Writes verdict and logs to the folder, which the command may have removed, as  git clean -fdx  does."""
     with _told():
@@ -160,8 +168,7 @@ def _write_results(lab: cluster.Cluster, folder: pathlib.Path, report: junit.Rep
     with _told():
         report.write(folder / VERDICT)
     if lab.state:
-        with _told():
-            _collect(lab, folder)
+        _save(lab, folder)
     ui.say(f"results are in {folder}")
 
 
@@ -190,6 +197,7 @@ def ci(asked: wanted.Wanted, job: Job) -> int:
 def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: Callable[[], object]) -> int:
     """booted: is called when the guests have booted."""
     report = junit.Report(REPORT)
+    lab.before_end = functools.partial(_save, lab, job.folder)
     try:
         with report.case("boot"):
             up.boot(lab, asked)
@@ -199,6 +207,8 @@ def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: 
             status = _run(job, _environment(lab, job.folder))
             case.output = ui.tail(job.folder / OUTPUT)
             case.failure = f"exit status {status}" if status else ""
+        if status:
+            ui.say(f"the command has failed (status {status})")
         return status
     finally:
         with signals.held_off():
@@ -208,6 +218,8 @@ def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: 
 def from_options(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise ui.LabError("ci: no command. Usage:  ./pib ci [OPTIONS] -- COMMAND…")
+    if not shutil.which(command[0]):
+        raise ui.LabError(f"{command[0]}: this machine has no such program. A line for the shell:  ./pib ci -- sh -c LINE")
     if options.timeout is not None and not options.timeout > 0:     # "nan" is refused, too
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)

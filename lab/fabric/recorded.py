@@ -20,6 +20,7 @@ class Recorded:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.file = self.directory / state.NAME
         self.state = state.load(self.file)
+        self.before_end: Callable[[], object] = lambda: None    # is called before processes end whose start has failed
         self._started: list[process.Process] = []
         self._locks = 0
 
@@ -118,6 +119,8 @@ class Recorded:
     def _end_started(self, started: list[process.Process]) -> None:
         recorded = self.state.processes if self.state else {}
         new = [name for name, running in recorded.items() if running in started]
+        if new:
+            self.before_end()
         if alive := [name for name in new if self.alive(name)]:
             ui.say(f"ending what this command had started: {', '.join(alive)}")
         if len(alive) == len(self.running()):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib ci returns the status of its command, keeps results, and always ends the lab."""
 
+import contextlib
 import os
 import pathlib
 import re
@@ -53,8 +54,9 @@ def test_a_command_that_passes_leaves_its_results(job, results, capfdbinary):
     assert "starting" in (results / "vm1.console").read_text()
 
 
-def test_the_status_of_the_command_is_returned(job, results):
+def test_the_status_of_the_command_is_returned(job, results, capfd):
     assert job("echo no; exit 7") == 7
+    assert "the command has failed (status 7)" in capfd.readouterr().err
     assert list(verdict(results).values()) == ["", "exit status 7"]
     assert "no" in xml.parse(results / "junit.xml").getroot().findtext(".//system-out")
 
@@ -114,6 +116,7 @@ def test_a_boot_that_fails_is_reported(job, results, monkeypatch):
     with pytest.raises(ui.LabError, match="a bad option"):
         job("true")
     assert "a bad option" in verdict(results)["boot"]
+    assert "a bad option" in (results / "vm0.log").read_text() and (results / "switch.log").exists()
 
 
 def test_guests_that_do_not_answer_are_reported(job, results, monkeypatch):
@@ -123,22 +126,41 @@ def test_guests_that_do_not_answer_are_reported(job, results, monkeypatch):
     assert "did not end within 1 s" in (results / "vm0.dmesg").read_text()
 
 
-def test_a_signal_ends_the_lab(job, results, monkeypatch, tmp_path):
+@contextlib.contextmanager
+def interrupted(when):
+    """A block that SIGTERM ends as soon as when() is true."""
     handlers = {ending: signal.getsignal(ending) for ending in signals.ENDING}
     signals.raise_on_end()
 
     def interrupt():
-        waiting.poll("the command", (tmp_path / "begun").exists, LIMIT_S)
+        waiting.poll("the moment of a signal", when, LIMIT_S)
         os.kill(os.getpid(), signal.SIGTERM)
     teller = threading.Thread(target=interrupt)
     teller.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            job(f"touch {tmp_path}/begun; sleep 1000")
+            yield
     finally:
         teller.join()
         for ending, handler in handlers.items():
             signal.signal(ending, handler)
+
+
+def test_a_signal_during_the_boot_leaves_the_consoles(job, results, monkeypatch):
+    monkeypatch.setenv("FAKE_QEMU", "no-boot")
+
+    def boots():
+        state = cluster.Cluster().state
+        return state and "vm0" in state.processes and (pathlib.Path(state.sockets) / "vm0.console").exists()
+    with interrupted(boots):
+        job("true")
+    assert (results / "vm0.console").read_text() == "starting\n" and (results / "switch.log").exists()
+    assert "vm0 has not booted" in (results / "vm0.dmesg").read_text()
+
+
+def test_a_signal_ends_the_lab(job, results, tmp_path):
+    with interrupted((tmp_path / "begun").exists):
+        job(f"touch {tmp_path}/begun; sleep 1000")
     assert list(verdict(results).values()) == ["", "a signal has ended it"] and (results / "vm0.console").exists()
 
 
@@ -241,7 +263,8 @@ def test_each_switch_process_has_a_capture_of_its_own(tmp_path):
         f"{tmp_path}/fabric.pcap", f"{tmp_path}/fabric1.pcap"]
 
 
-@pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
+@pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--", "./no-such", "ls"], "no such program"),
+                                         (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
                                          (["ci", "--timeout", "nan", "--", "ls"], "--timeout nan"),
                                          (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])
 def test_mistakes_are_refused_before_guests_boot(checkout, tmp_path, words, said):

@@ -72,11 +72,12 @@ def write(to: int, text: bytes) -> None:
             select.select([], [to], [])
 
 
-def tail(path: pathlib.Path, lines: int = TAIL_LINES) -> str:
-    """The last lines of a file, read from its end; "" if there is no file."""
+def tail(path: pathlib.Path, lines: int = TAIL_LINES, begin: int = 0) -> str:
+    """The last lines of a file, read from its end; "" if there is no file. begin: octets at its start that are not
+    read."""
     try:
         with open(path, "rb") as file:
-            file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, 0))
+            file.seek(max(os.fstat(file.fileno()).st_size - TAIL_BYTES, begin))
             text = file.read().decode(errors="replace")
     except OSError:
         return ""
@@ -95,11 +96,12 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
     with open(path, "ab") as out:
         out.write(f"\n$ {shlex.join(map(str, argv))}\n".encode(errors="surrogateescape"))
         out.flush()
+        begin = out.tell()
         streams = {"stdin": stdin or subprocess.DEVNULL, "stdout": out, "stderr": out}
         code = (_ask if stdin else _wait)([str(arg) for arg in argv], title, path,
                                           {"cwd": cwd, "env": env, **streams})
     if code:
-        raise LabError(f"{title}: failed (status {code})\n{tail(path)}\n"
+        raise LabError(f"{title}: failed (status {code})\n{tail(path, begin=begin)}\n"
                        f"(all of it in {os.path.relpath(path)})")
 
 

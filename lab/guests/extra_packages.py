@@ -5,15 +5,18 @@ The disk has the kernel modules of the guests' image; driver and provider reach 
 other packages come from the archive's present state.
 """
 
+import contextlib
 import pathlib
 import re
 import shlex
+from collections.abc import Iterator
 
 from lab import paths, ui
 from lab.build import cache, debian, user_namespace
 from lab.guests import image
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
+UNKNOWN = re.compile(r"^E: Unable to locate package (\S+)", re.MULTILINE)
 SIZE = "16G"                    # sparse
 NEW_GIB = 3.0                   # free space for making a disk; some packages need more
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
@@ -35,12 +38,25 @@ def directory(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
     return paths.cache() / f"packages-{image.release()}-{recipe}"
 
 
+@contextlib.contextmanager
+def _unknown_named() -> Iterator[None]:
+    """Names the packages that apt in the block has not found. It prints them among much else."""
+    try:
+        yield
+    except ui.LabError as error:
+        if unknown := UNKNOWN.findall(str(error)):
+            raise ui.LabError(f"Debian's component main of {image.debian_release()} has no package "
+                              f"{' and no package '.join(unknown)}. Search for one:  apt-cache search WORD") from error
+        raise
+
+
 def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> None:
     lists, tree = image.package_lists(made), made / "rootfs"
     own = [name for name in image.packages("image-packages.txt") if not name.startswith("linux-image-")]
     modules = f'mkdir -p "$1/usr/lib" && cp -a {shlex.quote(str(base / "modules" / "lib" / "modules"))} "$1/usr/lib/"'
-    image.bootstrap(f"making a guest disk with {' '.join(names)}", [*own, *names], tree,
-                    [*image.disk_options(), f"--customize-hook={modules}"], image.debian_release(), lists, LOG)
+    with _unknown_named():
+        image.bootstrap(f"making a guest disk with {' '.join(names)}", [*own, *names], tree,
+                        [*image.disk_options(), f"--customize-hook={modules}"], image.debian_release(), lists, LOG)
     here, there = (debian.package_version(place, PROVIDER_FITS) for place in (tree, base))
     if here != there:
         raise ui.LabError(f"the archive has {PROVIDER_FITS} {here}, the guests' image {there}. Have the image made "

@@ -27,6 +27,14 @@ def test_a_failure_is_a_sentence(error, expected):
     assert errors.sentence(error) == expected
 
 
+def test_a_failing_program_is_shown_without_earlier_ones(tmp_path, monkeypatch):
+    monkeypatch.setattr(paths, "RUN", tmp_path)
+    ui.run("one", ["echo", "earlier words"], "steps")
+    with pytest.raises(ui.LabError, match="another: failed .status 3.\nlater words\n") as failed:
+        ui.run("another", ["sh", "-c", "echo later words; exit 3"], "steps")
+    assert "earlier" not in str(failed.value) and "earlier" in (tmp_path / "log" / "steps.log").read_text()
+
+
 def test_the_owner_of_files_made_by_sudo_is_named(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     monkeypatch.setattr(paths, "BUILD", tmp_path)

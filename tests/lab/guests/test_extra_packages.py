@@ -1,0 +1,21 @@
+# SPDX-License-Identifier: GPL-2.0-or-later
+"""Packages of Debian that the guests have as well."""
+
+import pytest
+
+from lab import ui
+from lab.guests import extra_packages
+
+SAID = "$ mmdebstrap …\nReading package lists...\nE: Unable to locate package no-such\nE: Unable to locate package x2\n"
+
+
+def test_a_package_that_debian_does_not_have_is_named():
+    with pytest.raises(ui.LabError, match="^Debian's component main of trixie has no package no-such and no package x2"):
+        with extra_packages._unknown_named():               # pylint: disable=protected-access
+            raise ui.LabError(SAID)
+
+
+def test_another_failure_stays():
+    with pytest.raises(ui.LabError, match="^no space$"):
+        with extra_packages._unknown_named():               # pylint: disable=protected-access
+            raise ui.LabError("no space")

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Sends requests to a running switch process through its control socket, and reads its fabric as data."""
 
+import contextlib
 import dataclasses
 import json
 import pathlib
@@ -45,7 +46,8 @@ class Control:
         return self
 
     def __exit__(self, *_failure) -> None:
-        self.stream.close()
+        with contextlib.suppress(OSError):      # close() fails if an unsent request is still in the buffer
+            self.stream.close()
         self.socket.close()
 
     def ask(self, command: str, **members) -> dict:

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Reads the fabric periodically, keeps its history, and sends changes to the pages."""
 
-import contextlib
 import dataclasses
 import pathlib
 import threading
@@ -173,8 +172,7 @@ class Watcher:
 
     def _close(self) -> None:
         for connection in self._connections:
-            with contextlib.suppress(OSError):      # close() fails if an unsent request is still in the buffer
-                connection.__exit__()
+            connection.__exit__()
         self._connections.clear()
         self._readings = None
         self._noted.clear()

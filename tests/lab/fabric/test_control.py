@@ -43,3 +43,14 @@ def test_a_switch_that_gives_no_good_answer_is_reported_with_the_reason(tmp_path
         finally:
             done.set()
             server.join()
+
+
+def test_a_switch_that_has_ended_between_two_requests_is_reported(tmp_path):
+    """The request that cannot be sent stays in the buffer, and a BrokenPipeError would end the command silently."""
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind(str(tmp_path / "control"))
+        listening.listen()
+        with pytest.raises(ui.LabError, match="the switch has ended"), control.Control(tmp_path / "control") as asked:
+            listening.accept()[0].close()
+            asked.ask("nodes")
+    assert asked.socket.fileno() == -1

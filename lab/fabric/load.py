@@ -146,7 +146,7 @@ def _goes_on(old: Json, new: Json) -> bool:
     """Whether the counters of a QP have gone on. False: the QP was reset, or its number belongs to another QP now."""
     def is_back(before: int, after: int) -> bool:
         return (after - before & COUNTER_MASK) > COUNTER_MASK // 2
-    return (old["type"] == new["type"] and old.get("dest_qpn") in (None, new.get("dest_qpn"))
+    return (old["type"] == new["type"] and old.get("dest_qpn", 0) in (0, new.get("dest_qpn"))
             and not is_back(_sent(old), _sent(new)) and not is_back(old["rq"]["consumer"], new["rq"]["consumer"]))
 
 

@@ -99,7 +99,8 @@ def test_a_new_qp_with_the_number_of_an_old_one_has_no_load(samples, change):
 
 def test_counters_of_queues_wrap_and_a_connection_begins(samples):
     before, after = samples
-    before.hcas["vm1"][0]["qps"]["entries"][0]["sq"] = {"producer": 0xFFFFFFFF, "consumer": 0xFFFFFFFF}
+    before.hcas["vm1"][0]["qps"]["entries"][0].update(
+        dest_qpn=0, sq={"producer": 0xFFFFFFFF, "consumer": 0xFFFFFFFF})        # as the device has it before RTR
     after.hcas["vm1"][0]["qps"]["entries"][0].update(dest_qpn=7, sq={"producer": 3, "consumer": 3})
     assert [qp.requests for qp in load.load(before, after).qps] == [2]
 

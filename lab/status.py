@@ -7,7 +7,7 @@ import subprocess
 
 from lab import errors, paths, table, ui
 from lab.fabric import cluster, labs, rundir, state, subnet, subnet_progress, switch_process
-from lab.guests import guest, guest_kernel, kvm, vm
+from lab.guests import guest_kernel, kvm, vm
 from lab.hosts import spread
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
@@ -97,23 +97,23 @@ def _hosts(lab: cluster.Cluster) -> bool:
         print(f"\n{spread.title(number)}: {lab.record.hosts[number]}\n  {', '.join(guests) or 'no guest runs'}")
     print(f"on each host: virsh list, and the service pib-switch@{spread.names(lab).lab}")
     nodes = lab.nodes()
-    return bool(nodes) and _discovered(lab.node(nodes[0]))
+    return bool(nodes) and _discovered(lab, nodes[0])
 
 
-def _discovered(node: guest.Guest) -> bool:
+def _discovered(lab: cluster.Cluster, name: str) -> bool:
     """Prints the switches that a guest discovers; returns whether that worked."""
     try:
-        done = node.run([SWITCHES], timeout_s=DISCOVER_S)
+        done = lab.node(name).run([SWITCHES], timeout_s=DISCOVER_S)
     except (subprocess.TimeoutExpired, ui.LabError) as error:
-        print(ui.named(f"\n{node.name} finds no switches: {errors.sentence(error)}"))
+        print(ui.named(f"\n{name} finds no switches: {errors.sentence(error)}"))
         return False
     said = ui.printable((done.stderr if done.returncode else done.stdout).decode(errors="replace")).splitlines()
     if done.returncode:
-        print(ui.named(f"\n{node.name} finds no switches: {said[-1] if said else f'status {done.returncode}'}. Look at "
-                       f"its port:  ./pib exec {node.name} -- ibstat"))
+        print(ui.named(f"\n{name} finds no switches: {said[-1] if said else f'status {done.returncode}'}. Look at "
+                       f"its port:  ./pib exec {name} -- ibstat"))
         return False
     more = [f"… and {len(said) - MOST_SWITCHES} more"] if len(said) > MOST_SWITCHES else []
-    print("\n".join([f"\nswitches that {node.name} finds:", *said[:MOST_SWITCHES], *more]))
+    print("\n".join([f"\nswitches that {name} finds:", *said[:MOST_SWITCHES], *more]))
     return True
 
 

@@ -127,6 +127,15 @@ def test_status_names_the_hosts(lab, noted, capsys, monkeypatch, program_, good,
     assert said in shown
 
 
+def test_status_of_a_lab_whose_guests_boot_on_other_hosts_is_whole(lab, noted, capsys):
+    del noted
+    lab.up(Wanted(2, hosts=HOSTS), [])
+    lab.state.ssh_ports.clear()
+    assert status.status(lab) == 1
+    shown = capsys.readouterr().out
+    assert "vm0 finds no switches: vm0 has not booted. Let" in shown and "logs and sockets" in shown
+
+
 def test_emulated_guests_on_other_hosts_have_one_processor(lab, noted):
     with pytest.raises(ui.LabError, match="--cpus 1, or take a host with KVM"):
         lab.up(Wanted(1, size=vm.Size(cpus=2), hosts=HOSTS), [])

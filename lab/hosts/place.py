@@ -51,9 +51,9 @@ def host(text: str) -> Host:
     try:
         parts, reached = urllib.parse.urlsplit(uri), urllib.parse.urlsplit(f"//{behind}")
         address, port = reached.hostname or parts.hostname or "", reached.port or PORT
+        unused = "@" in behind or behind != reached.netloc or 0 in (parts.port, reached.port)
     except ValueError as error:
         raise ui.LabError(expected) from error
-    unused = "@" in behind or behind != reached.netloc or reached.port == 0
     if not re.fullmatch(r"qemu(\+\w+)?", parts.scheme) or (address and not NAME.fullmatch(address)) or unused:
         raise ui.LabError(expected)
     if parts.path != "/system":

@@ -40,6 +40,7 @@ def test_hosts_are_known_to_each_other_by_their_uris_or_as_the_user_says():
     (["qemu:///system#a:x"], "expected the URI of a libvirtd"), (["qemu+ssh://a/session"], "qemu\\+ssh://…/system"),
     *(([f"qemu:///system#{behind}"], "expected the URI of a libvirtd")
       for behind in ("a:0", "me@a", "a/b", "a#b", "a?b")),
+    *(([f"qemu+ssh://a:{port}/system"], "expected the URI of a libvirtd") for port in ("x", "0", "99999")),
     (["qemu:///system#fd00::1"], r"#\[fd00::1\]:7471"),
     (["qemu:///system", A], "Write its address after #:  qemu:///system#10.0.0.1"), ([A, A], "named twice"),
     ([A, "qemu+ssh://root@A/system?keyfile=/k#b"], f"twice, as {re.escape(A)} and qemu\\+ssh://root@A/system")])

@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lab import paths, process, ui
+from lab import errors, paths, process, ui
 from lab.fabric import recorded, state
 
 
@@ -33,12 +33,13 @@ def down(directory: pathlib.Path) -> list[str]:
 
 
 def down_all() -> tuple[dict[pathlib.Path, list[str]], list[str]]:
-    """Ends all labs; returns the names of the ended processes by directory, and the errors of labs that do not end."""
+    """Ends all labs; returns the names of the ended processes by directory, and the errors of labs that do not end,
+    for example because an earlier sudo has made their files root's."""
     with_record = {file.parent for file in paths.RUN.rglob(state.NAME)}
-    ended, errors = {}, []
+    ended, failures = {}, []
     for directory in sorted({paths.RUN, *running(), *with_record}):
         try:
             ended[directory] = down(directory)
-        except ui.LabError as error:
-            errors.append(f"{title(directory)}: {error}")
-    return ended, errors
+        except (OSError, ui.LabError) as error:
+            failures.append(f"{title(directory)}: {errors.sentence(error)}")
+    return ended, failures

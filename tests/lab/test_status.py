@@ -62,7 +62,10 @@ def test_down_names_the_ended_processes(lab, capsys):
     assert capsys.readouterr().out == "nothing ran\n"
 
 
-def test_a_lab_that_does_not_end_keeps_no_other_lab_running(lab, capsys, monkeypatch):
+@pytest.mark.parametrize("error, said", [
+    (ui.LabError("vm0 (process 7) does not end"), r"a: vm0 \(process 7\) does not end"),
+    (PermissionError(13, "Permission denied", "/x/lock"), "a: /x/lock: Permission denied")], ids=["stuck", "sudo"])
+def test_a_lab_that_does_not_end_keeps_no_other_lab_running(lab, capsys, monkeypatch, error, said):
     lab.up(Wanted(1), [])
     stuck = lab.directory / "a"         # it is ended after the user's lab, and before b
     other = cluster.Cluster(lab.directory / "b")
@@ -72,11 +75,11 @@ def test_a_lab_that_does_not_end_keeps_no_other_lab_running(lab, capsys, monkeyp
 
     def down_but_one(directory):
         if directory == stuck:
-            raise ui.LabError("vm0 (process 7) does not end")
+            raise error
         return down(directory)
     monkeypatch.setattr(status.labs, "down", down_but_one)
     try:
-        with pytest.raises(ui.LabError, match=r"^a: vm0 \(process 7\) does not end$"):
+        with pytest.raises(ui.LabError, match=f"^{said}$"):
             status.down(True)
         assert capsys.readouterr().out == "ended: hub, vm0\nended: hub, vm0 of b\n"
         assert not other.running() and not lab.running()

@@ -127,6 +127,8 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
             data = b""
             while b"\n" not in data and len(data) < MOST_BLOCK and (more := sock.recv(CHUNK)):
                 data += more
+        except TimeoutError as error:
+            raise control.silence(path, "capture") from error
         except OSError as error:
             raise ui.LabError(f"{path}: no switch answers there ({error.strerror or error}). Start the lab:  "
                               "./pib up") from error

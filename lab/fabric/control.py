@@ -27,6 +27,12 @@ def parsed(line: str | bytes) -> dict[str, Any]:
     return answer
 
 
+def silence(path: pathlib.Path, command: str) -> ui.LabError:
+    """The error of a switch that does not answer a command in time."""
+    return ui.LabError(f"{path}: the switch has not answered {command} within {TIMEOUT_S} s. Look whether it is "
+                       "stopped, or start the lab anew:  ./pib down   and then  ./pib up")
+
+
 class Control:
     """One connection to a control socket. docs/pib-switch.md describes requests and answers."""
 
@@ -56,8 +62,7 @@ class Control:
             self.stream.flush()
             answer = parsed(self.stream.readline(MOST_ANSWER))
         except TimeoutError as error:
-            raise ui.LabError(f"{self.path}: the switch has not answered {command} within {TIMEOUT_S} s. Look whether "
-                              "it is stopped, or start the lab anew:  ./pib down   and then  ./pib up") from error
+            raise silence(self.path, command) from error
         except (OSError, ValueError) as error:
             raise ui.LabError(f"{self.path}: the switch has ended, or this is not its socket of --control ({error}). "
                               "What runs:  ./pib status") from error

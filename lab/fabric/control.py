@@ -6,7 +6,7 @@ import dataclasses
 import json
 import pathlib
 import socket
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from lab import ui
@@ -73,11 +73,6 @@ class Control:
     def switches(self) -> list[str]:
         """Ids of the process's switches."""
         return [node["id"] for node in self.ask("nodes")["nodes"] if node["type"] == "switch"]
-
-
-def distinct(name: str, guid: str, taken: Container[str]) -> str:
-    """A switch's name, or its GUID if another switch has the name: processes without a topology file have one name."""
-    return guid if name in taken else name
 
 
 def every_switch(paths: Iterable[pathlib.Path]) -> Iterator[tuple[Control, str]]:

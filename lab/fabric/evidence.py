@@ -54,11 +54,12 @@ def _switch(asked: control.Control, name: str) -> Json:
 
 
 def switches(controls: list[pathlib.Path]) -> dict[str, Json]:
-    """State and journal of each switch, by id. controls: control sockets of the fabric's processes."""
+    """State and journal of each switch, by id, or by GUID if another one has the id: processes without a topology file
+    have one id. controls: control sockets of the fabric's processes."""
     found: dict[str, Json] = {}
     for asked, name in control.every_switch(controls):
         one = _switch(asked, name)
-        found[control.distinct(name, one["status"]["switch"]["guid"], found)] = one
+        found[one["status"]["switch"]["guid"] if name in found else name] = one
     return found
 
 

@@ -30,13 +30,15 @@ def of_lab(lab: cluster.Cluster) -> list[pathlib.Path]:
     return [switch_process.Switch(lab.sockets(), number=number).control for number in range(len(lab.record.parts) or 1)]
 
 
-def _read(path: pathlib.Path, known: Switches) -> Switches:
-    """The switches of a process. known: those of other processes, whose names are in use."""
+def _read(path: pathlib.Path, owners: dict[str, pathlib.Path]) -> Switches:
+    """The switches of a process. owners: the process that was the first one with a switch of a name; switches of that
+    name in other processes have their GUIDs as names."""
     found: Switches = {}
     with control.Control(path) as asked:
         for name in asked.switches():
             status, counters = (asked.ask(command, switch=name) for command in ("status", "counters"))
-            found[control.distinct(name, status["switch"]["guid"], known)] = status["ports"], counters["ports"]
+            own = owners.setdefault(name, path) == path
+            found[name if own else status["switch"]["guid"]] = status["ports"], counters["ports"]
     return found
 
 
@@ -67,6 +69,7 @@ class Collector:
     def __init__(self, controls: Callable[[], list[pathlib.Path]]):
         """controls: returns the present control sockets of the fabric's switch processes."""
         self._controls = controls
+        self._owners: dict[str, pathlib.Path] = {}      # as for _read(): a switch keeps its name if another one ends
         self._trouble = ""
 
     def collect(self):
@@ -89,9 +92,10 @@ class Collector:
             controls = self._controls()
         except ui.LabError as error:
             return found, str(error)
+        self._owners = {name: path for name, path in self._owners.items() if path in controls}
         for path in controls:
             try:
-                found |= _read(path, found)
+                found |= _read(path, self._owners)
             except ui.LabError as error:
                 trouble.append(str(error))
         return found, "\n".join(trouble)

@@ -203,12 +203,21 @@ def test_metrics_have_the_ports_of_all_processes_that_answer(two, tmp_path, caps
     assert capsys.readouterr().err.count("no switch answers there") == 1
 
 
-def test_switches_with_one_name_are_told_apart(two):
+def test_switches_with_one_name_are_told_apart(two, tmp_path):
     """pib-switch without a topology file has always the same id."""
-    same = [two[0].path, two[0].path]
-    _, ports = ports_in(metrics.Collector(lambda: same))
-    assert {name for name, _port in ports} == {"leaf1", simulated_fabric.guid(two[0].fabric.net.nodes["leaf1"])}
-    assert set(evidence.switches(same)) == {name for name, _port in ports}
+    first, second = two[0].path, tmp_path / "second"
+    second.symlink_to(first)
+    guid = simulated_fabric.guid(two[0].fabric.net.nodes["leaf1"])
+    assert set(evidence.switches([first, second])) == {"leaf1", guid}
+    controls = [first, second]
+    collector = metrics.Collector(lambda: controls)
+    assert {name for name, _port in ports_in(collector)[1]} == {"leaf1", guid}
+    first.rename(tmp_path / "ended")
+    second.unlink()
+    second.symlink_to(tmp_path / "ended")
+    assert {name for name, _port in ports_in(collector)[1]} == {guid}      # its counters go on under its name
+    controls[:] = [second]
+    assert {name for name, _port in ports_in(collector)[1]} == {"leaf1"}    # another lab
 
 
 def test_metrics_of_a_lab_ask_for_each_process_that_should_run():

@@ -226,7 +226,7 @@ def _asked(findings: Findings, wanted: str, found: list[Finding]) -> str:
         name = (f"{qp['guest']}:" if qp["guest"] else "") + f"{number:#x}"
     known = _known(findings) | {name for finding in found for name in finding.about}
     if name not in known:
-        nodes = sorted({one.partition("[")[0] for one in known if ":" not in one and not one.startswith("0x")})
+        nodes = sorted({one.partition("[")[0] for one in known if ":" not in one and not QP.fullmatch(one)})
         raise ui.LabError(f"{wanted}: no node, port or QP of this fabric. Ask for a node ({', '.join(nodes)}), a port "
                           "as NODE[NUMBER], or a QP as 0x41 or vm1:0x41. All of them:  ./pib why")
     return name

@@ -168,6 +168,8 @@ def test_virtual_machines_of_one_name_are_no_path_and_no_guest(seen, names):
     found = Wiring(seen)
     guest_port = next(port for port in found.ports if port.guest == "vm0")
     assert str(found.host_link(guest_port)) == "leaf1[3]"
+    with pytest.raises(ui.LabError, match=rf"Ask for a node \(.*{0xB2:#018x}"):
+        why.lines(seen, "vm9")
     assert {link.b.node for link in found.links if link.a.port == 9} in (
         {"debian", f"{0xB2:#018x}"}, {f"{0xB1:#018x}", f"{0xB2:#018x}"})
     assert {str(link) for link in found.shortest("vm0", "vm1")} == {

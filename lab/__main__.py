@@ -155,6 +155,8 @@ def _add_place(command) -> None:
 
 def _map(options) -> int:
     lab = None if options.control else cluster.Cluster()
+    if lab:
+        spread.refuse(lab, "map")
     picture, rates = fabric_map.look([switch.control for switch in lab.running_switches()] if lab else options.control)
     for process, names in (evidence.ended_switches(lab) if lab else {}).items():
         ui.say(f"{causes.ended_name(process, names)} does not run, so the map lacks its switches. Start it again:  "
@@ -170,6 +172,9 @@ def _map(options) -> int:
 def _metrics(options) -> int:
     if not 1 <= options.port <= MOST_PORT:
         raise ui.LabError(f"--port {options.port}: expected 1 to {MOST_PORT}")
+    if not options.control:
+        spread.refuse(cluster.Cluster(), "metrics")
+
     def controls() -> list[pathlib.Path]:
         return options.control or metrics.of_lab(cluster.Cluster())
     controls()                      # raises LabError if no lab runs

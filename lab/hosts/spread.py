@@ -81,7 +81,7 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
         (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
 
 
-SEVERAL = ("web", "why")        # commands that take the control sockets of several processes
+SEVERAL = ("web", "why", "map", "metrics")        # commands that take the control sockets of several processes
 SSH = ("ssh", "libssh", "libssh2")      # transports of libvirt
 
 

@@ -7,6 +7,7 @@ import types
 
 import pytest
 
+from lab import __main__ as command_line
 from lab import status, ui
 from lab.fabric import cluster, source
 from lab.fabric.wanted import Wanted
@@ -94,9 +95,10 @@ def test_views_of_switches_on_other_hosts_say_how_to_reach_them(lab, noted, monk
     lab.up(Wanted(2, hosts=HOSTS), [])
     monkeypatch.setattr(cluster, "Cluster", lambda: lab)
     control, here = spread.names(lab).control, lab.sockets()
-    for command in ("web", "why"):
+    for command in ("web", "why", "map", "metrics"):
+        options = command_line.parser().parse_args([command])
         with pytest.raises(ui.LabError) as raised:
-            source.reached(command, [])
+            options.function(options)
         sockets = here / "host0.control", here / "host1.control"
         assert str(raised.value).splitlines()[1:] == [
             f"  ssh -fN -L {sockets[0]}:{control} root@a", f"  ssh -fN -L {sockets[1]}:{control} root@b",

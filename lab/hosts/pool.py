@@ -4,10 +4,14 @@
 import contextlib
 import os
 import pathlib
+import time
 import xml.etree.ElementTree as xml
 from typing import IO
 
 from lab.hosts import connection
+
+START_S = 10                    # limit of attempts to start a pool
+POLL_S = 0.1
 
 
 def remove(host, name: str) -> None:
@@ -79,12 +83,24 @@ def _upload(host, pool, name: str, content: IO[bytes]) -> None:
     stream.finish()
 
 
+def _activate(pool) -> None:
+    """Starts a pool that is not active: the host has booted again since the pool was made. libvirt refuses that while
+    the process of another guest does the same."""
+    end = time.monotonic() + START_S
+    while not pool.isActive():
+        try:
+            pool.create(0)
+        except connection.library().libvirtError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(POLL_S)
+
+
 def make_layer(host, name: str, layer: str, base: str) -> None:
     """Makes an empty qcow2 layer over a disk in the same pool. Removes an earlier layer of this name."""
     error = connection.library().libvirtError
     pool = host.storagePoolLookupByName(name)
-    if not pool.isActive():                 # the host has booted again since the pool was made
-        pool.create(0)
+    _activate(pool)
     with contextlib.suppress(error):
         pool.storageVolLookupByName(layer).delete(0)
     below = pool.storageVolLookupByName(base)

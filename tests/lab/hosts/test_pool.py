@@ -16,8 +16,9 @@ class Failure(Exception):
 class Pool:
     """A pool with a disk. As in libvirt, one that is not active refuses everything."""
 
-    def __init__(self, active: bool):
-        self.active = active
+    def __init__(self, active: bool, others: int = 0):
+        """others: number of refusals because another guest's process starts the pool."""
+        self.active, self.others = active, others
         self.made: list[xml.Element] = []
 
     def isActive(self):                                     # pylint: disable=invalid-name
@@ -26,6 +27,10 @@ class Pool:
     def create(self, _flags):
         if self.active:
             raise Failure("storage pool is already active")
+        if self.others:
+            self.others -= 1
+            self.active = not self.others
+            raise Failure("storage pool is starting up")
         self.active = True
 
     def storageVolLookupByName(self, name):                 # pylint: disable=invalid-name
@@ -37,11 +42,19 @@ class Pool:
         self.made.append(xml.fromstring(text))
 
 
-@pytest.mark.parametrize("active", [True, False], ids=["since then", "the host has booted again"])
-def test_a_guest_gets_a_layer_over_the_disk(monkeypatch, active):
+@pytest.mark.parametrize("active, others", [(True, 0), (False, 0), (False, 2)], ids=[
+    "since then", "the host has booted again", "its guests start at the same time"])
+def test_a_guest_gets_a_layer_over_the_disk(monkeypatch, active, others):
     monkeypatch.setattr(pool.connection, "library", lambda: types.SimpleNamespace(libvirtError=Failure))
-    one = Pool(active)
+    one = Pool(active, others)
     pool.make_layer(types.SimpleNamespace(storagePoolLookupByName=lambda _name: one), "pib-x", "vm0.qcow2", "root.ext4")
     [layer] = one.made
     assert layer.findtext("name") == "vm0.qcow2" and layer.findtext("capacity") == str(1 << 30)
     assert layer.findtext("backingStore/path") == "/pool/root.ext4"
+
+
+def test_a_pool_that_cannot_be_started_is_an_error(monkeypatch):
+    monkeypatch.setattr(pool.connection, "library", lambda: types.SimpleNamespace(libvirtError=Failure))
+    monkeypatch.setattr(pool, "START_S", 0)
+    with pytest.raises(Failure, match="starting up"):
+        pool.make_layer(types.SimpleNamespace(storagePoolLookupByName=lambda _name: Pool(False, 9)), "pib-x", "a", "b")

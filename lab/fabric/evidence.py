@@ -130,8 +130,8 @@ def faulty_kernels(lab: cluster.Cluster) -> dict[str, str]:
 
 def collect(lab: cluster.Cluster) -> Evidence:
     answers = guests(lab)
+    gone = {name: ui.tail(lab.log(name), 1).strip() for name in lab.ended_nodes()}
     return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
                     {name: found for name, found in answers.items() if found is not None},
-                    silent=[name for name, found in answers.items() if found is None],
-                    faulty=faulty_kernels(lab), ended=ended_switches(lab),
-                    gone={name: ui.tail(lab.log(name), 1).strip() for name in lab.ended_nodes()})
+                    silent=[name for name, found in answers.items() if found is None and name not in gone],
+                    faulty=faulty_kernels(lab), ended=ended_switches(lab), gone=gone)

@@ -439,6 +439,17 @@ def test_crashes_are_found_on_the_consoles(lab):
     assert evidence.faulty_kernels(lab) == found
 
 
+def test_a_guest_that_ends_while_it_is_asked_has_ended(lab, monkeypatch):
+    lab.up(Wanted(1), [])
+
+    def ended(asked):
+        asked.record.processes["vm0"].stop(signal.SIGKILL)
+        return {"vm0": None}
+    monkeypatch.setattr(evidence, "guests", ended)
+    found = evidence.collect(lab)
+    assert list(found.gone) == ["vm0"] and not found.silent
+
+
 def test_switch_processes_of_a_lab_that_have_ended_are_named(fabric):
     assert evidence.ended_switches(fabric) == {}
     fabric.up(Wanted(1), [])

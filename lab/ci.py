@@ -219,7 +219,7 @@ def from_options(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise ui.LabError("ci: no command. Usage:  ./pib ci [OPTIONS] -- COMMAND…")
     if not shutil.which(command[0]):
-        raise ui.LabError(f"{command[0]}: this machine has no such program. A line for the shell:  ./pib ci -- sh -c LINE")
+        raise ui.LabError(f"{command[0]}: there is no such program here. A line for the shell:  ./pib ci -- sh -c LINE")
     if options.timeout is not None and not options.timeout > 0:     # "nan" is refused, too
         raise ui.LabError(f"--timeout {options.timeout:g}: expected more than 0")
     asked = settings.settle(options)

@@ -5,13 +5,17 @@
 
 import argparse
 import contextlib
+import difflib
 import importlib
 import os
+import re
+from typing import NoReturn
 
 from lab import ui
 from lab.fabric import cluster
 
 VARIABLE = "_ARGCOMPLETE"       # argcomplete's environment variable, which the shell sets
+UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)")    # argparse's words
 NODE = "NODE"                   # arguments with this word in their names are guests
 
 
@@ -23,13 +27,21 @@ def _guests(**_words) -> list[str]:
 
 
 class Parser(argparse.ArgumentParser):
-    """Completes the names of running guests. Its help has the name of the command, as it is installed or not."""
+    """Completes the names of running guests. Its help has the name of the command, as it is installed or not. A word
+    that is no command is refused in one line, with a command that resembles it."""
 
     def add_argument(self, *names, **options):
         action = super().add_argument(*names, **options)
         if NODE in str(action.metavar):
             setattr(action, "completer", _guests)
         return action
+
+    def error(self, message: str) -> NoReturn:
+        if found := UNKNOWN.match(message):
+            close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), 1)
+            message = ui.named(f"{found[1]} is no command" + (f"; maybe {close[0]}" if close else "")
+                               + ". All commands:  ./pib help")
+        super().error(message)
 
     def format_help(self) -> str:
         return ui.named(super().format_help())

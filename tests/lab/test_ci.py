@@ -263,7 +263,7 @@ def test_each_switch_process_has_a_capture_of_its_own(tmp_path):
         f"{tmp_path}/fabric.pcap", f"{tmp_path}/fabric1.pcap"]
 
 
-@pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--", "./no-such", "ls"], "no such program here"),
+@pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--", "./no-such"], "no such program here"),
                                          (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
                                          (["ci", "--timeout", "nan", "--", "ls"], "--timeout nan"),
                                          (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])

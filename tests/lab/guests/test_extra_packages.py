@@ -6,7 +6,7 @@ import pytest
 from lab import ui
 from lab.guests import extra_packages
 
-SAID = "$ mmdebstrap …\nReading package lists...\nE: Unable to locate package no-such\nE: Unable to locate package x2\n"
+SAID = "Reading package lists...\nE: Unable to locate package no-such\nE: Unable to locate package x2\n"
 
 
 def test_a_package_that_debian_does_not_have_is_named():

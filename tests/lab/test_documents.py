@@ -52,6 +52,7 @@ BLOCKS = {README: {
                   "test's machine",
     "podman build": "packages/test_container.py test_without_arguments_it_shows_the_table_without_a_network; as that "
                     "of the README",
+    "./pib exec vm0 -- 'mpirun": "guest/test_own_work.py test_mpi_runs_over_the_fabric; with another program",
     "./pib exec vm0 -- 'UCX": "guest/test_own_work.py test_ucx_in_two_terminals",
     "nodes = 4": "lab/test_documents.py test_the_project_file_of_the_guide_is_read",
     "RIP: 0010": OUTPUT,

@@ -7,9 +7,10 @@ import re
 from collections.abc import Iterator
 
 from lab import ui
+from lab.fabric import failures
 from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, qp_name, retries, wqe_reason
 from lab.fabric.evidence import Evidence, Json
-from lab.fabric.wiring import Link, Outage
+from lab.fabric.wiring import Link, Outage, Place
 
 PAGE = "docs/troubleshooting.md"
 FIRST_SECTION = "1-first-looks"
@@ -22,6 +23,7 @@ PORT_STATES = {DOWN: "Down: its link has no peer", 2: "Initialize: no subnet man
                3: "Armed: the subnet manager has not finished"}
 INITIALIZE = "Initialize"
 MOST_NAMED = 4                  # ports in one line
+SAME_S = 1.0                    # a port and its switch report the same change within this time
 FAILED = ("ERR", "SQE")
 QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]{1,8}|[0-9]{1,10})", re.IGNORECASE)
 
@@ -81,7 +83,7 @@ class Findings:
                 yield Finding(None, f"{name} is stopped ({guest['state']}): it answers nothing", WAIT_SECTION,
                               frozenset({name}))
             for hca in guest["hcas"]:
-                yield from self._journal(name, hca["journal"])
+                yield from self._journal(name, failures.of_device(hca))
                 yield from (self._refusal(name, entry) for entry in hca["refusals"] if "qpn" not in entry)
                 yield from self._ports(name, hca["objects"])
             yield from self._qps(name)
@@ -132,7 +134,15 @@ class Findings:
                               _anchor(name), frozenset(about), minor=name == "IBV_EVENT_PATH_MIG")
             else:
                 port = f"{guest}[{entry['port']}]"
-                yield Finding(entry["at"], f"{port}: {name}", _anchor(name), frozenset({guest, port}), minor=True)
+                yield Finding(entry["at"], f"{port}: {name}{self._why_port(name, guest, entry)}", _anchor(name),
+                              frozenset({guest, port}), minor=True)
+
+    def _why_port(self, name: str, guest: str, entry: Json) -> str:
+        """The outage that has ended a port's state Active, as words after the event; "" for other events."""
+        link = self.causes.wiring.at.get(Place(guest, entry["port"])) if name == failures.ERROR else None
+        near = [outage for outage in link.outages if outage.down and abs(outage.begin - entry["at"]) < SAME_S
+                ] if link else []
+        return f", because {self.causes.outage(link, near[-1])}" if link and near else ""
 
     def _ports(self, guest: str, objects: Json) -> Iterator[Finding]:
         for port in objects.get("ports", {}).get("entries", []):
@@ -178,9 +188,19 @@ class Findings:
     def _links(self) -> Iterator[Finding]:
         for link in self.causes.wiring.links:
             for outage in link.outages:
+                if self._is_boot(link, outage):
+                    continue
                 yield Finding(outage.begin, self.causes.outage(link, outage) + self._so_far(link, outage), LINK_SECTION,
                               frozenset(_link_names([link])),
                               minor=outage.end is not None and not outage.requested)
+
+    def _is_boot(self, link: Link, outage: Outage) -> bool:
+        """Whether a link went down and came up again while its guest booted: firmware and driver reset the device."""
+        port = self.causes.source(link.b.node, link.b.port)
+        if not port or outage.requested or outage.end is None:
+            return False
+        return failures.was_never_active(self.evidence.guests[port.guest]["hcas"][port.slot], port.number,
+                                         outage.begin)
 
     def _so_far(self, link: Link, outage: Outage) -> str:
         """Numbers of packets that the present faults have dropped or corrupted, as text; "" for other outages."""

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import capture, control, why
+from lab.fabric import capture, control, failures, why
 from lab.fabric.evidence import NS, Json
 from lab.web import connections, explanations, model, recording, routing
 from lab.web.routes import Routes, Table
@@ -183,7 +183,7 @@ class Answers:
         guest = self.watcher.guests[node.guest] or {}
         return {"read": self.watcher.guests_at, **lists, "counters": objects.get("counters", {}),
                 "state": guest.get("state", ""),
-                "failures": guest["hcas"][node.slot]["journal"][-MOST_ROWS:]}
+                "failures": failures.of_device(guest["hcas"][node.slot])[-MOST_ROWS:]}
 
     # -- routes of packets ------------------------------------------------------------
 

@@ -55,7 +55,7 @@ function objects(store, node, hca, pane) {
     make("h3", {}, "Last failures"),
     hca.failures.length ? table(["time", "QP or object", "failure"], [...hca.failures].reverse().slice(0, 50).map(
       (one) => [clock(one.at), one.kind === "completion" ? pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn})
-        : String(one.number), failure(one, pane)])) : make("p", {class: "note"}, "None."),
+        : one.port ? `port ${one.port}` : String(one.number), failure(one, pane)])) : make("p", {class: "note"}, "None."),
     hca.failures.length ? whyButton(store, node.guest) : null,
     make("h3", {}, "Counters"),
     table(["counter", "value"], Object.entries(hca.counters))];

@@ -9,7 +9,7 @@ import pytest
 
 from lab import __main__ as command_line
 from lab import paths, process, ui
-from lab.fabric import cluster, evidence, switch_process, why
+from lab.fabric import cluster, evidence, failures, switch_process, why
 from lab.fabric.evidence import Evidence
 from lab.fabric.wanted import Wanted
 from lab.fabric.wiring import Wiring
@@ -380,10 +380,43 @@ def test_ports_that_wait_for_a_subnet_manager_are_reported(seen):
     assert "vm1[1] is Initialize: no subnet manager" in why.lines(seen)[0]
 
 
-def test_boots_are_reported_on_request_only(seen):
+def port_events(seen: Evidence, guest_name: str, *entries: tuple) -> None:
+    seen.guests[guest_name]["hcas"][0]["journal"] += [
+        {"kind": "event", "at": at(clock), "event": " ".join(f"IBV_EVENT_{name}" for name in names), "number": 0,
+         "data": 0, "port": 1} for clock, *names in entries]
+
+
+BOOT = (("12:00:05", "LID_CHANGE", "SM_CHANGE"), ("12:00:05", "CLIENT_REREGISTER"), ("12:00:05", "PORT_ACTIVE"))
+
+
+def test_a_boot_is_no_failure(seen):
+    """Firmware and driver reset the device, which takes its link down, and the subnet manager sets up its port."""
     changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:00:01", "down", "vm1"), ("12:00:02", "up", "vm1"))
+    port_events(seen, "vm1", *BOOT)
+    assert why.lines(seen) == [] and why.answer(seen, "vm1").startswith("vm1: nothing is wrong")
+    assert failures.of_device(seen.guests["vm1"]["hcas"][0]) == []
+
+
+def test_an_active_port_that_goes_down_or_gets_another_lid_is_reported_on_request(seen):
+    changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:01:01", "down", "vm1"), ("12:01:02", "up", "vm1"))
+    port_events(seen, "vm1", *BOOT, ("12:01:01", "PORT_ERR", "SM_CHANGE"), ("12:01:03", "LID_CHANGE", "PORT_ACTIVE"),
+                ("12:02:00", "LID_CHANGE", "CLIENT_REREGISTER"))
     assert why.lines(seen) == []
-    assert "was down from 12:00:01 to 12:00:02" in why.lines(seen, "vm1")[0]
+    outage = "link leaf2[3] to vm1[1] was down from 12:01:01 to 12:01:02: it went down without a request"
+    lines = why.lines(seen, "vm1")
+    assert [line[:8] for line in lines] == ["12:01:01", "12:01:01", "12:02:00"] and outage in lines[1]
+    assert f"vm1[1]: IBV_EVENT_PORT_ERR, because {outage}" in lines[0]
+    assert "vm1[1]: IBV_EVENT_LID_CHANGE  [" in lines[2]
+    assert [one["event"] for one in failures.of_device(seen.guests["vm1"]["hcas"][0])] == [
+        "IBV_EVENT_PORT_ERR", "IBV_EVENT_LID_CHANGE"]
+
+
+def test_an_outage_is_no_boot_if_the_port_may_have_been_active(seen):
+    """The journal has lost the entry that tells when."""
+    changes(seen, "leaf2", 3, ("12:01:01", "down", "vm1"), ("12:01:02", "up", "vm1"))
+    seen.guests["vm1"]["hcas"][0]["lost"] = 9
+    port_events(seen, "vm1", ("12:02:00", "LID_CHANGE"))
+    assert len(why.lines(seen, "vm1")) == 2
 
 
 def test_a_device_that_has_gone_is_reported(seen):
@@ -399,7 +432,7 @@ def test_each_line_names_a_section_of_troubleshooting(seen):
     pull(seen, "leaf2", 3)
     for status in [*why.LOCAL, *why.REFUSED, "IBV_WC_RETRY_EXC_ERR", "IBV_WC_RNR_RETRY_EXC_ERR"]:
         fails(seen, "vm1", status=status)
-    for name in [*why.EVENTS, "IBV_EVENT_PORT_ERR", "IBV_EVENT_LID_CHANGE"]:
+    for name in [*why.EVENTS, "IBV_EVENT_PORT_ACTIVE", "IBV_EVENT_LID_CHANGE", "IBV_EVENT_PORT_ERR"]:
         seen.guests["vm0"]["hcas"][0]["journal"].append(
             {"kind": "event", "at": NOW, "event": name, "number": 0x40, "data": 0, "port": 1})
     sections = {finding.section for finding in why.Findings(seen).all()}

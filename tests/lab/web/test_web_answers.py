@@ -47,6 +47,18 @@ def test_a_qp_is_shown_while_its_peer_does_not_answer(quiet):
     assert [one["name"] for one in answers.qps({"qpn": "65"})] == ["vm0"] and not answers.qps({"qpn": str(0x51)})
 
 
+def test_failures_of_a_guest_leave_out_its_boot(quiet):
+    hca = quiet.source.found["vm0"]["hcas"][0]
+    begin = len(hca["journal"])
+    hca["journal"] += [{"kind": "event", "at": time.time(), "event": f"IBV_EVENT_{name}", "number": 0, "data": 0,
+                        "port": 1} for name in ("LID_CHANGE", "CLIENT_REREGISTER", "PORT_ACTIVE", "PORT_ERR")]
+    quiet.read_guests()
+    quiet.read_fabric()
+    failures = Answers(quiet).hca({"node": next(
+        node.id for node in quiet.fabric.nodes.values() if node.name == "vm0")})["failures"]
+    assert [one["event"] for one in failures[begin:]] == ["IBV_EVENT_PORT_ERR"]
+
+
 def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
     quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [

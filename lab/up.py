@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from lab import memory, paths, table, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
-from lab.fabric import cluster, counters, ipoib, measure, subnet, switch_process
+from lab.fabric import cluster, counters, evidence, ipoib, measure, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, own_image, own_kernel, vm
 from lab.hosts import spread
@@ -142,7 +142,8 @@ def clear_errors(lab: cluster.Cluster, ports: list[subnet.Port], quiet_s: int = 
     fabric that ran before, the counted errors stay for the user. ports: the guests' ports. quiet_s: as for
     counters.clear_errors()."""
     if ports and any(map(lab.has_started, {*lab.running()} - {cluster.HUB})):
-        counters.clear_errors(lab.node(MANAGER), subnet.topology_nodes(lab), quiet_s)
+        if counters.clear_errors(lab.node(MANAGER), subnet.topology_nodes(lab), quiet_s):
+            evidence.note_cleared(lab)
 
 
 def up(wanted: Wanted) -> int:

@@ -78,6 +78,15 @@ def drops(counters: Json) -> str:
     return ", ".join(f"{name} {counters[name]}" for name in DROPS if counters.get(name))
 
 
+def explains(counters: Json, outage: Outage) -> bool:
+    """Whether an outage makes a port of the link count what it has counted: packets for a link that is down are
+    discarded, and corrupted ones are errors."""
+    if outage.down:
+        discards = counters.get("PortXmitDiscards", 0)
+        return discards > 0 and counters.get("PortInactiveDiscards", discards) > 0
+    return "corrupt" in outage.cause and counters.get("PortRcvErrors", 0) > 0
+
+
 def ended_name(process: str, switches: list[str]) -> str:
     """The name of a switch process that does not run, for a message. switches: names of its switches; empty: the
     process has no topology file."""

@@ -15,10 +15,10 @@ TRIES = 3                       # after clearing, packets of a new multicast gro
 NONE_LEFT = "ibqueryerrors | grep -q ' 0 bad nodes found'"      # ibqueryerrors exits with 0 even without an SM
 
 
-def clear_errors(node: Guest, nodes: int, quiet_s: int = 0) -> None:
+def clear_errors(node: Guest, nodes: int, quiet_s: int = 0) -> bool:
     """Sets the error counters of all ports to zero, so that a user finds no errors of the lab's own: a guest's boot
-    takes its link down, and the measurement makes ports wait for credits. Prints a failure. nodes: the size of the
-    fabric; quiet_s: clears again if a port counts errors in this time."""
+    takes its link down, and the measurement makes ports wait for credits. Returns whether they are zero, and prints a
+    failure. nodes: the size of the fabric; quiet_s: clears again if a port counts errors in this time."""
     try:
         cleared = _clear(node, nodes, quiet_s)
     except (waiting.TooLate, subprocess.TimeoutExpired):
@@ -26,6 +26,7 @@ def clear_errors(node: Guest, nodes: int, quiet_s: int = 0) -> None:
     if not cleared:
         ui.say("not every error counter is zero yet, for the fabric is large or busy:  "
                f"./pib exec {node.name} -- {CLEAR}")
+    return cleared
 
 
 def _clear(node: Guest, nodes: int, quiet_s: int) -> bool:

@@ -17,15 +17,17 @@ from lab.fabric import cluster, control, switch_process
 from lab.guests import vm
 
 NS = 1e9
+CLEARED = "counters-cleared"    # a file in the lab's directory; its time is that of the last clear
 
 Json = dict[str, Any]
 
 
 @dataclasses.dataclass
 class Evidence:
-    """Everything that was read. switches: by id: "status", "lft", "journal", "counters", "faults" (by number of a port
-    with faults). guests: by name: "state", and a list "hcas" with "objects", "journal", "lost" (number of overwritten
-    journal entries) and "refusals". Each entry of a journal or of refusals has a time "at"."""
+    """Everything that was read. switches: by id: "status", "lft", "journal", "began" (the start of its process),
+    "counters", "faults" (by number of a port with faults). guests: by name: "state", and a list "hcas" with "objects",
+    "journal", "lost" (number of overwritten journal entries) and "refusals". Each entry of a journal or of refusals has
+    a time "at"."""
     at: float
     switches: dict[str, Json]
     guests: dict[str, Json]
@@ -33,6 +35,7 @@ class Evidence:
     faulty: dict[str, str] = dataclasses.field(default_factory=dict)    # by guest: its kernel's fatal fault, one line
     ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
     gone: dict[str, str] = dataclasses.field(default_factory=dict)  # guests whose QEMU has ended, with its last line
+    cleared: float = 0.0        # time at which the lab has cleared the error counters last; 0: it has not
 
 
 def _dated(entries: list[Json], now: float, age_s: Callable[[Json], float]) -> list[Json]:
@@ -48,6 +51,7 @@ def _switch(asked: control.Control, name: str) -> Json:
     journal = asked.ask("journal", switch=name)
     return {"status": status, "lft": asked.ask("lft", switch=name),
             "journal": _dated(journal["entries"], before, lambda entry: entry["age_ns"] / NS),
+            "began": int(journal["instance"], 16) / NS,
             "counters": asked.ask("counters", switch=name)["ports"],
             "faults": {str(port["port"]): asked.ask("fault", switch=name, port=port["port"])
                        for port in status["ports"] if port["faults"]}}
@@ -128,10 +132,23 @@ def faulty_kernels(lab: cluster.Cluster) -> dict[str, str]:
     return {name: line for name, line in found.items() if line}
 
 
+def note_cleared(lab: cluster.Cluster) -> None:
+    """Notes that the error counters are zero now."""
+    (lab.directory / CLEARED).touch()
+
+
+def _cleared(lab: cluster.Cluster) -> float:
+    try:
+        return (lab.directory / CLEARED).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def collect(lab: cluster.Cluster) -> Evidence:
     answers = guests(lab)
     gone = {name: ui.tail(lab.log(name), 1).strip() for name in lab.ended_nodes()}
     return Evidence(time.time(), switches([switch.control for switch in lab.switches()]),
                     {name: found for name, found in answers.items() if found is not None},
                     silent=[name for name, found in answers.items() if found is None and name not in gone],
-                    faulty=faulty_kernels(lab), ended=ended_switches(lab), gone=gone)
+                    faulty=faulty_kernels(lab), ended=ended_switches(lab), gone=gone,
+                    cleared=_cleared(lab))

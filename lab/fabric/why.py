@@ -8,7 +8,8 @@ from collections.abc import Iterator
 
 from lab import ui
 from lab.fabric import failures
-from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, qp_name, retries, wqe_reason
+from lab.fabric.causes import (EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, explains, qp_name, retries,
+                               wqe_reason)
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.wiring import Link, Outage, Place
 
@@ -218,10 +219,32 @@ class Findings:
     def _counters(self) -> Iterator[Finding]:
         for name, switch in self.evidence.switches.items():
             for port in switch["counters"]:
-                if drops(port):
-                    at = f"{name}[{port['port']}]"
-                    yield Finding(None, f"{at} has counted {drops(port)}", LINK_SECTION, frozenset({name, at}),
-                                  minor=True)
+                if said := drops(port):
+                    place = Place(name, port["port"])
+                    at, cause = self._dropped_by(place, port)
+                    yield Finding(at, f"{place} has counted {said} {self._counts_since(name)}{cause}", LINK_SECTION,
+                                  frozenset({name, str(place)}), minor=True)
+
+    def _began(self, switch: str) -> tuple[float, str]:
+        """The last time at which the counters of a switch are known to have been zero, and what happened then."""
+        return max((self.evidence.switches[switch].get("began", 0.0), "when its process started"),
+                   (self.evidence.cleared, "when the lab cleared them"))
+
+    def _counts_since(self, switch: str) -> str:
+        began, then = self._began(switch)
+        return f"since {self.causes.clock(began)}, {then}, or since a later clear" if began else \
+            "since the counters were cleared last"
+
+    def _dropped_by(self, place: Place, counted: Json) -> tuple[float, str]:
+        """The outage of a port's link that probably explains its counters, as (time, words to follow the counters). An
+        operator's one precedes others. Without one the time is now."""
+        link, began = self.causes.wiring.at.get(place), self._began(place.node)[0]
+        found = [outage for outage in link.outages if outage.touches(began, self.evidence.at)
+                 and explains(counted, outage) and not self._is_boot(link, outage)] if link else []
+        if not link or not found:
+            return self.evidence.at, ""
+        outage = max(found, key=lambda one: (one.requested, one.begin))
+        return outage.begin, f"; probably because {self.causes.outage(link, outage)}"
 
 
 # -- questions ----------------------------------------------------------------

@@ -4,7 +4,7 @@
 import pytest
 
 from lab import ui, up
-from lab.fabric import counters, measure, subnet
+from lab.fabric import counters, evidence, measure, subnet
 from lab.fabric.wanted import Wanted
 
 
@@ -50,6 +50,14 @@ def test_results_are_shown_with_the_ports(subnet_of_two, monkeypatch, capsys):
     monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
     assert up.up(Wanted(2)) == 0 and subnet_of_two
     assert capsys.readouterr().out.count("123.4 MiB/s") == 2
+
+
+@pytest.mark.parametrize("success", [False, True])
+def test_the_time_of_a_clear_is_noted_if_it_succeeds(subnet_of_two, monkeypatch, success):
+    monkeypatch.setattr(counters, "clear_errors", lambda *_: success)
+    monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
+    assert up.up(Wanted(2)) == 0
+    assert (evidence.collect(subnet_of_two).cleared > 0) is success
 
 
 @pytest.mark.parametrize("ended, count, times", [("", 2, 1), ("", 3, 2), ("vm1", 2, 2), ("switch", 2, 2),

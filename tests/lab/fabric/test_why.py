@@ -316,7 +316,39 @@ def test_drops_on_the_path_are_reported(seen):
     fails(seen, "vm1")
     assert "spine1[1] (PortXmitDiscards 12)" in only(why.lines(seen), "RETRY_EXC_ERR")
     assert len(why.lines(seen)) == 1
-    assert "spine1[1] has counted PortXmitDiscards 12" in why.lines(seen, "spine1")[0]
+    line, = why.lines(seen, "spine1")
+    assert line.startswith("12:03:30  spine1[1] has counted PortXmitDiscards 12 since the counters were cleared last  [")
+
+
+def test_counters_have_the_time_since_when_they_count_and_the_likely_cause(seen):
+    seen.switches["leaf2"] |= {"began": at("11:00:00"), "counters": [
+        {"port": 3, "PortXmitDiscards": 800, "PortInactiveDiscards": 800}, {"port": 1, "PortRcvErrors": 7},
+        {"port": 2, "PortXmitDiscards": 5, "PortInactiveDiscards": 0}]}
+    changes(seen, "leaf2", 3, ("11:30:00", "cable pulled"), ("11:30:00", "down"), ("11:30:09", "up"))
+    changes(seen, "leaf2", 1, ("12:01:00", "faults", "corrupt 0.1"), ("12:02:00", "faults", "none"))
+    changes(seen, "leaf2", 2, ("12:01:00", "cable pulled"), ("12:01:00", "down"), ("12:01:01", "up"))
+    pull(seen, "leaf2", 3)
+    lines = why.lines(seen, "leaf2")
+    started = "since 11:00:00, when its process started, or since a later clear"
+    assert only(lines, "leaf2[3] has counted").startswith(
+        f"12:03:09  leaf2[3] has counted PortXmitDiscards 800 {started}; probably because link leaf2[3] to vm1[1] went "
+        "down at 12:03:09: the cable was pulled  [")
+    assert (f"PortRcvErrors 7 {started}; probably because faults were set on link leaf2[1] to spine1[2] at 12:01:00 "
+            "(corrupt 0.1), until 12:02:00") in only(lines, "leaf2[1] has counted")
+    assert f"PortXmitDiscards 5 {started}  [" in only(lines, "leaf2[2] has counted")
+    seen.cleared = at("12:03:20")
+    set_port(seen, "leaf2", 3, phys_state="LinkUp")
+    changes(seen, "leaf2", 3, ("12:03:15", "up"))
+    assert "PortXmitDiscards 800 since 12:03:20, when the lab cleared them, or since a later clear  [" in only(
+        why.lines(seen, "leaf2"), "leaf2[3] has counted")
+
+
+def test_the_lab_notes_when_it_has_cleared_the_counters(lab):
+    lab.up(Wanted(1), [])
+    assert evidence.collect(lab).cleared == 0
+    before = time.time() - 1
+    evidence.note_cleared(lab)
+    assert before <= evidence.collect(cluster.Cluster()).cleared <= time.time() + 1
 
 
 def test_refusals_name_the_responders_event(seen):
@@ -495,11 +527,13 @@ def test_switch_processes_of_a_lab_that_have_ended_are_named(fabric):
 def test_a_running_switch_gives_evidence(tmp_path, monkeypatch):
     """The evidence of a real switch process, without guests."""
     file = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
-    running = switch_process.Switch(tmp_path, topology=str(file))
+    running, before = switch_process.Switch(tmp_path, topology=str(file)), time.time()
     started = process.start(running.argv(), tmp_path / "log", directory=tmp_path, name="switch")
     try:
         process.wait_for("pib-switch", running.answers, started, tmp_path / "log", PATIENCE_S)
-        line, = why.lines(Evidence(time.time(), evidence.switches([running.control]), {}))
+        found = evidence.switches([running.control])
+        line, = why.lines(Evidence(time.time(), found, {}))
+        assert {int(before) <= switch["began"] <= time.time() for switch in found.values()} == {True}
         assert "no subnet manager has set up all connected ports" in line
         running.ctl("run", "Unlink", "leaf1[1]")
         running.ctl("fault", "leaf2[2]", "--drop", "0.5")

@@ -11,6 +11,7 @@ from lab.fabric import failures
 from lab.fabric.causes import (EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, explains, qp_name, retries,
                                wqe_reason)
 from lab.fabric.evidence import Evidence, Json
+from lab.fabric.qp_paths import QpPaths
 from lab.fabric.wiring import Link, Outage, Place
 
 PAGE = "docs/troubleshooting.md"
@@ -48,6 +49,10 @@ def _link_names(links: list[Link]) -> set[str]:
     return {name for link in links for end in (link.a, link.b) for name in (end.node, str(end))}
 
 
+def _how_often(number: int) -> str:
+    return "once" if number == 1 else f"{number} times"
+
+
 def _anchor(name: str) -> str:
     """The anchor of a heading in docs/troubleshooting.md."""
     return name.lower()
@@ -57,6 +62,7 @@ class Findings:
     def __init__(self, evidence: Evidence):
         self.evidence = evidence
         self.causes = Causes(evidence)
+        self.paths = QpPaths(self.causes)
 
     def all(self) -> list[Finding]:
         found = [*self._processes(), *self._guests(), *self._unmanaged(), *self._links(), *self._counters()]
@@ -164,11 +170,28 @@ class Findings:
 
     def _retrying(self, guest: str, qp: Json) -> Finding:
         entry = {**qp, "at": self.evidence.at, "port": qp["path"]["port"], "dlid": qp["path"]["dlid"]}
+        left = qp["requester"]["retries_left"]
         cause, links = self.causes.silence(guest, entry)
         names = _qp_names(guest, qp["qpn"]) | _link_names(links) | self._peer_names(entry)
-        return Finding(entry["at"], f"{qp_name(guest, qp['qpn'])} gets no answer, and has "
-                       f"{qp['requester']['retries_left']} retries left, because {cause}; {retries(entry)}",
+        return Finding(entry["at"], f"{qp_name(guest, qp['qpn'])} gets no answer, has retried "
+                       f"{_how_often(qp['retry_cnt'] - left)} since the last one and has {left} retries left, because "
+                       f"{cause}; {retries(entry)}",
                        WAIT_SECTION, frozenset(names))
+
+    def of_qp(self, name: str) -> Iterator[Finding]:
+        """Tells what links that are down, and faults on its path, mean for a QP. name: as in Finding.about. A QP that
+        has failed has a finding of its own."""
+        for guest in self.evidence.guests:
+            for qpn, qp in self.causes.qps(guest).items():
+                if name not in (f"{qpn:#x}", f"{guest}:{qpn:#x}") or qp["state"] in FAILED:
+                    continue
+                present = self.paths.about(guest, qp)
+                for one in present[:MOST_NAMED]:
+                    yield Finding(one.outage.begin, f"{self.causes.outage(one.link, one.outage)}; {one.words}",
+                                  LINK_SECTION, frozenset({name}))
+                if left := len(present[MOST_NAMED:]):
+                    yield Finding(self.evidence.at, f"{left} more links are down or have faults. All of them:  "
+                                  "./pib why", LINK_SECTION, frozenset({name}))
 
     # -- the switches' side ---------------------------------------------------
 
@@ -204,9 +227,12 @@ class Findings:
                                          outage.begin)
 
     def _so_far(self, link: Link, outage: Outage) -> str:
-        """Numbers of packets that the present faults have dropped or corrupted, as text; "" for other outages."""
-        if outage.down or outage.end is not None:
+        """Tells what a present outage has done: the QPs that a link cuts off or that have other paths, or the
+        numbers of packets that faults have dropped or corrupted. "" for a former outage."""
+        if outage.end is not None:
             return ""
+        if outage.down:
+            return self.paths.survived(link)
         said = []
         for end in (link.a, link.b):
             faults = self.evidence.switches.get(end.node, {}).get("faults", {}).get(str(end.port), {})
@@ -280,6 +306,8 @@ def lines(evidence: Evidence, wanted: str = "") -> list[str]:
     findings = Findings(evidence)
     found = findings.all()
     name = _asked(findings, wanted, found) if wanted else ""
+    if name:
+        found = sorted([*found, *findings.of_qp(name)], key=lambda finding: finding.at or 0)
     shown = [one for one in found if (name in one.about if name else not one.minor)]
     times = collections.Counter(one.text for one in shown)
     last = {one.text: one for one in shown}
@@ -291,8 +319,15 @@ def _line(findings: Findings, finding: Finding, times: int) -> str:
     return f"{at}  {finding.text}{f' ({times} times)' if times > 1 else ''}  [{PAGE}#{finding.section}]"
 
 
+def nothing(evidence: Evidence, wanted: str = "") -> str:
+    """The answer if there is no line."""
+    if not wanted:
+        return "Nothing is wrong: no failure, no link that is down, no fault and no stopped guest is recorded."
+    elsewhere = len({link for link, _ in Findings(evidence).causes.wiring.present()})
+    more = f" Links that are down or have faults elsewhere: {elsewhere}. All of them:  ./pib why" if elsewhere else ""
+    return (f"{wanted}: nothing is wrong: no failure of it, and no link of it that is down or has faults, is recorded."
+            f"{more}")
+
+
 def answer(evidence: Evidence, wanted: str = "") -> str:
-    found = lines(evidence, wanted)
-    about = f"{wanted}: n" if wanted else "N"
-    return ui.printable("\n".join(found)) if found else (
-        f"{about}othing is wrong: no failure, no link that is down, no fault and no stopped guest is recorded.")
+    return ui.printable("\n".join(lines(evidence, wanted)) or nothing(evidence, wanted))

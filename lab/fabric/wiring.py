@@ -3,6 +3,7 @@
 
 import collections
 import dataclasses
+import functools
 
 from lab.fabric.evidence import Evidence, Json
 
@@ -125,6 +126,7 @@ class Wiring:
         self._hosts = dict.fromkeys([*evidence.guests, *evidence.switches], "")
         self.links: list[Link] = []
         self.at: dict[Place, Link] = {}         # each link by both ends
+        self._known_distances: dict[str, dict[str, int]] = {}      # by start
         for name, found in evidence.switches.items():
             for port in found["status"]["ports"]:
                 self._add(evidence, Place(name, port["port"]), port)
@@ -171,20 +173,36 @@ class Wiring:
             link = self.at.get(Place(here, out)) if out else None
         return found
 
-    def _distances(self, start: str) -> dict[str, int]:
-        neighbours: dict[str, set[str]] = collections.defaultdict(set)
+    def present(self) -> list[tuple[Link, Outage]]:
+        """The outages that last, by their begin."""
+        found = [(link, outage) for link in self.links for outage in link.outages if outage.end is None]
+        return sorted(found, key=lambda one: one[1].begin)
+
+    @functools.cached_property
+    def _neighbours(self) -> dict[str, set[str]]:
+        found: dict[str, set[str]] = collections.defaultdict(set)
         for link in self.links:
-            neighbours[link.a.node].add(link.b.node)
-            neighbours[link.b.node].add(link.a.node)
-        found, layer = {start: 0}, [start]
-        while layer:
-            layer = sorted({other for node in layer for other in neighbours[node]} - set(found))
-            found |= {node: max(found.values()) + 1 for node in layer}
+            found[link.a.node].add(link.b.node)
+            found[link.b.node].add(link.a.node)
         return found
+
+    def _distances(self, start: str) -> dict[str, int]:
+        if start not in self._known_distances:
+            found, layer = {start: 0}, [start]
+            while layer:
+                far = found[layer[0]] + 1
+                layer = sorted({other for node in layer for other in self._neighbours.get(node, ())} - set(found))
+                found |= dict.fromkeys(layer, far)
+            self._known_distances[start] = found
+        return self._known_distances[start]
+
+    def is_on_shortest(self, link: Link, one: str, other: str) -> bool:
+        """Whether a link is on a shortest path between two nodes, whether it is up or not."""
+        from_one, from_other = self._distances(one), self._distances(other)
+        length = from_one.get(other, -1)
+        return any(near in from_one and far in from_other and from_one[near] + 1 + from_other[far] == length
+                   for near, far in ((link.a.node, link.b.node), (link.b.node, link.a.node)))
 
     def shortest(self, one: str, other: str) -> list[Link]:
         """The links on all shortest paths between two nodes, whether they are up or not; none if no path is known."""
-        from_one, from_other = self._distances(one), self._distances(other)
-        length = from_one.get(other, -1)
-        return [link for link in self.links for near, far in ((link.a.node, link.b.node), (link.b.node, link.a.node))
-                if near in from_one and far in from_other and from_one[near] + 1 + from_other[far] == length]
+        return [link for link in self.links if self.is_on_shortest(link, one, other)]

@@ -311,9 +311,11 @@ class Answers:
         return {"begin": begin, "end": end, "known": known, "names": names, **found}
 
     def why(self, question: Question) -> Json:
-        """The lines of ./pib why."""
+        """The lines of ./pib why; nothing: its answer if there are none."""
         try:
-            return {"lines": why.lines(self.watcher.source.evidence(), question.get("about", ""))}
+            found, about = self.watcher.source.evidence(), question.get("about", "")
+            lines = why.lines(found, about)
+            return {"lines": lines, "nothing": "" if lines else why.nothing(found, about)}
         except ui.LabError as error:
             return {"lines": [], "error": str(error)}
 

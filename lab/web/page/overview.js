@@ -73,13 +73,12 @@ export const bundle = {
 export const why = {
   load: (store) => ask("why", store.chosen.about ? {about: store.chosen.about} : {}),
 
-  show: (store, {lines, error}, pane) => [
+  show: (store, {lines, nothing, error}, pane) => [
     make("h2", {}, `What went wrong${store.chosen.about ? ` with ${store.chosen.about}` : ""}`),
     make("p", {class: "about"}, `As ./pib why ${store.chosen.about ?? ""} says it, newest last.`),
     error ? make("p", {class: "error", role: "alert"}, error) : null,
     lines.length ? make("ol", {class: "events"}, lines.map((line) => whyLine(line, pane)))
-      : error ? null : make("p", {class: "note"},
-        "Nothing is wrong: no failure, no link that is down, no fault is recorded."),
+      : error ? null : make("p", {class: "note"}, nothing),
     store.chosen.about ? make("button", {type: "button", onclick: () => store.choose("why", "", {about: ""})},
       "The whole fabric") : null].filter(Boolean),
 };

@@ -59,6 +59,18 @@ def test_failures_of_a_guest_leave_out_its_boot(quiet):
     assert [one["event"] for one in failures[begin:]] == ["IBV_EVENT_PORT_ERR"]
 
 
+def test_the_page_says_as_why_does_that_nothing_is_wrong(quiet):
+    quiet.source.found["vm0"]["hcas"][0]["journal"].clear()
+    for qp in quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"]:
+        qp["requester"]["retries_left"] = qp["retry_cnt"]
+    found = Answers(quiet).why({})
+    assert found["lines"] == [] and found["nothing"].startswith("Nothing is wrong: no failure")
+    quiet.source.process.fabric.link({"switch": "leaf4", "port": 1, "state": "down"})
+    found = Answers(quiet).why({"about": "vm0"})
+    assert found["lines"] == [] and "down or have faults elsewhere: 1." in found["nothing"]
+    assert Answers(quiet).why({})["nothing"] == ""
+
+
 def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
     quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [

@@ -3,11 +3,13 @@
 
 import time
 
-from lab.fabric.evidence import Evidence, Json
+from lab.fabric.evidence import Evidence, Json, Table
 from lab.fabric.wiring import HcaPort, Link, Outage, Wiring
 
 T_TR_S = 4.096e-6               # a Local ACK Timeout of n is this times 2^n (IBA 9.9.2.1.1)
 GRACE_S = 0.2                   # upper limit for what the device adds to the timeout
+READ_S = 2.0                    # a table that changed shortly before an outage may have been read this time after it
+UNKNOWN_THEN = "the forwarding tables of that time are not known, but ./pib web keeps those since its start"
 DAY_S = 86400
 RECEIVING = ("RTR", "RTS", "SQD", "SQE")        # states in which a QP answers requests
 DROPS = ("PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards",
@@ -97,6 +99,7 @@ class Causes:
     def __init__(self, evidence: Evidence):
         self.evidence = evidence
         self.wiring = Wiring(evidence)
+        self._known_tables: dict[float, dict[str, Table]] = {}      # by time
 
     def clock(self, at: float) -> str:
         return clock(at, self.evidence.at)
@@ -157,11 +160,35 @@ class Causes:
             return None
         if entry["dest_qpn"] in self.qps(target.guest) and self._peer_now(target, source, entry):
             return None
-        found = self._outages(self.wiring.shortest(source.guest, target.guest), entry)
-        link, outage = next((one for one in found if one[1].down), (None, None))
-        if not link or not outage:
+        beside = self._outages(self.wiring.shortest(source.guest, target.guest), entry)
+        used = [(self.used(link, source, entry["dlid"], outage.begin), link, outage) for link, outage in beside
+                if outage.down]
+        certain = [one for one in used if one[0]]
+        for known, link, outage in certain or [one for one in used if one[0] is None]:
+            passed = "its packets or the answers passed there, which they do not now" if known else \
+                f"its packets may have passed there, which they do not now: {UNKNOWN_THEN}"
+            return f"{self.outage(link, outage)}; {passed}", [link]
+        return None
+
+    def used(self, link: Link, source: HcaPort, dlid: int, moment: float) -> bool | None:
+        """Whether packets to a LID, or the answers, passed a link at a time when it went down. None: the forwarding
+        tables of that time are not known."""
+        target = self.wiring.port_of_lid(dlid)
+        if not self.evidence.tables_at or not target:
             return None
-        return f"{self.outage(link, outage)}; its packets may have passed there, which they do not now", [link]
+        complete = True
+        for at in (moment, moment + READ_S):
+            tables = self._tables_at(at)
+            there, back = self.wiring.route(source, dlid, tables), self.wiring.route(target, source.lid, tables)
+            if link in there or link in back:
+                return True
+            complete = complete and self._is_complete(there, target) and self._is_complete(back, source)
+        return False if complete else None
+
+    def _tables_at(self, moment: float) -> dict[str, Table]:
+        if moment not in self._known_tables and self.evidence.tables_at:
+            self._known_tables[moment] = self.wiring.tables(self.evidence.tables_at(moment))
+        return self._known_tables[moment]
 
     def _outages(self, links: list[Link], entry: Json) -> list[tuple[Link, Outage]]:
         """Outages of the links from the first transmission to the failure, latest first."""

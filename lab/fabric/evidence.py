@@ -9,7 +9,7 @@ import dataclasses
 import pathlib
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
 from lab import ui
 from lab.develop import report
@@ -20,6 +20,11 @@ NS = 1e9
 CLEARED = "counters-cleared"    # a file in the lab's directory; its time is that of the last clear
 
 Json = dict[str, Any]
+
+
+class Table(Protocol):
+    """A forwarding table: output ports by LID."""
+    def get(self, lid: int, /) -> int | None: ...
 
 
 @dataclasses.dataclass
@@ -35,6 +40,8 @@ class Evidence:
     faulty: dict[str, str] = dataclasses.field(default_factory=dict)    # by guest: its kernel's fatal fault, one line
     ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
     gone: dict[str, str] = dataclasses.field(default_factory=dict)  # guests whose QEMU has ended, with its last line
+    # Forwarding tables at an earlier time, by GUID, of the switches for which they are known; None: of no time.
+    tables_at: Callable[[float], dict[str, Table]] | None = None
     cleared: float = 0.0        # time at which the lab has cleared the error counters last; 0: it has not
 
 

@@ -21,6 +21,7 @@ class Path:
     links: list[Link]
     complete: bool
     source: HcaPort
+    dlid: int
     target: HcaPort | None
 
 
@@ -59,7 +60,7 @@ class QpPaths:
             ends = [self.wiring.host_link(port) for port in (source, target) if port]
             complete = target is not None and all(link and link in there and link in back for link in ends)
             links = list(dict.fromkeys([*there, *back, *(link for link in ends if link)]))
-            self._paths[source, dlid] = Path(links, complete, source, target)
+            self._paths[source, dlid] = Path(links, complete, source, dlid, target)
         return self._paths[source, dlid]
 
     def _users(self) -> Iterator[tuple[Path, list[str]]]:
@@ -74,15 +75,16 @@ class QpPaths:
     @functools.cached_property
     def _by_link(self) -> dict[Link, tuple[list[str], list[str]]]:
         """For each link that is down, names of the QPs that it cuts off, and of those that may have used it."""
-        down = [link for link, outage in self.wiring.present() if outage.down]
+        down = {link: outage for link, outage in self.wiring.present() if outage.down}
         found: dict[Link, tuple[list[str], list[str]]] = collections.defaultdict(lambda: ([], []))
         for path, names in self._users() if down else ():
             cut = [link for link in down if link in path.links]
             for link in cut:
                 found[link][0].extend(names)
             if path.complete and not cut and path.target:
-                for link in down:
-                    if self.wiring.is_on_shortest(link, path.source.guest, path.target.guest):
+                for link, outage in down.items():
+                    if self.wiring.is_on_shortest(link, path.source.guest, path.target.guest) and \
+                            self.causes.used(link, path.source, path.dlid, outage.begin) is not False:
                         found[link][1].extend(names)
         return found
 

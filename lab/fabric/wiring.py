@@ -4,8 +4,9 @@
 import collections
 import dataclasses
 import functools
+from collections.abc import Mapping
 
-from lab.fabric.evidence import Evidence, Json
+from lab.fabric.evidence import Evidence, Json, Table
 
 NONE = "none"                   # detail of a journal entry that says that no fault is set any more
 
@@ -119,7 +120,7 @@ class Wiring:
         self.ports = [port for name, found in evidence.guests.items()
                       for port in hca_ports(name, [hca["objects"] for hca in found["hcas"]])]
         self._ports = {port.guid: port for port in self.ports}
-        self._tables: dict[str, dict[int, int]] = {
+        self._tables: dict[str, Table] = {
             name: dict(found["lft"]["entries"]) for name, found in evidence.switches.items()}
         self._names = {found["status"]["switch"]["guid"]: name for name, found in evidence.switches.items()}
         # Node GUIDs by name. Other virtual machines may have the name of a guest, of a switch, or of each other.
@@ -163,13 +164,19 @@ class Wiring:
     def _other(self, link: Link, node: str) -> Place:
         return link.b if link.a.node == node else link.a
 
-    def route(self, source: HcaPort, dlid: int) -> list[Link]:
-        """The links that packets to a DLID take now, as far as the forwarding tables lead."""
+    def tables(self, by_guid: Mapping[str, Table]) -> dict[str, Table]:
+        """Forwarding tables by name of the switch, for route()."""
+        return {self._names[guid]: table for guid, table in by_guid.items() if guid in self._names}
+
+    def route(self, source: HcaPort, dlid: int, tables: Mapping[str, Table] | None = None) -> list[Link]:
+        """The links that packets to a DLID take, as far as the forwarding tables lead; by default the present ones."""
+        tables = self._tables if tables is None else tables
         link, here, found = self.host_link(source), source.guest, []
         while link and link not in found:
             found.append(link)
             here = self._other(link, here).node
-            out = self._tables.get(here, {}).get(dlid)
+            table = tables.get(here)
+            out = table.get(dlid) if table else None
             link = self.at.get(Place(here, out)) if out else None
         return found
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import capture, control, failures, why
+from lab.fabric import capture, control, evidence, failures, why
 from lab.fabric.evidence import NS, Json
 from lab.web import connections, explanations, model, recording, routing
 from lab.web.routes import Routes, Table
@@ -314,10 +314,15 @@ class Answers:
         """The lines of ./pib why; nothing: its answer if there are none."""
         try:
             found, about = self.watcher.source.evidence(), question.get("about", "")
+            found.tables_at = self._tables_at
             lines = why.lines(found, about)
             return {"lines": lines, "nothing": "" if lines else why.nothing(found, about)}
         except ui.LabError as error:
             return {"lines": [], "error": str(error)}
+
+    def _tables_at(self, moment: float) -> dict[str, evidence.Table]:
+        with self.watcher.lock:
+            return dict(self.watcher.routing.known(moment))
 
     def explanation(self, question: Question) -> Json:
         """A section of docs/troubleshooting.md, by its anchor."""

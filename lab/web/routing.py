@@ -107,6 +107,11 @@ class RoutingLog:
         """The current tables, by switch."""
         return {switch: Ports(changes[-1].table) for switch, changes in self._changes.items()}
 
+    def known(self, moment: float) -> dict[str, Ports]:
+        """The tables at a moment, of the switches whose table of that time was read."""
+        return {switch: Ports(changes[number - 1].table) for switch, changes in self._changes.items()
+                if (number := bisect.bisect_right(changes, moment, key=lambda change: change.at))}
+
     def at(self, moment: float) -> dict[str, bytes]:
         """The tables at a moment, by switch. If a switch's table of that time is unknown: its oldest known table."""
         found = {}

@@ -14,8 +14,8 @@ from lab.fabric.evidence import Evidence
 from lab.fabric.wanted import Wanted
 from lab.fabric.wiring import Wiring
 from lab.guests import vm
-from why_evidence import (GUIDS, NOW, at, changes, fails, only, port_events, pull, set_port, switch, switch_port,
-                          two_guests)
+from why_evidence import (GUIDS, NOW, at, changes, fails, known_tables, only, port_events, pull, set_port, switch,
+                          switch_port, two_guests)
 
 PATIENCE_S = 60
 REASON = "inline_length 193 at byte 8, at most 192 (manual 12.4 rule 9)"
@@ -154,8 +154,32 @@ def test_a_cable_that_the_tables_no_longer_use_may_be_the_cause(seen, peer_ends)
         seen.guests["vm0"]["hcas"][0]["objects"]["qps"]["entries"].clear()
     said = only(why.lines(seen), "RETRY_EXC_ERR")
     assert ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets may have "
-            "passed there, which they do not now; local ACK timeout") in said
+            "passed there, which they do not now: the forwarding tables of that time are not known, but ./pib web "
+            "keeps those since its start; local ACK timeout") in said
     assert said in why.lines(seen, "leaf2[2]") and said in why.lines(seen, "vm1:0x41")
+
+
+def test_a_cable_that_the_tables_of_that_time_used_is_the_cause(seen):
+    """Both cables of leaf2 are pulled, one after the other. Only the first one was on the path; or their order is not
+    known, because no table of that time is."""
+    now = {name: dict(found["lft"]["entries"]) for name, found in seen.switches.items()}
+    over_spine2 = {**now, "leaf1": {1: 3, 2: 2}, "leaf2": {1: 2, 2: 3}}
+    pull(seen, "leaf2", 2)
+    changes(seen, "leaf1", 2, ("12:03:10", "cable pulled"), ("12:03:10", "down"))
+    set_port(seen, "leaf1", 2, phys_state="Polling")
+    fails(seen, "vm1")
+    sure = ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets or the "
+            "answers passed there, which they do not now; local ACK")
+    seen.tables_at = known_tables(lambda moment: over_spine2 if moment <= at("12:03:09") else now)
+    assert sure in only(why.lines(seen), "RETRY_EXC_ERR")
+    seen.tables_at = known_tables(lambda moment: now)
+    assert "no cause is recorded" in only(why.lines(seen), "RETRY_EXC_ERR")
+    assert not any("may have used it" in line for line in why.lines(seen))
+    seen.tables_at = known_tables(lambda moment: {"leaf2": {1: 2, 2: 3}})
+    assert sure in only(why.lines(seen), "RETRY_EXC_ERR")
+    seen.tables_at = known_tables(lambda moment: {})
+    assert "leaf1[2] to spine2[1] went down at 12:03:10: the cable was pulled; its packets may have" in only(
+        why.lines(seen), "RETRY_EXC_ERR")
 
 
 def test_a_cable_beside_the_path_is_not_the_cause_if_the_peers_state_is(seen):

@@ -2,8 +2,9 @@
 """A small fabric with two guests as ./pib why sees it, and what tests let happen to it."""
 
 import time
+from collections.abc import Callable
 
-from lab.fabric.evidence import Evidence
+from lab.fabric.evidence import Evidence, Table
 
 NOW = time.mktime((2026, 11, 23, 12, 3, 30, 0, 0, -1))
 GUIDS = {"leaf1": 0x11, "leaf2": 0x12, "spine1": 0x21, "spine2": 0x22}
@@ -89,3 +90,8 @@ def port_events(seen: Evidence, guest_name: str, *entries: tuple) -> None:
     seen.guests[guest_name]["hcas"][0]["journal"] += [
         {"kind": "event", "at": at(clock), "event": " ".join(f"IBV_EVENT_{name}" for name in names), "number": 0,
          "data": 0, "port": 1} for clock, *names in entries]
+
+
+def known_tables(at_: Callable[[float], dict[str, dict[int, int]]]) -> Callable[[float], dict[str, Table]]:
+    """The tables by GUID, from those by name."""
+    return lambda moment: {f"{GUIDS[name]:#018x}": table for name, table in at_(moment).items()}

@@ -71,6 +71,26 @@ def test_the_page_says_as_why_does_that_nothing_is_wrong(quiet):
     assert Answers(quiet).why({})["nothing"] == ""
 
 
+def test_the_page_knows_over_which_cable_the_packets_of_a_failed_request_went(quiet):
+    """The subnet manager has changed the tables since. Of a time before the page's first reading none is known."""
+    quiet.read_guests()
+    quiet.read_fabric()
+    fabric, answers = quiet.source.process.fabric, Answers(quiet)
+    journal, node16 = quiet.source.found["vm0"]["hcas"][0]["journal"], fabric.lids["node16"]
+    first = fabric.tables["leaf1"][node16]
+    fabric.link({"switch": "leaf1", "port": first, "state": "down"})
+    peers = fabric.net.nodes["leaf1"].peers
+    fabric.tables["leaf1"][node16] = next(
+        port for port, (peer, _) in peers.items() if peer.startswith("spine") and port != first)
+    fabric.reroutes["leaf1"] += 1
+    journal[:] = [simulated_fabric.failure(time.time() + 0.1, node16)]
+    quiet.source.found["vm1"] = simulated_fabric.guest(fabric.net, fabric, "node16", [])
+    quiet.read_fabric()
+    said = next(line for line in answers.why({})["lines"] if "RETRY_EXC_ERR" in line)
+    assert f"because link leaf1[{first}]" in said and "its packets or the answers passed there" in said, said
+    assert quiet.routing.known(0) == {}
+
+
 def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
     quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"] = [

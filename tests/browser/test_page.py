@@ -212,7 +212,7 @@ def test_a_qp_shows_its_route_through_the_fabric(tab):
     open_guest(tab)
     tab.wait_text("#pane", "Queue pairs, 2")
     text = " ".join(tab.text("#pane").split())
-    assert "60 of 256" in text and text.count("0x100 … 0x10a 10 61 5 of 7") == 2
+    assert "0x1 256 90 next" in text and text.count("0x100 … 0x10a 10 61 5 of 7") == 2
     tab.click("#pane button.go", "0x41")
     tab.heading("QP 0x41 of vm0")
     tab.wait("pib.store.path.there.size === 4")

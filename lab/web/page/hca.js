@@ -47,8 +47,10 @@ function objects(store, node, hca, pane) {
         pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), psns(one),
         outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : posted(one.rq), retries(one)])),
     make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
-    table(["CQ", "fill", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn),
-      bar(waiting(one) / one.depth, `${waiting(one)} of ${one.depth}`), one.armed, one.error ? "yes" : ""])),
+    table(["CQ", "depth", "CQEs written", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn), one.depth,
+      one.producer, one.armed, overrun(one) ? bar(1, "full") : one.error ? "yes" : ""])),
+    make("p", {class: "note"}, "The device reads what software has taken only when a CQ looks full to it, so it knows "
+      + "the fill only of a CQ that has failed because it was full."),
     make("h3", {}, `Memory regions and windows, ${hca.mrs.count}${more(hca.mrs)}`),
     table(["kind", "key", "length", "access"], hca.mrs.entries.map((one) => [
       one.kind, String(one.key), Number(one.length), String(one.access)])),
@@ -59,6 +61,11 @@ function objects(store, node, hca, pane) {
     hca.failures.length ? whyButton(store, node.guest) : null,
     make("h3", {}, "Counters"),
     table(["counter", "value"], Object.entries(hca.counters))];
+}
+
+/** Whether a CQ had no room for a CQE: then the device has just read the consumer counter. */
+function overrun(one) {
+  return one.error && waiting(one) >= one.depth;
 }
 
 /** Buttons that explain a failure. A port event may name several changes. */

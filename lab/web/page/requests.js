@@ -27,7 +27,8 @@ export function posted(queue) {
   return queue.posted ?? waiting(queue);
 }
 
-/** Number of entries of a WQ that the device has not copied yet, or of a CQ that software has not taken yet. */
+/** Number of entries of a WQ that the device has not copied yet; or of CQEs that software had not taken when the device
+ * last read the CQ's consumer counter, or that are newer. */
 export function waiting({producer, consumer}) {
   return (producer - consumer + WRAP) % WRAP;
 }

@@ -96,13 +96,14 @@ export function takeListeners(element, other) {
   wanted.forEach((listener, kind) => listen(element, kind, listener));
 }
 
-/** Makes a table. rows: arrays of text, numbers or elements; numbers are aligned to the right. */
-export function table(headings, rows) {
+/** Makes a table. rows: arrays of text, numbers or elements; numbers are aligned to the right. wide: its text would be
+ * wider than the pane in one line, so that all cells wrap. */
+export function table(headings, rows, wide = false) {
   const cell = (value, tag) => make(tag, {class: typeof value === "number" ? "number" : null},
     typeof value === "number" ? count(value) : value);
   const head = headings.map((text, column) => make("th",
     {scope: "col", class: rows.length && typeof rows[0][column] === "number" ? "number" : null}, text));
-  return make("div", {class: "scroll", "data-key": `table ${headings.join()}`}, make("table", {},
+  return make("div", {class: wide ? "scroll wide" : "scroll", "data-key": `table ${headings.join()}`}, make("table", {},
     make("thead", {}, make("tr", {}, head)),
     make("tbody", {}, rows.map((row) => make("tr", {}, row.map((value) => cell(value, "td")))))));
 }

@@ -43,6 +43,7 @@ export const link = {
       one("Packets", [[out, "packets_out"], [back, "packets_in"]], perSecond),
       one("PortXmitWait", [[out, "wait_out"], [back, "wait_in"]], perSecond),
       one("Discards and errors", [["discards", "discards"], ["errors", "errors"]], perSecond),
+      onPurpose(ends),
       store.isThere(found.id) ? faultForm(store, found, ends) : null,
       ...Object.entries(ends).flatMap(([end, {vls}]) => vlsOfPort(
         store.endName(found[end], found[`${end}_port`]), vls)),
@@ -100,6 +101,15 @@ function counted({counts}) {
     .map(([name, value]) => `${count(value)} ${name}`).join(", ");
 }
 
+/** A note on packets that the fault stages dropped or corrupted; null if there are none. */
+function onPurpose(ends) {
+  const all = Object.values(ends).flatMap(({faults}) => [faults.in.counts, faults.out.counts]);
+  const sum = (name) => all.reduce((number, counts) => number + (counts[name] ?? 0), 0);
+  const text = counted({counts: {dropped: sum("dropped"), corrupted: sum("corrupted")}});
+  return text ? make("p", {class: "note", "data-key": "on-purpose"}, `Faults on purpose: ${text} since they were set. `
+    + "Dropped packets are no discards of a port; corrupted ones are errors of the receiving port.") : null;
+}
+
 function faultForm(store, found, ends) {
   const fields = FAULTS.map(([name, title, step]) => make("label", {}, title, make("input", {
     name, type: "number", min: 0, max: step < 1 ? 1 : 60e6, step: "any", value: 0,
@@ -128,7 +138,7 @@ function faultForm(store, found, ends) {
     .filter(([, , way]) => inUse(ends[end].faults[way]) || counted(ends[end].faults[way]))
     .map(([, , way]) => [`${name}, ${way}`, inUse(ends[end].faults[way]) || "none", counted(ends[end].faults[way])]));
   return make("section", {}, make("h3", {}, "Faults on purpose"),
-    rows.length ? table(["port and direction", "faults", "packets so far"], rows) : null,
+    rows.length ? table(["port and direction", "faults", "packets so far"], rows, true) : null,
     form);
 }
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The words of the page of ./pib web, made by its JavaScript in node."""
 
+import re
+
 import pytest
 
 import page_code
@@ -37,3 +39,32 @@ def test_an_idle_cq_does_not_look_full(tmp_path, hca):
     assert "0x2 | 2,048 | 1,862 | next |" in text and "1862 of 2048" not in text
     assert "0x3 | 16 | 52 | none |  full |" in text and bars == ["100%"]
     assert "The device reads what software has taken only when a CQ looks full" in text
+
+
+LINK = """
+    const {Store} = await import("./store.js");
+    const {link} = await import("./link.js");
+    const store = new Store();
+    const node = (id, name) => ({id, name, kind: "switch", description: name, lids: [], port_guids: []});
+    const one = {id: "0x1[3]", a: "0x1", a_port: 3, b: "0x2", b_port: 4, state: "Active", cable: true, faults: true};
+    store.takeFabric({nodes: [node("0x1", "leaf1"), node("0x2", "spine1")], links: [one], sm_lid: 1});
+    store.choose("link", one.id);
+    const vls = {by_vl: [], high: [], low: [], high_limit: 0, sl_to_vl: []};
+    const side = (faults) => ({counters: {}, vls, faults: {in: {counts: {}}, out: {counts: {}}, ...faults}});
+    const curves = Object.fromEntries(["out", "in", "packets_out", "packets_in", "wait_out", "wait_in", "discards",
+      "errors"].map((name) => [name, [0, 0]]));
+    const shown = (a, b) => root(link.show(store, {link: one, ends: {a: side(a), b: side(b)},
+      curves: {at: [1, 2], ...curves}, connections: {count: 0, all: true, entries: []}}, pane));
+"""
+
+
+def test_packets_that_the_fault_stages_drop_are_named_at_the_curves(tmp_path):
+    """They are no discards, so that the curve does not have them."""
+    lossy, clean, wide = page_code.run(tmp_path, LINK + """
+        const all = shown({out: {drop: 0.5, counts: {seen: 1700, dropped: 800}}},
+                          {in: {drop: 0.1, counts: {seen: 900, dropped: 12, corrupted: 3, delayed: 5}}});
+        return [all.text, shown({}, {}).text, all.all("div").filter((one) => one.attributes.class === "scroll wide")
+          .map(({text}) => text)];""")
+    assert re.search(r"Discards and errors.*\n?.*Faults on purpose: 812 dropped, 3 corrupted since", lossy)
+    assert "since they were set" not in clean
+    assert len(wide) == 1 and "leaf1[3], out | Loss 0.5 | 800 dropped |" in wide[0]

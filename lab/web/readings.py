@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from lab.fabric import control
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort
-from lab.web import model, traffic
+from lab.web import model, runs, traffic
 
 MOST_CHANGED = 32               # limit of statuses read per reading: a sweep of opensm may change thousands of switches
 PASSING = ("queued_packets",)   # members of a port's status that are left out because they change constantly
@@ -47,6 +47,7 @@ class Readings:
 
     def __init__(self, connections: Sequence[control.Control]):
         self._connections = connections
+        self.instances: set[str] = set()                # one of each process
         self._known: dict[str, Known] = {}              # by GUID
         self._names: list[dict[str, str]] = []          # by process: GUID of each switch by name
         self._phantoms: list[set[str]] = []
@@ -54,6 +55,7 @@ class Readings:
             self._names.append({})
             self._phantoms.append(set())
             self._read_nodes(connection, len(self._names) - 1)
+            self.instances |= runs.instances(connection, list(self._names[-1]))
 
     def _read_nodes(self, asked: control.Control, process: int) -> None:
         nodes = asked.ask("nodes")["nodes"]

@@ -169,6 +169,12 @@ class Timeline:
         self._lids(before, after, now)
         self._states(before, after, now)
 
+    def began_anew(self, fabric: Fabric, now: float) -> None:
+        """Adds the one event for the exchange of the whole fabric."""
+        switches = sum(node.kind == "switch" for node in fabric.nodes.values())
+        self._add(now, "node", f"another fabric runs now: its {switches} switches have started anew" if switches > 1
+                  else "another fabric runs now: its switch has started anew")
+
     def _appeared(self, nodes: list[Node], now: float) -> None:
         if len(nodes) > MOST_EQUAL:
             self._add(now, "node", f"{len(nodes)} nodes have appeared")

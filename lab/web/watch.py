@@ -20,6 +20,7 @@ from lab.web.places import Places
 from lab.web.readings import Readings
 from lab.web.routes import Routes, Tables
 from lab.web.routing import RoutingLog
+from lab.web.runs import Runs
 from lab.web.timeline import Timeline
 
 INTERVAL_S = 1.0
@@ -38,7 +39,7 @@ class Watcher:
         self.lock = threading.Lock()
         self.hub = publish.Hub()
         self.fabric, self.history, self.timeline = model.Fabric(), History(), Timeline()
-        self.past = FabricLog()
+        self.past, self.runs = FabricLog(), Runs()
         self.routing, self._manager_log = RoutingLog(), sm_log.Followed()
         self.guests: dict[str, Json | None] = {}
         self.guests_at = 0.0            # time at which the guests were read
@@ -50,6 +51,7 @@ class Watcher:
         self._cuts, self._places = Cuts(), Places()
         self._read_at = time.time()
         self._clock = time.time(), time.monotonic()     # at the last reading
+        self._new: set[str] = set()         # switches of a new run whose tables have not been read
         self._noted: dict[str, int] = {}    # by switch: its number of changes when its journal and table were read last
         self._ending = threading.Event()
         self._threads: list[threading.Thread] = []
@@ -87,6 +89,8 @@ class Watcher:
         with self.lock:
             self.guests, self.guests_at = found, time.time()
             before = self.timeline.last()
+            if self.runs.note_guests(found, before, self.guests_at):
+                self._send_runs()
             for name, guest in found.items():
                 for slot, hca in enumerate(guest["hcas"] if guest else []):
                     self.timeline.read_hca(name, slot, hca)
@@ -127,7 +131,8 @@ class Watcher:
             if differs:
                 self.past.note(now, made)
             last = self.timeline.last()
-            if before.nodes and differs:
+            anew = self._is_another(last, now)
+            if before.nodes and differs and not anew:
                 self.timeline.differences(before, self.fabric, now)
         self._set_trouble("")
         if differs:
@@ -135,10 +140,23 @@ class Watcher:
         tables = self.routing.now()
         self._read_journals(before, reading.changes, now)
         with self.lock:
-            self._follow_connections(before, tables, last, now)
+            if anew:
+                self._read_at = now     # no connection of the former run passed a link of this one
+            else:
+                self._follow_connections(before, tables, last, now)
             self._send_events(last)
             loads = self.history.loads()
         self.hub.send("loads", {"at": now, "loads": loads})
+
+    def _is_another(self, last: int, now: float) -> bool:
+        """Whether this reading is the first one of another fabric. Adds the event. Call with the lock held. last:
+        number of the last event."""
+        if not self._readings or not self.runs.note_switches(self._readings.instances, last, now):
+            return False
+        self._cuts, self._new = Cuts(), set(self.fabric.nodes)
+        self.timeline.began_anew(self.fabric, now)
+        self._send_runs()
+        return True
 
     def _time(self) -> float:
         """The time of a reading. If the host's clock was set back, all that is kept moves with it: otherwise times
@@ -148,7 +166,7 @@ class Watcher:
             step -= self._clock[1] - clock
             with self.lock:
                 for shift in (self.history.shift, self.past.shift, self.routing.shift, self.timeline.shift,
-                              self._cuts.shift):
+                              self._cuts.shift, self.runs.shift):
                     shift(step)
                 self._read_at += step
         return self._clock[0]
@@ -211,8 +229,10 @@ class Watcher:
             self._noted[node.id] = changes[node.id]
             with self.lock:
                 self.timeline.read_switch(self.fabric, node, journal, time.time())
-                if number := self.routing.note(node.id, dict(table), now):
+                number = self.routing.note(node.id, dict(table), now)
+                if number and node.id not in self._new:
                     moved[node.id] = number
+                self._new.discard(node.id)
         with self.lock:
             self.timeline.rerouted(self.fabric, moved, now)
 
@@ -239,6 +259,9 @@ class Watcher:
         if self.timeline.last() != after:
             self.hub.send("events", self.timeline.as_json(after))
 
+    def _send_runs(self) -> None:
+        self.hub.send("runs", self.runs.as_json())
+
     def _send_fabric(self, before: model.Fabric) -> None:
         if list(before.nodes) != list(self.fabric.nodes) or list(before.links) != list(self.fabric.links):
             self.hub.send("fabric", self.fabric.as_json())
@@ -253,6 +276,7 @@ class Watcher:
         with self.lock:
             begin, _ = self.history.span()
             first = [publish.message("fabric", self.fabric.as_json()),
+                     publish.message("runs", self.runs.as_json()),
                      publish.message("events", self.timeline.as_json()),
                      publish.message("loads", {"at": time.time(), "begin": begin, "loads": self.history.loads()}),
                      publish.message("trouble", {"text": self.trouble})]

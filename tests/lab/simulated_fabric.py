@@ -47,6 +47,7 @@ class Fabric:
         self.captures, self.most_captures = 0, 4            # captures that run, and their limit
         self.groups = {0xC001: [1, 2, 3]}           # ports by MLID; all switches have the same
         self.reroutes: collections.Counter[str] = collections.Counter()
+        self.instance = "0x1"                       # another one after a restart
         self.requests: list[dict[str, Any]] = []
         self._moved = time.monotonic()
 
@@ -182,7 +183,7 @@ class Fabric:
         now = time.monotonic()
         entries = [{**{name: value for name, value in entry.items() if name != "time"},
                     "age_ns": int((now - entry["time"]) * 1e9)} for entry in self.journals[request["switch"]]]
-        return {"instance": "0x1", "lost": 0, "entries": entries}
+        return {"instance": self.instance, "lost": 0, "entries": entries}
 
     def link(self, request) -> dict[str, Any]:
         at = request["switch"], request["port"]

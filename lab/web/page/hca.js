@@ -14,7 +14,7 @@ export const host = {
 
   load: async (store) => {
     const node = store.nodes.get(store.chosen.id);
-    return node.guest && store.isThere(node.id) ? ask("hca", {node: node.id}) : {};
+    return node.guest && store.isThere(node.id) && !store.isFormer(node.guest) ? ask("hca", {node: node.id}) : {};
   },
 
   show: (store, hca, pane) => {
@@ -28,12 +28,13 @@ export const host = {
       table(["port", "link", "state"], links.map((link) => [String(link.b === node.id ? link.b_port : link.a_port),
         pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)})])),
       ...(hca.qps ? objects(store, node, hca, pane) : [make("p", {class: "note"}, !store.isThere(node.id)
-        ? "It is not in the fabric any more, and its objects are not kept." : node.kind === "phantom"
+        ? "It is not in the fabric any more, and its objects are not kept." : node.guest && store.isFormer(node.guest)
+        ? "The guest has started anew since then, and the objects of that run are not kept." : node.kind === "phantom"
         ? "The switch process answers for this host's subnet management. It has no QPs."
         : "It is no guest of this lab, or its QEMU does not answer, so its objects are not known. ./pib status shows "
           + "what runs.")]),
       make("h3", {}, "Events"),
-      eventList(store, store.events.filter((event) => store.nodeOf(event) === node.id
+      eventList(store, store.eventsOf((event) => store.nodeOf(event) === node.id
         || links.some((link) => link.id === event.link)), pane, 30)].filter(Boolean);
   },
 };
@@ -109,7 +110,8 @@ export const qp = {
   load: async (store) => {
     const {chosen, moment} = store;
     const {id, qpn} = chosen;
-    const data = !store.isThere(id) ? {qp: null} : await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
+    const kept = store.isThere(id) && !store.isFormer(store.nodes.get(id).guest);
+    const data = !kept ? {qp: null} : await ask("qp", moment === null ? {node: id, qpn} : {node: id, qpn, at: moment});
     if (data.qp && chosen.chart && moment === null) {
       await record(chosen);
     }
@@ -163,14 +165,16 @@ async function record(chosen) {
 /** The view of a QP that no longer exists: its events. */
 function gone(store, node, pane) {
   return [make("h2", {}, `QP ${hex(store.chosen.qpn)} of ${node.name}`),
-    make("p", {}, pane.to("node", node.id, node.name), " has no QP with this number any more."),
+    make("p", {}, pane.to("node", node.id, node.name), store.isFormer(node.guest)
+      ? " has started anew since then, and the QPs of that run are not kept."
+      : " has no QP with this number any more."),
     ...past(store, node, pane)];
 }
 
 function past(store, node, pane) {
   const {qpn} = store.chosen;
   return [make("h3", {}, "Events"),
-    eventList(store, store.events.filter((event) => event.qpn === qpn && store.nodeOf(event) === node.id), pane),
+    eventList(store, store.eventsOf((event) => event.qpn === qpn && store.nodeOf(event) === node.id), pane),
     whyButton(store, `${node.guest}:${hex(qpn)}`)];
 }
 

@@ -21,6 +21,7 @@ export class Store extends EventTarget {
     this.use(this.live);        // nodes, links and smLid: those that are shown
     this.loads = {};
     this.events = [];
+    this.runs = {};             // by guest, or "" for the switches: [last event before, time] of each new run
     this.began = 0;             // time of the oldest moment that the server knows
     this.now = 0;
     this.moment = null;         // the shown moment of the past; null: live
@@ -42,6 +43,7 @@ export class Store extends EventTarget {
     on("fabric", (fabric) => this.takeFabric(fabric));
     on("changes", (changes) => this.takeChanges(changes));
     on("loads", (loads) => this.takeLoads(loads));
+    on("runs", (runs) => this.takeRuns(runs));
     on("events", (events) => this.takeEvents(events));
     on("trouble", ({text}) => this.setTrouble(text));
     stream.addEventListener("error", () => {
@@ -117,6 +119,28 @@ export class Store extends EventTarget {
     this.events = [...this.events, ...events.filter((event) => !known.has(event.number))]
       .sort((one, other) => one.at - other.at).slice(-2000);
     this.tell("events");
+  }
+
+  takeRuns(runs) {
+    this.runs = runs;
+    this.tell("events");
+  }
+
+  /** Number of new runs of a guest, or of the switches, until the shown moment. */
+  runShown(guest = "") {
+    const begins = this.runs[guest] ?? [];
+    return begins.filter(([, at]) => this.moment === null || at <= this.moment).length;
+  }
+
+  /** Whether a guest, or the switches, have started anew since the shown moment. */
+  isFormer(guest = "") {
+    return this.runShown(guest) < (this.runs[guest] ?? []).length;
+  }
+
+  /** The events for which `good` is true, of the run that is shown: an object of another run may have the same name. */
+  eventsOf(good) {
+    return this.events.filter((event) => good(event) && this.runShown(event.guest)
+      === (this.runs[event.guest] ?? []).filter(([last]) => last < event.number).length);
   }
 
   // -- the moment

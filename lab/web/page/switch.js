@@ -41,7 +41,7 @@ export const fabricSwitch = {
       mft.length ? table(["MLID", "ports"], mft.map(([mlid, list]) => [hex(mlid), list.join(", ")]))
         : make("p", {class: "note"}, "Empty."),
       make("h3", {}, "Events"),
-      eventList(store, store.events.filter((event) => event.node === node.id
+      eventList(store, store.eventsOf((event) => event.node === node.id
         || [...mine.values()].some((link) => link.id === event.link)), pane, 20)].filter(Boolean);
   },
 };
@@ -53,7 +53,7 @@ function gone(store, node, pane) {
     make("p", {class: "note"}, "It is not in the fabric any more, and its tables are not kept."),
     table(["link", "state"], links.map((link) => [pane.to("link", link.id, store.linkName(link)),
                                                   state({...link, ...store.condition(link)})])),
-    make("h3", {}, "Events"), eventList(store, store.events.filter((event) => event.node === node.id), pane, 20)];
+    make("h3", {}, "Events"), eventList(store, store.eventsOf((event) => event.node === node.id), pane, 20)];
 }
 
 function portRow(store, pane, node, port, link) {

@@ -269,7 +269,7 @@ class Answers:
         with self.watcher.lock:
             engine = self.watcher.routing.engine(_number(question, "at") if "at" in question else math.inf)
         return {"engine": engine, "links": [[link, out, count] for (link, out), count in routes.balance().items()],
-                "loops": routes.credit_loops(), "lids": routes.counted()}
+                "loops": routes.circles(), "lids": routes.counted()}
 
     # -- time -----------------------------------------------------------------------
 

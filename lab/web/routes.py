@@ -214,6 +214,15 @@ class Routes:
         """Sets of links whose buffers can wait for each other in a cycle, if all packets use one VL."""
         return [part for part in strongly_connected(self._survey[1]) if len(part) > 1]
 
+    def circles(self) -> list[dict[str, list[Hop]]]:
+        """For each credit loop a circle, in the order in which packets would pass its links, and the other hops of the
+        loop, which are in longer or other circles with these."""
+        found = []
+        for part in self.credit_loops():
+            circle = _circle(set(part), self._survey[1])
+            found.append({"circle": circle, "others": sorted(set(part) - set(circle))})
+        return found
+
 
 def _finish_order(after: dict[Hop, set[Hop]]) -> list[Hop]:
     """Links in the order in which a depth-first search finishes them."""
@@ -232,6 +241,22 @@ def _finish_order(after: dict[Hop, set[Hop]]) -> list[Hop]:
                 seen.add(following)
                 stack.append((following, iter(after.get(following, ()))))
     return order
+
+
+def _circle(part: set[Hop], after: dict[Hop, set[Hop]]) -> list[Hop]:
+    """A shortest circle through the first hop of a strongly connected component."""
+    start = min(part)
+    before: dict[Hop, Hop] = {}
+    waiting = collections.deque([start])
+    while start not in before:
+        here = waiting.popleft()
+        for following in sorted(after[here] & part - before.keys()):
+            before[following] = here
+            waiting.append(following)
+    circle = [start]
+    while (here := before[circle[-1]]) != start:
+        circle.append(here)
+    return [start, *reversed(circle[1:])]
 
 
 def strongly_connected(after: dict[Hop, set[Hop]]) -> list[list[Hop]]:

@@ -45,6 +45,12 @@ def test_credit_loops_of_a_ring_are_marked(driver, shown):
     tab.click("#balance")
     tab.wait_text("#pane", "Credit loops: 2")
     assert tab.js("pib.stage.painter.loops.size") == 8
+    rows = tab.js("[...document.querySelectorAll('#pane ol.hops')].map((one) => one.innerText.split('\\n'))")
+    assert [len(circle) for circle in rows] == [8, 8]
+    for circle in rows:
+        ends = [row.split(" → ") for row in circle]
+        for one, other in zip(ends, [*ends[1:], ends[0]]):
+            assert one[1].split("[")[0] == other[0].split("[")[0]
     tab.screenshot("test_credit_loops")
     assert tab.complaints() == []
     driver.get("about:blank")
@@ -62,7 +68,7 @@ def test_changed_routes_are_in_the_time_line_and_compared(tab, tree):
     tab.click("#compare")
     tab.heading("compared")
     tab.wait_text("#pane", "Switches with other forwarding tables: 1")
-    assert "most routes through one" in tab.text("#pane") and "leaf1 → spine" in tab.text("#pane")
+    assert "most routes through one" in tab.text("#pane") and "leaf1[5] → spine" in tab.text("#pane")
     tab.screenshot("test_compared_routes")
 
 

@@ -19,7 +19,7 @@ export const balance = {
     const most = between.reduce((high, [, , number]) => Math.max(high, number), 1);
     const use = new Map();
     between.forEach(([id, , number]) => use.set(id, Math.max(use.get(id) ?? 0, number / most)));
-    pane.mark(use, new Set(loops.flat().map(([id]) => id)));
+    pane.mark(use, new Set(loops.flatMap(({circle, others}) => [...circle, ...others]).map(([id]) => id)));
     const rows = [...between].sort((one, other) => other[2] - one[2]).slice(0, MOST_BUSY);
     return [make("h2", {}, `Routing balance${engine ? `, ${engine}` : ""}`),
       make("p", {class: "about"}, "Routes of all pairs of hosts by the forwarding tables"
@@ -30,15 +30,23 @@ export const balance = {
         : make("p", {class: "note"}, "The forwarding tables are empty, or there is one switch only."),
       make("h3", {}, `Credit loops: ${loops.length}`),
       make("p", {class: "note"}, loops.length
-        ? "These links, dashed on the map, can wait for each other's buffers in a circle if all packets are on one VL:"
+        ? "These links, dashed on the map, can wait for each other's buffers in a circle if all packets are on one VL. "
+          + "Each waits for the next, and the last for the first:"
         : "No circle of links can wait for each other's buffers."),
-      ...loops.map((loop) => make("p", {}, loop.map(([id]) => [pane.to("link", id, store.links.has(id)
-        ? store.linkName(store.links.get(id)) : id), " "]).flat())),
+      ...loops.flatMap((loop) => circle(store, loop, pane)),
       make("h3", {}, "Links with most routes"),
       table(["link, direction", "routes"], rows.map(([id, out, number]) => [
         pane.to("link", id, direction(store, id, out), {through: true}), number]))].filter(Boolean);
   },
 };
+
+/** A circle of a credit loop, in order. */
+function circle(store, {circle: hops, others}, pane) {
+  return [make("ol", {class: "hops"}, hops.map(([id, out]) => make("li", {},
+    pane.to("link", id, store.links.has(id) ? direction(store, id, out) : id)))),
+  others.length ? make("p", {class: "note"},
+    `Further links and directions in circles with these: ${count(others.length)}.`) : null].filter(Boolean);
+}
 
 /** A note that only some routes were followed, because the fabric is large; null if all were. */
 export function partial([followed, all]) {
@@ -78,8 +86,8 @@ export function rerouted(store, begin, end, {known, names, before, after, switch
 
 function direction(store, id, out) {
   const link = store.links.get(id);
-  const [from, to] = out ? [link.a, link.b] : [link.b, link.a];
-  return `${store.nodes.get(from).name} → ${store.nodes.get(to).name}`;
+  const ends = [store.endName(link.a, link.a_port), store.endName(link.b, link.b_port)];
+  return (out ? ends : ends.reverse()).join(" → ");
 }
 
 // -- histograms

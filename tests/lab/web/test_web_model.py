@@ -362,6 +362,19 @@ def test_a_ring_has_credit_loops_and_a_tree_has_none(tree):
     assert all(made.nodes[made.links[link].b].kind == "switch" for loop in loops for link, _ in loop)
 
 
+def test_a_credit_loop_is_listed_in_the_order_of_its_links(monkeypatch):
+    made, routes = routes_of(simulated("ring-8"))
+    assert len(routes.circles()) == 2
+    for loop in routes.circles():
+        assert len(loop["circle"]) == 8 and loop["others"] == []
+        ends = [(made.links[link].a, made.links[link].b) if out else (made.links[link].b, made.links[link].a)
+                for link, out in loop["circle"]]
+        assert all(one[1] == other[0] for one, other in zip(ends, [*ends[1:], ends[0]]))
+    a, b, c, d = (("a", True), ("b", True), ("c", True), ("d", True))
+    monkeypatch.setitem(vars(routes), "_survey", ({}, {a: {b, c}, b: {c}, c: {d}, d: {a}}))
+    assert routes.circles() == [{"circle": [a, c, d], "others": [b]}]
+
+
 def test_strongly_connected_parts_are_found():
     a, b, c, d = (("a", True), ("b", True), ("c", True), ("d", True))
     parts = strongly_connected({a: {b}, b: {c}, c: {a, d}})

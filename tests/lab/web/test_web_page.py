@@ -68,3 +68,19 @@ def test_packets_that_the_fault_stages_drop_are_named_at_the_curves(tmp_path):
     assert re.search(r"Discards and errors.*\n?.*Faults on purpose: 812 dropped, 3 corrupted since", lossy)
     assert "since they were set" not in clean
     assert len(wide) == 1 and "leaf1[3], out | Loss 0.5 | 800 dropped |" in wide[0]
+
+
+def test_routes_and_credit_loops_name_ports_and_directions(tmp_path):
+    """Parallel cables have rows that differ, and a circle can be followed."""
+    text = page_code.run(tmp_path, """
+        const {Store} = await import("./store.js");
+        const {balance} = await import("./routing.js");
+        const store = new Store();
+        const node = (id, name) => ({id, name, kind: "switch", description: name, lids: []});
+        const link = (id, a_port, b_port) => ({id, a: "1", a_port, b: "2", b_port, state: "Active"});
+        store.takeFabric({nodes: [node("1", "core1"), node("2", "pod4")], links: [link("x", 19, 3), link("y", 20, 4)],
+                          sm_lid: 1});
+        return root(balance.show(store, {engine: "", lids: [2, 2], links: [["x", true, 9], ["y", true, 8]],
+          loops: [{circle: [["x", true], ["y", false]], others: [["y", true]]}]}, pane)).text;""")
+    assert "core1[19] → pod4[3] | 9 |" in text and "core1[20] → pod4[4] | 8 |" in text
+    assert "core1[19] → pod4[3]\npod4[4] → core1[20]\nFurther links and directions in circles with these: 1." in text

@@ -29,6 +29,7 @@ export class Store extends EventTarget {
     this.mark = null;           // the moment to compare with
     this.chosen = null;         // {kind: "node" | "link" | "qp" | …, id}
     this.path = {there: new Map(), back: new Map()};        // route of the chosen QP: direction by link
+    this.eventStop = "";        // key of the event to which the Tab key leads in a list of events
     this.trouble = "";
   }
 

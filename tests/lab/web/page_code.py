@@ -22,6 +22,8 @@ class Element {
     this.attributes[key] = String(value);
     if (key.startsWith("data-")) this.dataset[key.slice(5)] = String(value);
   }
+  querySelectorAll(name) { return this.all(name); }
+  focus() { globalThis.focused = this; }
   addEventListener(kind, listener) { this.listeners[kind] = listener; }
   get text() {
     const end = {td: " | ", th: " | ", tr: "\\n", p: "\\n", h2: "\\n", h3: "\\n", li: "\\n"}[this.name] ?? "";

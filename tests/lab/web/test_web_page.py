@@ -84,3 +84,27 @@ def test_routes_and_credit_loops_name_ports_and_directions(tmp_path):
           loops: [{circle: [["x", true], ["y", false]], others: [["y", true]]}]}, pane)).text;""")
     assert "core1[19] → pod4[3] | 9 |" in text and "core1[20] → pod4[4] | 8 |" in text
     assert "core1[19] → pod4[3]\npod4[4] → core1[20]\nFurther links and directions in circles with these: 1." in text
+
+
+def test_a_list_of_events_is_one_stop_of_the_tab_key(tmp_path):
+    """Arrow keys go from event to event, and a renewed list keeps the place."""
+    first, moved, renewed, end = page_code.run(tmp_path, """
+        const {Store} = await import("./store.js");
+        const {eventList} = await import("./label.js");
+        const store = new Store();
+        const events = [1, 2, 3].map((number) => ({number, at: number, text: `event ${number}`}));
+        const stops = (list) => list.all("button").filter(({attributes}) => attributes.tabindex === "0")
+          .map(({text}) => text);
+        const press = (list, key, target) => {
+          list.listeners.keydown({key, target, currentTarget: list, preventDefault: () => {}});
+          list.listeners.focusin({target: focused, currentTarget: list});
+        };
+        const list = eventList(store, events, pane);
+        const first = stops(list);
+        press(list, "ArrowDown", list.all("button")[0]);
+        const moved = [stops(list), focused.text];
+        const other = eventList(store, [...events, {number: 4, at: 4, text: "event 4"}], pane);
+        const renewed = stops(other);
+        press(other, "End", other.all("button")[2]);
+        return [first, moved, renewed, stops(other)];""")
+    assert (first, moved, renewed, end) == (["event 3"], [["event 2"], "event 2"], ["event 2"], ["event 1"])

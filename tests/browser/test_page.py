@@ -372,7 +372,7 @@ def test_a_guest_shows_its_memory_regions_and_counters(tab):
     open_guest(tab)
     tab.wait_text("#pane", "Memory regions and windows, 1")
     text = " ".join(tab.text("#pane").split())
-    assert "kind key length access region 0x1234 65,536 0x7 Last failures" in text
+    assert "access region 0x1234 65,536 local write, remote write, remote read (0x7) Last failures" in text
     assert re.search(r"Counters counter value \w+ [\d,]+", text), text
 
 

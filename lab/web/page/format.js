@@ -33,6 +33,12 @@ export function count(value) {
   return Math.round(value).toLocaleString("en-US");
 }
 
+/** A period with three digits, as in ./pib why. */
+export function duration(seconds) {
+  const [unit, factor] = seconds < 1e-3 ? ["µs", 1e6] : seconds < 1 ? ["ms", 1e3] : ["s", 1];
+  return `${Number((seconds * factor).toPrecision(3))} ${unit}`;
+}
+
 export function hex(value) {
   return `0x${value.toString(16)}`;
 }

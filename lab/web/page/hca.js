@@ -2,7 +2,7 @@
 // Views of a host (for a guest its HCA's QPs, CQs and memory regions), and of a QP with its route through the fabric.
 
 import {ask} from "./api.js";
-import {clock, count, hex, make, table} from "./format.js";
+import {clock, count, duration, hex, make, table} from "./format.js";
 import {outstanding, posted, requests, waiting} from "./requests.js";
 import {chart, joined} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
@@ -43,10 +43,11 @@ function objects(store, node, hca, pane) {
   const more = ({count: all, entries}) => all > entries.length ? `, the first ${entries.length} are shown` : "";
   return [
     make("h3", {}, `Queue pairs, ${hca.qps.count}${more(hca.qps)}`),
-    table(["QP", "type", "state", "to", "PSN window", "sends waiting", "receives", "retries left"],
+    table(["QP", "state", "to", "PSN window", "sends waiting", "receives", "retries left"],
       hca.qps.entries.map((one) => [
-        pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), one.type, qpState(one), target(store, one), psns(one),
-        outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : posted(one.rq), retries(one)])),
+        make("span", {}, pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn}), ` ${one.type}`), qpState(one),
+        target(store, one), psns(one), outstanding(one), one.srq ? `SRQ ${hex(one.srq)}` : posted(one.rq),
+        retries(one)]), true),
     make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
     table(["CQ", "depth", "CQEs written", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn), one.depth,
       one.producer, one.armed, overrun(one) ? bar(1, "full") : one.error ? "yes" : ""])),
@@ -54,7 +55,7 @@ function objects(store, node, hca, pane) {
       + "the fill only of a CQ that has failed because it was full."),
     make("h3", {}, `Memory regions and windows, ${hca.mrs.count}${more(hca.mrs)}`),
     table(["kind", "key", "length", "access"], hca.mrs.entries.map((one) => [
-      one.kind, String(one.key), Number(one.length), String(one.access)])),
+      one.kind, String(one.key), Number(one.length), rights(one.access)]), true),
     make("h3", {}, "Last failures"),
     hca.failures.length ? table(["time", "QP or object", "failure"], [...hca.failures].reverse().slice(0, 50).map(
       (one) => [clock(one.at), one.kind === "completion" ? pane.to("qp", node.id, hex(one.qpn), {qpn: one.qpn})
@@ -62,6 +63,17 @@ function objects(store, node, hca, pane) {
     hca.failures.length ? whyButton(store, node.guest) : null,
     make("h3", {}, "Counters"),
     table(["counter", "value"], Object.entries(hca.counters))];
+}
+
+// Names of the rights by bit, as in ibv_access_flags. Local read needs none.
+const RIGHTS = {0: "local write", 1: "remote write", 2: "remote read", 3: "remote atomic", 4: "window bind",
+                5: "zero based", 8: "flush global", 9: "flush persistent"};
+
+/** The names of the rights of a region or window, and their bits. */
+function rights(access) {
+  const bits = Number(access);
+  const names = Object.entries(RIGHTS).filter(([bit]) => bits & 2 ** bit).map(([, name]) => name);
+  return `${names.join(", ") || "local read"} (${access})`;
 }
 
 /** Whether a CQ had no room for a CQE: then the device has just read the consumer counter. */
@@ -183,7 +195,8 @@ function requester(one) {
   return table(["", ""], [["oldest PSN without an answer", hex(una)], ["first PSN that was never sent", hex(end)],
     ["next PSN of a new request", hex(next)], ["requests in the window", count(inWindow)],
     ["retries left", `${one.requester.retries_left} of ${one.retry_cnt}`],
-    ["local ACK timeout", one.timeout ? `4.096 µs × 2^${one.timeout}` : "none"]]);
+    ["local ACK timeout", one.timeout ? `${duration(4.096e-6 * 2 ** one.timeout)} = 4.096 µs × 2^${one.timeout}`
+      : "none"]]);
 }
 
 function sequence(store, node, data) {

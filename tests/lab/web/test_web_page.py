@@ -22,11 +22,15 @@ HOST = """
 """
 
 
-@pytest.fixture(name="hca")
-def hca_of_a_guest():
+def simulated_hca() -> dict:
     net = topology.load(FILE)
     fabric = simulated_fabric.Fabric(net, {"node1": "vm0"})
     return simulated_fabric.guest(net, fabric, "node1", [])["hcas"][0]["objects"]
+
+
+@pytest.fixture(name="hca")
+def hca_of_a_guest():
+    return simulated_hca()
 
 
 def test_an_idle_cq_does_not_look_full(tmp_path, hca):
@@ -108,3 +112,28 @@ def test_a_list_of_events_is_one_stop_of_the_tab_key(tmp_path):
         press(other, "End", other.all("button")[2]);
         return [first, moved, renewed, stops(other)];""")
     assert (first, moved, renewed, end) == (["event 3"], [["event 2"], "event 2"], ["event 2"], ["event 1"])
+
+
+def test_a_guest_names_rights_and_its_tables_wrap(tmp_path, hca):
+    hca["qps"] = {"count": 1, "entries": [simulated_fabric.qp(0x41, 9, 0x51)]}
+    hca["mrs"]["entries"] = [{"kind": "region", "key": key, "access": access, "length": 1}
+                             for key, access in (("0x1", "0x0"), ("0x2", "0x3"), ("0x3", "0x309"))]
+    text, wide = page_code.run(tmp_path, HOST + """
+        return [shown.text, shown.all("div").filter((one) => one.attributes.class === "scroll wide")
+          .map((one) => one.all("th")[0].text)];""", hca=hca)
+    assert "0x1 | 1 | local read (0x0) |" in text and "0x2 | 1 | local write, remote write (0x3) |" in text
+    assert "local write, remote atomic, flush global, flush persistent (0x309) |" in text
+    assert "0x41 RC | RTS | LID 9 0x51 | 0x100 … 0x10a | 10 | 61 | 5 of 7 |" in text
+    assert wide == ["QP | ", "kind | "]
+
+
+@pytest.mark.parametrize("timeout, text", [(14, "67.1 ms = 4.096 µs × 2^14"), (1, "8.19 µs = 4.096 µs × 2^1"),
+                                           (31, "8800 s = 4.096 µs × 2^31"), (0, "none")])
+def test_a_qp_has_its_local_ack_timeout_in_seconds(tmp_path, timeout, text):
+    one = {**simulated_fabric.qp(0x41, 9, 0x51), "timeout": timeout}
+    shown = page_code.run(tmp_path, HOST + """
+        const {qp} = await import("./hca.js");
+        store.choose("qp", "0x9", {qpn: 65});
+        return root(qp.show(store, {qp: one, cqes: [], there: [], back: [], complete: true, peer: null}, pane)).text;
+    """, hca=simulated_hca(), one=one)
+    assert f"local ACK timeout | {text} |" in shown

@@ -4,7 +4,8 @@
 import pathlib
 from typing import Protocol
 
-from lab.fabric import cluster, evidence
+from lab import ui
+from lab.fabric import cluster, evidence, topology
 from lab.fabric.evidence import Evidence, Json
 from lab.hosts import spread
 
@@ -15,6 +16,9 @@ class Source(Protocol):
 
     def guests(self) -> dict[str, Json | None]:
         """State, objects and journals of each guest, as in Evidence. None: QEMU does not answer."""
+
+    def hosts(self) -> dict[str, str]:
+        """Names of the topology file's hosts by node GUID. A guest has the GUID of the host whose place it takes."""
 
     def evidence(self) -> Evidence:
         """State and journals of switches and guests, for ./pib why."""
@@ -35,6 +39,14 @@ class Lab:
     def guests(self) -> dict[str, Json | None]:
         return evidence.guests(cluster.Cluster(self.directory))
 
+    def hosts(self) -> dict[str, str]:
+        file = cluster.Cluster(self.directory).record.topology
+        try:
+            found = topology.load(pathlib.Path(file)).hosts() if file else []
+        except (OSError, ui.LabError):
+            return {}
+        return {f"0x{host.guid:016x}": host.name for host in found}
+
     def evidence(self) -> Evidence:
         return evidence.collect(cluster.Cluster(self.directory))
 
@@ -53,6 +65,9 @@ class Processes:
         return self.paths
 
     def guests(self) -> dict[str, Json | None]:
+        return {}
+
+    def hosts(self) -> dict[str, str]:
         return {}
 
     def evidence(self) -> Evidence:

@@ -4,6 +4,7 @@
 import collections
 import dataclasses
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from lab.fabric import load
@@ -31,8 +32,9 @@ class Reading:
 class Node:
     """A node on the page. id: GUID. kind: switch, guest, phantom, or host (a virtual machine that is no guest of this
     lab). port_guids: of a host's ports with links. process: of a switch, an index as in Reading, or NO_PROCESS. level:
-    number of links to the nearest host. leaf: the switch under which a host is folded. pod: name of the pod in a tree
-    with pods. x, y: place on the map if Graphviz has placed the switch."""
+    number of links to the nearest host. place: name of the topology file's host whose place a guest has taken. leaf:
+    the switch under which a host is folded. pod: name of the pod in a tree with pods. x, y: place on the map if
+    Graphviz has placed the switch."""
     id: str
     name: str
     kind: str
@@ -43,6 +45,7 @@ class Node:
     ports: int = 0
     guest: str = ""
     slot: int = 0
+    place: str = ""
     sm: bool = False
     level: int = 0
     leaf: str = ""
@@ -160,6 +163,13 @@ def fabric_of(reading: Reading) -> Fabric:
         node.sm = made.sm_lid in node.lids
     _fold(made)
     return made
+
+
+def name_places(fabric: Fabric, hosts: Mapping[str, str]) -> None:
+    """Sets the places of guests. hosts: names of the topology file's hosts by GUID."""
+    for node in fabric.nodes.values():
+        if node.kind == "guest":
+            node.place = hosts.get(node.id, "")
 
 
 # -- levels and pods ------------------------------------------------------------

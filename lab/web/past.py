@@ -35,7 +35,8 @@ def _structure(fabric: Fabric) -> Any:
 
 def _names(fabric: Fabric) -> Any:
     """The other values that the page shows, except states of links."""
-    return [(node.name, node.kind, node.description, node.guest, node.slot, node.pod, node.leaf, node.x, node.y)
+    return [(node.name, node.kind, node.description, node.guest, node.slot, node.place, node.pod, node.leaf, node.x,
+             node.y)
             for node in fabric.nodes.values()]
 
 

@@ -48,6 +48,7 @@ class Watcher:
         self._connections: list[control.Control] = []      # one for each path in controls
         self._readings: Readings | None = None
         self._ports: dict[int, HcaPort] = {}
+        self._hosts: dict[str, str] = {}    # names in the topology file, by GUID
         self._cuts, self._places = Cuts(), Places()
         self._read_at = time.time()
         self._clock = time.time(), time.monotonic()     # at the last reading
@@ -125,6 +126,7 @@ class Watcher:
             return
         if differs:
             self._places.give(made)
+            model.name_places(made, self._hosts)
         with self.lock:
             before, self.fabric = self.fabric, made
             self.history.add(now, self.fabric, reading.traffic, self._clock[1])
@@ -205,7 +207,7 @@ class Watcher:
             self.controls = controls
             for path in controls:
                 self._connections.append(control.Control(path))
-            self._readings = Readings(self._connections)
+            self._readings, self._hosts = Readings(self._connections), self.source.hosts()
             self._ports = {}
         ports, before = self._guest_ports(), self._ports
         self._ports = ports

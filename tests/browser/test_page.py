@@ -406,7 +406,8 @@ def test_a_fabric_that_has_ended_is_reported(tab, tree):
 @pytest.mark.parametrize("text, found", [("spine2", "Switch spine2"), ("LID 4", "Switch leaf4"),
                                          ("0x0650494201000020", "Phantom host node3"), ("vm1", "Guest vm1"),
                                          ("leaf3[5]", "Link leaf3[5]"), ("vm1:0x51", "QP 0x51 of vm1"),
-                                         ("0x42", "QP 0x42 of vm0"), ("qp 81", "QP 0x51 of vm1")])
+                                         ("0x42", "QP 0x42 of vm0"), ("qp 81", "QP 0x51 of vm1"),
+                                         ("node16", "Guest vm1")])
 def test_search_finds_names_guids_lids_and_qps(tab, text, found):
     tab.keys("/")
     tab.keys(text)

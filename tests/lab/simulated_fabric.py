@@ -336,6 +336,9 @@ class Source:
     def guests(self) -> dict[str, Any]:
         return self.found
 
+    def hosts(self) -> dict[str, str]:
+        return {guid(host): host.name for host in self.process.fabric.net.hosts()}
+
     def evidence(self) -> Evidence:
         found = evidence.without_guests(self.controls())
         found.guests = {name: guest for name, guest in self.found.items() if guest}

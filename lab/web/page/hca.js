@@ -4,6 +4,7 @@
 import {ask} from "./api.js";
 import {clock, count, duration, hex, make, table} from "./format.js";
 import {outstanding, posted, requests, waiting} from "./requests.js";
+import {inPlaceOf} from "./search.js";
 import {chart, joined} from "./sequence.js";
 import {bar, eventList, state} from "./label.js";
 
@@ -23,7 +24,8 @@ export const host = {
     return [
       make("h2", {}, `${KINDS[node.kind]} ${node.name}`),
       make("p", {class: "about"}, `GUID ${node.id}, port GUID ${node.port_guids.join(", ")}, `
-        + `LID ${node.lids.join(", ") || "none"}${node.sm ? ", subnet manager" : ""}${hca.state ? `, virtual machine ${hca.state}` : ""}`),
+        + `LID ${node.lids.join(", ") || "none"}${inPlaceOf(node)}`
+        + `${node.sm ? ", subnet manager" : ""}${hca.state ? `, virtual machine ${hca.state}` : ""}`),
       node.description !== node.name ? make("p", {class: "about"}, node.description) : null,
       table(["port", "link", "state"], links.map((link) => [String(link.b === node.id ? link.b_port : link.a_port),
         pane.to("link", link.id, store.linkName(link)), state({...link, ...store.condition(link)})])),

@@ -7,6 +7,11 @@ import {byName, hex, make} from "./format.js";
 
 const MOST = 30;
 
+/** Words for the host of the topology file whose place a guest has taken; "" for none, or one of its own name. */
+export function inPlaceOf({name, place}) {
+  return place && place !== name ? `, in the place of ${place}` : "";
+}
+
 /** Nodes and links that match a text, best first: an exact LID, names that begin with the text, other matches. */
 export function search(store, text) {
   const wanted = text.trim().toLowerCase();
@@ -17,13 +22,14 @@ export function search(store, text) {
   const guid = wanted.replace(/^0x/, "").replace(/:/g, "");
   const found = [];
   for (const node of store.nodes.values()) {
-    const name = node.name.toLowerCase();
-    const rank = lid && node.lids.includes(Number(lid[1])) ? 0 : name === wanted ? 1 : name.startsWith(wanted) ? 2
-      : name.includes(wanted) || node.description.toLowerCase().includes(wanted) ? 3
+    const names = [node.name, node.place].filter(Boolean).map((name) => name.toLowerCase());
+    const rank = lid && node.lids.includes(Number(lid[1])) ? 0 : names.includes(wanted) ? 1
+      : names.some((name) => name.startsWith(wanted)) ? 2
+      : names.some((name) => name.includes(wanted)) || node.description.toLowerCase().includes(wanted) ? 3
         : guid.length > 3 && [node.id, ...node.port_guids].some((one) => one.includes(guid)) ? 4 : null;
     if (rank !== null) {
       found.push({rank, kind: "node", id: node.id, text: node.name,
-                  more: `${node.kind}, LID ${node.lids.join(", ") || "none"}, ${node.id}`});
+                  more: `${node.kind}${inPlaceOf(node)}, LID ${node.lids.join(", ") || "none"}, ${node.id}`});
     }
   }
   if (wanted.includes("[")) {

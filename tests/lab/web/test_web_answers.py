@@ -4,12 +4,13 @@
 import pathlib
 import threading
 import time
+import types
 
 import pytest
 
 import simulated_fabric
 from lab import paths
-from lab.fabric import topology
+from lab.fabric import source, topology
 from lab.web import answers as answers_module, connections, watch
 from lab.web.answers import Answers, Refused
 
@@ -28,6 +29,18 @@ def test_an_open_qp_asks_no_switch_for_tables_that_were_read(quiet, monkeypatch)
         assert answers.qp(question)["complete"]
         assert sum(one["command"] == "lft" for one in asked[begin:]) == left
         quiet.read_fabric()
+
+
+def test_a_guest_has_the_name_of_the_host_whose_place_it_has_taken(quiet, monkeypatch, tmp_path):
+    quiet.read_guests()
+    quiet.read_fabric()
+    assert {node.name: node.place for node in quiet.fabric.nodes.values() if node.place} == {"vm0": "node1"}
+    file = tmp_path / "fabric.topo"
+    monkeypatch.setattr(source.cluster, "Cluster", lambda _directory: types.SimpleNamespace(
+        record=types.SimpleNamespace(topology=str(file))))
+    assert source.Lab().hosts() == {}           # the lab is ending
+    file.write_text(quiet.source.process.fabric.net.text())
+    assert source.Lab().hosts() == quiet.source.hosts()
 
 
 def test_a_qp_is_shown_while_its_peer_does_not_answer(quiet):

@@ -137,3 +137,18 @@ def test_a_qp_has_its_local_ack_timeout_in_seconds(tmp_path, timeout, text):
         return root(qp.show(store, {qp: one, cqes: [], there: [], back: [], complete: true, peer: null}, pane)).text;
     """, hca=simulated_hca(), one=one)
     assert f"local ACK timeout | {text} |" in shown
+
+
+def test_a_search_for_the_host_whose_place_a_guest_has_finds_the_guest(tmp_path):
+    found = page_code.run(tmp_path, """
+        const {Store} = await import("./store.js");
+        const {search} = await import("./search.js");
+        const store = new Store();
+        const node = (id, name, place) => ({id, name, place, kind: place ? "guest" : "phantom", description: name,
+                                            lids: [], port_guids: []});
+        store.takeFabric({nodes: [node("0x1", "vm1", "node5"), node("0x2", "node50", ""), node("0x3", "vm0", "vm0")],
+                          links: [], sm_lid: 0});
+        return [search(store, "node5"), search(store, "vm0")].map((list) => list.map(({text, more}) => [text, more]));
+    """)
+    assert found == [[["vm1", "guest, in the place of node5, LID none, 0x1"], ["node50", "phantom, LID none, 0x2"]],
+                     [["vm0", "guest, LID none, 0x3"]]]

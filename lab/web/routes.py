@@ -250,7 +250,7 @@ def _circle(part: set[Hop], after: dict[Hop, set[Hop]]) -> list[Hop]:
     waiting = collections.deque([start])
     while start not in before:
         here = waiting.popleft()
-        for following in sorted(after[here] & part - before.keys()):
+        for following in sorted(one for one in after[here] & part if one not in before):
             before[following] = here
             waiting.append(following)
     circle = [start]

@@ -3,6 +3,7 @@
 36-port switches on three levels."""
 
 import collections
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -12,6 +13,7 @@ from test_web_model import by_name, link_between, routes_of, simulated
 
 PODS, HALF = 36, 18             # a pod has HALF leaves and HALF middles; a leaf has HALF hosts
 HOSTS = PODS * HALF * HALF
+LONG, MOST_S = 20_000, 5       # a circle's links, and the limit of the time in which it is found
 MOST_LOOKED = 2                 # mean number of lookups for a route: routes to a LID merge
 
 
@@ -145,3 +147,12 @@ def test_routes_of_tables_that_lead_in_a_circle_are_counted():
     out = link.a == nodes["leaf1"].id
     assert after[link.id, not out] > before[link.id, not out]
     assert found.through(link)["in" if out else "out"] == after[link.id, not out]
+
+
+def test_a_long_credit_loop_takes_no_time_of_the_square_of_its_links():
+    ring = [(f"link{number:05}", True) for number in range(LONG)]
+    found = routes.Routes(model.Fabric(), {})
+    vars(found)["_survey"] = {}, {one: {other} for one, other in zip(ring, [*ring[1:], ring[0]])}
+    began = time.thread_time()
+    assert found.circles() == [{"circle": ring, "others": []}]
+    assert time.thread_time() - began < MOST_S

@@ -10,6 +10,7 @@ T_TR_S = 4.096e-6               # a Local ACK Timeout of n is this times 2^n (IB
 GRACE_S = 0.2                   # upper limit for what the device adds to the timeout
 READ_S = 2.0                    # a table that changed shortly before an outage may have been read this time after it
 UNKNOWN_THEN = "the forwarding tables of that time are not known, but ./pib web keeps those since its start"
+LOOPED_BACK = "no cause is recorded: packets to the port's own LID do not leave the port"
 DAY_S = 86400
 RECEIVING = ("RTR", "RTS", "SQD", "SQE")        # states in which a QP answers requests
 DROPS = ("PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvSwitchRelayErrors", "PortXmitDiscards",
@@ -135,8 +136,8 @@ class Causes:
         source = self.source(guest, entry["port"])
         if not source:
             return "the port's state is not known", []
-        links = self._links_between(source, entry["dlid"])
-        found = self._outages(links, entry)
+        links, loops_back = self._links_between(source, entry["dlid"]), source.owns(entry["dlid"])
+        found = [one for one in self._outages(links, entry) if one[1].down or not loops_back]
         for link, outage in found:
             if outage.down:
                 return self.outage(link, outage), [link]
@@ -150,7 +151,7 @@ class Causes:
             link, outage = found[0]
             return self.outage(link, outage), [link]
         return self._beside(source, target, entry) or (
-            self._peer_now(target, source, entry) or self._dropped(links), [])
+            self._peer_now(target, source, entry) or (LOOPED_BACK if loops_back else self._dropped(links)), [])
 
     def _beside(self, source: HcaPort, target: HcaPort | None, entry: Json) -> tuple[str, list[Link]] | None:
         """The last outage on another shortest path, if the peer's QP is gone or in a state that explains the failure.

@@ -24,6 +24,11 @@ class Path:
     dlid: int
     target: HcaPort | None
 
+    @property
+    def loops_back(self) -> bool:
+        """Whether the packets are to the port's own LID: they do not leave the port, which sends them while Active."""
+        return self.source.owns(self.dlid)
+
 
 @dataclasses.dataclass(frozen=True)
 class Present:
@@ -98,12 +103,13 @@ class QpPaths:
     def about(self, guest: str, qp: Json) -> list[Present]:
         """Tells what each link that is down, and faults on the QP's path, mean for the QP. Those on its path come
         first, then the newest."""
-        path, found = self.path(guest, qp), []
+        path, found, name = self.path(guest, qp), [], qp_name(guest, qp["qpn"])
         for link, outage in self.wiring.present():
-            if path and link in path.links:
-                found.append(Present(True, link, outage, f"the path of {qp_name(guest, qp['qpn'])} passes it"))
+            if path and link in path.links and (outage.down or not path.loops_back):
+                found.append(Present(True, link, outage, f"{name} sends to its own port, which needs the link to be "
+                                     "Active" if path.loops_back else f"the path of {name} passes it"))
             elif outage.down:
-                found.append(Present(False, link, outage, _beside(qp_name(guest, qp["qpn"]), qp, path)))
+                found.append(Present(False, link, outage, _beside(name, qp, path)))
         return sorted(found, key=lambda one: (not one.is_on_path, -one.outage.begin))
 
 

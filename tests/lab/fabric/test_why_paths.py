@@ -5,7 +5,7 @@ import pytest
 
 from lab.fabric import why
 from lab.fabric.evidence import Evidence
-from why_evidence import changes, only, pull, qp, switch_port, two_guests
+from why_evidence import changes, fails, only, pull, qp, switch_port, two_guests
 
 
 @pytest.fixture(name="seen")
@@ -74,3 +74,19 @@ def test_nothing_wrong_with_a_guest_does_not_mean_that_no_link_is_down(seen):
     pull(seen, "leaf1", 2)
     said = why.answer(seen, "vm1")
     assert said.startswith("vm1: nothing is wrong") and "down or have faults elsewhere: 1." in said
+
+
+def test_packets_to_the_own_port_pass_no_faults_but_need_the_link(seen):
+    qps = seen.guests["vm0"]["hcas"][0]["objects"]["qps"]["entries"]
+    qps[:] = [qp(0x50, "vm0", 0x51), qp(0x51, "vm0", 0x50)]
+    changes(seen, "leaf1", 3, ("12:03:05", "faults", "drop 0.5"))
+    assert "0x50: nothing is wrong" in why.answer(seen, "0x50")
+    fails(seen, "vm0", qpn=0x50, dest_qpn=0x51)
+    line, = why.lines(seen, "0x50")
+    assert "because no cause is recorded: packets to the port's own LID do not leave the port; local ACK" in line
+    pull(seen, "leaf1", 3)
+    lines = why.lines(seen, "vm0:0x50")
+    assert "because link leaf1[3] to vm0[1] went down at 12:03:09" in only(lines, "RETRY_EXC_ERR")
+    assert only(lines, "sends to its own port").startswith(
+        "12:03:09  link leaf1[3] to vm0[1] went down at 12:03:09: the cable was pulled; vm0 QP 0x50 sends to its own "
+        "port, which needs the link to be Active  [")

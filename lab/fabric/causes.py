@@ -161,9 +161,10 @@ class Causes:
             return None
         if entry["dest_qpn"] in self.qps(target.guest) and self._peer_now(target, source, entry):
             return None
-        beside = self._outages(self.wiring.shortest(source.guest, target.guest), entry)
-        used = [(self.used(link, source, entry["dlid"], outage.begin), link, outage) for link, outage in beside
-                if outage.down]
+        # A large fabric has thousands of links, of which few have an outage: outages precede paths.
+        used = [(self.used(link, source, entry["dlid"], outage.begin), link, outage)
+                for link, outage in self._outages(self.wiring.links, entry)
+                if outage.down and self.wiring.is_on_shortest(link, source.guest, target.guest)]
         certain = [one for one in used if one[0]]
         for known, link, outage in certain or [one for one in used if one[0] is None]:
             passed = "its packets or the answers passed there, which they do not now" if known else \

@@ -5,6 +5,7 @@ import pytest
 
 from lab.fabric import why
 from lab.fabric.evidence import Evidence
+from lab.fabric.wiring import Wiring
 from why_evidence import changes, fails, only, pull, qp, switch_port, two_guests
 
 
@@ -90,3 +91,15 @@ def test_packets_to_the_own_port_pass_no_faults_but_need_the_link(seen):
     assert only(lines, "sends to its own port").startswith(
         "12:03:09  link leaf1[3] to vm0[1] went down at 12:03:09: the cable was pulled; vm0 QP 0x50 sends to its own "
         "port, which needs the link to be Active  [")
+
+
+def test_paths_are_searched_for_links_with_outages_alone(seen, monkeypatch):
+    """A large fabric has thousands of links and many QPs that retry."""
+    looked = []
+    monkeypatch.setattr(Wiring, "is_on_shortest", lambda _wiring, link, *_ends: looked.append(str(link)))
+    fails(seen, "vm1")
+    assert len(why.lines(seen)) == 1 and looked == []
+    pull(seen, "leaf2", 2, "12:03:09")
+    fails(seen, "vm1", "12:03:12")
+    why.lines(seen)
+    assert set(looked) == {"leaf2[2]"}

@@ -218,6 +218,8 @@ def _boot_and_run(lab: cluster.Cluster, asked: wanted.Wanted, job: Job, booted: 
 def from_options(options: argparse.Namespace, command: list[str]) -> int:
     if not command:
         raise ui.LabError("ci: no command. Usage:  ./pib ci [OPTIONS] -- COMMAND…")
+    if "/" in command[0] and pathlib.Path(command[0]).is_file() and not os.access(command[0], os.X_OK):
+        raise ui.LabError(f"{command[0]} is not executable. Make it so:  chmod +x {shlex.quote(command[0])}")
     if not shutil.which(command[0]):
         raise ui.LabError(f"{command[0]}: there is no such program here. A line for the shell:  ./pib ci -- sh -c LINE")
     if options.timeout is not None and not options.timeout > 0:     # "nan" is refused, too

@@ -264,9 +264,11 @@ def test_each_switch_process_has_a_capture_of_its_own(tmp_path):
 
 
 @pytest.mark.parametrize("words, said", [(["ci"], "no command"), (["ci", "--", "./no-such"], "no such program here"),
+                                         (["ci", "--", "./my file"], "is not executable. Make it so:  chmod +x './my"),
                                          (["ci", "--timeout", "0", "--", "ls"], "--timeout 0"),
                                          (["ci", "--timeout", "nan", "--", "ls"], "--timeout nan"),
                                          (["ci", "-n", "99", "--", "ls", "-l"], "--nodes 99: expected 1 to 32")])
 def test_mistakes_are_refused_before_guests_boot(checkout, tmp_path, words, said):
+    (tmp_path / "my file").write_text("true")
     done = pib(checkout, *words, cwd=tmp_path)
     assert done.returncode == 1 and said in done.stderr and not pathlib.Path(tmp_path / "pib-ci").exists()

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lab import ui
-from lab.fabric import capture, control, evidence, failures, why
-from lab.fabric.evidence import NS, Json
+from lab.fabric import capture, control, failures, why
+from lab.fabric.evidence import NS, Json, Table
 from lab.web import connections, explanations, model, recording, routing
-from lab.web.routes import Routes, Table
+from lab.web.routes import Routes
 from lab.web.watch import Watcher
 
 MOST_ROWS = 512                 # limit of a list in an answer
@@ -320,7 +320,7 @@ class Answers:
         except ui.LabError as error:
             return {"lines": [], "error": str(error)}
 
-    def _tables_at(self, moment: float) -> dict[str, evidence.Table]:
+    def _tables_at(self, moment: float) -> dict[str, Table]:
         with self.watcher.lock:
             return dict(self.watcher.routing.known(moment))
 

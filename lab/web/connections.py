@@ -5,12 +5,12 @@ import dataclasses
 from collections.abc import Iterable, Iterator
 
 from lab.fabric.evidence import Json
+from lab.fabric.qp_paths import SENDING
 from lab.web.model import Fabric
 from lab.web.routes import Routes, Way
 
 MOST_CONNECTIONS = 4096         # limit of connections that are examined
 MOST_TOLD = 50                  # limit of events of one moment; further connections share one event
-SENDING = ("RTR", "RTS", "SQD")
 Guests = dict[str, Json | None]
 
 

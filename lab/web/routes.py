@@ -8,16 +8,10 @@ import functools
 import itertools
 import random
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
+from lab.fabric.evidence import Table
 from lab.web.model import Fabric, Link, Node
-
-
-class Table(Protocol):
-    """A forwarding table: output port by LID."""
-
-    def get(self, lid: int, /) -> int | None: ...
-
 
 Tables = Mapping[str, Table]            # by the switch's GUID
 Hop = tuple[str, bool]                  # a link; True: from its end a to b

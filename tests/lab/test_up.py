@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The last messages of ./pib up."""
 
+import errno
+import os
+import pathlib
+
 import pytest
 
 from lab import ui, up
@@ -58,6 +62,13 @@ def test_the_time_of_a_clear_is_noted_if_it_succeeds(subnet_of_two, monkeypatch,
     monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
     assert up.up(Wanted(2)) == 0
     assert (evidence.collect(subnet_of_two).cleared > 0) is success
+
+
+def test_a_full_disk_does_not_fail_the_end_of_up(subnet_of_two, monkeypatch):
+    def full(_path):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    monkeypatch.setattr(pathlib.Path, "touch", full)
+    evidence.note_cleared(subnet_of_two)
 
 
 @pytest.mark.parametrize("ended, count, times", [("", 2, 1), ("", 3, 2), ("vm1", 2, 2), ("switch", 2, 2),

@@ -12,7 +12,7 @@ from lab.fabric.causes import (EVENTS, LOCAL, REFUSED, Causes, drops, ended_name
                                wqe_reason)
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.qp_paths import QpPaths
-from lab.fabric.wiring import Link, Outage, Place
+from lab.fabric.wiring import Link, Outage, Place, Wiring
 
 PAGE = "docs/troubleshooting.md"
 FIRST_SECTION = "1-first-looks"
@@ -323,7 +323,7 @@ def nothing(evidence: Evidence, wanted: str = "") -> str:
     """The answer if there is no line."""
     if not wanted:
         return "Nothing is wrong: no failure, no link that is down, no fault and no stopped guest is recorded."
-    elsewhere = len({link for link, _ in Findings(evidence).causes.wiring.present()})
+    elsewhere = len({link for link, _ in Wiring(evidence).present()})
     more = f" Links that are down or have faults elsewhere: {elsewhere}. All of them:  ./pib why" if elsewhere else ""
     return (f"{wanted}: nothing is wrong: no failure of it, and no link of it that is down or has faults, is recorded."
             f"{more}")

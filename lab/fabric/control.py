@@ -143,13 +143,13 @@ def _add_port(picture: Picture, guid: str, port: dict, moved: int) -> None:
 def picture(*processes: Control) -> Picture:
     """The nodes and links of a fabric. processes: all of its switch processes."""
     made, switches = Picture(), {}
-    for asked, name in ((asked, name) for asked in processes for name in asked.switches()):
-        status = asked.ask("status", switch=name)
-        about = status["switch"]
-        made.nodes[about["guid"]] = Node(about["guid"], about["description"], "switch",
-                                         about["lid"])
-        counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
-        switches[about["guid"]] = status["ports"], counters
+    for asked in processes:
+        for name in asked.switches():
+            status = asked.ask("status", switch=name)
+            about = status["switch"]
+            made.nodes[about["guid"]] = Node(about["guid"], about["description"], "switch", about["lid"])
+            counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
+            switches[about["guid"]] = status["ports"], counters
     for guid, (ports, counters) in switches.items():
         for port in ports:
             _add_port(made, guid, port, _data(counters[port["port"]]))

@@ -56,14 +56,33 @@ class Process:
         return ended
 
 
+def _fields(stat: str) -> list[str]:
+    """The fields of a stat file in /proc from the third, the state, on. Empty if there is no such process."""
+    try:
+        text = pathlib.Path(stat).read_text(errors="replace")
+    except OSError:
+        return []
+    return text.rsplit(")", 1)[1].split()       # the name in parentheses may contain any characters
+
+
 def _start_time(pid: int) -> int:
     """Start time; 0 if there is no such process, or only a zombie."""
-    try:
-        text = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace")
-    except OSError:
-        return 0
-    fields = text.rsplit(")", 1)[1].split()     # the name in parentheses may contain any characters
-    return 0 if fields[0] == "Z" else int(fields[19])
+    fields = _fields(f"/proc/{pid}/stat")
+    return 0 if not fields or fields[0] == "Z" else int(fields[19])
+
+
+def _cpu_s(fields: list[str]) -> float:
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK") if fields else 0.0
+
+
+def cpu_s(pid: int) -> float:
+    """Processor time of a process, in seconds; 0 if it has ended."""
+    return _cpu_s(_fields(f"/proc/{pid}/stat"))
+
+
+def thread_cpu_s(thread: int) -> float:
+    """Processor time of one thread, in seconds; 0 if it has ended."""
+    return _cpu_s(_fields(f"/proc/{thread}/task/{thread}/stat"))
 
 
 def _reap(pid: int) -> None:

@@ -7,13 +7,12 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from lab import paths, ui, waiting
+from lab import paths, process, ui, waiting
 from lab.bench import bench_host
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load
 from lab.bench.bench_steps import Step
 from lab.fabric import capture
-from lab.fabric.load import cpu_s
 
 OCTETS, SECONDS, WAIT_S = 64, 8, 60
 RATE = 110_000                  # WRITEs a second; the goal is 100,000 packets
@@ -42,7 +41,7 @@ class Reader:
 
     def work(self) -> float:
         """Processor time of the program so far, in seconds."""
-        return cpu_s(self.process.pid)
+        return process.cpu_s(self.process.pid)
 
     def end(self, packets: int) -> capture.Losses:
         """Ends the program when the file grows no more; returns the counts of packets in the file."""

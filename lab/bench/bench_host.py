@@ -13,7 +13,6 @@ from lab import paths, process, ui
 from lab.bench import bench_figures
 from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_steps import Step
-from lab.fabric.load import cpu_s
 
 DEVICE = "pib"
 SECONDS = "0.3"                 # time limit for one figure of a program
@@ -124,7 +123,7 @@ def usage(running: list[process.Process]) -> tuple[int, float]:
             except OSError:
                 continue        # the thread has just ended
             sleeps += int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
-    return sleeps, sum(cpu_s(one.pid) for one in running)
+    return sleeps, sum(process.cpu_s(one.pid) for one in running)
 
 
 # ---- the machine

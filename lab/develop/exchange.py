@@ -11,13 +11,14 @@ import time
 
 from lab import ui, waiting
 from lab.build import kernel_module, symbols
-from lab.develop import ipoib, report
+from lab.develop import hang, ipoib, report
 from lab.fabric.cluster import Cluster
 from lab.guests import vm
 from lab.guests.guest import Guest
 
 LIMIT_S = 30                    # limit for unloading and loading; after it the guest counts as hung
 ANSWER_S = 15                   # limit for a guest's answer when the lab tests whether it still runs
+STUCK_ANSWER_S = 3              # the same if a processor of the guest is stuck
 NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
@@ -109,8 +110,12 @@ def _run(lab: Cluster, node: Guest, command: list[str], mark: str) -> tuple[int,
 
 
 def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Watch) -> None:
+    processors = hang.Processors(lambda: lab.monitor(node.name))
+
     def check() -> None:
         watch.check()
+        if processors.stuck() and not answers(node, STUCK_ANSWER_S):
+            _interrupt(lab, node, watch)
         if not lab.alive(node.name):
             raise ui.LabError(f"{node.name} has ended. Its console said last:\n{ui.said(watch.console)}\n"
                               f"Start it again:  ./pib reboot {node.name}")
@@ -133,6 +138,11 @@ def _explain_hang(lab: Cluster, node: Guest, watch: report.Watch) -> None:
         raise ui.LabError(f"{node.name} answers, but the exchange does not end after {LIMIT_S} s. It waits in:\n"
                           f"{report.explain(lab, node.name, stacks.strip())}\nIf that does not end, start the guest "
                           f"anew:  ./pib reboot {node.name}")
+    _interrupt(lab, node, watch)
+
+
+def _interrupt(lab: Cluster, node: Guest, watch: report.Watch) -> None:
+    """Raises an error that says where the guest hangs. Its kernel does not survive that."""
     ui.say(f"{node.name} does not answer any more: asking its processor where it is, by an NMI")
     with contextlib.suppress(ui.LabError):
         vm.monitor_command(lab.monitor(node.name), "inject-nmi")
@@ -145,8 +155,8 @@ def _explain_hang(lab: Cluster, node: Guest, watch: report.Watch) -> None:
                           f"./pib reboot {node.name}") from error
 
 
-def answers(node: Guest) -> bool:
+def answers(node: Guest, limit_s: float | None = None) -> bool:
     try:
-        return node.run(["true"], timeout_s=ANSWER_S).returncode == 0
+        return node.run(["true"], timeout_s=limit_s or ANSWER_S).returncode == 0
     except subprocess.TimeoutExpired:
         return False

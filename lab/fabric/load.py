@@ -2,10 +2,9 @@
 """Computes the load of guests, links and QPs from two samples."""
 
 import dataclasses
-import os
-import pathlib
 import time
 
+from lab import process
 from lab.fabric import cluster, control, evidence
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports
@@ -77,18 +76,9 @@ class Load:
 
 # -- sampling -----------------------------------------------------------------
 
-def cpu_s(pid: int) -> float:
-    """Processor time of a process; 0 if it has ended."""
-    try:
-        fields = pathlib.Path(f"/proc/{pid}/stat").read_text(errors="replace").rsplit(")", 1)[1].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def _links(lab: cluster.Cluster) -> dict[tuple[str, int], tuple[Json, Json]]:
     found: dict[tuple[str, int], tuple[Json, Json]] = {}
-    for asked, name in control.every_switch(process.control for process in lab.switches()):
+    for asked, name in control.every_switch(one.control for one in lab.switches()):
         counters = {port["port"]: port for port in asked.ask("counters", switch=name)["ports"]}
         found |= {(name, port["port"]): (port, counters[port["port"]])
                   for port in asked.ask("status", switch=name)["ports"] if "neighbour" in port}
@@ -97,8 +87,8 @@ def _links(lab: cluster.Cluster) -> dict[tuple[str, int], tuple[Json, Json]]:
 
 def sample(lab: cluster.Cluster) -> Sample:
     names = lab.nodes()
-    return Sample(time.monotonic(), _links(lab), {name: cpu_s(lab.record.processes[name].pid) for name in names},
-                  {name: evidence.objects(lab.monitor(name)) for name in names})
+    used = {name: process.cpu_s(lab.record.processes[name].pid) for name in names}
+    return Sample(time.monotonic(), _links(lab), used, {name: evidence.objects(lab.monitor(name)) for name in names})
 
 
 # -- differences ----------------------------------------------------------------

@@ -6,6 +6,8 @@ import os
 import pathlib
 import signal
 import sys
+import threading
+import time
 
 import pytest
 
@@ -95,3 +97,29 @@ def test_a_cleaner_of_old_files_skips_the_directory_of_a_running_process(start, 
         fcntl.flock(directory, fcntl.LOCK_EX | fcntl.LOCK_NB)
     finally:
         os.close(directory)
+
+
+# -- processor time --------------------------------------------------------------------
+
+PATIENCE_S = 60
+
+
+@pytest.mark.parametrize("seconds, which", [(process.cpu_s, os.getpid()),
+                                            (process.thread_cpu_s, threading.get_native_id())])
+def test_processor_time_grows(seconds, which):
+    first, end = seconds(which), time.monotonic() + PATIENCE_S
+    while seconds(which) <= first:
+        assert time.monotonic() < end
+    assert seconds(2 ** 22 + 1) == 0
+
+
+def test_processor_time_of_a_thread_is_not_that_of_its_process():
+    """The other thread has not worked, its process has."""
+    ended, waits = threading.Event(), threading.Thread(target=lambda: ended.wait())
+    waits.start()
+    end = time.monotonic() + PATIENCE_S
+    while process.cpu_s(os.getpid()) < 0.1:
+        assert time.monotonic() < end
+    assert process.thread_cpu_s(waits.native_id) < 0.1
+    ended.set()
+    waits.join()

@@ -143,14 +143,6 @@ def test_a_link_has_the_rate_of_its_width_and_speed(rate, wanted):
     assert load.capacity(rate) == pytest.approx(wanted)
 
 
-def test_cpu_time_of_a_process_grows():
-    first = load.cpu_s(os.getpid())
-    end = time.monotonic() + PATIENCE_S
-    while load.cpu_s(os.getpid()) <= first:
-        assert time.monotonic() < end
-    assert load.cpu_s(2 ** 22 + 1) == 0
-
-
 class Lab:
     """A lab of one switch process without guests."""
     def __init__(self, running):

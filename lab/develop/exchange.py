@@ -113,7 +113,10 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
     processors = hang.Processors(lambda: lab.monitor(node.name))
 
     def check() -> None:
-        watch.check()
+        try:
+            watch.check()
+        except report.LockedUp:
+            _interrupt(lab, node, watch)
         if processors.stuck() and not answers(node, STUCK_ANSWER_S):
             _interrupt(lab, node, watch)
         if not lab.alive(node.name):

@@ -13,12 +13,12 @@ from lab import process, ui
 from lab.guests import vm
 
 LOOK_S = 0.25                   # interval of looks at the processors
-STUCK_S = 4.0                   # processor time that a processor works at one place until it counts as stuck
+STUCK_S = 2.0                   # processor time that a processor works at one place until it counts as stuck
 LEAST_LOOKS = 8
 NEAR = 256                      # limit of distance between two addresses of one place, in bytes
 MODULES = 0xffffffffc0000000    # begin of modules in the kernel's addresses (x86-64)
 INTERRUPTS = 1 << 9             # RFLAGS.IF
-REGISTERS = re.compile(r"^CPU#(\d+)$.*?\bRIP=([0-9a-f]+) RFL=([0-9a-f]+) .*?CPL=(\d) .*?HLT=(\d)",
+REGISTERS = re.compile(r"^CPU#(\d+)\s.*?\bRIP=([0-9a-f]+) RFL=([0-9a-f]+) .*?CPL=(\d) .*?HLT=(\d)",
                        re.MULTILINE | re.DOTALL)
 
 

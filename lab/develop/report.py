@@ -19,6 +19,7 @@ from lab.guests import vm
 BEGIN = re.compile(r"BUG: |Oops: |general protection fault|Kernel panic - |kernel BUG at|WARNING: |"
                    r"possible circular locking|INFO: task .* blocked|UBSAN: |DMA-API: ")
 FATAL = re.compile(r"BUG: |Oops: |general protection fault|Kernel panic - |kernel BUG at")
+LOCKUP = "watchdog: BUG: soft lockup"
 END = re.compile(r"---\[ end (?:trace|Kernel panic)")
 MOST_LINES = 120                # limit of a report
 QUIET_S = 1.0                   # a report ends after a silence of this length
@@ -85,6 +86,10 @@ class Faulted(ui.LabError):
     """A guest's kernel has reported a fault of its own."""
 
 
+class LockedUp(Faulted):
+    """The kernel has reported that a processor hangs. A quiet console does not show where."""
+
+
 @dataclasses.dataclass
 class Watch:
     """Watches what a guest's console prints from now on."""
@@ -110,8 +115,9 @@ class Watch:
             return
         said = self._whole_report()
         self.seen += len(said)
-        raise Faulted(f"the kernel of {self.name} reports:\n{explain(self.lab, self.name, first(_text(said)))}\n"
-                      f"Start the guest anew:  ./pib reboot {self.name}")
+        fault = LockedUp if LOCKUP in _text(said) else Faulted
+        raise fault(f"the kernel of {self.name} reports:\n{explain(self.lab, self.name, first(_text(said)))}\n"
+                    f"Start the guest anew:  ./pib reboot {self.name}")
 
     def _whole_report(self) -> bytes:
         begun, said, changed = time.monotonic(), self._new(), time.monotonic()

@@ -14,7 +14,7 @@ import pytest
 
 from lab import paths, ui, waiting
 from lab.build import builder, kernel_module, symbols
-from lab.develop import commands, ipoib, report, watch
+from lab.develop import commands, exchange, ipoib, report, watch
 from lab.fabric.wanted import Wanted
 
 ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"
@@ -305,6 +305,25 @@ def test_a_fault_on_the_console_ends_a_command_at_once(watched):
     with pytest.raises(report.Faulted, match=r"(?s)vm0 reports:\n.*BUG: .*---\n.*pib reboot vm0") as said:
         one.check()
     assert "something else" not in str(said.value)
+
+
+def test_a_lockup_leads_to_an_nmi_that_tells_the_place(lab, monkeypatch):
+    """A console that is quiet shows one line of a lockup."""
+    lab.up(Wanted(1), [])
+    one, asked = report.Watch(lab, "vm0"), []
+
+    def inject(_path, command, /):
+        asked.append(command)
+        with open(one.console, "a", encoding="utf-8") as file:
+            file.write("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
+    monkeypatch.setattr(exchange.vm, "monitor_command", inject)
+    with open(one.console, "a", encoding="utf-8") as file:
+        file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]\n")
+    with subprocess.Popen(["sleep", "60"]) as running:
+        with pytest.raises(report.Faulted, match="(?s)NMI: Not continuing.*RIP: 0010:hang"):
+            exchange._wait(lab, lab.node("vm0"), running, one)
+        running.kill()
+    assert asked == ["inject-nmi"]
 
 
 def test_an_earlier_fault_does_not_count(lab):

@@ -15,10 +15,10 @@ ON, OFF = 0x246, 0x046
 
 
 def said(*processors) -> str:
-    """An answer to "info registers -a" for processors as (address, flags, level, halted)."""
+    """An answer to "info registers -a" for processors as (address, flags, level, halted). The monitor writes CR, LF."""
     return "\n".join(f"\nCPU#{number}\nRAX=0000000000000000 RBX=0000000000000000 RCX=0000000000000000\n"
                      + REGISTERS.format(address=address, flags=flags, level=level, halted=halted)
-                     for number, (address, flags, level, halted) in enumerate(processors))
+                     for number, (address, flags, level, halted) in enumerate(processors)).replace("\n", "\r\n")
 
 
 def test_registers_of_each_processor_are_read():

@@ -17,6 +17,9 @@
 #include "qemu/event_notifier.h"
 #include "qemu/thread.h"
 #include "system/kvm.h"
+#if PIB_HCA_QEMU_HAS("system/accel-irq.h")
+#include "system/accel-irq.h"
+#endif
 
 /* Interrupt messages on x86 (Intel SDM 3A, 11.11.1; AMD APM 2, 16.5). */
 #define APIC_MESSAGES 0xfee00000
@@ -68,18 +71,37 @@ static void pib_hca_irqfd_set_ready(PibHcaIrqfds *irqfds, unsigned vector,
     qemu_mutex_unlock(&irqfds->lock);
 }
 
+/* Returns the new route of a vector, negative if there is none. */
+static int pib_hca_irqfd_add_route(PCIDevice *pci, unsigned vector)
+{
+#if PIB_HCA_QEMU_HAS("system/accel-irq.h")
+    __auto_type change = accel_irqchip_begin_route_changes();
+    int route = accel_irqchip_add_msi_route(&change, vector, pci);
+
+    if (route >= 0) {
+        accel_irqchip_commit_route_changes(&change);
+    }
+#else
+    KVMRouteChange change = kvm_irqchip_begin_route_changes(kvm_state);
+    int route = kvm_irqchip_add_msi_route(&change, vector, pci);
+
+    if (route >= 0) {
+        kvm_irqchip_commit_route_changes(&change);
+    }
+#endif
+    return route;
+}
+
 static bool pib_hca_irqfd_set_route(PCIDevice *pci, PibHcaIrqfd *irqfd,
                                     unsigned vector, MSIMessage message)
 {
     if (irqfd->route == NO_ROUTE) {
-        KVMRouteChange change = kvm_irqchip_begin_route_changes(kvm_state);
-        int route = kvm_irqchip_add_msi_route(&change, vector, pci);
+        int route = pib_hca_irqfd_add_route(pci, vector);
 
         if (route < 0) {
             return false;
         }
         irqfd->route = route;
-        kvm_irqchip_commit_route_changes(&change);
         return true;
     }
     if (kvm_irqchip_update_msi_route(kvm_state, irqfd->route, message, pci) <

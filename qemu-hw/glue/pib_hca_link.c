@@ -5,9 +5,9 @@
  * this file does not interpret them.
  */
 #include "qemu/osdep.h"
-#include "block/aio.h"
 #include "io/channel-socket.h"
 #include "pib_hca_glue.h"
+#include "pib_hca_qemu.h"
 #include "pib_link_memory.h"
 #include "qapi/error.h"
 #include "qapi/qapi-visit-sockets.h"

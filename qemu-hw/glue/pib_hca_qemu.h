@@ -18,6 +18,16 @@
 #include "exec/ramblock.h"
 #endif
 
+#if PIB_HCA_QEMU_HAS("system/memory_cached.h")
+#include "system/memory_cached.h"
+#endif
+
+#if PIB_HCA_QEMU_HAS("qemu/aio.h")
+#include "qemu/aio.h"
+#else
+#include "block/aio.h"
+#endif
+
 #if PIB_HCA_QEMU_HAS("hw/core/qdev-properties.h")
 #include "hw/core/qdev-properties.h"
 #else

@@ -384,16 +384,14 @@ DEFINE_SHOW_ATTRIBUTE(selftest);
 /* ---------------------------------------------------------------- registration --------------- */
 
 /* Best effort: on -ENOMEM the key is only missing from debugfs. */
-void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key)
+void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key, void *owner)
 {
-	u32 index = key >> PIB_HCA_KEY_INDEX_SHIFT;
-
-	xa_store_irq(&dev->keys, index, xa_mk_value(index), GFP_KERNEL);
+	xa_store_irq(&dev->keys, key >> PIB_HCA_KEY_INDEX_SHIFT, owner, GFP_KERNEL);
 }
 
-void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key)
+void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key, void *owner)
 {
-	xa_erase_irq(&dev->keys, key >> PIB_HCA_KEY_INDEX_SHIFT);
+	xa_cmpxchg_irq(&dev->keys, key >> PIB_HCA_KEY_INDEX_SHIFT, owner, NULL, GFP_KERNEL);
 }
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)

@@ -41,7 +41,7 @@ int pib_hca_create_mr_cmd(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 		return ret;
 	mr->ibmr.lkey = key;
 	mr->ibmr.rkey = key;
-	pib_hca_debugfs_key_add(dev, key);
+	pib_hca_debugfs_key_add(dev, key, mr);
 	return 0;
 }
 
@@ -357,7 +357,7 @@ int pib_hca_dereg_mr(struct ib_mr *ibmr, struct ib_udata *udata)
 	ret = pib_hca_cmd_try_destroy(dev, PIB_HCA_CMD_DESTROY_MR, ibmr->lkey);
 	if (ret)
 		return ret;
-	pib_hca_debugfs_key_remove(dev, ibmr->lkey);
+	pib_hca_debugfs_key_remove(dev, ibmr->lkey, mr);
 	if (mr->umem)
 		ib_umem_release(mr->umem);
 	pib_hca_table_free(dev, &mr->fast_table);

@@ -21,7 +21,7 @@ int pib_hca_alloc_mw(struct ib_mw *ibmw, struct ib_udata *udata)
 		return ret;
 	ret = pib_hca_cmd_create(dev, PIB_HCA_CMD_ALLOC_MW, &in, sizeof(in), &ibmw->rkey);
 	if (!ret)
-		pib_hca_debugfs_key_add(dev, ibmw->rkey);
+		pib_hca_debugfs_key_add(dev, ibmw->rkey, ibmw);
 	return ret;
 }
 
@@ -29,7 +29,7 @@ int pib_hca_dealloc_mw(struct ib_mw *ibmw)
 {
 	struct pib_hca_dev *dev = to_pdev(ibmw->device);
 
-	pib_hca_debugfs_key_remove(dev, ibmw->rkey);
+	pib_hca_debugfs_key_remove(dev, ibmw->rkey, ibmw);
 	pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DEALLOC_MW, ibmw->rkey);
 	return 0;
 }

@@ -364,7 +364,7 @@ static int pib_hca_odp_create(struct pib_hca_dev *dev, struct pib_hca_mr *mr,
 			      GFP_KERNEL));
 	if (ret) {
 		pib_hca_cmd_destroy(dev, PIB_HCA_CMD_DESTROY_MR, mr->ibmr.lkey);
-		pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey);
+		pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey, mr);
 	}
 	return ret;
 }
@@ -424,7 +424,7 @@ int pib_hca_dereg_odp_mr(struct pib_hca_dev *dev, struct pib_hca_mr *mr)
 		return ret;
 	/* A new region may have the index by now; its entry stays. */
 	xa_cmpxchg(&dev->odp.mrs, mr->ibmr.lkey >> PIB_HCA_KEY_INDEX_SHIFT, mr, NULL, GFP_KERNEL);
-	pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey);
+	pib_hca_debugfs_key_remove(dev, mr->ibmr.lkey, mr);
 	pib_hca_ref_wait(&mr->odp->ref);
 	pib_hca_odp_free(mr->odp);
 	kfree(mr);

@@ -267,7 +267,7 @@ struct pib_hca_dev {
 		struct delayed_work fetch;
 		atomic_t tables; /* number of lowest-level tables of all regions */
 	} odp;                   /* see pib_hca_odp.h */
-	struct xarray keys;      /* indices of regions and windows, for debugfs */
+	struct xarray keys;      /* regions and windows by index, for debugfs */
 	struct dentry *debugfs;
 	struct debugfs_regset32 registers;
 	struct work_struct flush_work; /* when the device is dead: makes consumers poll */
@@ -474,8 +474,12 @@ void pib_hca_debugfs_exit(void);
 /* The files of a registered device: adds and removes them. */
 void pib_hca_debugfs_add(struct pib_hca_dev *dev);
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev);
-void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key);
-void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key);
+/*
+ * Add and remove the key of a region or window. `owner` is the object, which debugfs only compares:
+ * the device may have given the index of a destroyed object to another one, whose key stays.
+ */
+void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key, void *owner);
+void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key, void *owner);
 
 /* restrack.c */
 int pib_hca_fill_res_mr_entry(struct sk_buff *msg, struct ib_mr *ibmr);

@@ -97,6 +97,20 @@ int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 	return 0;
 }
 
+/*
+ * Copies a node description without the newline of an echo to node_desc in sysfs, which the core
+ * passes on: MADs would have the newline, too. The rest of `to` becomes zero.
+ */
+static void pib_hca_copy_node_desc(u8 *to, const char *from)
+{
+	size_t length = strnlen(from, IB_DEVICE_NODE_DESC_MAX);
+
+	while (length && from[length - 1] == '\n')
+		length--;
+	memset(to, 0, IB_DEVICE_NODE_DESC_MAX);
+	memcpy(to, from, length);
+}
+
 int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_modify *props)
 {
 	__be64 guid = cpu_to_be64(props->sys_image_guid);
@@ -113,14 +127,14 @@ int pib_hca_modify_device(struct ib_device *ibdev, int mask, struct ib_device_mo
 	BUILD_BUG_ON(sizeof(in.sys_image_guid) != sizeof(guid));
 	memcpy(in.sys_image_guid, &guid, sizeof(in.sys_image_guid));
 	BUILD_BUG_ON(sizeof(in.node_description) != sizeof(props->node_desc));
-	memcpy(in.node_description, props->node_desc, sizeof(in.node_description));
+	pib_hca_copy_node_desc(in.node_description, props->node_desc);
 	/* Serialise concurrent writers, so that device and core keep the same values. */
 	mutex_lock(&dev->modify_mutex);
 	ret = pib_hca_cmd_set(dev, PIB_HCA_CMD_MODIFY_DEVICE, 0, &in, sizeof(in));
 	if (!ret && (mask & IB_DEVICE_MODIFY_SYS_IMAGE_GUID))
 		ibdev->attrs.sys_image_guid = guid;
 	if (!ret && (mask & IB_DEVICE_MODIFY_NODE_DESC))
-		memcpy(ibdev->node_desc, props->node_desc, sizeof(ibdev->node_desc));
+		memcpy(ibdev->node_desc, in.node_description, sizeof(ibdev->node_desc));
 	mutex_unlock(&dev->modify_mutex);
 	return ret;
 }

@@ -36,6 +36,7 @@ def test_a_new_node_description_is_what_the_subnet_sees(vm0, vm1):
     lid = sh(vm1, f"cat {SYSFS}/ports/1/lid").strip()
     try:
         sh(vm1, f"echo 'a node of tests' >{SYSFS}/node_desc")
-        assert "a node of tests" in sh(vm0, f"smpquery nodedesc {int(lid, 16)}")
+        assert sh(vm0, f"smpquery nodedesc {int(lid, 16)}").endswith(".a node of tests\n")     # echo's newline is gone
+        assert sh(vm1, f"cat {SYSFS}/node_desc") == "a node of tests\n"
     finally:
         sh(vm1, f"echo '{before}' >{SYSFS}/node_desc")

@@ -95,7 +95,6 @@ void pib_hca_cmdq_stop(struct pib_hca_dev *dev)
 
 /* ---------------------------------------------------------------- one command ---------------- */
 
-/* Takes a free slot; NULL if the device is dead. The semaphore counts the free slots. */
 /* Returns the number of slots in use. cmdq->lock is held. */
 static u32 pib_hca_slots_busy(const struct pib_hca_cmdq *cmdq)
 {
@@ -106,6 +105,7 @@ static u32 pib_hca_slots_busy(const struct pib_hca_cmdq *cmdq)
 	return count;
 }
 
+/* Takes a free slot; NULL if the device is dead. The semaphore counts the free slots. */
 static struct pib_hca_cmd_slot *pib_hca_take_slot(struct pib_hca_cmdq *cmdq)
 {
 	struct pib_hca_cmd_slot *slot = NULL;

@@ -14,9 +14,9 @@ void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port
 	};
 
 	/*
-	 * The flag is set once the core's caches are set up, and cleared before the device is
-	 * unregistered. pib_hca_events_stop() waits for the end of this section, which any context
-	 * may enter: the health work and verbs report a device that has failed.
+	 * The flag is set once the device is registered, and cleared before it is unregistered.
+	 * pib_hca_events_stop() waits for the end of this section, which any context may enter: the
+	 * health work and verbs report a device that has failed.
 	 */
 	rcu_read_lock();
 	if (test_bit(PIB_HCA_DEV_EVENTS, &dev->flags))
@@ -67,20 +67,20 @@ static void pib_hca_port_event(struct pib_hca_dev *dev, const struct pib_hca_eqe
 	if (!eqe->port || eqe->port > dev->caps.port_count)
 		return;
 	atomic_or(le32_to_cpu(eqe->data), &dev->port_events[eqe->port - 1]);
-	smp_mb__after_atomic(); /* pairs with the barrier in pib_hca_enable_driver() */
+	smp_mb__after_atomic(); /* pairs with the barrier in pib_hca_events_start() */
 	pib_hca_tell_port(dev, eqe->port);
 }
 
-int pib_hca_enable_driver(struct ib_device *ibdev)
+void pib_hca_events_start(struct pib_hca_dev *dev)
 {
-	struct pib_hca_dev *dev = to_pdev(ibdev);
 	u32 port;
 
 	set_bit(PIB_HCA_DEV_EVENTS, &dev->flags);
 	smp_mb__after_atomic(); /* a handler sees the bit, or the loop sees the handler's flags */
 	for (port = 1; port <= dev->caps.port_count; port++)
 		pib_hca_tell_port(dev, port);
-	return 0;
+	if (pib_hca_is_dead(dev))
+		pib_hca_dispatch(dev, IB_EVENT_DEVICE_FATAL, 0);
 }
 
 static void pib_hca_completion_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe)

@@ -66,7 +66,6 @@ static const struct ib_device_ops pib_hca_ops = {
 	.detach_mcast = pib_hca_detach_mcast,
 	.device_group = &pib_hca_attribute_group,
 	.disassociate_ucontext = pib_hca_disassociate_ucontext,
-	.enable_driver = pib_hca_enable_driver,
 	.fill_res_cq_entry = pib_hca_fill_res_cq_entry,
 	.fill_res_mr_entry = pib_hca_fill_res_mr_entry,
 	.fill_res_qp_entry = pib_hca_fill_res_qp_entry,
@@ -147,10 +146,10 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 	ret = ib_register_device(ibdev, "pib_%d", &dev->pdev->dev);
 	if (ret) {
 		clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
-		pib_hca_events_stop(dev);
-		cancel_work_sync(&dev->flush_work);
 		return ret;
 	}
+	/* The core has no event until here: the call above may register, fail and clean up. */
+	pib_hca_events_start(dev);
 	pib_hca_debugfs_add(dev);
 	pib_hca_health_start(dev);
 	return 0;
@@ -169,8 +168,18 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 	ib_unregister_device(&dev->ibdev);
 	pib_hca_health_stop(dev);
 	clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
+}
+
+/* Frees a device that uses no memory any more and raises no interrupt. */
+static void pib_hca_dealloc(struct pib_hca_dev *dev)
+{
+	/* An interrupt or a page fault that gave the device up may have scheduled it since. */
 	cancel_work_sync(&dev->flush_work);
 	xa_destroy(&dev->keys);
+	WARN_ON(!xa_empty(&dev->qps));
+	WARN_ON(!xa_empty(&dev->cqs));
+	WARN_ON(!xa_empty(&dev->srqs));
+	ib_dealloc_device(&dev->ibdev);
 }
 
 static int pib_hca_start(struct pci_dev *pdev)
@@ -234,7 +243,7 @@ err_cmdq:
 err_hw:
 	pib_hca_hw_cleanup(dev);
 err_dealloc:
-	ib_dealloc_device(&dev->ibdev);
+	pib_hca_dealloc(dev);
 	return ret;
 }
 
@@ -253,12 +262,7 @@ void pib_hca_stop(struct pci_dev *pdev)
 	pib_hca_odp_cleanup(dev);
 	pib_hca_cmdq_cleanup(dev);
 	pib_hca_hw_cleanup(dev);
-	/* An interrupt or a page fault that gave the device up may have scheduled it since. */
-	cancel_work_sync(&dev->flush_work);
-	WARN_ON(!xa_empty(&dev->qps));
-	WARN_ON(!xa_empty(&dev->cqs));
-	WARN_ON(!xa_empty(&dev->srqs));
-	ib_dealloc_device(&dev->ibdev);
+	pib_hca_dealloc(dev);
 }
 
 /* ---------------------------------------------------------------- PCI ------------------------ */

@@ -215,10 +215,11 @@ void pib_hca_eqs_sync(struct pib_hca_dev *dev);
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
 /*
- * Passes events to the core from now on, with the port events that came before. Called when the
- * core's caches are set up, before its clients learn of the device.
+ * Passes events to the core from now on, with those of ports that came before. The device is
+ * registered. The core queues a work for each event, and when a registration fails it waits for
+ * none that comes after it has cleaned up: such a work would use the freed device.
  */
-int pib_hca_enable_driver(struct ib_device *ibdev);
+void pib_hca_events_start(struct pib_hca_dev *dev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
 /* Ends the events of pib_hca_dispatch() and waits for event handlers; may sleep. */
 void pib_hca_events_stop(struct pib_hca_dev *dev);

@@ -31,6 +31,29 @@ static struct pib_hca_cqe *pib_cqe_if_valid(struct pib_cq *cq, uint32_t counter)
 	return (owner & PIB_HCA_OWNER_BIT) == expected ? cqe : NULL;
 }
 
+bool pib_cq_is_polled_here(struct pib_cq *cq)
+{
+	return pthread_equal(atomic_load_explicit(&cq->poller, memory_order_relaxed),
+			     pthread_self());
+}
+
+void pib_cq_lock(struct pib_cq *cq)
+{
+	if (!pib_cq_is_polled_here(cq))
+		pthread_spin_lock(&cq->lock);
+}
+
+bool pib_cq_trylock(struct pib_cq *cq)
+{
+	return pib_cq_is_polled_here(cq) || !pthread_spin_trylock(&cq->lock);
+}
+
+void pib_cq_unlock(struct pib_cq *cq)
+{
+	if (!pib_cq_is_polled_here(cq))
+		pthread_spin_unlock(&cq->lock);
+}
+
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq)
 {
 	struct pib_hca_cqe *cqe = pib_cqe_if_valid(cq, cq->consumer);
@@ -189,12 +212,6 @@ static uint32_t pib_cq_end(struct pib_cq *cq)
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 {
 	struct pib_cq *cq = to_pcq(ibcq);
-	/*
-	 * The lock is held until after the doorbell, because a resize restarts the counters. A
-	 * thread may arm the CQ that it polls with start_poll(), and then has the lock.
-	 */
-	bool is_locked = pthread_equal(atomic_load_explicit(&cq->poller, memory_order_relaxed),
-				       pthread_self());
 	uint32_t end;
 
 	/*
@@ -203,12 +220,11 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only)
 	 * counter with the CQEs it has written, so a CQE that it writes between this read and the
 	 * doorbell still raises the event.
 	 */
-	if (!is_locked)
-		pthread_spin_lock(&cq->lock);
+	pib_cq_lock(cq);
 	end = pib_cq_end(cq);
+	/* The lock is held until after the doorbell, because a resize restarts the counters. */
 	pib_ring_cq_arm(to_pctx(ibcq->context), cq->cqn, end, solicited_only);
-	if (!is_locked)
-		pthread_spin_unlock(&cq->lock);
+	pib_cq_unlock(cq);
 	return 0;
 }
 
@@ -225,8 +241,13 @@ static bool pib_cqe_leaves(const struct pib_hca_cqe *cqe, const struct pib_leave
 	return (cqe->flags & PIB_HCA_CQE_FLAG_SRQ) && le32toh(cqe->srqn) == leaver->srqn;
 }
 
+/*
+ * The CQE that this thread is reading stays: start_poll() has retired it, and end_poll() consumes
+ * it.
+ */
 static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 {
+	bool reading = pib_cq_is_polled_here(cq);
 	struct pib_hca_cqe *cqe;
 	struct pib_srq *srq;
 	uint64_t wr_id;
@@ -240,7 +261,7 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 	/* Moves the CQEs that stay over the dropped ones, from the newest to the oldest. */
 	while (counter != cq->consumer) {
 		cqe = pib_cqe_at(cq, --counter);
-		if (pib_cqe_leaves(cqe, leaver)) {
+		if (!(reading && counter == cq->consumer) && pib_cqe_leaves(cqe, leaver)) {
 			/* The CQE is never polled: free its WQE's id here. */
 			srq = leaver->qp ? pib_cqe_srq(cq, cqe, leaver->qp) : NULL;
 			if (srq && (cqe->flags & PIB_HCA_CQE_FLAG_SRQ))
@@ -254,6 +275,8 @@ static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 	if (dropped) {
 		cq->consumer += dropped;
 		pib_cq_publish_consumer(cq);
+		if (reading)
+			cq->cur_cqe = pib_cqe_at(cq, cq->consumer);
 	}
 }
 
@@ -464,6 +487,8 @@ int pib_resize_cq(struct ibv_cq *ibcq, int cqe)
 
 	if (cqe < 1 || cqe > (int)ctx->max_cqe)
 		return EINVAL;
+	if (pib_cq_is_polled_here(cq))
+		return EBUSY;
 	log_depth = ilog32(cqe - 1);
 	ret = pib_cq_alloc_buf(ctx, cq->buf.domain ? &cq->buf.domain->ibv_pd : NULL, &buf,
 			       log_depth);

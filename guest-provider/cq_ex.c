@@ -46,6 +46,8 @@ static int pib_start_poll(struct ibv_cq_ex *cq_ex, struct ibv_poll_cq_attr *attr
 
 	if (attr->comp_mask)
 		return EINVAL;
+	if (pib_cq_is_polled_here(cq)) /* end_poll() has not been called */
+		return EBUSY;
 	pthread_spin_lock(&cq->lock);
 	first = cq->consumer;
 	if (!pib_load_cqe(cq)) {

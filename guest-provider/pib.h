@@ -31,7 +31,7 @@ struct pib_srq;
 #define PIB_TABLE_MASK (PIB_TABLE_SIZE - 1)
 
 /*
- * An object and the CQs at which it may complete. The entry is written with the locks of all these
+ * An object and the CQs at which it may complete. The entry is cleared with the locks of all these
  * CQs held, so a poller that holds the lock of one of them may use the object.
  */
 struct pib_table_entry {
@@ -64,8 +64,8 @@ struct pib_context {
 	/* Length of each port's GID table; 0: not queried yet. */
 	atomic_uint gid_table_length[PIB_HCA_MAX_PORTS + 1];
 	/*
-	 * QPs by the number that CQEs carry. Written with table_mutex and the locks of both
-	 * CQs held, read with the lock of the polled CQ held.
+	 * QPs by the number that CQEs carry. Written with table_mutex held, cleared with the locks
+	 * of both CQs held as well, read with the lock of the polled CQ held.
 	 */
 	pthread_mutex_t table_mutex;
 	struct pib_table qps;
@@ -297,6 +297,15 @@ int pib_poll_cq(struct ibv_cq *ibcq, int num_entries, struct ibv_wc *wc);
 int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe);
 void pib_cq_free_rings(struct pib_cq *cq);
+/*
+ * The lock of a CQ, which this thread has already between start_poll() and end_poll(). A thread
+ * that has a CQ's lock may wait for table_mutex, but not the other way round, because the program
+ * may create and destroy objects between these two calls.
+ */
+bool pib_cq_is_polled_here(struct pib_cq *cq);
+void pib_cq_lock(struct pib_cq *cq);
+bool pib_cq_trylock(struct pib_cq *cq);
+void pib_cq_unlock(struct pib_cq *cq);
 /* The next CQE or NULL; the CQ's lock is held. The CQE stays valid until the consumer moves. */
 struct pib_hca_cqe *pib_cq_next(struct pib_cq *cq);
 /* Informs the device that the CQEs before cq->consumer may be overwritten. */
@@ -333,11 +342,13 @@ void *pib_table_owner(struct pib_table *table, uint32_t number);
  * the number has more than 24 bits. table_mutex is held for both.
  */
 int pib_table_reserve(struct pib_table *table, uint32_t number);
-/* Either CQ may be NULL. */
+/* Either CQ may be NULL. The entry is empty, or the locks of its CQs are held. */
 void pib_table_set(struct pib_table *table, uint32_t number, void *object, struct pib_cq *a,
 		   struct pib_cq *b);
 void pib_table_clear(struct pib_table *table, uint32_t number);
 void pib_table_free(struct pib_table *table);
+/* Lets other threads have table_mutex for a moment. It is held. */
+void pib_table_yield(struct pib_context *ctx);
 
 /* srq.c */
 struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr);

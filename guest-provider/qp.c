@@ -44,7 +44,22 @@ static void pib_lock_cqs(struct pib_qp *qp)
 	int count = pib_cqs_of(qp, cqs), i;
 
 	for (i = 0; i < count; i++)
-		pthread_spin_lock(&cqs[i]->lock);
+		pib_cq_lock(cqs[i]);
+}
+
+static bool pib_trylock_cqs(struct pib_qp *qp)
+{
+	struct pib_cq *cqs[2];
+	int count = pib_cqs_of(qp, cqs), i;
+
+	for (i = 0; i < count; i++) {
+		if (pib_cq_trylock(cqs[i]))
+			continue;
+		while (i--)
+			pib_cq_unlock(cqs[i]);
+		return false;
+	}
+	return true;
 }
 
 static void pib_unlock_cqs(struct pib_qp *qp)
@@ -53,7 +68,7 @@ static void pib_unlock_cqs(struct pib_qp *qp)
 	int count = pib_cqs_of(qp, cqs), i;
 
 	for (i = 0; i < count; i++)
-		pthread_spin_unlock(&cqs[i]->lock);
+		pib_cq_unlock(cqs[i]);
 }
 
 static void pib_clean_cqs(struct pib_qp *qp)
@@ -65,12 +80,22 @@ static void pib_clean_cqs(struct pib_qp *qp)
 		pib_cq_clean(cqs[i], qp);
 }
 
-static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp)
+/*
+ * Takes a QP, with its completions, out of the table, if it is there under this number. table_mutex
+ * is held, but not while a CQ's lock is taken: the thread that has that lock may wait for the mutex.
+ */
+static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp, uint32_t qpn)
 {
-	pib_lock_cqs(qp);
-	pib_clean_cqs(qp);
-	pib_table_clear(&ctx->qps, qp->qpn);
-	pib_unlock_cqs(qp);
+	/* Once the entry is another one, the QP may have been freed. */
+	while (pib_table_owner(&ctx->qps, qpn) == qp) {
+		if (pib_trylock_cqs(qp)) {
+			pib_clean_cqs(qp);
+			pib_table_clear(&ctx->qps, qpn);
+			pib_unlock_cqs(qp);
+			return;
+		}
+		pib_table_yield(ctx);
+	}
 }
 
 /*
@@ -85,13 +110,10 @@ static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
 
 	if (ret)
 		return ret;
-	leaving = pib_table_owner(&ctx->qps, qp->qpn);
-	if (leaving)
-		pib_clear_qp(ctx, leaving);
-	pib_lock_cqs(qp);
+	while ((leaving = pib_table_owner(&ctx->qps, qp->qpn)))
+		pib_clear_qp(ctx, leaving, qp->qpn);
 	pib_table_set(&ctx->qps, qp->qpn, qp, pib_cq_or_null(qp->verbs_qp.qp.send_cq),
 		      pib_cq_or_null(qp->verbs_qp.qp.recv_cq));
-	pib_unlock_cqs(qp);
 	return 0;
 }
 
@@ -422,8 +444,8 @@ int pib_destroy_qp(struct ibv_qp *ibqp)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ctx->table_mutex);
-	if (!qp->is_target && pib_table_owner(&ctx->qps, qp->qpn) == qp)
-		pib_clear_qp(ctx, qp);
+	if (!qp->is_target)
+		pib_clear_qp(ctx, qp, qp->qpn);
 	pthread_mutex_unlock(&ctx->table_mutex);
 	pib_free_qp(qp);
 	return 0;

@@ -185,12 +185,20 @@ struct ibv_srq *pib_create_srq(struct ibv_pd *pd, struct ibv_srq_init_attr *attr
 	return &srq->verbs_srq.srq;
 }
 
-static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq)
+/* As pib_clear_qp(), for an XRC SRQ. */
+static void pib_forget_xrc_srq(struct pib_context *ctx, struct pib_srq *srq, uint32_t srqn)
 {
-	pthread_spin_lock(&srq->cq->lock);
-	pib_cq_clean_srq(srq->cq, srq->srqn);
-	pib_table_clear(&ctx->xrc_srqs, srq->srqn);
-	pthread_spin_unlock(&srq->cq->lock);
+	while (pib_table_owner(&ctx->xrc_srqs, srqn) == srq) {
+		struct pib_cq *cq = srq->cq;
+
+		if (pib_cq_trylock(cq)) {
+			pib_cq_clean_srq(cq, srqn);
+			pib_table_clear(&ctx->xrc_srqs, srqn);
+			pib_cq_unlock(cq);
+			return;
+		}
+		pib_table_yield(ctx);
+	}
 }
 
 /* Creates an XRC SRQ in the kernel and makes it known to the pollers of its CQ. */
@@ -213,12 +221,9 @@ static int pib_register_xrc_srq(struct pib_context *ctx, struct pib_srq *srq,
 	}
 	if (!ret) {
 		/* As in pib_store_qp(): another thread may be destroying an SRQ of this number. */
-		leaving = pib_table_owner(&ctx->xrc_srqs, srq->srqn);
-		if (leaving)
-			pib_forget_xrc_srq(ctx, leaving);
-		pthread_spin_lock(&srq->cq->lock);
+		while ((leaving = pib_table_owner(&ctx->xrc_srqs, srq->srqn)))
+			pib_forget_xrc_srq(ctx, leaving, srq->srqn);
 		pib_table_set(&ctx->xrc_srqs, srq->srqn, srq, srq->cq, NULL);
-		pthread_spin_unlock(&srq->cq->lock);
 	}
 	pthread_mutex_unlock(&ctx->table_mutex);
 	return ret;
@@ -288,8 +293,8 @@ int pib_destroy_srq(struct ibv_srq *ibsrq)
 	if (ret)
 		return ret;
 	pthread_mutex_lock(&ctx->table_mutex);
-	if (srq->cq && pib_table_owner(&ctx->xrc_srqs, srq->srqn) == srq)
-		pib_forget_xrc_srq(ctx, srq);
+	if (srq->cq)
+		pib_forget_xrc_srq(ctx, srq, srq->srqn);
 	pthread_mutex_unlock(&ctx->table_mutex);
 	pib_free_srq(srq);
 	return 0;

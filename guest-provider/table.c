@@ -8,6 +8,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 
 #include "pib.h"
@@ -28,7 +29,8 @@ void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_
 	int i;
 
 	for (i = 0; entry && i < 2; i++)
-		if (atomic_load_explicit(&entry->cqs[i], memory_order_relaxed) == cq)
+		/* Acquire: pairs with the release in pib_table_set(). */
+		if (atomic_load_explicit(&entry->cqs[i], memory_order_acquire) == cq)
 			return atomic_load_explicit(&entry->object, memory_order_relaxed);
 	return NULL;
 }
@@ -60,14 +62,22 @@ void pib_table_set(struct pib_table *table, uint32_t number, void *object, struc
 {
 	struct pib_table_entry *entry = pib_table_entry(table, number);
 
+	/* A poller finds the object by its CQ, so the CQs follow. */
 	atomic_store_explicit(&entry->object, object, memory_order_relaxed);
-	atomic_store_explicit(&entry->cqs[0], a, memory_order_relaxed);
-	atomic_store_explicit(&entry->cqs[1], b, memory_order_relaxed);
+	atomic_store_explicit(&entry->cqs[0], a, memory_order_release);
+	atomic_store_explicit(&entry->cqs[1], b, memory_order_release);
 }
 
 void pib_table_clear(struct pib_table *table, uint32_t number)
 {
 	pib_table_set(table, number, NULL, NULL, NULL);
+}
+
+void pib_table_yield(struct pib_context *ctx)
+{
+	pthread_mutex_unlock(&ctx->table_mutex);
+	sched_yield();
+	pthread_mutex_lock(&ctx->table_mutex);
 }
 
 void pib_table_free(struct pib_table *table)

@@ -21,3 +21,7 @@ TEST_CASE("provider: while a QP is destroyed another thread may create one") {
 TEST_CASE("provider: while an XRC SRQ is destroyed another thread may create one") {
     CHECK(text(slow_destroy_of_srq()).empty());
 }
+
+TEST_CASE("provider: a thread may create, destroy and reset QPs of the CQ that it polls") {
+    CHECK(text(create_qp_of_polled_cq()).empty());
+}

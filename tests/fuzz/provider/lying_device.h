@@ -17,6 +17,8 @@ void lying_device_run(const uint8_t* input, size_t length);
  */
 const char* slow_destroy_of_qp(void);
 const char* slow_destroy_of_srq(void);
+/* As slow_destroy_of_qp(); the thread that creates the QP polls its CQ by start_poll(). */
+const char* create_qp_of_polled_cq(void);
 
 #ifdef __cplusplus
 }

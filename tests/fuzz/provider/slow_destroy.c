@@ -1,5 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* An honest device and two threads: one destroys an object, the other one creates one. */
+/*
+ * An honest device and two threads: one destroys an object, the other one creates one, perhaps while
+ * it polls the object's CQ.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
 #include <pthread.h>
 #include <string.h>
 
@@ -105,4 +110,63 @@ const char *slow_destroy_of_srq(void)
 	return end_honestly(now.srqs[0] &&
 			    pib_table_find(&now.context->xrc_srqs, 0, to_pcq(now.cqs[0])) ==
 				    to_psrq(now.srqs[0]));
+}
+
+/* Between start_poll() and end_poll() the thread has the CQ's lock. */
+static const char *use_polled_cq(void)
+{
+	struct pib_cq *cq = to_pcq(now.cqs[0]);
+	struct ibv_cq_ex *cq_ex = &cq->verbs_cq.cq_ex;
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+	struct ibv_poll_cq_attr attr = {};
+
+	/* A SEND of QP 0 is complete, and so is a receive. */
+	cq->cqes[0] = (struct pib_hca_cqe){ .owner = PIB_HCA_OWNER_BIT };
+	cq->cqes[1] = (struct pib_hca_cqe){ .opcode = PIB_HCA_CQE_RECV, .owner = PIB_HCA_OWNER_BIT };
+	if (ibv_start_poll(cq_ex, &attr))
+		return "there is no completion";
+	if (ibv_start_poll(cq_ex, &attr) != EBUSY || pib_resize_cq(now.cqs[0], 16) != EBUSY)
+		return "a CQ that is polled is not busy";
+	sem_post(&now.acknowledged);
+	now.qps[0] = honest_qp(); /* has the number of the QP that completes, which leaves with its CQE */
+	if (!now.qps[0] || pib_destroy_qp(now.qps[0]))
+		return "no QP can be created and destroyed";
+	now.qps[0] = honest_qp();
+	if (!now.qps[0] || pib_modify_qp(now.qps[0], &reset, IBV_QP_STATE))
+		return "no QP can be reset";
+	if (ibv_wc_read_opcode(cq_ex) != IBV_WC_SEND || ibv_next_poll(cq_ex) != ENOENT)
+		return "the current completion has changed";
+	ibv_end_poll(cq_ex);
+	if (cq->consumer != 2 || ibv_start_poll(cq_ex, &attr) != ENOENT)
+		return "completions were not consumed";
+	return pib_table_find(&now.context->qps, 0, cq) == to_pqp(now.qps[0]) ?
+		       NULL : "the new QP is not in the table";
+}
+
+static void *poll_and_create(void *fault)
+{
+	*(const char **)fault = use_polled_cq();
+	return NULL;
+}
+
+const char *create_qp_of_polled_cq(void)
+{
+	static const char *fault; /* a thread that hangs may still write it */
+	pthread_t destroyer, poller;
+	struct timespec limit;
+
+	begin_honestly();
+	now.slow = true;
+	pthread_create(&destroyer, NULL, destroy_qp, honest_qp());
+	sem_wait(&now.in_kernel);
+	pthread_create(&poller, NULL, poll_and_create, &fault);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 60;
+	if (pthread_timedjoin_np(poller, NULL, &limit))
+		return "the thread waits for the lock that it has";
+	sem_post(&now.acknowledged);
+	pthread_join(destroyer, NULL);
+	if (fault)
+		return fault;
+	return end_honestly(true);
 }

@@ -250,6 +250,7 @@ static void extended_polling(void)
 	struct ibv_poll_cq_attr poll_attr = {};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(lo.context, &attr);
 	struct qp_pair pair = {};
+	struct ibv_qp *other;
 	uint64_t last = 0;
 	struct ibv_wc wc[4];
 	int seen = 0;
@@ -277,6 +278,8 @@ static void extended_polling(void)
 		last = ibv_wc_read_completion_ts(cq);
 		/* The thread has the CQ's lock and may use the CQ all the same. */
 		CHECK_EQUAL(ibv_req_notify_cq(ibv_cq_ex_to_cq(cq), 0), 0);
+		create_ex(pair.cq[1], &other);
+		CHECK_EQUAL(ibv_destroy_qp(other), 0);
 		seen++;
 	} while (!ibv_next_poll(cq));
 	ibv_end_poll(cq);

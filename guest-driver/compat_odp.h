@@ -13,7 +13,17 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 	return ODP_READ_ALLOWED_BIT | (write ? ODP_WRITE_ALLOWED_BIT : 0);
 }
 
-/* Sets *entry to the device's entry of a page, 0 if the page is absent. umem_mutex is held. */
+/* The core changes its notes about mapped pages with umem_mutex held. */
+#define PIB_HCA_ODP_NEEDS_SETTLING false
+
+static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index)
+{
+}
+
+/*
+ * Changes *entry from the device's present entry of a page to the new one; 0: the page is absent.
+ * umem_mutex is held.
+ */
 static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
 {
 	BUILD_BUG_ON(ODP_READ_ALLOWED_BIT != PIB_HCA_ON_DEMAND_READ ||
@@ -32,22 +42,39 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 	return write ? HMM_PFN_WRITE : 0;
 }
 
-/* Maps the page for DMA, unless it is mapped already; ib_umem_odp_unmap_dma_pages() unmaps it. */
+#define PIB_HCA_ODP_NEEDS_SETTLING true
+
+/*
+ * Notes that a page is not mapped for DMA: hmm_range_fault() copies these flags without umem_mutex.
+ * If the page is unmapped meanwhile, the copy says of the next page at its address that it is
+ * mapped. umem_mutex is held.
+ */
+static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index)
+{
+	umem->map.pfn_list[index] &= ~(HMM_PFN_DMA_MAPPED | HMM_PFN_P2PDMA | HMM_PFN_P2PDMA_BUS);
+}
+
+/*
+ * Maps the page for DMA, unless its entry shows that it is mapped already;
+ * ib_umem_odp_unmap_dma_pages() unmaps it.
+ */
 static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
 {
 	struct device *dma_dev = umem->umem.ibdev->dma_device;
 	unsigned long pfn = umem->map.pfn_list[index];
 	struct pci_p2pdma_map_state p2pdma = {};
-	dma_addr_t dma;
+	dma_addr_t dma = *entry & PAGE_MASK;
 
-	*entry = 0;
-	if (!(pfn & HMM_PFN_VALID))
+	if (!(pfn & HMM_PFN_VALID)) {
+		*entry = 0;
 		return 0;
-	dma = hmm_dma_map_pfn(dma_dev, &umem->map, index, &p2pdma);
-	if (dma_mapping_error(dma_dev, dma))
-		return -EFAULT;
-	if (!(pfn & HMM_PFN_DMA_MAPPED))
+	}
+	if (!*entry) {
+		dma = hmm_dma_map_pfn(dma_dev, &umem->map, index, &p2pdma);
+		if (dma_mapping_error(dma_dev, dma))
+			return -EFAULT;
 		umem->npages++;
+	}
 	*entry = dma | PIB_HCA_ON_DEMAND_READ;
 	if ((pfn & HMM_PFN_WRITE) && umem->umem.writable)
 		*entry |= PIB_HCA_ON_DEMAND_WRITE;

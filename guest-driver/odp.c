@@ -31,6 +31,7 @@ static bool pib_hca_odp_invalidate(struct mmu_interval_notifier *mni,
 	if (odp) {
 		start = max_t(u64, ib_umem_start(umem), range->start);
 		end = min_t(u64, ib_umem_end(umem), range->end);
+		pib_hca_odp_settle(odp, umem, start, end);
 		pib_hca_odp_hide(odp, start, end);
 		ib_umem_odp_unmap_dma_pages(umem, start, end);
 	}
@@ -161,8 +162,10 @@ static int pib_hca_odp_map_pages(struct pib_hca_odp *odp, struct ib_umem_odp *um
 	ret = ib_umem_odp_map_dma_and_lock(umem, start, end - start,
 					   pib_hca_compat_odp_access(write), fault);
 	if (ret < 0)
-		return ret;
-	ret = pib_hca_odp_show(odp, umem, start, end);
+		mutex_lock(&umem->umem_mutex);
+	pib_hca_odp_settle(odp, umem, start, end);
+	if (ret >= 0)
+		ret = pib_hca_odp_show(odp, umem, start, end);
 	mutex_unlock(&umem->umem_mutex);
 	return ret;
 }
@@ -194,12 +197,12 @@ static int pib_hca_odp_map_part(struct pib_hca_odp *odp, struct ib_umem_odp *ume
 	return 0;
 }
 
-static int pib_hca_odp_map(struct pib_hca_odp *odp, u64 va, u64 length, bool write, bool fault)
+/* Maps pages that the caller has claimed. */
+static int pib_hca_odp_map_claimed(struct pib_hca_odp *odp, u64 va, u64 end, bool write, bool fault)
 {
-	u64 end = PAGE_ALIGN(va + length);
 	int ret = 0;
 
-	for (va &= PAGE_MASK; va < end && !ret;) {
+	while (va < end && !ret) {
 		u64 stop = end;
 		struct ib_umem_odp *umem = pib_hca_odp_prepare(odp, va, &stop);
 
@@ -211,6 +214,38 @@ static int pib_hca_odp_map(struct pib_hca_odp *odp, u64 va, u64 length, bool wri
 		mutex_unlock(&odp->mutex);
 		va = stop;
 	}
+	return ret;
+}
+
+static bool pib_hca_odp_try_claim(struct pib_hca_odp *odp, struct pib_hca_odp_claim *claim)
+{
+	struct pib_hca_odp_claim *other;
+	bool is_free = true;
+
+	spin_lock(&odp->claims_lock);
+	list_for_each_entry(other, &odp->claims, entry)
+		is_free = is_free && (other->end <= claim->start || claim->end <= other->start);
+	if (is_free)
+		list_add(&claim->entry, &odp->claims);
+	spin_unlock(&odp->claims_lock);
+	return is_free;
+}
+
+static int pib_hca_odp_map(struct pib_hca_odp *odp, u64 va, u64 length, bool write, bool fault)
+{
+	struct pib_hca_odp_claim claim = {
+		.start = va & PAGE_MASK,
+		.end = PAGE_ALIGN(va + length),
+	};
+	int ret;
+
+	if (wait_event_killable(odp->claim_ends, pib_hca_odp_try_claim(odp, &claim)))
+		return -EINTR;
+	ret = pib_hca_odp_map_claimed(odp, claim.start, claim.end, write, fault);
+	spin_lock(&odp->claims_lock);
+	list_del(&claim.entry);
+	spin_unlock(&odp->claims_lock);
+	wake_up_all(&odp->claim_ends);
 	return ret;
 }
 
@@ -313,6 +348,9 @@ static struct pib_hca_odp *pib_hca_odp_alloc(struct pib_hca_dev *dev, struct ib_
 				ib_umem_end(umem) - ib_umem_start(umem);
 	xa_init(&odp->chunks);
 	mutex_init(&odp->mutex);
+	INIT_LIST_HEAD(&odp->claims);
+	spin_lock_init(&odp->claims_lock);
+	init_waitqueue_head(&odp->claim_ends);
 	pib_hca_ref_init(&odp->ref);
 	if (pib_hca_odp_tree_init(odp, bytes >> PAGE_SHIFT)) {
 		kfree(odp);

@@ -126,7 +126,7 @@ static __le64 *pib_hca_odp_entry(struct pib_hca_odp *odp, u64 va)
 
 /*
  * Moves the lowest table of `va`, whose pages are all being unmapped, from the tree to `gone`.
- * pib_hca_odp_show() writes nothing without a table, and the device then asks for the page again.
+ * pib_hca_odp_show() maps nothing without a table, and the device then asks for the page again.
  */
 static void pib_hca_odp_unlink(struct pib_hca_odp *odp, u64 va, struct pib_hca_odp_node **gone)
 {
@@ -151,6 +151,11 @@ static u64 pib_hca_odp_next_table(const struct pib_hca_odp *odp, u64 va)
 	       PIB_HCA_ODP_TABLE_BYTES;
 }
 
+static size_t pib_hca_odp_page(struct ib_umem_odp *umem, u64 va)
+{
+	return (va - ib_umem_start(umem)) >> PAGE_SHIFT;
+}
+
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end)
 {
 	u64 va;
@@ -168,6 +173,23 @@ int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end)
 	return 0;
 }
 
+void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end)
+{
+	u64 va, stop;
+
+	for (va = start; PIB_HCA_ODP_NEEDS_SETTLING && va < end;) {
+		__le64 *entry = pib_hca_odp_entry(odp, va);
+
+		stop = min(end, pib_hca_odp_next_table(odp, va));
+		for (; va < stop; va += PAGE_SIZE) {
+			if (!entry || !*entry)
+				pib_hca_compat_odp_settle(umem, pib_hca_odp_page(umem, va));
+			if (entry)
+				entry++;
+		}
+	}
+}
+
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end)
 {
 	u64 va, value;
@@ -177,12 +199,13 @@ int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 star
 	for (va = start; va < end; va += PAGE_SIZE) {
 		__le64 *entry = pib_hca_odp_entry(odp, va);
 
-		ret = pib_hca_compat_odp_entry(umem, (va - ib_umem_start(umem)) >> PAGE_SHIFT,
-					       &value);
+		if (!entry) /* an invalidation has taken the table */
+			continue;
+		value = le64_to_cpu(*entry);
+		ret = pib_hca_compat_odp_entry(umem, pib_hca_odp_page(umem, va), &value);
 		if (ret)
 			return ret;
-		if (entry)
-			WRITE_ONCE(*entry, cpu_to_le64(value));
+		WRITE_ONCE(*entry, cpu_to_le64(value));
 	}
 	wmb(); /* store the entries before the doorbell that makes the device read them */
 	return 0;

@@ -9,10 +9,15 @@
  *   odp->mutex         growth of one region's tree, and its chunks; sleeps
  *   umem->umem_mutex   the entries of one umem's pages; invalidation takes only this mutex
  * No lock is held while the kernel faults memory in: a file server may take arbitrarily long.
- * A region in use by a fault is kept by its reference count.
+ * A claim keeps other accesses from mapping the same pages meanwhile, because the kernel notes what
+ * it finds about a page in one place, without a lock. A region in use by a fault is kept by its
+ * reference count.
  */
 #ifndef PIB_HCA_ODP_H
 #define PIB_HCA_ODP_H
+
+#include <linux/list.h>
+#include <linux/wait.h>
 
 #include "pib_hca.h"
 
@@ -37,11 +42,21 @@ struct pib_hca_odp_chunk {
 	bool in_doubt;            /* one of them may have mapped none */
 };
 
+/* A range of addresses whose pages one access maps. */
+struct pib_hca_odp_claim {
+	struct list_head entry;
+	u64 start;
+	u64 end;
+};
+
 struct pib_hca_odp {
 	struct pib_hca_dev *dev;
 	struct ib_umem_odp *umem; /* implicit region: the parent of its chunks */
 	struct xarray chunks;     /* by address / PIB_HCA_ODP_TABLE_BYTES */
 	struct mutex mutex;
+	struct list_head claims;
+	spinlock_t claims_lock;   /* taken without any other lock */
+	wait_queue_head_t claim_ends;
 	/*
 	 * Implicit region: the process's memory, which must stay allocated when the process has
 	 * ended. The core keeps no reference for a umem that has no pages of its own.
@@ -63,6 +78,11 @@ int pib_hca_odp_tree_init(struct pib_hca_odp *odp, u64 pages);
 void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 /* Adds the tables for [start, end); 0 or -ENOMEM. odp->mutex is held. */
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
+/*
+ * Makes the kernel's notes about pages without an entry, in [start, end), say that they are not
+ * mapped for DMA. umem_mutex is held.
+ */
+void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /* Whether the lowest table of `va` has no mapped page, or is missing. umem_mutex is held. */

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""RDMA WRITE between two QPs of one HCA, out of pages that are absent at first.
+"""RDMA WRITEs between QPs of one HCA, out of pages that are absent at first.
 
 usage: python3 on_demand.py DEVICE FILE [implicit]
 
-Maps the file read-only and writes its first 64 KiB into memory that is pinned. The file's mapping is
-a region with on-demand paging, or part of the implicit region that is all of the address space.
-Prints the CRC of what has arrived.
+Maps the file read-only. Two connections write its first 64 KiB into memory that is pinned, and so
+fault on the same pages at once. The file's mapping is a region with on-demand paging, or part of the
+implicit region that is all of the address space. Prints the CRC of what has arrived.
 """
 import ctypes
 import mmap
@@ -38,21 +38,37 @@ def region(pd, address, implicit):
     return MR(pd, BYTES, e.IBV_ACCESS_ON_DEMAND, address=address)
 
 
+class Writer:
+    """A connection, and memory that its WRITE fills."""
+
+    def __init__(self, context, pd):
+        self.sender, receiver = (End(context, pd, 1, e.IBV_ACCESS_REMOTE_WRITE) for _ in range(2))
+        lids = {1: context.query_port(1).lid}
+        self.sender.connect(receiver, lids)
+        receiver.connect(self.sender, lids)
+        self.receiver = receiver
+        self.target = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+
+    def write(self, sge):
+        request = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[sge])
+        request.set_wr_rdma(self.target.rkey, self.target.buf)
+        self.sender.qp.post_send(request)
+
+    def arrived(self):
+        self.sender.wait()
+        return zlib.crc32(self.target.read(BYTES, 0))
+
+
 def main(device, path, implicit):
     context = Context(name=device)
     pd = PD(context)
-    sender, receiver = (End(context, pd, 1, e.IBV_ACCESS_REMOTE_WRITE) for _ in range(2))
-    lids = {1: context.query_port(1).lid}
-    sender.connect(receiver, lids)
-    receiver.connect(sender, lids)
-    target = MR(pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE)
+    writers = [Writer(context, pd) for _ in range(2)]
     address = map_file(path)
     source = region(pd, address, implicit)
-    request = SendWR(opcode=e.IBV_WR_RDMA_WRITE, num_sge=1, sg=[SGE(address, BYTES, source.lkey)])
-    request.set_wr_rdma(target.rkey, target.buf)
-    sender.qp.post_send(request)
-    sender.wait()
-    print(zlib.crc32(target.read(BYTES, 0)))
+    for writer in writers:
+        writer.write(SGE(address, BYTES, source.lkey))
+    found, = {writer.arrived() for writer in writers}
+    print(found)
 
 
 main(sys.argv[1], sys.argv[2], len(sys.argv) > 3)

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shlex
 import shutil
+from collections.abc import Iterable
 
 from lab import ui
 from lab.arm import tree
@@ -18,6 +19,7 @@ INIT = image.FILES / "arm-init"
 MEMORY_MIB, CPUS = 4096, 2
 ARCHIVE, KERNEL = "boot.cpio", "boot.kernel"    # files in the builder's working directory
 TEST_S = 1800                   # limit for one test, reached only by a hang
+MACHINE_S = 6 * 3600            # limit for all tests, reached only by a kernel that hangs
 PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
 OUTPUT = re.compile(r"^lab: begin (\S+)$\n(.*?)(?:^|(?<=.))lab: end \1 (\d+)$", re.MULTILINE | re.DOTALL)
 # Copies each program and the libraries it loads to the same paths below a folder.
@@ -57,16 +59,24 @@ def _on_host(tools: builder.Builder, path: str) -> pathlib.Path:
     return tools.tree / path.lstrip("/")
 
 
+def _named(tools: builder.Builder, words: Iterable[str]) -> tuple[list[pathlib.Path], list[pathlib.Path]]:
+    """Files and folders of the working directory that these words name."""
+    found = {_on_host(tools, word) for word in words if word.startswith(f"{tools.inside}/")}
+    return sorted(filter(pathlib.Path.is_file, found)), sorted(filter(pathlib.Path.is_dir, found))
+
+
 def _initramfs(tools: builder.Builder, tests: list[dict], archive: pathlib.Path) -> None:
-    words = {word for test in tests for word in [test["cmd"][0], *test["env"].values()]
-             if word.startswith(tools.inside)}
-    programs, folders = [sorted(filter(kind, (_on_host(tools, word) for word in words)))
-                         for kind in (pathlib.Path.is_file, pathlib.Path.is_dir)]
+    programs, folders = _named(tools, (word for test in tests for word in [test["cmd"][0], *test["env"].values()]))
+    inputs, _ = _named(tools, (word for test in tests for word in test["cmd"][1:]))
     inside = [f"/{program.relative_to(tools.tree)}" for program in programs]
     tools.sh("collecting the unit tests", f"set -- {shlex.join(inside)}\n{COLLECT}", tree.LOG)
     stage = tools.work / "boot"
     for folder in folders:
         shutil.copytree(folder, stage / folder.relative_to(tools.tree))
+    for file in inputs:             # for example recorded inputs of a fuzz target
+        place = stage / file.relative_to(tools.tree)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, place)
     shutil.copy(INIT, stage / "init")
     (stage / "init").chmod(0o755)
     (stage / "tests").write_text(_script(tests))
@@ -108,5 +118,5 @@ def run(tools: builder.Builder, tests: list[dict], kernel: pathlib.Path, kib: in
     shutil.copy(kernel, tools.work / KERNEL)
     console = tools.work / f"console-{kib}k"
     tools.sh(f"running the unit tests, pages of {kib} KiB",
-             f"{_argv(KERNEL, ARCHIVE)} < /dev/null > {console.name} 2>&1 || true", tree.LOG)
+             f"timeout {MACHINE_S} {_argv(KERNEL, ARCHIVE)} < /dev/null > {console.name} 2>&1 || true", tree.LOG)
     return parse(console.read_text(errors="replace"), [test_name(test) for test in tests], kib)

@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from lab import paths
-from lab.arm import host, machine, tree
+from lab.arm import host, kernel, machine, tree
 from lab.build import debian
 from lab.testing import arm, progress
 from lab.testing.counts import FAILURE, Count
@@ -45,17 +45,17 @@ def test_the_machine_boots_a_kernel_in_the_tree_and_one_in_the_cache(tmp_path, m
     """
     def run(_title, script, _log):
         words = shlex.split(script)
-        booted = tools.work / words[words.index("-kernel") + 1]
-        assert booted.is_relative_to(tools.tree) and booted.read_text() == "a kernel"
+        found = tools.work / words[words.index("-kernel") + 1]
+        assert found.is_relative_to(tools.tree) and found.read_text() == "a kernel"
         (tools.work / "console-64k").write_text(GOOD)
     tools = Tools(tmp_path / "tree")
     tools.sh = run
     monkeypatch.setattr(machine, "_initramfs", lambda *_: None)
-    kernel = tmp_path / place / "Image"
-    for directory in (tools.work, kernel.parent):
+    booted = tmp_path / place / "Image"
+    for directory in (tools.work, booted.parent):
         directory.mkdir(parents=True)
-    kernel.write_text("a kernel")
-    assert machine.run(tools, [{"name": "link-endpoint"}], kernel, 64) == Count(2, 0)
+    booted.write_text("a kernel")
+    assert machine.run(tools, [{"name": "link-endpoint"}], booted, 64) == Count(2, 0)
 
 
 def test_a_program_that_ends_badly_after_its_tests_has_failed():
@@ -80,6 +80,44 @@ def test_a_tests_environment_is_passed_to_the_machine(tmp_path, monkeypatch):
     stage = tools.work / "boot"
     assert stage / "work" / "x" / "topologies" / "one" in packed and stage / "init" in packed
     assert f"set -- {tools.inside}/program\n" in tools.ran[0]
+
+
+def test_recorded_inputs_of_a_fuzz_target_are_passed_to_the_machine(tmp_path, monkeypatch):
+    """A file that a test's argument names is copied unchanged: strip would refuse it."""
+    tools = Tools(tmp_path)
+    (tools.work / "corpus").mkdir(parents=True)
+    (tools.work / "corpus" / "topology.inputs").write_text("00 ff")
+    (tools.work / "program").touch()
+    packed = []
+    monkeypatch.setattr(machine.initramfs, "cpio", lambda stage, _archive: packed.extend(stage.rglob("*")))
+    inputs = f"{tools.inside}/corpus/topology.inputs"
+    test = {"name": "t", "cmd": [f"{tools.inside}/program", "--runs", "9", inputs], "env": {}}
+    machine._initramfs(tools, [test], tmp_path / "archive")
+    copy = tools.work / "boot" / inputs.lstrip("/")
+    assert copy in packed and copy.read_text() == "00 ff"
+    assert f"set -- {tools.inside}/program\n" in tools.ran[0]
+
+
+def test_a_kernel_that_hangs_does_not_hang_the_part(tmp_path, monkeypatch):
+    def run(_title, script, _log):
+        scripts.append(script)
+        (tools.work / "console-64k").write_text("")
+    tools, scripts = Tools(tmp_path), []
+    tools.work.mkdir(parents=True)
+    tools.sh = run
+    monkeypatch.setattr(machine, "_initramfs", lambda *_: None)
+    (tmp_path / "Image").touch()
+    assert machine.run(tools, [{"name": "t"}], tmp_path / "Image", 64) == FAILURE
+    assert shlex.split(scripts[0])[:3] == ["timeout", str(machine.MACHINE_S), "qemu-system-aarch64"]
+
+
+def test_the_machine_has_the_names_that_unit_tests_look_up():
+    """A test asks for the name of root's group, another one gives a host an /etc/hosts of its own. A socket's test
+    watches a directory, and the switch confines itself."""
+    init = machine.INIT.read_text()
+    assert all(f"> /etc/{name}\n" in init for name in ("passwd", "group", "hosts"))
+    options = kernel.FRAGMENT.read_text().splitlines()
+    assert {"CONFIG_INOTIFY_USER=y", "CONFIG_SECCOMP_FILTER=y"} <= set(options)
 
 
 @pytest.mark.parametrize("status, log, count", [

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Debian on this machine: release, mirrors, versions, source packages.
 
-The mirrors come from the machine's own apt configuration, so a lab behind a local mirror or proxy uses that."""
+The mirrors come from the machine's own apt configuration, so a lab behind a local mirror or proxy uses that, with the
+keyring that checks it and the passwords that it wants."""
 
 import dataclasses
 import functools
@@ -10,11 +11,14 @@ import os
 import pathlib
 import re
 import subprocess
+from collections.abc import Iterator
 
 from lab import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
+DEBIANS = "/usr/share/keyrings/debian-archive-"     # begin of the names of Debian's keyrings
 OS_RELEASE = pathlib.Path("/etc/os-release")
+ETC = pathlib.Path("/etc/apt")  # sources and passwords of this machine's apt
 MAIN = "/etc/apt/apt.conf"      # settings of apt on this machine, as those in apt.conf.d
 STATUS = "var/lib/dpkg/status"  # lists the packages installed in a tree
 PROXY = re.compile(r"^(Acquire::https?::proxy\S* \".+\");$", re.IGNORECASE | re.MULTILINE)
@@ -89,6 +93,41 @@ def mirror(label: str = "Debian") -> str:
 def proxies() -> list[str]:
     """Proxy settings of this machine's apt. mmdebstrap does not read them by itself."""
     return PROXY.findall(output("apt-config", "dump"))
+
+
+def passwords() -> list[str]:
+    """Settings by which apt reads this machine's passwords for archives also when it makes a new tree. In the finished
+    tree they name the places where apt looks anyway, and which are empty there."""
+    file, parts = ETC / "auth.conf", ETC / "auth.conf.d"
+    found = {"netrc": file.is_file(), "netrcparts": parts.is_dir() and any(parts.iterdir())}
+    return [f'Dir::Etc::{name} "{place}"' for name, place in (("netrc", file), ("netrcparts", parts)) if found[name]]
+
+
+def _one_line_sources(text: str) -> Iterator[tuple[str, str]]:
+    """URIs and the keyrings that a file such as sources.list names for them."""
+    for options, uri in re.findall(r"^\s*deb(?:-src)?\s+\[([^]]*)\]\s+(\S+)", text, re.MULTILINE):
+        for signed in re.findall(r"\bsigned-by=(\S+)", options, re.IGNORECASE):
+            yield uri, signed
+
+
+def _stanza_sources(text: str) -> Iterator[tuple[str, str]]:
+    """URIs and the keyrings that a file such as debian.sources names for them."""
+    for stanza in re.split(r"\n\s*\n", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)):
+        fields = {name.lower(): value for name, value in re.findall(r"^([\w-]+):[ \t]*(.*)$", stanza, re.MULTILINE)}
+        for uri in fields.get("uris", "").split():
+            yield uri, fields.get("signed-by", "")
+
+
+def keyring(uri: str) -> str:
+    """The keyring that this machine's sources name for an archive; Debian's if they name none. A company may sign its
+    mirror with a key of its own. KEYRING stands for all of Debian's keyrings, because each release has it."""
+    files = [(ETC / "sources.list", _one_line_sources),
+             *((file, _one_line_sources) for file in sorted(ETC.glob("sources.list.d/*.list"))),
+             *((file, _stanza_sources) for file in sorted(ETC.glob("sources.list.d/*.sources")))]
+    known = {found.rstrip("/"): signed for file, read in files if file.is_file()
+             for found, signed in read(file.read_text(errors="replace"))
+             if signed.startswith("/") and not signed.startswith(DEBIANS)}
+    return ",".join(known.get(uri.rstrip("/"), KEYRING).replace(",", " ").split())
 
 
 def base_release(release: str) -> str:
@@ -169,10 +208,11 @@ class Archive:
                  architectures: tuple[str, ...] = ()):
         """architectures: of the packages, this machine's first; empty: only this machine's."""
         self.directory = directory
+        self.keyrings = sorted({file for suite in from_suites for file in keyring(suite.uri).split(",")})
         self.lists = directory / "lists"
         (self.lists / "partial").mkdir(parents=True, exist_ok=True)
         (directory / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        self.sources = [f"{kind} [signed-by={KEYRING}] {suite.uri} {suite.name} main"
+        self.sources = [f"{kind} [signed-by={keyring(suite.uri)}] {suite.uri} {suite.name} main"
                         for suite in from_suites for kind in kinds]
         (directory / "sources.list").write_text("\n".join([*self.sources, ""]))
         config = directory / "apt.conf"

@@ -101,7 +101,7 @@ def backports_source() -> str:
             f"URIs: {debian.mirror()}\n"
             f"Suites: {debian.codename()}-backports\n"
             "Components: main\n"
-            f"Signed-By: {debian.KEYRING}\n")
+            f"Signed-By: {debian.keyring(debian.mirror())}\n")
 
 
 def _permits(sudo: str, words: list[str]) -> bool:

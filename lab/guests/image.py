@@ -104,11 +104,14 @@ def package_lists(image: pathlib.Path) -> debian.Archive:
 
 def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[str], debian_release: str,
               lists: debian.Archive, log: str = LOG) -> None:
-    """Makes one Debian tree from these package lists."""
+    """Makes one Debian tree from these package lists. apt in the tree gets keyrings that no package of Debian has."""
+    own = [shlex.quote(file) for file in lists.keyrings if file != debian.KEYRING]
     argv = ["mmdebstrap", "--mode=root", "--variant=minbase", "--format=directory", "--skip=update",
             f"--setup-hook=cp {shlex.quote(str(lists.lists))}/*_* \"$1/var/lib/apt/lists/\"",
             '--aptopt=Apt::Install-Recommends "false"', "--aptopt=Acquire::Retries 3",
-            *(f"--aptopt={setting}" for setting in debian.proxies()), "--dpkgopt=force-unsafe-io", *options,
+            *(f'--setup-hook=install -D -m 644 {file} "$1"{file}' for file in own),
+            *(f"--aptopt={setting}" for setting in [*debian.proxies(), *debian.passwords()]),
+            "--dpkgopt=force-unsafe-io", *options,
             f"--include={','.join(wanted)}", debian_release, tree,
             *lists.sources]
     ui.run(title, [*user_namespace.as_owner(), *argv], log)

@@ -67,6 +67,9 @@ FILL = """
 mkdir "$1$2"
 tar --no-same-owner -C "$1$2" -xf -
 cp /etc/resolv.conf /etc/hosts "$1/etc"
+for passwords in /etc/apt/auth.conf /etc/apt/auth.conf.d; do
+    [ ! -r "$passwords" ] || cp -r "$passwords" "$1/etc/apt"
+done
 chroot "$1" /bin/sh -ec "$3"
 """
 

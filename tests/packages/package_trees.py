@@ -50,7 +50,7 @@ class Packages:
 def _add_backports(tree: clean_tree.Tree) -> str:
     if tree.release != "bookworm":
         return ""
-    line = f"deb [signed-by={debian.KEYRING}] {debian.mirror()} bookworm-backports main"
+    line = f"deb [signed-by={debian.keyring(debian.mirror())}] {debian.mirror()} bookworm-backports main"
     return f"echo '{line}' > /etc/apt/sources.list.d/backports.list; "
 
 

@@ -70,3 +70,61 @@ def test_an_archive_ignores_the_machines_default_release(monkeypatch, tmp_path, 
     assert _setting(env, "APT::Default-Release") == ""
     assert _setting(env, "Acquire::http::Proxy") == "http://proxy:1"
     assert _setting(env, "Acquire::https::Proxy") == ("http://proxy:2" if main else "")
+
+
+@pytest.fixture(name="etc")
+def _etc(monkeypatch, tmp_path):
+    """The directory of a machine's apt."""
+    monkeypatch.setattr(debian, "ETC", tmp_path / "etc", raising=False)
+    (tmp_path / "etc" / "sources.list.d").mkdir(parents=True)
+    return tmp_path / "etc"
+
+
+COMPANY = "/etc/apt/keyrings/company.asc"
+STANZAS = """# the company's
+Types: deb
+URIs: http://mirror/debian/ http://security/debian
+Suites: trixie
+Components: main
+Signed-By: {}
+
+Types: deb
+URIs: http://other/debian
+Signed-By:
+ -----BEGIN PGP PUBLIC KEY BLOCK-----
+"""
+
+
+@pytest.mark.parametrize("name, text", [
+    ("sources.list", "deb [arch=amd64 signed-by={}] http://mirror/debian trixie main\n"),
+    ("sources.list.d/company.list", "deb-src [ signed-by={} ] http://mirror/debian/ trixie main\n"),
+    ("sources.list.d/company.sources", STANZAS)])
+def test_a_mirror_is_checked_with_the_keyring_of_the_machines_sources(etc, tmp_path, name, text):
+    (etc / name).write_text(text.format(COMPANY))
+    archive = debian.Archive(tmp_path / "archive", SUITES[1:2], ("deb",))
+    assert archive.sources == [f"deb [signed-by={COMPANY}] http://mirror/debian trixie main"]
+    assert archive.keyrings == [COMPANY]
+    assert debian.keyring("http://other/debian") == debian.KEYRING
+
+
+@pytest.mark.parametrize("text", [
+    "deb http://mirror/debian trixie main\n", "# deb [signed-by=/a.gpg] http://mirror/debian trixie main\n",
+    "deb [signed-by=/usr/share/keyrings/debian-archive-trixie-stable.gpg] http://mirror/debian trixie main\n"])
+def test_debians_own_keyring_is_the_one_that_each_release_has(etc, text):
+    (etc / "sources.list").write_text(text)
+    assert debian.keyring("http://mirror/debian/") == debian.KEYRING
+
+
+def test_a_keyring_of_two_files_is_one_word(etc):
+    stanza = "Types: deb\nURIs: http://mirror/debian\nSigned-By: /a.gpg, /b.gpg\n"
+    (etc / "sources.list.d" / "a.sources").write_text(stanza)
+    assert debian.keyring("http://mirror/debian") == "/a.gpg,/b.gpg"
+
+
+def test_passwords_of_the_machines_apt_are_named_for_new_trees(etc):
+    assert not debian.passwords()
+    (etc / "auth.conf.d").mkdir()
+    assert not debian.passwords()
+    (etc / "auth.conf").write_text("machine http://mirror login a password b\n")
+    (etc / "auth.conf.d" / "more.conf").touch()
+    assert debian.passwords() == [f'Dir::Etc::netrc "{etc}/auth.conf"', f'Dir::Etc::netrcparts "{etc}/auth.conf.d"']

@@ -48,6 +48,19 @@ EOF
         '--aptopt=Acquire::http::Proxy "http://proxy:3128/"', '--aptopt=Acquire::http::proxy::mirror.lan "DIRECT"']
 
 
+def test_a_new_tree_comes_from_a_mirror_with_a_password_and_a_key_of_its_own(monkeypatch, tmp_path):
+    """mmdebstrap reads the passwords of the new tree only. Later, apt in the tree needs the key."""
+    monkeypatch.setattr(debian, "keyring", lambda _uri: "/etc/apt/keyrings/own.gpg")
+    monkeypatch.setattr(debian, "passwords", lambda: ['Dir::Etc::netrc "/etc/apt/auth.conf"'])
+    ran = []
+    monkeypatch.setattr(ui, "run", lambda _title, argv, _log: ran.extend(argv))
+    lists = debian.Archive(tmp_path / "apt", [debian.Suite("http://mirror", "trixie", "Debian")], ("deb",))
+    image.bootstrap("making a tree", ["a"], tmp_path / "tree", [], "trixie", lists)
+    assert '--aptopt=Dir::Etc::netrc "/etc/apt/auth.conf"' in ran
+    assert '--setup-hook=install -D -m 644 /etc/apt/keyrings/own.gpg "$1"/etc/apt/keyrings/own.gpg' in ran
+    assert ran[-1] == "deb [signed-by=/etc/apt/keyrings/own.gpg] http://mirror trixie main"
+
+
 def test_an_unknown_guest_release_is_refused(monkeypatch):
     monkeypatch.setenv(image.VARIABLE, "woody")
     with pytest.raises(ui.LabError, match="bookworm"):

@@ -34,8 +34,9 @@ def _source(tmp_path) -> pathlib.Path:
 
 @pytest.fixture(name="make")
 def _make(source, tmp_path):
-    """Runs a target of debian/rules; returns its output. programs: scripts of debhelper's programs, by name."""
-    def run(*words: str, programs=(), **env: str) -> str:
+    """Runs a target of debian/rules; returns its output. programs: scripts of debhelper's programs, by name. fails:
+    whether make must fail."""
+    def run(*words: str, programs=(), fails=False, **env: str) -> str:
         folder = tmp_path / "programs"
         folder.mkdir(exist_ok=True)
         for name, script in dict(programs).items():
@@ -44,7 +45,7 @@ def _make(source, tmp_path):
         done = subprocess.run(["make", "-s", "-f", "debian/rules", *words], cwd=source, stdout=subprocess.PIPE,
                               stderr=subprocess.STDOUT, text=True, check=False,
                               env={"PATH": f"{folder}:{os.environ['PATH']}", **env})
-        assert done.returncode == 0, done.stdout
+        assert (done.returncode != 0) == fails, done.stdout
         return done.stdout.strip()
     return run
 
@@ -67,6 +68,18 @@ def test_the_path_of_the_builders_cache_does_not_get_into_the_device(make, tmp_p
     first = called.read_text().splitlines()[0]
     assert "-Dqemu_headers=/home/me/.cache/headers " in first
     assert first.endswith("CFLAGS=-O2 -fhardened -ffile-prefix-map=/home/me/.cache/headers=qemu-headers CXXFLAGS=")
+
+
+def test_a_cross_build_does_not_take_the_headers_of_another_processor(make, tmp_path):
+    called = tmp_path / "called"
+    programs = {"dh_auto_configure": CONFIGURE.format(called=called), "dpkg-buildflags": "#!/bin/sh\n"}
+    target = ("override_dh_auto_configure", "PREPARE=echo /headers; true")
+    for_arm = {"HOME": str(tmp_path), "DEB_BUILD_ARCH": "amd64", "DEB_HOST_ARCH": "arm64"}
+    assert "a build for arm64 needs QEMU's headers" in make(*target, programs=programs, fails=True, **for_arm)
+    assert not called.exists()
+    make(*target, programs=programs, PIB_QEMU_HEADERS="/headers", **for_arm)
+    make(*target, programs=programs, **{**for_arm, "DEB_HOST_ARCH": "amd64"})
+    assert called.read_text().count("-Dqemu_headers=/headers ") == 2
 
 
 def test_products_of_a_driver_that_was_built_in_the_checkout_are_not_packed(make, source, tmp_path):

@@ -8,6 +8,9 @@ import pytest
 
 import clean_tree
 import package_trees
+from lab import paths
+from lab.arm.tree import ARCHITECTURES
+from lab.build import debian
 
 # Programs that users of the host's packages do not need.
 COMPILERS = "cc gcc g++ meson ninja"
@@ -66,6 +69,17 @@ def test_packages_do_not_contain_paths_of_their_builder(built):
         content = subprocess.run(["dpkg-deb", "--fsys-tarfile", file], check=True, capture_output=True).stdout
         for place in (f"{package_trees.SHARED}/cache", clean_tree.SOURCE):
             assert f"{place}/".encode() not in content, (file.name, place)
+
+
+def test_a_cross_build_for_arm_finds_its_build_dependencies(tmp_path):
+    """Programs that run during the build come for this machine's processor, libraries for Arm."""
+    archive = debian.Archive(tmp_path, debian.release_suites("trixie"), ("deb",), ARCHITECTURES)
+    archive.update("packages")
+    done = subprocess.run(["apt-get", "-s", "-q", "-aarm64", "-Pcross,nocheck", "build-dep", "./"], cwd=paths.ROOT,
+                          env=archive.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False)
+    assert done.returncode == 0, done.stdout
+    assert re.search(r"^Inst libseccomp-dev:arm64 ", done.stdout, re.MULTILINE), done.stdout
+    assert re.search(r"^Inst qemu-system-x86 .*\[amd64\]", done.stdout, re.MULTILINE), done.stdout
 
 
 @pytest.fixture(scope="module")

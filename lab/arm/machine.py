@@ -18,7 +18,7 @@ from lab.testing.counts import ALL_SKIPPED, FAILURE, Count, catch2
 INIT = image.FILES / "arm-init"
 MEMORY_MIB, CPUS = 4096, 2
 ARCHIVE, KERNEL = "boot.cpio", "boot.kernel"    # files in the builder's working directory
-TEST_S = 1800                   # limit for one test, reached only by a hang
+TEST_S = 3600                   # limit for one test, reached only by a hang
 MACHINE_S = 6 * 3600            # limit for all tests, reached only by a kernel that hangs
 PAGES = re.compile(r"^lab: pages of (\d+) kB$", re.MULTILINE)
 OUTPUT = re.compile(r"^lab: begin (\S+)$\n(.*?)(?:^|(?<=.))lab: end \1 (\d+)$", re.MULTILINE | re.DOTALL)

@@ -117,6 +117,8 @@ def run(tools: builder.Builder, tests: list[dict], kernel: pathlib.Path, kib: in
     _initramfs(tools, tests, tools.work / ARCHIVE)
     shutil.copy(kernel, tools.work / KERNEL)
     console = tools.work / f"console-{kib}k"
+    # In the foreground, QEMU stays in the group of processes that an interrupt ends.
     tools.sh(f"running the unit tests, pages of {kib} KiB",
-             f"timeout {MACHINE_S} {_argv(KERNEL, ARCHIVE)} < /dev/null > {console.name} 2>&1 || true", tree.LOG)
+             f"timeout --foreground {MACHINE_S} {_argv(KERNEL, ARCHIVE)} < /dev/null > {console.name} 2>&1 || true",
+             tree.LOG)
     return parse(console.read_text(errors="replace"), [test_name(test) for test in tests], kib)

@@ -112,10 +112,11 @@ def test_a_kernel_that_hangs_does_not_hang_the_part(tmp_path, monkeypatch):
     assert words[:4] == ["timeout", "--foreground", str(machine.MACHINE_S), "qemu-system-aarch64"]
 
 
-def test_the_machine_has_the_names_that_unit_tests_look_up():
+def test_the_machine_has_what_unit_tests_look_up():
     """A test asks for the name of root's group, another one gives a host an /etc/hosts of its own. A socket's test
-    watches a directory, and the switch confines itself."""
+    watches a directory, and the switch confines itself. It makes certificates that begin in the past."""
     init = machine.INIT.read_text()
+    assert "date -s " in init
     assert all(f"> /etc/{name}\n" in init for name in ("passwd", "group", "hosts"))
     options = kernel.FRAGMENT.read_text().splitlines()
     assert {"CONFIG_INOTIFY_USER=y", "CONFIG_SECCOMP_FILTER=y"} <= set(options)

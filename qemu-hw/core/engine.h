@@ -97,7 +97,7 @@ class Engine {
 
     const Config config_;
     Trace trace_;
-    std::unique_ptr<EngineAdversity> adversity_;  // nullptr: the device is no adversary
+    std::unique_ptr<EngineAdversity> adversity_;  // nullptr: the device is not adversarial
     std::unique_ptr<TracedHost> traced_host_;     // nullptr: the trace has no DMA
     Host& host_;
     Journal journal_;

@@ -16,7 +16,7 @@ namespace pib::hca {
 
 class EngineAdversity {
   public:
-    // nullptr: the device is no adversary.
+    // nullptr: the device is not adversarial.
     static std::unique_ptr<EngineAdversity> create(const Config& config, Host& host) {
         return config.knobs.adversary.kinds != 0 ? std::make_unique<EngineAdversity>(config, host)
                                                  : nullptr;

@@ -42,7 +42,7 @@ std::expected<uint64_t, std::string> parse_number(std::string_view text) {
     const auto [end, error] =
         std::from_chars(digits.data(), digits.data() + digits.size(), value, in_hex ? 16 : 10);
     if (error != std::errc() || end != digits.data() + digits.size()) {
-        return std::unexpected("\"" + std::string(text) + "\" is no number: write 64 or 0x40");
+        return std::unexpected("\"" + std::string(text) + "\" is not a number: write 64 or 0x40");
     }
     return value;
 }

@@ -139,7 +139,7 @@ TEST_CASE("a registration that is not allowed ends the connection and changes no
         Case{"offset beyond the page", [](Fast&, auto& r) { r.page_offset = 4096; }},
         Case{"page size", [](Fast&, auto& r) { r.pages.log_page_size = 11; }},
         Case{"huge page size", [](Fast&, auto& r) { r.pages.log_page_size = 200; }},
-        Case{"table is no RAM", [](Fast& f, auto& r) { f.b.host.make_hole(r.pages.root, 4096); }},
+        Case{"table is not RAM", [](Fast& f, auto& r) { f.b.host.make_hole(r.pages.root, 4096); }},
         Case{"unaligned page", [](Fast& f, auto&) { f.b.host.poke<uint64_t>(f.table, 8); }},
         Case{"remote write alone", [](Fast&, auto& r) { r.access = PIB_HCA_ACCESS_REMOTE_WRITE; }},
         Case{"unknown right", [](Fast&, auto& r) { r.access |= 1u << 30; }});

@@ -113,9 +113,9 @@ void forge_response(Requests& r) {
 
 constexpr Case kCases[] = {
     // The control segment.
-    {Rule::kWqeOpcode, "opcode 0xee at byte 0 is no operation",
+    {Rule::kWqeOpcode, "opcode 0xee at byte 0 is not an operation",
      [](Requests& r) { r.send({.opcode = 0xee}); }},
-    {Rule::kWqeService, "opcode 0x2 at byte 0 is no operation of the QP's type, which is 4",
+    {Rule::kWqeService, "opcode 0x2 at byte 0 is not an operation of the QP's type, which is 4",
      [](Requests& r) { r.datagram([](SendWr& wr) { wr.opcode = PIB_HCA_WQE_RDMA_WRITE; }); }},
     {Rule::kWqeReserved, "reserved 1 at byte 3 must be 0",
      [](Requests& r) { r.send({}, [](Wqe w) { w[3] = 1; }); }},

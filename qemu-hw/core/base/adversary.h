@@ -33,7 +33,7 @@ inline constexpr size_t kAdversities = static_cast<size_t>(Adversity::kEnd) + 1;
 // The seed and the kinds that a user has chosen.
 struct AdversaryPlan {
     uint64_t seed = 0;
-    uint32_t kinds = 0;  // bits of Adversity; 0: the device is no adversary
+    uint32_t kinds = 0;  // bits of Adversity; 0: the device is not adversarial
 
     // Parses "SEED" or "SEED:KIND+KIND…"; without kinds, chooses all but kEnd. Error: what is wrong
     // with the text.

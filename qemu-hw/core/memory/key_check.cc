@@ -34,7 +34,7 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
 
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target) {
     if (range.key == kPrivilegedLkey) {
-        // The privileged L_Key is no R_Key: packets cannot use it.
+        // The privileged L_Key is not an R_Key: packets cannot use it.
         target = {nullptr, range.addr};
         return user.privileged && (range.access & kRemoteAccess) == 0 &&
                range_is_sane(range.addr, range.length);

@@ -10,8 +10,8 @@ namespace {
 
 // Consecutive keys are easy to guess, so a fixed permutation scrambles the 24-bit index: two
 // multiplications by odd numbers, and between them an XOR of the upper half into the lower one,
-// which is its own inverse. The scrambling is no secret and replaces no R_Key check. Index 0 stays
-// 0, so that no region gets the privileged L_Key's index.
+// which is its own inverse. The scrambling is not a secret and replaces no R_Key check. Index 0
+// stays 0, so that no region gets the privileged L_Key's index.
 constexpr uint32_t kIndexMask = 0xffffff;
 constexpr uint32_t kFirst = 0x9e3779;
 constexpr uint32_t kSecond = 0x85ebcb;

@@ -21,7 +21,7 @@ struct MemoryAccess {
 
     bool read(std::span<uint8_t> to);
     bool write(std::span<const uint8_t> from);
-    // Does the same as Host::dma_cmpxchg64(); also false if the bus address is no multiple of 8.
+    // Does the same as Host::dma_cmpxchg64(); also false if the bus address is not a multiple of 8.
     bool cmpxchg64(uint64_t& expected, uint64_t desired);
 };
 

@@ -211,8 +211,8 @@ void ShadowDoorbells::take(Shadow& shadow) {
         const auto word = static_cast<unsigned>(std::countr_zero(left));
         shadow.rung[word] |= take_word(shadow, word_offset(word));
     }
-    // A compare-and-swap is no full barrier. The guest stores its producer and then reads the bit;
-    // the device clears the bit and then reads the producer.
+    // A compare-and-swap is not a full barrier. The guest stores its producer and then reads the
+    // bit; the device clears the bit and then reads the producer.
     std::atomic_thread_fence(std::memory_order_seq_cst);
 }
 

@@ -38,7 +38,7 @@ class PortFlaps {
 
   private:
     Host& host_;
-    Adversary* const adversary_;     // nullptr: the device is no adversary
+    Adversary* const adversary_;     // nullptr: the device is not adversarial
     std::vector<uint64_t> moments_;  // latest first; the next moment is at the end
 };
 

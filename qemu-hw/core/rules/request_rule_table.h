@@ -25,10 +25,10 @@ namespace pib::hca {
 #define NO_FIELD RuleText::Field{RuleText::Place::kNone, 0, ""}
 
 inline constexpr RuleText kRequestTexts[] = {
-    {Rule::kWqeOpcode, WQE(wqe_control, opcode), RuleText::Number::kHex, " is no operation",
+    {Rule::kWqeOpcode, WQE(wqe_control, opcode), RuleText::Number::kHex, " is not an operation",
      RuleText::Number::kNone},
     {Rule::kWqeService, WQE(wqe_control, opcode), RuleText::Number::kHex,
-     " is no operation of the QP's type, which is", RuleText::Number::kDecimal},
+     " is not an operation of the QP's type, which is", RuleText::Number::kDecimal},
     {Rule::kWqeReserved, WQE(wqe_control, reserved), RuleText::Number::kDecimal, " must be 0",
      RuleText::Number::kNone},
     {Rule::kWqeFlags, WQE(wqe_control, flags), RuleText::Number::kHex, " has bits outside of",

@@ -256,7 +256,8 @@ constexpr RuleText kTexts[] = {
      Number::kNone},
     {Rule::kQpSrq, INPUT(create_qp, srq), Number::kDecimal,
      " must be the number of an SRQ that is not XRC", Number::kNone},
-    {Rule::kQpType, INPUT(create_qp, type), Number::kDecimal, " is no type of QP", Number::kNone},
+    {Rule::kQpType, INPUT(create_qp, type), Number::kDecimal, " is not a type of QP",
+     Number::kNone},
     {Rule::kQpPort, INPUT(create_qp, port), Number::kDecimal,
      " must be a port for SMI and GSI, otherwise 0; at most", Number::kDecimal},
     {Rule::kQpNoSq, INPUT(create_qp, sq_offset), Number::kDecimal,
@@ -414,7 +415,7 @@ constexpr RuleText kTexts[] = {
     {Rule::kInjectPortOnly, INPUT(inject_event, port), Number::kDecimal,
      " must be 0 for an event other than PORT; so must data:", Number::kDecimal},
     {Rule::kInjectType, INPUT(inject_event, type), Number::kDecimal,
-     " is no event that can be injected", Number::kNone},
+     " is not an event that can be injected", Number::kNone},
     {Rule::kInjectState, ENTRY(object), Number::kDecimal, " is in error already, or a QP in Reset",
      Number::kNone},
 

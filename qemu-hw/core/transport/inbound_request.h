@@ -45,7 +45,7 @@ struct Request {
 };
 using CheckStep = Check (*)(QpServices&, QueuePair&, const Request&);
 
-// The message that an operation belongs to; kNone: the operation is no SEND or WRITE.
+// The message that an operation belongs to; kNone: the operation is neither SEND nor WRITE.
 InboundMessage message_of(ib::OpKind kind);
 // Raises COMM_ESTABLISHED for the first packet of a QP in RTR (IBA 11.6.3.1).
 void established(QpServices& services, QueuePair& qp);

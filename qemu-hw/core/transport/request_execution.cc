@@ -95,7 +95,7 @@ Check execute_write(QpServices& services, QueuePair& qp, const Request& request)
         services.count(qp, HcaCounter::kRxWriteRequests);
     }
     // The region may have become invalid after the first packet (T27 in docs/fault-cases.md), or
-    // its memory may be no RAM.
+    // its memory may not be RAM.
     if (!placed) {
         return cannot_place(services, qp, request, access_error());
     }

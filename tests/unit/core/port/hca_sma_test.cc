@@ -85,7 +85,7 @@ TEST_CASE("malformed SMPs get the status that the specification names") {
     CHECK(bench.attrs() == before);
 }
 
-TEST_CASE("packets on QP0 that are no SMP for this port are dropped") {
+TEST_CASE("packets on QP0 that are not SMPs for this port are dropped") {
     PortBench bench;
     bench.bring_up();
     const ib::Mad get = lid_smp(Method::kGet, ib::attr::kNodeInfo);

@@ -208,7 +208,7 @@ TEST_CASE("a looped packet that meets another state or fewer VLs is dropped") {
         bench.pump();
         CHECK(bench.state() == PortState::kArmed);
     }
-    SECTION("a VL that is no longer in operation is no error of the link") {
+    SECTION("a VL that is no longer in operation is not an error of the link") {
         bench.attrs().set(ib::port_info::kOperationalVls, 1);
         bench.port().apply(ib::PortEvent::kLinkAttribute);
         bench.pump();

@@ -187,7 +187,7 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kInjectType,
-     "INJECT_EVENT of 64 refused: type 238 at byte 0 is no event that can be injected",
+     "INJECT_EVENT of 64 refused: type 238 at byte 0 is not an event that can be injected",
      [](RefusalRoom& r) {
          r.qp = r.d.create_qp(r.shape());
          return r.send(r.inject_in(0xee, r.qp.qpn));

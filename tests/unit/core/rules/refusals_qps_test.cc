@@ -41,7 +41,8 @@ constexpr RefusalCase kCases[] = {
          in.srq = 77;
          return r.send(in);
      }},
-    REFUSED_IN(kQpType, qp_in, type = 5, "CREATE_QP refused: type 5 at byte 48 is no type of QP"),
+    REFUSED_IN(kQpType, qp_in, type = 5,
+               "CREATE_QP refused: type 5 at byte 48 is not a type of QP"),
     REFUSED_IN(kQpPort, qp_in, port = 1,
                "CREATE_QP refused: port 1 at byte 49 must be a port for SMI and GSI, otherwise 0; "
                "at most 0"),

@@ -146,7 +146,7 @@ TEST_CASE("a work request that breaks a rule is printed") {
     room.d.post_send(room.qp, {.opcode = 0xee});
     room.d.pump();
     CHECK(room.host.last_guest_error ==
-          "pib-hca: send WQE 0 of QP 64 refused: opcode 0xee at byte 0 is no operation "
+          "pib-hca: send WQE 0 of QP 64 refused: opcode 0xee at byte 0 is not an operation "
           "(manual 12.4 rule 1)");
     pib_hca_refusal last{};
     REQUIRE(room.d.command_out(PIB_HCA_CMD_QUERY_REFUSAL, 0, last).ok());

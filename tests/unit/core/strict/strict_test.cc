@@ -141,7 +141,7 @@ TEST_CASE("a device that is not enabled has nothing to stop") {
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
 }
 
-TEST_CASE("a refused command is no misuse: its status tells the driver") {
+TEST_CASE("a refused command is not misuse: its status tells the driver") {
     RefusalRoom room(strict_config(Strictness::kFatal));
     CHECK_FALSE(room.d.command(PIB_HCA_CMD_FREE_PD, 1000).ok());
     CHECK(room.host.warnings.empty());

@@ -362,7 +362,7 @@ TEST_CASE("link: an answer to HELLO that cannot be accepted ends the connection"
         append(welcome, link::Welcome{.features = link::kFeatureSharedMemory, .port_number = 1});
         error = link::LinkError::kUnexpectedFrame;
     }
-    SECTION("REFUSE that is no text") {
+    SECTION("REFUSE that is not text") {
         welcome.clear();
         append(welcome, link::Refuse{link::RefuseReason::kNoFreePort, "full"});
         welcome.back() = 7;

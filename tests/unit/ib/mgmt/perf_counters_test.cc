@@ -115,7 +115,7 @@ TEST_CASE("packets are counted as words and by kind of destination") {
     CHECK(ext(port_counters_ext::kPortUnicastRcvPkts) == 1);
     CHECK(ext(port_counters_ext::kPortMulticastRcvPkts) == 0);
     CHECK(read(node, port_counters::kPortXmitData, 2) == 0);
-    // The permissive LID is no multicast LID.
+    // The permissive LID is not a multicast LID.
     hca.counters[0].count_sent(packet(0xFFFF, 72));
     hca.counters[0].count_received(packet(0xFFFF, 72));
     CHECK(ext(port_counters_ext::kPortUnicastXmitPkts) == 2);

@@ -179,7 +179,7 @@ TEST_CASE("burst: all packets have the burst's VL") {
     }
 }
 
-TEST_CASE("burst: packets that are no burst are refused") {
+TEST_CASE("burst: packets that are not a burst are refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
     const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
     constexpr auto kTruncated = ParseError::kTruncated, kLength = ParseError::kPacketLength,

@@ -185,7 +185,8 @@ std::string no_listener(const Address& address) {
     return system_error(address.to_string()) + ": give an address of this host and a free port";
 }
 
-// An address family that is unsupported or has no such address is no error if another one works.
+// An address family that is unsupported or has no such address is not an error if another one
+// works.
 std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
                                                         const SocketRules& rules) {
     const auto found = look_up(address, rules);

@@ -13,7 +13,7 @@
 
 namespace pib::fabric {
 
-// Parses one line as a request. The result is not an object if the line is no request.
+// Parses one line as a request. The result is not an object if the line is not a request.
 [[nodiscard]] nlohmann::json parse_control_line(std::string_view line);
 // Answers one line of text, valid or not, by one line.
 [[nodiscard]] std::string run_control_line(Fabric& fabric, std::string_view line);

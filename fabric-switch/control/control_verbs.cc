@@ -221,7 +221,7 @@ Outcome clear_verb(Fabric& fabric, const Words& words) {
     }
     for (const PortId& port : found->ports) {
         make_new(fabric, port);
-        // unlink() fails if the port has no link, which is no error here.
+        // unlink() fails if the port has no link, which is not an error here.
         static_cast<void>(fabric.unlink(port));
     }
     return {};

@@ -67,7 +67,7 @@ std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly
     struct statfs system{};
     struct stat info{};
     if (seals < 0 || ::fstatfs(fd, &system) != 0 || ::fstat(fd, &info) != 0) {
-        return std::unexpected("its memory is no memfd (-object memory-backend-memfd,share=on)");
+        return std::unexpected("its memory is not a memfd (-object memory-backend-memfd,share=on)");
     }
     if ((seals & F_SEAL_SHRINK) == 0) {
         return std::unexpected("its memory could shrink: it needs a memfd with seals (seal=on)");

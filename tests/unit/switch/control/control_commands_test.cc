@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Commands of the control socket, and answers to lines that are no commands.
+// Commands of the control socket, and answers to lines that are not commands.
 #include "control/control_commands.h"
 
 #include <array>

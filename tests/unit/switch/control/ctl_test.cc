@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// `pib-switch ctl` with a running switch, and with servers that are no switches.
+// `pib-switch ctl` with a running switch, and with servers that are not switches.
 #include "control/ctl.h"
 
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Two pib-switch processes joined over TCP, and peers that are no real switches.
+// Two pib-switch processes joined over TCP, and peers that are not real switches.
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>

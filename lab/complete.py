@@ -28,7 +28,7 @@ def _guests(**_words) -> list[str]:
 
 class Parser(argparse.ArgumentParser):
     """Completes the names of running guests. Its help has the name of the command, as it is installed or not. A word
-    that is no command is refused in one line, with a command that resembles it."""
+    that is not a command is refused in one line, with a command that resembles it."""
 
     def add_argument(self, *names, **options):
         action = super().add_argument(*names, **options)
@@ -39,7 +39,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         if found := UNKNOWN.match(message):
             close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), 1)
-            message = ui.named(f"{found[1]} is no command" + (f"; maybe {close[0]}" if close else "")
+            message = ui.named(f"{found[1]} is not a command" + (f"; maybe {close[0]}" if close else "")
                                + ". All commands:  ./pib help")
         super().error(message)
 

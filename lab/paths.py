@@ -21,8 +21,8 @@ BUILD = ROOT / os.environ.get(BUILD_VARIABLE, "build")
 
 
 def _of_user(variable: str, default: str) -> pathlib.Path | None:
-    """The directory that an XDG variable names. If that is no absolute path: the default below the home directory, or
-    None without a home directory."""
+    """The directory that an XDG variable names. If that is not an absolute path: the default below the home directory,
+    or None without a home directory."""
     chosen, home = os.environ.get(variable, ""), os.path.expanduser("~")
     if os.path.isabs(chosen):
         return pathlib.Path(chosen) / "pib-hca"

@@ -248,7 +248,7 @@ class _Reader:
                 _check_owner(self.file, os.fstat(stream.fileno()))
             data = stream.read(MOST_BYTES + 1)
         if len(data) > MOST_BYTES:
-            raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is no project file")
+            raise ui.LabError(f"{self.file}: larger than {MOST_BYTES} bytes, so it is not a project file")
         try:
             return data.decode()
         except UnicodeDecodeError as error:

@@ -4,7 +4,7 @@
     python3 -I -B CHECKOUT/lab/start.py MODULE [ARGUMENT…]
 
 Python then imports modules only from this checkout and from its own directories, since -I also ignores PYTHONPATH.
-PYTHONPATH itself is no alternative: it cannot contain a path with a colon, and every program that the module starts
+PYTHONPATH itself is not an alternative: it cannot contain a path with a colon, and every program that the module starts
 would inherit it."""
 
 import pathlib

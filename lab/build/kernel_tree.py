@@ -31,8 +31,8 @@ def check(tree: pathlib.Path) -> pathlib.Path:
         raise ui.LabError("there is no make, with which drivers are compiled for a kernel of your own. Install it:  "
                           "sudo apt-get install make")
     if absent := [name for name in NEEDED if not (tree / name).is_file()]:
-        raise ui.LabError(f"{tree} has no {absent[0]}: it is no kernel tree that has been built. Name the directory of "
-                          "the build, and have it built:  make -j$(nproc) bzImage modules")
+        raise ui.LabError(f"{tree} has no {absent[0]}: it is not a kernel tree that has been built. Name the directory "
+                          "of the build, and have it built:  make -j$(nproc) bzImage modules")
     config = (tree / ".config").read_text()
     if ONLY_SIGNED in config.splitlines():
         raise ui.LabError(f"{tree}/.config has {ONLY_SIGNED}, and the driver is not signed. Build the kernel without:  "

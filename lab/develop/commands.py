@@ -188,7 +188,7 @@ def show_console(options: argparse.Namespace) -> int:
     lab = cluster.Cluster()
     files = vm.Files(options.node, lab.sockets())
     if not files.console.exists():
-        raise ui.LabError(f"{options.node} is no guest of this lab. Its guests: {', '.join(lab.nodes()) or 'none'}")
+        raise ui.LabError(f"{options.node} is not a guest of this lab. Its guests: {', '.join(lab.nodes()) or 'none'}")
     terminal = all(stream is not None and stream.isatty() for stream in (sys.stdin, sys.stdout))
     if terminal and lab.alive(options.node) and not lab.record.hosts:
         console.attach(files)

@@ -34,8 +34,8 @@ def open_dump(file: pathlib.Path, words: list[str]) -> int:
     """Opens a dump in drgn. words: a command of the script; none: an interactive Python."""
     check(words)
     if not dump.about(file).exists():
-        raise ui.LabError(f"{file} is no dump of ./pib crash, which has a file {dump.about(file).name} beside it. Make "
-                          "one:  ./pib crash --output FILE NODE")
+        raise ui.LabError(f"{file} is not a dump of ./pib crash, which has a file {dump.about(file).name} beside it. "
+                          "Make one:  ./pib crash --output FILE NODE")
     return relay.run([*ANY_TERMINAL, str(drgn.ensure()), "-P", str(SCRIPT), str(file), str(dump.about(file)), *words])
 
 

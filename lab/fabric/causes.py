@@ -156,7 +156,7 @@ class Causes:
     def _beside(self, source: HcaPort, target: HcaPort | None, entry: Json) -> tuple[str, list[Link]] | None:
         """The last outage on another shortest path, if the peer's QP is gone or in a state that explains the failure.
         After an outage the subnet manager routes around the link, and the failed program and the peer's QP end, so the
-        present state is no cause."""
+        present state is not a cause."""
         if not target:
             return None
         if entry["dest_qpn"] in self.qps(target.guest) and self._peer_now(target, source, entry):

@@ -236,7 +236,7 @@ class Cluster(Recorded):
             command = self.record.commands.get(name)
             if not command or _number(name) < 0:
                 guests = ", ".join(sorted(filter(lambda one: _number(one) >= 0, self.record.commands), key=_number))
-                raise ui.LabError(f"{name} is no guest of this lab. Its guests: {guests or 'none'}")
+                raise ui.LabError(f"{name} is not a guest of this lab. Its guests: {guests or 'none'}")
             self.stop_node(name)
             files = vm.Files(name, self.sockets())
             files.remove()

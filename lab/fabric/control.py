@@ -17,13 +17,13 @@ MOST_ANSWER = 1 << 28           # characters; the largest fabric's answers have 
 
 
 def parsed(line: str | bytes) -> dict[str, Any]:
-    """The answer in a line; a ValueError if it is none, because the peer is no switch, or has ended."""
+    """The answer in a line; a ValueError if it is none, because the peer is not a switch, or has ended."""
     try:
         answer = json.loads(line)
     except RecursionError as error:
         raise ValueError("too many lists in one another") from error
     if not isinstance(answer, dict):
-        raise ValueError("the answer is no object")
+        raise ValueError("the answer is not an object")
     return answer
 
 

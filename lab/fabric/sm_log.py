@@ -63,7 +63,7 @@ class Reader:
         self._ahead: int | None = None      # seconds by which the guest's clock is ahead of the host's
 
     def read(self, line: str, now: float) -> Decision | None:
-        """Parses a line; None if it is no decision. The first line is the guest's time."""
+        """Parses a line; None if it is not a decision. The first line is the guest's time."""
         if self._ahead is None:
             self._ahead = round(calendar.timegm(tuple(map(int, line.split()))) - now)
             return None

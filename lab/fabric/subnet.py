@@ -54,7 +54,7 @@ def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
     said = node.run(["/usr/local/lib/lab/ports"], timeout_s=timeout_s).stdout.decode(errors="replace")
     for line in ui.printable(said).splitlines():
         if not (fields := PORT.fullmatch(line)):
-            raise ui.LabError(f"{node.name}: its list of ports has a line that is no port: {line[:100]}. Start the "
+            raise ui.LabError(f"{node.name}: its list of ports has a line that is not a port: {line[:100]}. Start the "
                               f"guest anew:  ./pib reboot {node.name}")
         device, number, guid, lid, sm_lid, state, physical, rate = fields.groups()
         found.append(Port(node.name, device, int(number), guid, int(lid), int(sm_lid), state,

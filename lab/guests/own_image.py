@@ -87,7 +87,7 @@ def check(file: pathlib.Path) -> str:
         raise ui.LabError(f"{file}: it is a part of an image, the rest is in another file. Make a whole one:  "
                           f"qemu-img convert -O qcow2 {file} NEW.qcow2")
     if not _is_disk(_head(file, kind)):
-        raise ui.LabError(f"{file}: neither a partition table nor ext4 is at its beginning, so it is no disk image. "
+        raise ui.LabError(f"{file}: neither a partition table nor ext4 is at its beginning, so it is not a disk image. "
                           f"{GUIDE}")
     return kind
 

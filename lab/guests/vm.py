@@ -236,7 +236,7 @@ def _ready(machine: Files) -> bool:
 
 def _heard(console: pathlib.Path) -> int:
     """Number of different lines that a console has had, compared without digits and punctuation. systemd repeats a line
-    with another time while a job hangs, which is no progress."""
+    with another time while a job hangs, which is not progress."""
     text = console.read_text(errors="replace") if console.exists() else ""
     return len({re.sub(r"[\W\d]+", " ", ui.printable(line)) for line in re.split(r"[\r\n]+", text)})
 

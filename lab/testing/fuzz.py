@@ -116,7 +116,7 @@ def _environment() -> dict[str, str]:
 
 def _failure(target: _Target, output: str) -> ui.LabError:
     """The error about an input that fails; it says how to repeat and how to keep the input."""
-    # libFuzzer also writes slow inputs (slow-unit-*), which are no failures.
+    # libFuzzer also writes slow inputs (slow-unit-*), which are not failures.
     written = re.findall(r"Test unit written to (\S+/(?!slow-unit)[^/\s]+)", output)
     tail = "\n".join(output.splitlines()[-60:])
     if not written:

@@ -149,7 +149,7 @@ class Answers:
         is the present one."""
         node = self._node(question)
         if node.kind != "switch":
-            raise Refused(f"{node.name} is no switch")
+            raise Refused(f"{node.name} is not a switch")
         if not _answers(node):
             raise Refused(f"{node.name}: its switch process does not answer. What runs:  ./pib status")
         with control.Control(self.watcher.controls[node.process]) as asked:
@@ -171,8 +171,8 @@ class Answers:
     def _hca(self, node: model.Node) -> Json:
         objects = self._known(node)
         if objects is None:
-            raise Refused(f"{node.name}: its objects are not known, because it is no guest of this lab, or QEMU does "
-                          "not answer. Guests:  ./pib status")
+            raise Refused(f"{node.name}: its objects are not known, because it is not a guest of this lab, or QEMU "
+                          "does not answer. Guests:  ./pib status")
         return objects
 
     def hca(self, question: Question) -> Json:

@@ -61,7 +61,7 @@ class Frame:
 
 
 def _ends(link: Link, rows: Rows) -> tuple[Row, Row]:
-    """Traffic rows of both ends; NO_ROW for an end that is no switch port."""
+    """Traffic rows of both ends; NO_ROW for an end that is not a switch port."""
     return rows.get(link.a, {}).get(link.a_port, NO_ROW), rows.get(link.b, {}).get(link.b_port, NO_ROW)
 
 

@@ -30,10 +30,10 @@ class Reading:
 
 @dataclasses.dataclass
 class Node:
-    """A node on the page. id: GUID. kind: switch, guest, phantom, or host (a virtual machine that is no guest of this
-    lab). port_guids: of a host's ports with links. process: of a switch, an index as in Reading, or NO_PROCESS. level:
-    number of links to the nearest host. place: name of the topology file's host whose place a guest has taken. leaf:
-    the switch under which a host is folded. pod: name of the pod in a tree with pods. x, y: place on the map if
+    """A node on the page. id: GUID. kind: switch, guest, phantom, or host (a virtual machine that is not a guest of
+    this lab). port_guids: of a host's ports with links. process: of a switch, an index as in Reading, or NO_PROCESS.
+    level: number of links to the nearest host. place: name of the topology file's host whose place a guest has taken.
+    leaf: the switch under which a host is folded. pod: name of the pod in a tree with pods. x, y: place on the map if
     Graphviz has placed the switch."""
     id: str
     name: str
@@ -121,8 +121,8 @@ def _add_host(fabric: Fabric, reading: Reading, port: Json) -> None:
 
 
 def _add_peer(fabric: Fabric, reading: Reading, port: Json) -> None:
-    """Adds the neighbour of a port that is no switch of the reading: a host, or a switch whose process does not answer.
-    External ports of a switch have no GUIDs of their own (IBA 4.1.1)."""
+    """Adds the neighbour of a port that is not a switch of the reading: a host, or a switch whose process does not
+    answer. External ports of a switch have no GUIDs of their own (IBA 4.1.1)."""
     peer = port["neighbour"]
     if (peer["port_guid"] != peer["node_guid"] or peer["node_guid"] in reading.phantoms
             or int(peer["port_guid"], 16) in reading.guests):

@@ -18,7 +18,7 @@ def _term(words: list[str]) -> Rules:
     try:
         number = int(words[1], 0)
     except ValueError as error:
-        raise ui.LabError(f"capture filter: {words[1]} is no number. {EXAMPLE}") from error
+        raise ui.LabError(f"capture filter: {words[1]} is not a number. {EXAMPLE}") from error
     if not 0 <= number <= MOST[words[0]]:
         raise ui.LabError(f"capture filter: {words[0]} is 0 to {MOST[words[0]]}, not {words[1]}. {EXAMPLE}")
     return [{member: number} for member in TERMS[words[0]]]

@@ -52,7 +52,7 @@ def _hca_name(port: HcaPort) -> str:
 
 def interface(name: str) -> str:
     """The interface's name in Wireshark, whose preferences allow few characters: pib-vm0-1 for vm0[1]. Callers give the
-    switch port for a host that is no guest, because several hosts may have the same description."""
+    switch port for a host that is not a guest, because several hosts may have the same description."""
     return f"{WHOLE}-{re.sub('[^A-Za-z0-9]+', '-', name).strip('-')}"
 
 

@@ -88,7 +88,7 @@ def test_the_past_has_nodes_and_links_that_are_gone(tab, tree):
 
 def test_a_moment_for_which_the_server_does_not_answer_is_not_shown(driver, tree):
     """A mark of the time line, an event in the pane and the cursor choose a moment. The browser itself logs failed
-    requests, which are no failure of this test."""
+    requests, which are not a failure of this test."""
     tab = Tab(driver, tree.server.url)
     tab.wait("document.querySelectorAll('#marks .k-qp').length === 1")
     tab.complaints()

@@ -140,7 +140,8 @@ def test_a_link_disappears_while_its_pane_waits_for_an_answer(tab, tree, monkeyp
 
 
 def test_a_page_for_which_there_is_no_room_says_so_and_comes_back(driver, tree, monkeypatch):
-    """The browser does not reopen a refused stream by itself. It logs the refusal, which is no failure of this test."""
+    """The browser does not reopen a refused stream by itself. It logs the refusal, which is not a failure of this
+    test."""
     tab = Tab(driver, tree.server.url)
     with monkeypatch.context() as patch:
         patch.setattr(publish, "MOST_STREAMS", 0)

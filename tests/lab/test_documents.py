@@ -24,7 +24,7 @@ COMMAND = re.compile(r"\./pib(?=[ \n]|$)(?:\\\n|[^\n])*")
 # Placeholders in commands, with a value for each.
 STAND_IN = {"N": "2", "MIB": "2", "SECONDS": "2", "DAYS": "2", "FORMAT": "raw", "PART": "unit", "COMMAND": "up"}
 PLACE = re.compile(rf"\b(?:{'|'.join(STAND_IN)})\b")
-# Errors that are no faults: a sentence may name a command or an option without its arguments.
+# Errors that are not faults: a sentence may name a command or an option without its arguments.
 MENTIONED = ("the following arguments are required", "expected one argument", "expected at least one argument")
 ENDS = re.compile(r"[|&;<>()]+")
 GUIDE = paths.ROOT / "docs" / "user-guide.md"

@@ -28,8 +28,8 @@ def test_a_failure_is_a_sentence(error, expected):
 
 
 @pytest.mark.parametrize("word, said", [
-    ("statsu", "pib: error: statsu is no command; maybe status. All commands:  ./pib help\n"),
-    ("frobnicate", "pib: error: frobnicate is no command. All commands:  ./pib help\n")])
+    ("statsu", "pib: error: statsu is not a command; maybe status. All commands:  ./pib help\n"),
+    ("frobnicate", "pib: error: frobnicate is not a command. All commands:  ./pib help\n")])
 def test_a_word_that_is_no_command_is_refused_in_one_line(checkout, word, said):
     done = pib(checkout, word)
     assert done.returncode == 2 and done.stderr.endswith(f"COMMAND ...\n{said}")

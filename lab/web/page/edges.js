@@ -30,7 +30,7 @@ function lines(bundle, nodes, folds) {
   });
 }
 
-/** The points of an edge, from begin to end. An edge between items of one row that are no neighbours is an arc around
+/** The points of an edge, from begin to end. An edge between items of one row that are not neighbours is an arc around
  * the items in between. */
 function ends(from, to, side) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;

@@ -33,8 +33,8 @@ export const host = {
         ? "It is not in the fabric any more, and its objects are not kept." : node.guest && store.isFormer(node.guest)
         ? "The guest has started anew since then, and the objects of that run are not kept." : node.kind === "phantom"
         ? "The switch process answers for this host's subnet management. It has no QPs."
-        : "It is no guest of this lab, or its QEMU does not answer, so its objects are not known. ./pib status shows "
-          + "what runs.")]),
+        : "It is not a guest of this lab, or its QEMU does not answer, so its objects are not known. ./pib status "
+          + "shows what runs.")]),
       make("h3", {}, "Events"),
       eventList(store, store.eventsOf((event) => store.nodeOf(event) === node.id
         || links.some((link) => link.id === event.link)), pane, 30)].filter(Boolean);

@@ -232,7 +232,7 @@ function spread(row, left, width, y, staggered = false) {
 
 // -- rings and grids
 
-/** Places switches that are no tree. Returns whether the places come from Graphviz. */
+/** Places switches that form no tree. Returns whether the places come from Graphviz. */
 function placeFlat(switches, links) {
   const row = sorted(switches);
   const cell = Math.max(...row.map(span)) + 30;

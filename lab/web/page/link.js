@@ -107,7 +107,7 @@ function onPurpose(ends) {
   const sum = (name) => all.reduce((number, counts) => number + (counts[name] ?? 0), 0);
   const text = counted({counts: {dropped: sum("dropped"), corrupted: sum("corrupted")}});
   return text ? make("p", {class: "note", "data-key": "on-purpose"}, `Faults on purpose: ${text} since they were set. `
-    + "Dropped packets are no discards of a port; corrupted ones are errors of the receiving port.") : null;
+    + "Dropped packets are not discards of a port; corrupted ones are errors of the receiving port.") : null;
 }
 
 function faultForm(store, found, ends) {

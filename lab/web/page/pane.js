@@ -72,7 +72,7 @@ export class Pane {
     }
   }
 
-  /** A failure if the object that is chosen is not in the fabric that is shown. */
+  /** The content for a chosen object that is not in the shown fabric; null if the object is there. */
   missing() {
     const {chosen, nodes, links, moment} = this.store;
     const known = {node: nodes, qp: nodes, link: links}[chosen?.kind];

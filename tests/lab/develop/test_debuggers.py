@@ -394,7 +394,7 @@ def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path)
 
 
 def test_a_file_that_is_no_dump_is_refused_with_a_command_that_makes_one(tmp_path):
-    with pytest.raises(ui.LabError, match="is no dump of .*Make one:  ./pib crash --output FILE NODE"):
+    with pytest.raises(ui.LabError, match="is not a dump of .*Make one:  ./pib crash --output FILE NODE"):
         crash.open_dump(tmp_path / "memory", [])
 
 

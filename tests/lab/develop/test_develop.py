@@ -362,7 +362,7 @@ def test_a_guest_that_has_died_is_started_again(lab):
     lab.state.processes["vm1"].stop()
     lab.reboot("vm1")
     assert lab.alive("vm1")
-    with pytest.raises(ui.LabError, match="vm7 is no guest.*vm0, vm1"):
+    with pytest.raises(ui.LabError, match="vm7 is not a guest.*vm0, vm1"):
         lab.reboot("vm7")
 
 
@@ -371,7 +371,7 @@ def test_without_a_terminal_the_text_of_a_console_is_printed(lab, capsys, monkey
     monkeypatch.setattr(commands.sys, "stdin", open(os.devnull, encoding="utf-8"))
     commands.show_console(argparse.Namespace(node="vm0"))
     assert capsys.readouterr().out == "starting\nlab: ready\n\n"
-    with pytest.raises(ui.LabError, match="vm3 is no guest"):
+    with pytest.raises(ui.LabError, match="vm3 is not a guest"):
         commands.show_console(argparse.Namespace(node="vm3"))
 
 

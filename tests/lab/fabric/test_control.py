@@ -19,7 +19,7 @@ def test_a_socket_without_a_switch_is_reported_with_the_reason(path, said):
 
 @pytest.mark.parametrize("answer, said", [
     (None, "the switch has not answered nodes within 0.2 s. Look whether it is stopped"),
-    (b"", "the switch has ended"), (b"[]\n", "the answer is no object"),
+    (b"", "the switch has ended"), (b"[]\n", "the answer is not an object"),
     (b'{"ok": false, "error": "no"}\n', "nodes: no")])
 def test_a_switch_that_gives_no_good_answer_is_reported_with_the_reason(tmp_path, monkeypatch, answer, said):
     monkeypatch.setattr(control, "TIMEOUT_S", 0.2)

@@ -88,7 +88,7 @@ def test_a_guest_whose_qemu_has_ended_or_does_not_answer_is_reported(seen):
 
 @pytest.mark.parametrize("names", [("debian", "debian"), ("vm0", "leaf2")])
 def test_virtual_machines_of_one_name_are_no_path_and_no_guest(seen, names):
-    """Hosts that are no guests describe themselves: by the same name, or by that of a guest or switch."""
+    """Hosts that are not guests describe themselves: by the same name, or by that of a guest or switch."""
     for name, number in zip(names, (1, 2)):
         guid = f"{0xB0 + number:#018x}"
         seen.switches[f"leaf{number}"]["status"]["ports"].append({**switch_port(9, "vm0", 1), "neighbour": {

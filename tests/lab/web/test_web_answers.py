@@ -44,7 +44,7 @@ def test_a_guest_has_the_name_of_the_host_whose_place_it_has_taken(quiet, monkey
 
 
 def test_a_qp_is_shown_while_its_peer_does_not_answer(quiet):
-    """The next reading of the fabric makes the peer a host that is no guest."""
+    """The next reading of the fabric makes the peer a host that is not a guest."""
     fabric = quiet.source.process.fabric
     quiet.source.found["vm1"] = simulated_fabric.guest(
         fabric.net, fabric, "node16", [simulated_fabric.qp(0x51, fabric.lids["node1"], 0x41)])

@@ -59,7 +59,7 @@ void exchange_hear(int connection, struct peer *peer)
 	receive_all(connection, text, sizeof(text));
 	text[sizeof(text) - 1] = 0;
 	if (sscanf(text, "%4x:%6x:%6x:", &lid, &qpn, &psn) != 3 || !lid)
-		fail("the peer says \"%s\", which is no LID:QPN:PSN:GID", text);
+		fail("the peer says \"%s\", which is not a LID:QPN:PSN:GID", text);
 	*peer = (struct peer){ .lid = (uint16_t)lid, .qpn = qpn, .psn = psn };
 }
 

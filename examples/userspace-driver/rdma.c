@@ -34,7 +34,7 @@ static void hear_target(FILE *connection, struct target *target, uint32_t bytes)
 
 	exchange_read(connection, line, sizeof(line));
 	if (sscanf(line, "%x %x %x %x %" SCNx64, &lid, &qpn, &psn, &rkey, &address) != 5)
-		fail("the peer says \"%s\", which is no LID QPN PSN R_KEY ADDRESS", line);
+		fail("the peer says \"%s\", which is not a LID QPN PSN R_KEY ADDRESS", line);
 	*target = (struct target){
 		.peer = { .lid = (uint16_t)lid, .qpn = qpn, .psn = psn },
 		.address = address,

@@ -148,7 +148,7 @@ constexpr Check kChecks[] = {
     {"G22", "16.1.3", "PortRcvErrors counts a packet whose payload exceeds the MTU.",
      [](Trial& t) { counts(t, kRcvErrorsAt, 2, [](Trial& u) { u.send(kSendOnly, 0, 4300); }); },
      "+1"},
-    {"G23", "16.1.3", "A NAK of the transport is no error of the port.",
+    {"G23", "16.1.3", "A NAK of the transport is not an error of the port.",
      [](Trial& t) { counts(t, kRcvErrorsAt, 2, [](Trial& u) { u.send(kSendMiddle, 0, 1024); }); },
      "+0"},
     {"G24", "16.1.3", "ExcessiveBufferOverrunErrors does not count packets that fit.",

@@ -136,7 +136,7 @@ constexpr Check kChecks[] = {
      "SEND ONLY with Invalidate of a key that does not exist ends the connection.",
      [](Trial& t) { with(t, kSendOnlyInv, [](Packet& p) { p.immediate = 0x12300; }); },
      "receive REM_INV_REQ_ERR; receive flushed x3; memory 0 to 8; Error"},
-    {"A18", "A7, 10.6.7", "SEND with Invalidate of a region that is no fast one ends it, too.",
+    {"A18", "A7, 10.6.7", "SEND with Invalidate of a region that is not a fast one ends it, too.",
      [](Trial& t) { with(t, kSendOnlyInv, [&](Packet& p) { p.immediate = t.region.key; }); },
      "receive REM_INV_REQ_ERR; receive flushed x3; memory 0 to 8; Error"},
     {"A19", "A19", "ATOMIC WRITE of 8 bytes is placed and answered by an empty response.",

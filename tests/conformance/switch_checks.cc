@@ -230,7 +230,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { behind(t, {.type = 5, .body = {15, 0, 0, 1, 0, 0, 0, 9}}); }, "closed"},
     {"K22", "link: Packets", "PACKET of 7 bytes ends the connection.",
      [](Trial& t) { behind(t, {.type = 6, .body = Bytes(7)}); }, "closed"},
-    {"K23", "link: Packets", "PACKET of 8 bytes is no packet and is dropped.",
+    {"K23", "link: Packets", "PACKET of 8 bytes is not a packet and is dropped.",
      [](Trial& t) { behind(t, {.type = 6, .body = Bytes(8)}); }, "open"},
     {"K24", "14.2.5.3", "The switch answers Get(NodeInfo) by directed route.",
      [](Trial& t) { asks(t, at_switch(attribute::kNodeInfo)); }, "status 32768"},

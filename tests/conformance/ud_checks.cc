@@ -111,9 +111,9 @@ constexpr Check kChecks[] = {
      "P_Key 1, Q_Key 0 violations"},
     {"D10", "10.9.3", "A datagram of a limited member is taken by a full member.",
      [](Trial& t) { ud(t, 8, [](Packet& p) { p.pkey = 0x7fff; }); }, kTaken},
-    {"D11", "9.8.3", "SEND FIRST of a datagram is no opcode and is dropped.",
+    {"D11", "9.8.3", "SEND FIRST of a datagram is not an opcode and is dropped.",
      [](Trial& t) { t.send(kUd | kSendFirst, 0, 1024); }, "nothing"},
-    {"D12", "9.8.3", "WRITE ONLY of a datagram is no opcode and is dropped.",
+    {"D12", "9.8.3", "WRITE ONLY of a datagram is not an opcode and is dropped.",
      [](Trial& t) { t.send(kUd | kWriteOnly, 0, 8); }, "nothing"},
     {"D13", "9.6.1.1", "An RC packet to a datagram QP is dropped.",
      [](Trial& t) { t.send(kSendOnly, 0, 8); }, "nothing"},
@@ -165,7 +165,7 @@ constexpr Check kChecks[] = {
          t.note(seen.substr(0, seen.find(';')));
      },
      "received 48 with GRH"},
-    {"D23", "10.5.2", "A datagram to the group does not reach a QP that is no member.",
+    {"D23", "10.5.2", "A datagram to the group does not reach a QP that is not a member.",
      [](Trial& t) {
          ud(t, 8, [](Packet& p) {
              p.dlid = kMlid;

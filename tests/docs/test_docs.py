@@ -119,7 +119,7 @@ def is_fuzz_target(file: str) -> bool:
 
 
 def promise_faults(text: str) -> list[str]:
-    """Promises that are no sentence or have no test, and tests that do not exist; one line each."""
+    """Promises that are not sentences or have no test, and tests that do not exist; one line each."""
     faults = []
     for sentence, tests in promises(text):
         if not sentence.endswith(".") or ". " in sentence:

@@ -98,7 +98,7 @@ int main() {
                 static_cast<unsigned long long>(subnet.guest(0).host.timer_deadline_ns),
                 static_cast<unsigned long long>(late.host.timer_deadline_ns));
     std::fflush(stdout);
-    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // gdb is no parent of this process
+    prctl(PR_SET_PTRACER, PR_SET_PTRACER_ANY);  // gdb is not a parent of this process
     while (std::getchar() != EOF) {
     }
     return 0;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A hostile guest kernel: interrupt messages to the device itself, DMA to addresses that are no RAM, resets and
+"""A hostile guest kernel: interrupt messages to the device itself, DMA to addresses that are not RAM, resets and
 unplugging during work."""
 import signal
 import struct
@@ -109,7 +109,7 @@ def test_an_interrupt_for_a_lost_link_may_act_on_the_device(tmp_path, target):
         assert device.command(driver.CMD_NOP) == driver.STATUS_OK
 
 
-# ---------------------------------------------------------------- addresses that are no RAM
+# ---------------------------------------------------------------- addresses that are not RAM
 
 RAM_END = 0x10000000
 CMD_QUERY_DEVICE, QUERY_DEVICE_LENGTH = 0x01, 240

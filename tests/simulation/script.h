@@ -36,7 +36,7 @@ struct Script {
 Setup make_setup(uint64_t seed);
 Script make_script(uint64_t seed);
 std::string to_text(const Script& script);
-// The error explains why the text is no script.
+// The error explains why the text is not a script.
 std::expected<Script, std::string> parse_script(std::string_view text);
 
 }  // namespace pib::simulation

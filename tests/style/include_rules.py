@@ -107,7 +107,7 @@ def faults(root):
     may_use = table((root / "docs" / "architecture.md").read_text(encoding="utf-8"))
     for folder in sorted(may_use):
         if not (root / folder).is_dir():
-            yield f"docs/architecture.md: {folder} is no folder"
+            yield f"docs/architecture.md: {folder} is not a folder"
     for folder, forbidden in FOREIGN.items():
         for path in sources(root, folder):
             place = str(path.parent.relative_to(root))

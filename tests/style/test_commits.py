@@ -23,7 +23,7 @@ def git(*argv: str) -> subprocess.CompletedProcess:
 class Commits(unittest.TestCase):
     def test_messages_since_the_base_are_good(self):
         if git("merge-base", "--is-ancestor", BASE, "HEAD").returncode:
-            self.skipTest(f"this is no clone with commit {BASE}")
+            self.skipTest(f"this is not a clone with commit {BASE}")
         messages = git("log", "--no-merges", "--format=%h%x01%B%x00", f"{BASE}..HEAD").stdout.split("\0")
         split = [message.strip("\n").split("\x01") for message in messages if message.strip()]
         self.assertEqual([f"{commit}: {fault}" for commit, text in split for fault in commits.faults(text)], [])

@@ -54,7 +54,7 @@ class Adversary {
 
     bool plays(Adversity kind) const { return (plan_.kinds & AdversaryPlan::bit(kind)) != 0; }
 
-    // Longest times in nanoseconds. The manual sets kCommandNs and kEventNs.
+    // Maximum times in nanoseconds. The manual sets kCommandNs and kEventNs.
     static constexpr uint64_t kCommandNs = 10'000'000'000;  // duration of a command
     static constexpr uint64_t kEventNs = 100'000'000;       // delay of an event or interrupt
     static constexpr uint64_t kFetchNs = 20'000'000;        // delay of a doorbell

@@ -34,8 +34,8 @@ std::vector<Part> cut(Adversary& adversary, Adversity kind, size_t length, size_
 }
 
 // Writes an entry of a queue byte by byte in any order, and other data at once. The device writes
-// the last byte of an entry, with the owner bit, by a later call. A whole page is RAM or not, so
-// only the first write can fail.
+// the last byte of an entry, with the owner bit, by a later call. An entry is in one page, which is
+// RAM as a whole or not at all, so only the first write can fail.
 bool write_bytes(Host& host, Adversary& adversary, uint64_t bus_addr, std::span<const uint8_t> from,
                  DmaPurpose purpose) {
     const bool entry =

@@ -37,7 +37,7 @@ class AdversaryHost final : public ForwardingHost {
     AdversaryHost(Host& host, Adversary& adversary, unsigned vectors);
 
     // Steps the clock or raises a spurious interrupt, if one is due. The device calls it at the
-    // start of each of its entry points. Not `enabled`, as after a reset: raises no interrupt.
+    // start of each of its entry points. Raises no interrupt if not `enabled`, as after a reset.
     void begin(bool enabled);
     // Stores the delayed payload. The device calls it before software or the peer can learn that
     // the payload has arrived.

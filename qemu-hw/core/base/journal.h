@@ -48,7 +48,7 @@ class Journal {
     // From now on passes work requests that break a rule to `reasons`.
     void report_to(RequestReasons& reasons) { reasons_ = &reasons; }
 
-    // Records a failed work request, unless it was flushed: a flush is not a failure of its own.
+    // Records a failed work request, unless it was flushed: a flush alone is not a failure.
     void failed(uint64_t now_ns, const FailedRequest& request);
     // Records events that report an error, a path migration or a change at a port, and no others.
     void raised(uint64_t now_ns, const RaisedEvent& event);

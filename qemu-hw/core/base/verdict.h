@@ -15,7 +15,7 @@ struct [[nodiscard]] Verdict {
     bool alternate = false;  // the field is in the alternate path's address vector
     uint16_t at = 0;         // offset in a WQE of the SGE or page list that has the field, in bytes
     uint64_t value = 0;      // the field's value
-    uint64_t limit = 0;      // greatest or least value that the rule allows, or another detail
+    uint64_t limit = 0;      // maximum or minimum that the rule allows, or another detail
 
     Verdict() = default;
     constexpr Verdict(Rule broken, uint64_t field_value, uint64_t field_limit)

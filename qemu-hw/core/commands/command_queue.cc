@@ -305,7 +305,7 @@ bool CommandQueue::write_completion(const Executed& executed) {
     const uint64_t addr = rings_.cpl_base + slot * sizeof cpl;
     constexpr size_t kBody = offsetof(pib_hca_cmd_cpl, owner);
     const std::span<const uint8_t> bytes(reinterpret_cast<const uint8_t*>(&cpl), sizeof cpl);
-    host_.dma_barrier();  // write the output structure before its completion
+    host_.dma_barrier();  // orders the output structure before its completion
     host_.dma_for(DmaPurpose::kCommand);
     if (!host_.dma_write(addr, bytes.first(kBody))) {
         return false;

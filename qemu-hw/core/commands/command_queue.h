@@ -49,7 +49,7 @@ class CommandQueue {
     // PIB_HCA_FATAL_NONE; run() executes the commands.
     uint32_t doorbell(uint32_t producer);
 
-    // Executes commands up to the limits above; `stopped`: refuses each of them. Returns
+    // Executes commands up to the limits above; if `stopped`, refuses each of them. Returns
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     bool has_work() const { return has_next() && !pace_.is_waiting(); }

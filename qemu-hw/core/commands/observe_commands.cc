@@ -177,7 +177,7 @@ CommandReply cmd_query_qp_progress(DeviceObjects& objects, const CommandInput& i
     return CommandReply::data(out);
 }
 
-// For an index beyond the kept refusals the output is zero. To refuse the command would displace a
+// For an index beyond the kept refusals the output is zero. Refusing the command would displace a
 // kept refusal.
 CommandReply cmd_query_refusal(DeviceObjects& objects, const CommandInput& in) {
     pib_hca_refusal out{};

@@ -88,7 +88,7 @@ class ProvenRam {
     };
     static constexpr size_t kBlocks = 64;
     static constexpr uint64_t kLargest = uint64_t{1} << 46;
-    // Limit of vain requests for a pointer, because under a vIOMMU no page has one.
+    // Limit of failed requests for a pointer, because behind a vIOMMU each request fails.
     static constexpr unsigned kMostFailures = 64;
 
     bool add(uint64_t page, uint64_t bytes) {

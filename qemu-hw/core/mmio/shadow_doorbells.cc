@@ -14,13 +14,14 @@ namespace pib::hca {
 
 namespace {
 
-// Most bits whose doorbells one call of serve() rings. QPNs that differ by 4096 share one bit.
+// Maximum number of bits whose doorbells one call of serve() rings. QPNs that differ by 4096 share
+// one bit.
 constexpr unsigned kDoorbells = 64;
 // Attempts to take a word that the guest's processors keep changing.
 constexpr unsigned kTries = 8;
-// Most reads in one call of serve() of a page that the guest keeps changing.
+// Maximum number of times that one call of serve() reads a page that the guest keeps changing.
 constexpr unsigned kLooks = 4;
-// Most pages that one run() reads again; later calls read the others.
+// Maximum number of pages that one run() reads again; later calls read the others.
 constexpr size_t kPages = 16;
 constexpr uint32_t kSlots = 64 * PIB_HCA_SHADOW_WORDS;
 
@@ -162,8 +163,8 @@ ShadowDoorbells::Left ShadowDoorbells::serve(uint32_t uar, Shadow& shadow) {
 }
 
 // Whether the page has no bits or cannot be read. The guest sets a bit and then reads the awake
-// flag; the device clears the flag and then reads the bits. At least one of both sees the other's
-// store.
+// flag; the device clears the flag and then reads the bits. At least one of the two sees the
+// other's store.
 bool ShadowDoorbells::may_sleep(Shadow& shadow) {
     std::atomic_thread_fence(std::memory_order_seq_cst);
     uint64_t summary = 0;

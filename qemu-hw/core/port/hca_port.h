@@ -57,7 +57,7 @@ class HcaPort final : public TransportPort {
                          flaps_.next_deadline()});
     }
     void flush() { link_.flush(); }
-    // Adds the waits that go on to PortXmitWait and PortVLXmitWait.
+    // Adds the time of current waits to PortXmitWait and PortVLXmitWait.
     void count_waits();
     void reset(bool cold);  // call after the reset of HcaSma and HcaPma
 

@@ -54,7 +54,7 @@ Ingress::Admission Ingress::admit(const ib::Lrh& lrh, bool looped) const {
 // Whether the packets pass the checks of the link layer. A burst of several packets passes only if
 // a single packet would pass without changing the state of the port. The SM may have changed the
 // port's state or VLs since the port has queued a looped packet. The packet is then dropped: it is
-// no sign that the neighbour is Active, and no error of the link.
+// neither a sign that the neighbour is Active nor an error of the link.
 bool Ingress::passes_link(const ib::Burst& burst, bool looped) {
     const Admission admission = admit(burst.lrh(), looped);
     if (admission == Admission::kYes) [[likely]] {

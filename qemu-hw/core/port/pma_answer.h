@@ -11,8 +11,8 @@ namespace pib::hca {
 
 class HcaPorts;
 
-// Adds the waits that go on to the counters of all ports (ib::XmitWait). Call this before the PMA
-// reads these counters.
+// Adds the time of current waits to the counters of all ports (ib::XmitWait). Call this before the
+// PMA reads these counters.
 void count_waits(HcaPorts& ports);
 
 // Returns the PMA's response, or nullopt if the request gets none.

@@ -86,7 +86,7 @@ void PortAttributes::apply(ib::PortEvents events) {
         return;
     }
     tell(events);
-    // retrain() is last: it may take the link down and up, and each of these calls apply() again.
+    // retrain() is last: it may take the link down and up, and each of the two calls apply() again.
     if (events.has(ib::PortEvent::kDownRequest)) {
         link_.retrain(ib::link_parameters(port_.attrs()));
     }

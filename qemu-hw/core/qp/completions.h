@@ -13,8 +13,8 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error);
 // Completes in error a send WQE that was never copied.
 void complete_uncopied_send(QpServices& services, QueuePair& qp, uint32_t counter,
                             const WqeError& error);
-// Completes the oldest requests of the send window as long as they are operations on keys (bind,
-// fast registration, invalidation) that the device has executed.
+// Completes the oldest requests of the send window, up to the first one that is not an operation on
+// a key (bind, fast registration, invalidation) that the device has executed.
 void complete_local(QpServices& services, QueuePair& qp);
 // Completes the receive WQE qp.resp.recv. The function fills in the QP, the WQE's counter and its
 // SRQ.

@@ -58,8 +58,8 @@ void Scheduler::unpark(QueuePair& qp) {
 }
 
 void Scheduler::room(unsigned port, QpTable& qps) {
-    // The vector is cleared after the loop, not moved away before it, and so keeps its memory. No
-    // QP is parked meanwhile, because schedule() gives no turns.
+    // The vector is cleared after the loop, not moved away before it, so that it keeps its memory.
+    // No QP is parked meanwhile, because schedule() gives no turns.
     std::vector<uint32_t>& parked = parked_[port - 1];
     for (const uint32_t qpn : parked) {
         if (QueuePair* qp = qps.find(qpn); qp != nullptr && qp->scheduling.parked) {

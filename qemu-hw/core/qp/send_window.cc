@@ -6,7 +6,8 @@
 namespace pib::hca {
 namespace {
 
-// Bytes of slots. The budget pays for all but the first slots of a window, which every window gets.
+// Bytes of `slots` slots. The budget is charged for the slots of a window beyond kFirstSlots, which
+// every window gets.
 uint64_t bytes_of(uint32_t slots, uint32_t stride) {
     return slots * (uint64_t{stride} + sizeof(SendRequest));
 }

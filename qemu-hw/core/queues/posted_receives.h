@@ -22,12 +22,12 @@ struct PostedReceive {
 
 struct PostedReceives {
     uint32_t count = 0;                  // number of all posted WQEs
-    std::vector<PostedReceive> entries;  // the oldest ones
+    std::vector<PostedReceive> entries;  // the oldest of these WQEs
 };
 
 enum class ReceiveRing : uint8_t {
-    kOwn,     // a QP's own
-    kShared,  // an SRQ's
+    kOwn,     // a QP's receive queue
+    kShared,  // an SRQ
 };
 
 // Returns at most `most` entries. nullopt: the ring's memory cannot be read, or its producer is

@@ -20,7 +20,7 @@ class Sink {
 
 class RecordBuffer {
   public:
-    // `limit`: greatest size of the file in bytes. The recording ends at the limit, with a warning
+    // `limit`: maximum size of the file in bytes. The recording ends at the limit, with a warning
     // in the log of the host.
     RecordBuffer(Host& host, Sink& sink, uint64_t limit);
 

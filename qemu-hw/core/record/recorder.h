@@ -24,7 +24,7 @@ struct Options {
 
     Sink* sink = nullptr;            // nullptr: the device is not recorded
     bool payload = false;            // all payload is recorded, not only its length
-    uint64_t limit = kDefaultLimit;  // greatest size of the file in bytes
+    uint64_t limit = kDefaultLimit;  // maximum size of the file in bytes
 };
 
 class Recorder {

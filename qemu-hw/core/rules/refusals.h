@@ -79,8 +79,8 @@ class Refusals final : public RequestReasons {
     static constexpr size_t kKept = 64;
 
     Refusals(Host& host, GuestErrors& log) : host_(host), log_(log) {}
-    // Logs from now on, as warnings, broken rules of which the driver gets no report, together with
-    // the last loads and stores in `accesses`. A strict device calls this.
+    // From now on logs each broken rule that the device does not report to the driver, as a warning
+    // with the last loads and stores from `accesses`. A strict device calls this.
     void warn_with(const RecentAccesses& accesses) { accesses_ = &accesses; }
 
     void count_with(DriverCoverage& coverage) { coverage_ = &coverage; }

@@ -153,8 +153,8 @@ bool Completer::acknowledge_before(QueuePair& qp, ib::Psn end) {
     return true;
 }
 
-// Moves the oldest unacknowledged PSN to `una`. The retry counters (IBA 9.9.2.1.1) and the timer
-// start anew.
+// Moves the oldest unacknowledged PSN to `una`. Resets the retry counters (IBA 9.9.2.1.1) and
+// restarts the timer.
 void Completer::advance(QueuePair& qp, ib::Psn una) {
     RequesterState& req = qp.req;
     const SendRequest& request = qp.window.front();

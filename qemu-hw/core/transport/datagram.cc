@@ -228,7 +228,7 @@ void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& pac
 }
 
 uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
-    // Without a GRH the group is not known (IBA 9.8.3.4). A key that does not match one of many
+    // Only the GRH names the group (IBA 9.8.3.4). A P_Key or Q_Key that does not match one of many
     // receivers is not a violation.
     if (!packet.grh()) {
         services_.count_dropped(port);

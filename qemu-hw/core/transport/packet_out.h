@@ -75,7 +75,7 @@ Sent send_packet(const Outlet& to, const ib::PacketHeaders& headers, uint32_t pa
 // Packets of one message that are to be sent.
 struct BurstOut {
     ib::PacketHeaders first{};
-    uint32_t packets = 1;        // most packets to send
+    uint32_t packets = 1;        // maximum number of packets to send
     uint32_t mtu = 0;            // payload of all packets but the last, in bytes
     uint32_t payload_bytes = 0;  // payload of all packets together
 

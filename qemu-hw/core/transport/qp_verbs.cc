@@ -185,8 +185,8 @@ void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {
         default:
             break;
     }
-    // The flush above may have overrun a CQ, or the queue's memory may have gone: the QP is in
-    // Error.
+    // The flush above may have overrun a CQ, or the queue's memory may no longer be accessible:
+    // then the QP is in Error.
     if (qp.state == from) {
         qp.state = to;
     }

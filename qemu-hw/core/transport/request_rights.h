@@ -17,8 +17,8 @@ uint32_t access_of(const ib::PacketView& packet);
 // neither header.
 std::optional<KeyedRange> named_range(const ib::PacketView& packet);
 
-// The operands of an atomic. A plain atomic gets the masks with which the masked atomic does the
-// same.
+// The operands of an atomic. The masks of a plain atomic are those with which the masked atomic has
+// the same effect.
 struct AtomicRequest {
     ib::AtomicEth eth;
     uint64_t swap_mask;

@@ -21,7 +21,7 @@ namespace pib::hca::requester {
 
 namespace {
 
-// Most PSNs that may be unacknowledged (IBA 9.7.1).
+// Maximum number of unacknowledged PSNs (IBA 9.7.1).
 constexpr uint32_t kWindowPsns = 1u << 23;
 
 // BTH opcodes of a message that carries data, by the position of the packet. Index: SendOpcode.
@@ -473,7 +473,7 @@ void resume(QueuePair& qp) {
 Turn run(QpServices& services, QueuePair& qp, Budget& budget) {
     while (qp.can_send() && qp.req.timer != QpTimer::kRnr && !qp.paging.send.waiting) {
         if (budget.spent() && !has_more(qp)) {
-            break;  // the QP has no work left, so it needs no other turn
+            break;  // the QP has no work left, so it needs no further turn
         }
         if (budget.spent()) {
             return Turn::kMore;

@@ -18,8 +18,8 @@ Turn run(QpServices& services, QueuePair& qp, Budget& budget);
 // Makes the requester send all packets from `una` on again.
 void rewind(QpServices& services, QueuePair& qp);
 void stop_timer(QpServices& services, QueuePair& qp);
-// Starts the timer of the Local ACK Timeout anew (IBA 9.7.6.1.3). Stops it if the timeout is 0 or
-// all packets are acknowledged.
+// Restarts the timer of the Local ACK Timeout (IBA 9.7.6.1.3). Stops it if the timeout is 0 or all
+// packets are acknowledged.
 void restart_ack_timer(QpServices& services, QueuePair& qp);
 void start_rnr_timer(QpServices& services, QueuePair& qp, uint64_t duration_ns);
 

@@ -99,8 +99,8 @@ ResponderResource* find_newest(ResponderState& resp, Matches&& matches) {
     return nullptr;
 }
 
-// Executes the READ again, within the range of the first request. A packet with another range is no
-// duplicate and is dropped.
+// Executes the READ again, within the range of the first request. A packet with another range is
+// not a duplicate and is dropped.
 void duplicate_read(QpServices& services, QueuePair& qp, const ib::PacketView& packet) {
     const ib::Reth reth = *packet.reth();
     const uint32_t mtu = qp.path_mtu_bytes();

@@ -234,7 +234,7 @@ uint32_t Transport::connected_in(QueuePair& qp, unsigned port, const ib::Burst& 
     }
     if (services_.parts().counters.adversary != nullptr && packet.opcode().starts_message())
         [[unlikely]] {
-        services_.host().dma_barrier();  // only bytes of the same message may change their order
+        services_.host().dma_barrier();  // stores the payload of earlier messages first
     }
     if (!qp.is_reliable()) {
         return responder::unreliable_in(services_, qp, burst, payload);

@@ -64,7 +64,7 @@ uint64_t Device::mmio_read(unsigned bar, uint64_t offset, unsigned size) {
     if (engine_.objects().counters.strict != nullptr) [[unlikely]] {
         engine_.enter([&] { note(false, bar, offset, value, size); });  // may stop the device
     } else {
-        note(false, bar, offset, value, size);  // no entry: the trace must not change the device
+        note(false, bar, offset, value, size);  // no enter(): the trace must not change the device
     }
     recording_.loaded(value);
     return value;

@@ -225,8 +225,8 @@ void Engine::settle() {
     ports_.flush();
     const uint64_t deadline = std::min({transport_.next_deadline(), ports_.next_deadline(),
                                         cqs_.next_deadline(), look_again, patience});
-    // A timer that expires early finds no due work and is set again. To move it at each ACK would
-    // cost a wake-up of the main loop each time.
+    // A timer that expires early finds no due work and is set again. Moving it at each ACK would
+    // wake the main loop each time.
     if (deadline < deadline_ns_) {
         deadline_ns_ = deadline;
         host_.set_timer(deadline);

@@ -206,8 +206,8 @@ std::expected<void, std::string> FabricServer::capture(const std::string& path, 
 
 // ---- connections
 
-// Newcomers wait in the backlog while former peers' descriptors take long to close, or while no
-// spare descriptor can be opened.
+// Newcomers wait in the backlog while former peers' descriptors take a long time to close, or while
+// no spare descriptor can be opened.
 void FabricServer::pause_accept(bool paused) {
     if (paused == accept_paused_) {
         return;
@@ -218,7 +218,8 @@ void FabricServer::pause_accept(bool paused) {
     }
     if (paused && closer().is_full() && notes_.permit_newcomer(kNoNetwork, fabric_->now_ns())) {
         spdlog::warn(
-            "descriptors of former peers take long to close: new connections wait until then");
+            "descriptors of former peers take a long time to close: new connections wait until "
+            "then");
     }
 }
 

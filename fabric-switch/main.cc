@@ -114,7 +114,7 @@ void block_signals() {
     sigaddset(&set, SIGTERM);
     ::sigprocmask(SIG_BLOCK, &set, nullptr);
     ::signal(SIGPIPE, SIG_IGN);
-    ::signal(SIGXFSZ, SIG_IGN);  // a capture that reaches the limit of a file's size ends alone
+    ::signal(SIGXFSZ, SIG_IGN);  // only the capture ends at the limit of a file's size
 }
 
 std::expected<void, std::string> run_confined(FabricServer& server) {

@@ -48,8 +48,8 @@ std::expected<std::filesystem::path, std::string> find_pib() {
                    ". Install the package pib-lab");
 }
 
-// Runs in the child: resets its signals, ends it with the switch, gives up new privileges, and
-// leaves standard output to `--pcap -`.
+// Runs in the child: resets its signals, makes it end with the switch, forbids it new privileges,
+// and leaves standard output to `--pcap -`.
 [[noreturn]] void become(const std::vector<std::string>& words, pid_t parent) {
     std::vector<char*> argv;
     argv.reserve(words.size() + 1);

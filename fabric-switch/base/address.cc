@@ -84,7 +84,8 @@ std::expected<void, std::string> give_to_group(const std::string& path, const st
 // Makes a bound socket listen, then renames its path from `early` to `path`.
 std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& early,
                                          const std::string& path, const SocketRules& rules) {
-    // The kernel refuses connections before listen(), so nobody connects with other permissions.
+    // The kernel refuses connections before listen(), so no client connects before group and mode
+    // are set.
     if (const auto given = give_to_group(early, rules.group); !given) {
         return given;
     }
@@ -185,7 +186,7 @@ std::string no_listener(const Address& address) {
     return system_error(address.to_string()) + ": give an address of this host and a free port";
 }
 
-// An address family that is unsupported or has no such address is not an error if another one
+// An address family that is unsupported or has no such address is not an error if another family
 // works.
 std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
                                                         const SocketRules& rules) {

@@ -21,7 +21,7 @@ struct FdCloser::Queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<int> waiting;
-    std::size_t open = 0;  // waiting ones, and those that the thread has taken and not closed yet
+    std::size_t open = 0;  // not closed yet: those that wait or that the thread has taken
     bool runs = false;
     bool ended = false;
 };
@@ -40,7 +40,7 @@ FdCloser::~FdCloser() {
     queue_->changed.notify_all();
 }
 
-// Takes all waiting descriptors at a time. At the end of the owner it leaves the rest open.
+// Takes all waiting descriptors at once. When the owner is destroyed, leaves the rest open.
 void FdCloser::run(const std::shared_ptr<Queue>& queue) {
     std::vector<int> taken;
     std::unique_lock lock(queue->mutex);

@@ -87,8 +87,8 @@ ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::Por
         headers.grh->hop_lmt = 0xFF;
     }
     headers.bth.opcode = ib::opcode::kUdSendOnly;
-    // The answer has the port's own P_Key. That of the request may be a limited member's, and
-    // limited members take no packets of each other (IBA 10.9.3).
+    // The answer has the port's own P_Key. The P_Key of the request may be that of a limited
+    // member, and limited members refuse each other's packets (IBA 10.9.3).
     headers.bth.pkey = port.pkeys[static_cast<std::size_t>(port.find_pkey(request.bth().pkey))];
     headers.bth.dest_qp = request.deth() ? request.deth()->src_qp : ib::kQp1;
     headers.bth.psn = psn;

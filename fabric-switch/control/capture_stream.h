@@ -19,7 +19,7 @@ class CaptureStream {
     static constexpr std::size_t kRoom = 8 << 20;
 
     // `greeting` precedes the capture. `wall_offset_ns` is added to the packets' times to get the
-    // time of day. `room`: most bytes that wait to be sent.
+    // time of day. `room`: maximum number of bytes that wait to be sent.
     CaptureStream(std::string_view greeting, std::int64_t wall_offset_ns, std::size_t room = kRoom);
 
     // Adds `packet`, LRH to padding, or counts it as lost.

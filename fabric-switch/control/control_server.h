@@ -26,7 +26,7 @@ class ControlServer {
     // event loop.
     void reap_closed();
     // Whether a client waits in the backlog because no descriptor was free: the event loop must not
-    // sleep long.
+    // sleep for a long time.
     [[nodiscard]] bool accept_paused() const { return paused_turns_ != 0; }
 
   private:

@@ -23,7 +23,7 @@ std::optional<std::uint64_t> OfferTable::next() {
 }
 
 void OfferTable::add(const OfferRecord& offer) {
-    offers_[(given_ + 1) % kSize] = offer;  // may find no memory
+    offers_[(given_ + 1) % kSize] = offer;  // may throw std::bad_alloc
     ++given_;
 }
 

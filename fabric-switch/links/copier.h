@@ -17,12 +17,12 @@ namespace pib::fabric {
 
 // Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;   // offers of the adapter forwarded, or dropped, as a whole
+    std::uint64_t forwarded = 0;   // offers of the adapter that were forwarded or dropped whole
     std::uint64_t split = 0;       // offers forwarded as packets
     std::uint64_t lost = 0;        // offers that were no longer valid
     std::uint64_t bytes = 0;       // copied to the adapter
     std::uint64_t pulls = 0;       // pulls that succeeded
-    std::uint64_t unfinished = 0;  // pulls of revoked offers, or cancelled
+    std::uint64_t unfinished = 0;  // pulls that were cancelled, or whose offer was revoked
     std::uint64_t refused = 0;     // pulls to memory that was not registered
 };
 

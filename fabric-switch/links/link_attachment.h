@@ -30,7 +30,7 @@ class LinkOwner {
         const link::Memory& /*memory*/) {
         return std::unexpected("descriptors are missing");
     }
-    // Wakes the peer, which may sleep: there is an answer for it.
+    // Wakes the peer, which may be asleep while an answer for it is ready.
     virtual void link_wake() {}
     // The other end. It stays the same from the peer's first frame on.
     [[nodiscard]] virtual const Peer& link_peer() const;
@@ -62,7 +62,7 @@ class LinkAttachment final : public link::LinkEvents {
     // ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
     [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
-    // For messages; empty as long as there is no port.
+    // For messages; empty while there is no port.
     [[nodiscard]] const std::string& port_name() const { return place_.name; }
     // Whether HELLO or WELCOME has been accepted; stays true after detach().
     [[nodiscard]] bool has_accepted() const { return accepted_; }

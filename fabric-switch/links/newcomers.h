@@ -20,9 +20,9 @@ class Newcomers {
     [[nodiscard]] Connection* one_too_many();
     void add(Connection& connection) { waiting_.push_back(&connection); }
     void remove(Connection& connection);
-    // A connection whose time is over, or nullptr.
+    // A connection whose time limit has expired, or nullptr.
     [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
-    // When the time of the oldest connection is over; UINT64_MAX: there is none.
+    // When the time limit of the oldest connection expires; UINT64_MAX: there is none.
     [[nodiscard]] std::uint64_t next_deadline() const;
 
   private:

@@ -11,8 +11,8 @@ namespace pib::fabric {
 
 class NoteBudget {
   public:
-    // Most notes in a second: of all peers, and of one. A port's first note in a second is
-    // permitted even after kMost others.
+    // Maximum numbers of notes in a second: of all peers together, and of one peer. A port's first
+    // note in a second is permitted even after kMost others.
     static constexpr unsigned kMost = 50;
     static constexpr unsigned kMostOfOne = 10;
 

@@ -17,7 +17,7 @@ namespace pib::fabric {
 
 class PassedFds {
   public:
-    // Most descriptors of a MEMORY frame: the control memory and the blocks.
+    // Maximum number of descriptors of a MEMORY frame: the control memory and the blocks.
     static constexpr std::size_t kMost = 1 + link::kMaxMemoryBlocks;
 
     // `closer` closes the descriptors. It outlives this object.

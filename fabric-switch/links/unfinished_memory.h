@@ -13,14 +13,13 @@ class PassedFds;
 
 class UnfinishedMemory {
   public:
-    // Begins the time of a connection at the next call of overdue(); without effect if it has
-    // begun. Its time ends when `fds` has no descriptor any more.
+    // Sets a time limit for a connection, which begins at the next call of overdue(); no effect on
+    // a limit that has begun. Without a descriptor in `fds` the connection has no limit any more.
     void add(Connection& connection, const PassedFds& fds);
     void remove(Connection& connection);
-    // A connection whose time is over, or nullptr.
+    // A connection whose time limit has expired, or nullptr.
     [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
-    // When the time of the first connection is over; UINT64_MAX: there is none. Call overdue()
-    // before.
+    // When the first time limit expires; UINT64_MAX: there is none. Call overdue() before.
     [[nodiscard]] std::uint64_t next_deadline() const;
 
   private:

@@ -45,7 +45,7 @@ void FaultStage::set(const FaultSpec& spec) {
     state.active = spec.any();
 }
 
-// SplitMix64: small, good enough for faults, the same everywhere.
+// SplitMix64: small, random enough for faults, and the same on every platform.
 std::uint64_t FaultStage::random() {
     std::uint64_t z = state_.make().random += 0x9E3779B97F4A7C15;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;

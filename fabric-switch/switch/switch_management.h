@@ -51,7 +51,7 @@ class SwitchManagement {
     void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port);
     void originate(std::span<const std::uint8_t> packet);
     void show(std::span<const std::uint8_t> packet) const;
-    // With counters that are up to date.
+    // Brings the counters of all ports up to date, and returns them for the PMA.
     [[nodiscard]] ib::PmaNode pma_node();
     [[nodiscard]] std::uint8_t num_ports() const {
         return static_cast<std::uint8_t>(parts_.ports.size());

@@ -10,7 +10,7 @@ namespace pi = ib::port_info;
 using ib::Counter;
 using ib::PortEvent;
 
-// Most bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
+// Largest number of bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
 constexpr std::uint32_t kPacketOverhead = 124;
 
 PortLimits limits_of(const ib::PortAttrs& attrs) {

@@ -174,8 +174,8 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
 }
 
 // VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, expire() discards all
-// its packets at once, also if they have room now. Returns whether a stall ended that packets wait
-// for.
+// its packets at once, also if they have room now. Returns whether a stall has ended and packets
+// still wait.
 bool SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
     const bool stall_ended = queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns;

@@ -35,7 +35,7 @@ bool is_open(int fd) {
 
 }  // namespace
 
-TEST_CASE("closer: a descriptor that takes long to close delays its thread alone") {
+TEST_CASE("closer: a descriptor that closes slowly delays only its thread") {
     FdCloser closer(&close_when_permitted);
     REQUIRE(closer.start());
     for (std::size_t i = 0; i < FdCloser::kMany; ++i) {

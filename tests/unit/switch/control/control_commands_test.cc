@@ -430,7 +430,7 @@ TEST_CASE("control: a command names its switch by id, description, GUID or port"
 namespace {
 
 // A field of a request, the JSON types that it takes (b: true and false, n: whole numbers, f:
-// numbers, t: text, o: objects), and the answer to all other ones.
+// numbers, t: text, o: objects), and the answer to all others.
 struct TypedField {
     const char* request;
     const char* field;

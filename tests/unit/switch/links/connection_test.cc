@@ -125,7 +125,7 @@ TEST_CASE("connection: without memory for a peer's frames the peer is closed, ot
     CHECK(peers.connection->reason() == "out of memory");
 }
 
-TEST_CASE("connection: a descriptor before HELLO, which takes long to close, delays no turn") {
+TEST_CASE("connection: a descriptor before HELLO that closes slowly delays no turn") {
     Peers peers;
     REQUIRE(peers.host.closer().start());
     Lingering passed;

@@ -26,7 +26,7 @@ TEST_CASE("link journal: entries are in order, repetitions are counted") {
     CHECK(journal.changes() == 5);
 }
 
-TEST_CASE("link journal: a port that flaps pushes out its own entries alone") {
+TEST_CASE("link journal: a port that flaps pushes out only its own entries") {
     LinkJournal journal;
     for (std::uint8_t port = 1; port <= 36; ++port) {
         journal.add(port, port, LinkChange::kUp);

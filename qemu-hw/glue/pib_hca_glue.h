@@ -279,7 +279,7 @@ QIOChannelTLS *pib_hca_tls_channel(PibHca *hca, QIOChannel *socket,
 /*
  * Makes the kernel, from Linux 6.16 on, refuse descriptors that arrive from now
  * on: the main loop would close them with the BQL, and the last close of a file
- * may block, as of a socket that lingers.
+ * may block, as that of a socket that lingers does.
  */
 void pib_hca_fds_refuse(PibHca *hca, QIOChannel *channel);
 /* Maps the memory of WELCOME's descriptors; warns and returns NULL on error. */

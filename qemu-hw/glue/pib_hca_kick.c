@@ -26,7 +26,7 @@ typedef struct PibHcaKickGroup {
 
 struct PibHcaKicks {
     QEMUBH *bh; /* runs after a change of `wanted` */
-    /* UARs that shall have an eventfd. Protected by the core's lock. */
+    /* UARs that are to have an eventfd. Protected by the core's lock. */
     DECLARE_BITMAP(wanted, PIB_HCA_MAX_UARS);
     /* UARs that have an eventfd. Protected by the BQL. */
     DECLARE_BITMAP(served, PIB_HCA_MAX_UARS);

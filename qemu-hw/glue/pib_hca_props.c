@@ -156,8 +156,8 @@ static uint64_t pib_hca_default_node_guid(PibHca *hca)
 }
 
 /*
- * Names the property with which the core makes every access to guest memory
- * itself, so that the switch may make none; NULL: no such property is set.
+ * Returns the name of the property that excludes peer copy, because with it the
+ * core makes every access to guest memory itself; NULL: none is set.
  */
 static const char *pib_hca_without_peer_copy(const PibHcaProps *prop)
 {

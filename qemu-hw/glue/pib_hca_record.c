@@ -100,8 +100,8 @@ static void pib_hca_record_end(PibHca *hca)
 
 /*
  * A file that may not grow (RLIMIT_FSIZE) gives the writing thread SIGXFSZ,
- * which would end QEMU. The thread blocks the signal and takes it, so that
- * EFBIG is left.
+ * which would end QEMU. The thread blocks the signal and takes it, so that the
+ * error EFBIG remains.
  */
 static ssize_t pib_hca_record_write(int fd, const uint8_t *bytes, size_t length)
 {

@@ -36,7 +36,7 @@ void Answers::end() {
     if (next_ < step_->answers.size() && difference_.empty()) {
         difference_ = "the recorded device made " +
                       std::string(record::name_of(step_->answers[next_].tag)) +
-                      " at the end, which this one does not make";
+                      " at the end of the call, which this device does not make";
     }
     step_ = nullptr;
 }

@@ -37,8 +37,8 @@ class Answers {
     std::span<const uint8_t> bytes_of(const Answer& answer) const {
         return std::span(step_->data).subspan(answer.offset, answer.value);
     }
-    // Returns the time in the next answer if this is one of the clock, or else the last time again.
-    // Never notes a difference: the replayed device may read the clock more or less often.
+    // Returns the time in the next answer if that is an answer of the clock, else the last time
+    // again. Never notes a difference: the replayed device may read the clock more or less often.
     uint64_t clock();
 
   private:

@@ -234,7 +234,8 @@ TEST_CASE("recording: an answer that the replayed device does not ask for is a d
     REQUIRE(replayer.open());
     const auto result = replayer.run();
     REQUIRE(result);
-    CHECK(result->difference.find("a DMA write at the end, which this one does not make") !=
+    CHECK(result->difference.find(
+              "a DMA write at the end of the call, which this device does not make") !=
           std::string::npos);
 }
 

@@ -73,7 +73,7 @@ std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly
         return std::unexpected("its memory could shrink: it needs a memfd with seals (seal=on)");
     }
     if (system.f_type != TMPFS_MAGIC) {
-        return std::unexpected("its memory is of huge pages (hugetlb=off is needed)");
+        return std::unexpected("its memory consists of huge pages (hugetlb=off is needed)");
     }
     const auto size = static_cast<std::uint64_t>(info.st_size);
     if (size < bytes || (exactly && size != bytes)) {

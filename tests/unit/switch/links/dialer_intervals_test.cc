@@ -182,7 +182,7 @@ TEST_CASE("dialer: a connection shortens the interval if it had WELCOME and last
     }
 }
 
-TEST_CASE("dialer: a link that has lasted shortens the interval also if it ends by garbage") {
+TEST_CASE("dialer: a link that has lasted shortens the interval even if garbage ends it") {
     Server server;
     server.fail_thrice();
     server.dial();

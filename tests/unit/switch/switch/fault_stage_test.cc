@@ -111,7 +111,7 @@ TEST_CASE("faults: corruption above the threshold is reported as a link integrit
         run(fabric, packets);
         return fabric.count(1, ib::Counter::kLocalLinkIntegrityErrors);
     };
-    CHECK(corrupted(0.05, kPackets) == 0);  // each good packet cancels a bad one
+    CHECK(corrupted(0.05, kPackets) == 0);  // each good packet takes one error off the count
     CHECK(fabric.count(1, ib::Counter::kPortLocalPhysicalErrors) > 100);
     CHECK(traps_of(fabric.hca(0), ib::trap::kLocalLinkIntegrity).empty());
     CHECK(corrupted(1.0, 5) == 1);

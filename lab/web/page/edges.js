@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Edges between items on the map. An edge is one link, or all links between two items if there are many.
 
-const MOST_PARALLEL = 4;        // limit of links between two items that have an edge each
+const MOST_PARALLEL = 4;        // with more links between two items, one edge stands for all
 const APART = 7;                // distance of parallel edges
 const RANK = {"not there": 0, Active: 1, Armed: 2, Initialize: 3, Down: 4};
 
-/** The edges between visible items: {links, along, points, …}. along: by link whether its end a is the edge's begin. */
+/** The edges between visible items: {links, along, points, …}. along: by link, whether its end a is at the edge's
+ * beginning. */
 export function edges(links, nodes, items, folds) {
   const bundles = new Map();
   for (const link of links.values()) {
@@ -30,8 +31,8 @@ function lines(bundle, nodes, folds) {
   });
 }
 
-/** The points of an edge, from begin to end. An edge between items of one row that are not neighbours is an arc around
- * the items in between. */
+/** The points of an edge, from beginning to end. An edge between items of one row that are not neighbours is an arc
+ * around the items in between. */
 function ends(from, to, side) {
   const length = Math.hypot(to.x - from.x, to.y - from.y) || 1;
   const across = {x: -(to.y - from.y) / length, y: (to.x - from.x) / length};

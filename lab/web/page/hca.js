@@ -163,8 +163,8 @@ export const qp = {
   },
 };
 
-/** Adds the packets since the last answer. The capture in the switch goes on in between. A failure leaves the rest of
- * the pane. */
+/** Adds the packets since the last answer. The capture in the switch continues in between. If the request fails, the
+ * rest of the pane stays. */
 async function record(chosen) {
   const {id, qpn, recorded: before} = chosen;
   try {

@@ -8,10 +8,10 @@ export const SWITCH = {width: 104, height: 40};
 export const HOST = {width: 84, height: 28};
 const GAP = 12;
 const ROW = 130;                // distance of two levels
-const NEAR = 100;               // least distance of two switches without levels
-const MOST_STRETCH = 2.6;       // limit by which the distances of rows are stretched
+const NEAR = 100;               // minimum distance of two switches without levels
+const MOST_STRETCH = 2.6;       // maximum factor by which the distances of rows are stretched
 const POD_WIDTH = 150;
-const NARROW = 60;              // least width of a switch
+const NARROW = 60;              // minimum width of a switch
 const HOST_COLUMNS = 3;
 const MOST_IN_LINE = 4;         // limit of hosts in one line
 const HOST_COLUMNS_ALONE = 8;    // for the hosts of a single switch
@@ -117,7 +117,7 @@ function stretch(switches, wide, tall) {
   }
 }
 
-/** Shortens names of a pod's switches that are too long, by the prefix that all of them have. */
+/** Removes the common prefix of a pod's switches from names that are too long. */
 function shorten(switches) {
   const parts = Map.groupBy(switches.filter((item) => item.pod), (item) => item.pod);
   for (const row of parts.values()) {

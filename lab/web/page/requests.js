@@ -27,8 +27,8 @@ export function posted(queue) {
   return queue.posted ?? waiting(queue);
 }
 
-/** Number of entries of a WQ that the device has not copied yet; or of CQEs that software had not taken when the device
- * last read the CQ's consumer counter, or that are newer. */
+/** Number of entries of a WQ that the device has not copied yet; of a CQ, the number of CQEs after the consumer counter
+ * that the device has read last. */
 export function waiting({producer, consumer}) {
   return (producer - consumer + WRAP) % WRAP;
 }

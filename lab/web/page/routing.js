@@ -40,7 +40,7 @@ export const balance = {
   },
 };
 
-/** A circle of a credit loop, in order. */
+/** The list of the links of a credit loop, in the order in which packets would pass them. */
 function circle(store, {circle: hops, others}, pane) {
   return [make("ol", {class: "hops"}, hops.map(([id, out]) => make("li", {},
     pane.to("link", id, store.links.has(id) ? direction(store, id, out) : id)))),

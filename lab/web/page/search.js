@@ -7,7 +7,8 @@ import {byName, hex, make} from "./format.js";
 
 const MOST = 30;
 
-/** Words for the host of the topology file whose place a guest has taken; "" for none, or one of its own name. */
+/** Text that names the host of the topology file whose place a guest has taken; "" if its name is the guest's, or there
+ * is none. */
 export function inPlaceOf({name, place}) {
   return place && place !== name ? `, in the place of ${place}` : "";
 }

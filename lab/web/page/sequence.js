@@ -11,7 +11,7 @@ const LEFT = 66;                // x of the first end's line
 const RIGHT = WIDTH - 40;
 const MOST = 40;                // limit of drawn packets, the newest ones
 
-/** A recording with the packets of a later answer. missed: packets of all answers that the server did not keep. */
+/** Adds the packets of a later answer to a recording. missed: number of packets that the server has not kept. */
 export function joined(before, more) {
   if (before?.began !== more.began) {
     return more;

@@ -143,7 +143,7 @@ export class Stage {
     }
   }
 
-  /** The item that gets the focus of an item that may have gone: the first item of an opened pod, or the fold. */
+  /** The item that takes over the focus of an item that is no longer shown: the first of an opened pod, or the fold. */
   standIn(item) {
     const inside = [...this.items.values()].filter(({pod}) => pod === item.id)
       .sort((one, other) => other.level - one.level || byName(one.name, other.name));

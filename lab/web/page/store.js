@@ -8,7 +8,7 @@ const AGAIN_MS = 5000;          // pause before a refused stream is opened again
 // Members of a node by which the map places and names it.
 const PLACING = ["name", "kind", "pod", "leaf", "level", "x", "y"];
 
-/** since: time of the event that made these nodes and links; 0: they are those of now. */
+/** since: time of the event that made these nodes and links; 0: they are current. */
 function structure({nodes, links, sm_lid: smLid}, since = 0) {
   return {nodes: new Map(nodes.map((node) => [node.id, node])), links: new Map(links.map((link) => [link.id, link])),
           smLid, since};
@@ -66,7 +66,7 @@ export class Store extends EventTarget {
     this.tell("trouble");
   }
 
-  /** Takes the nodes and links of now. While the page shows a past moment, it goes on to show those of that moment. */
+  /** Takes the present nodes and links. While the page shows a past moment, it keeps showing those of that moment. */
   takeFabric(fabric) {
     this.live = structure(fabric);
     if (this.moment === null) {
@@ -133,7 +133,7 @@ export class Store extends EventTarget {
     return begins.filter(([, at]) => this.moment === null || at <= this.moment).length;
   }
 
-  /** Whether a guest, or the switches, have started anew since the shown moment. */
+  /** Whether a guest, or the switches, have restarted since the shown moment. */
   isFormer(guest = "") {
     return this.runShown(guest) < (this.runs[guest] ?? []).length;
   }
@@ -188,7 +188,7 @@ export class Store extends EventTarget {
     this.tell("moment");
   }
 
-  /** Shows the nodes and links of a moment, if they are other ones. */
+  /** Shows the nodes and links of a moment, if they differ from the shown ones. */
   useOf(past) {
     const next = !past?.since ? this.live : past.fabric ? structure(past.fabric, past.since) : this.shown;
     if (next !== this.shown) {

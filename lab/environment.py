@@ -24,7 +24,7 @@ def _open_streams() -> None:
 
 def settle() -> None:
     """Opens missing standard streams, and sets PATH and umask. Debian's PATH for users lacks /usr/sbin with mke2fs and
-    depmod. The umask makes files for guests readable by all users of a guest. Drops a TMPDIR that has gone, or
+    depmod. The umask makes files for guests readable by all users of a guest. Drops a TMPDIR that no longer exists, or
     that is another user's, as after su: Python takes another directory then, and QEMU, which makes the guests' overlays
     there, fails."""
     _open_streams()

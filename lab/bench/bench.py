@@ -75,7 +75,7 @@ GROUPS = (
           lambda run: bench_capture.steps(run.results), guests=False, on_request=True),
 )
 NAMES = [group.name for group in GROUPS]
-SWEEP, SWEEP_S = "sweep", 600   # has its own lab and takes long, so it runs only on request
+SWEEP, SWEEP_S = "sweep", 600   # has its own lab and takes minutes, so it runs only on request
 
 
 def estimate_s(groups: list[Group], rounds: int) -> int:

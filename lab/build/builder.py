@@ -13,7 +13,8 @@ from lab import lock, paths, ui
 from lab.build import user_namespace
 
 # The objtool of newer kernels reads /proc/self/maps and fails without it. Where root of a container may not mount
-# /proc, a copy of that file suffices: objtool looks for the end of the stack, with which it explains its own crashes.
+# /proc, a copy of that file suffices: objtool reads from it only where the stack ends, for messages about its own
+# crashes.
 AS_ROOT = ('if unshare --mount mount --rbind /proc "$1/proc" 2>/dev/null; then '
            'exec unshare --mount sh -ec \'mount --rbind /proc "$1/proc"; '
            'exec chroot "$1" /bin/sh -ec "$2"\' sh "$1" "$2"; fi; '

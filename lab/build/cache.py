@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Directories that take long to make and depend only on their recipe, which is a part of their name.
+"""Directories that take a long time to make and depend only on their recipe, which is a part of their name.
 
 An entry is made under a temporary name beside its place, under a lock of its own, and renamed when it is complete.
 Leftovers of a killed maker are removed when the next entry is made. A directory's modification time is the time of its

@@ -117,7 +117,7 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
     sudo = shutil.which("sudo")
     if not sudo:
         raise ui.LabError(f"{title} needs root, and there is no sudo here. {advice}")
-    # sudo gets the variables' names alone: each user may see a command's words, and an address may have a password.
+    # sudo gets only the variables' names: each user may see a command's words, and an address may have a password.
     proxies = ",".join(name for name in PROXIES if os.environ.get(name))
     keep = [f"--preserve-env={proxies}"] if proxies else []
     needs_no_password = (keep or not interactive) and _permits(sudo, ["true"])
@@ -167,8 +167,8 @@ def install_script(selections: list[Selection]) -> str:
 
 
 def _backports_script() -> str:
-    """A script that adds the file of sources. It removes the file again if apt cannot read the backports, because all
-    later updates would fail."""
+    """A script that adds the backports to apt's sources. It removes their file again if apt cannot read the
+    backports, because all later updates would fail."""
     return (f"trap 'rm -f {BACKPORTS_FILE}' EXIT; trap 'exit 1' HUP INT TERM\n"
             f"install -m 644 /dev/stdin {BACKPORTS_FILE} <<'EOF'\n{backports_source()}EOF\n"
             f"{update_script()}trap - EXIT\n")

@@ -139,7 +139,7 @@ def noexec() -> list[str]:
 
 
 def cache_name() -> list[str]:
-    """Checks the path in which QEMU is configured for its headers."""
+    """Checks the path of the cache, because QEMU is configured there for its headers."""
     if paths.INSTALLED or not REFUSED.search(str(paths.cache())):
         return []
     return [f"{paths.cache()}: QEMU's configure takes no path with a blank or a colon. XDG_CACHE_HOME names another "
@@ -151,7 +151,7 @@ def processor() -> list[str]:
     found = os.uname().machine
     if found == GUESTS_PROCESSOR:
         return []
-    return [f"this processor is {found}, and guests are made on {GUESTS_PROCESSOR} alone. A container can be of that, "
+    return [f"this processor is {found}, and guests are made only on {GUESTS_PROCESSOR}. A container can be of that, "
             "too: build it and run it with  --platform linux/amd64"]
 
 

@@ -45,7 +45,7 @@ def _write(monitor: pathlib.Path, file: pathlib.Path) -> None:
                            **{"format": FORMAT})
         waiting.poll(f"writing {file.name}", ended, WRITE_S, doing=lambda: f"{file.stat().st_size >> 20} MiB")
     except KeyboardInterrupt:
-        ui.say("waiting until QEMU has written the dump: it lets the guest run only then")
+        ui.say("waiting until QEMU has written the dump: the guest stands still until then")
         with signals.held_off():
             waiting.poll("the end of the dump", lambda: status() != "active", WRITE_S)
         raise

@@ -198,7 +198,8 @@ def _trace(options) -> int:
         if in_guest:
             lab.node(options.node)      # an error if there is no such guest
             held.enter_context(lock.alone(lab.sockets() / f"{options.node}.calls",
-                                          f"the guest's kernel records {options.node}'s driver for one command alone"))
+                                          f"the guest's kernel records {options.node}'s driver for only one command "
+                                          "at a time"))
         monitor, reader.since_ns = held.enter_context(recording(lab, options.node, named, options.once))
         if options.output:
             record = functools.partial(_record, options.node, monitor, reader, seconds)

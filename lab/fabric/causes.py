@@ -167,8 +167,8 @@ class Causes:
                 if outage.down and self.wiring.is_on_shortest(link, source.guest, target.guest)]
         certain = [one for one in used if one[0]]
         for known, link, outage in certain or [one for one in used if one[0] is None]:
-            passed = "its packets or the answers passed there, which they do not now" if known else \
-                f"its packets may have passed there, which they do not now: {UNKNOWN_THEN}"
+            passed = "its packets or the answers passed there then, but do not now" if known else \
+                f"its packets may have passed there then, but do not now: {UNKNOWN_THEN}"
             return f"{self.outage(link, outage)}; {passed}", [link]
         return None
 

@@ -21,7 +21,7 @@ def parsed(line: str | bytes) -> dict[str, Any]:
     try:
         answer = json.loads(line)
     except RecursionError as error:
-        raise ValueError("too many lists in one another") from error
+        raise ValueError("lists or objects are nested too deeply") from error
     if not isinstance(answer, dict):
         raise ValueError("the answer is not an object")
     return answer

@@ -15,7 +15,7 @@ from lab.guests.guest import Guest
 WAIT_S = 300                    # reached only by a hang
 WAIT_EACH_S = 30                # additional time for each guest, because guests share the host's processors
 NODE_S = 0.1                    # additional time for each node of the fabric: the subnet manager computes routes
-SWEEP_S = 120                   # limit from the last progress to SUBNET UP, which a faulty fabric may delay for long
+SWEEP_S = 120                   # limit from the last progress to SUBNET UP, which a faulty fabric may delay
 POLL_S = 0.2
 SWEEP_POLL_S = 0.5
 LOOK_S = 120
@@ -114,7 +114,7 @@ def _limit_s(lab: cluster.Cluster) -> float:
 def _wait(lab: cluster.Cluster, what: str, good: Callable[[Port], bool],
           watch: subnet_progress.Watch | None = None) -> list[Port]:
     """Polls the ports until good(port) is true for all of them; returns them. With watch, the time limit restarts at
-    each progress of the subnet manager, which may compute for long between two steps."""
+    each progress of the subnet manager, which may compute for a long time between two steps."""
     seen: list[Port] = []
 
     def ready() -> list[Port]:

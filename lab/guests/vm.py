@@ -243,7 +243,7 @@ def _heard(console: pathlib.Path) -> int:
 
 def wait_ready(booting: list[tuple[Files, process.Process]]) -> None:
     """Waits until the start-up scripts of all these guests have ended. The time limit restarts when a guest prints
-    something new on its console: an image of the user's own may boot for long on an emulated processor."""
+    something new on its console: an image of the user's own may need long to boot on an emulated processor."""
     def check() -> None:
         for machine, running in booting:
             if not running.alive():

@@ -27,7 +27,7 @@ def virsh(uri: str, *words: str) -> str:
 
 @contextlib.contextmanager
 def opened(uri: str) -> Iterator:
-    """Yields a connection, for one thread alone: libvirt before 10.0 may not wake a thread that waits for a reply while
+    """Yields a connection, for one thread only: libvirt before 10.0 may not wake a thread that waits for a reply while
     another one uses the same connection. Raises libvirt's errors in the block as LabErrors that name the host."""
     libvirt = library()
     try:

@@ -37,7 +37,7 @@ def test_a_command_with_a_word_that_is_not_utf_8_is_named(tmp_path, monkeypatch,
                                   lambda path: cache._taken(path)])     # pylint: disable=protected-access
 @pytest.mark.parametrize("before", [None, 0o644])
 def test_another_user_cannot_open_the_file_of_a_lock(tmp_path, take, before):
-    """flock(2) locks a file that is open for reading alone."""
+    """flock(2) locks a file that is open only for reading."""
     file = tmp_path / "lock"
     if before:
         file.touch()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib runs code of its checkout alone, from any working directory."""
+"""./pib runs only code of its checkout, from any working directory."""
 
 import os
 import shutil

@@ -68,6 +68,6 @@ def test_a_guest_boots_the_kernel_of_a_tree_with_a_driver_for_it(bench, tree):
     assert sh(node, f"ls /sys/class/infiniband/{DEVICE}/ports").split() == ["1"]
 
 
-def test_the_driver_is_exchanged_by_one_compiled_against_the_tree(bench):
+def test_a_driver_compiled_against_the_tree_replaces_the_running_one(bench):
     commands.exchange_driver(bench, paths.ROOT / "guest-driver", ["vm0"])
     assert port_state(bench.node("vm0")) == "4: ACTIVE"

@@ -26,7 +26,7 @@ lab: end copier 1\r
 """
 
 
-def test_results_are_those_of_catch2():
+def test_counts_are_read_from_the_output_of_catch2():
     assert machine.parse(GOOD, ["link-endpoint", "copier"], 64) == Count(4, 1)
 
 

@@ -244,7 +244,7 @@ def test_a_user_needs_subordinate_ids(monkeypatch, tmp_path):
 
 
 def test_a_users_range_of_ids_has_to_suffice(monkeypatch, tmp_path):
-    """unshare takes the first range alone. apt sets the group nogroup, 65534."""
+    """unshare takes only the first range. apt sets the group nogroup, 65534."""
     files = [tmp_path / "subuid", tmp_path / "subgid"]
     files[0].write_text("someone:100000:1000\nsomeone:200000:65536\n")
     files[1].write_text("1000:100000:65536\n")

@@ -35,7 +35,7 @@ def test_packages_of_qemus_own_tests_are_not_required(tmp_path):
 
 
 def test_kvm_has_an_emulator_that_can_use_it_on_each_host():
-    """QEMU's configure refuses --enable-kvm without one; the x86 emulator uses KVM on x86 hosts alone."""
+    """QEMU's configure refuses --enable-kvm without one; the x86 emulator uses KVM only on x86 hosts."""
     for machine, emulator in (("x86_64", "x86_64-softmmu"), ("aarch64", "aarch64-softmmu")):
         targets, *others = qemu_headers.options(machine)
         assert {emulator, "x86_64-softmmu"} == set(targets.removeprefix("--target-list=").split(","))

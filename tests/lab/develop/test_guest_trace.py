@@ -137,7 +137,7 @@ def test_a_second_recording_of_calls_is_refused(monkeypatch, tmp_path):
     with open(tmp_path / "vm1.calls", "a+", encoding="utf-8") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
         lock.sign(other)
-        with pytest.raises(ui.LabError, match="vm1's driver for one command alone. Wait for .*: +process [0-9]+, "):
+        with pytest.raises(ui.LabError, match="for only one command at a time. Wait for .*: +process [0-9]+, "):
             traced(monkeypatch, tmp_path, guest, "--calls")
     assert not guest.asked and (tmp_path / "trace.json").read_text() == "of the other command"
     traced(monkeypatch, tmp_path, guest, "--calls")

@@ -32,7 +32,7 @@ def test_a_fabric_without_a_failure_has_nothing_wrong(seen):
 
 
 def test_a_fabric_without_a_subnet_manager_is_not_well(seen):
-    """A switch process alone is asked, as with --control, so no guest tells the states of its ports."""
+    """Only a switch process is asked, as with --control, so no guest tells the states of its ports."""
     for name, switch_ in seen.switches.items():
         for port in switch_["status"]["ports"]:
             set_port(seen, name, port["port"], state="Initialize")
@@ -154,7 +154,7 @@ def test_a_cable_that_the_tables_no_longer_use_may_be_the_cause(seen, peer_ends)
         seen.guests["vm0"]["hcas"][0]["objects"]["qps"]["entries"].clear()
     said = only(why.lines(seen), "RETRY_EXC_ERR")
     assert ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets may have "
-            "passed there, which they do not now: the forwarding tables of that time are not known, but ./pib web "
+            "passed there then, but do not now: the forwarding tables of that time are not known, but ./pib web "
             "keeps those since its start; local ACK timeout") in said
     assert said in why.lines(seen, "leaf2[2]") and said in why.lines(seen, "vm1:0x41")
 
@@ -169,7 +169,7 @@ def test_a_cable_that_the_tables_of_that_time_used_is_the_cause(seen):
     set_port(seen, "leaf1", 2, phys_state="Polling")
     fails(seen, "vm1")
     sure = ("because link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; its packets or the "
-            "answers passed there, which they do not now; local ACK")
+            "answers passed there then, but do not now; local ACK")
     seen.tables_at = known_tables(lambda moment: over_spine2 if moment <= at("12:03:09") else now)
     assert sure in only(why.lines(seen), "RETRY_EXC_ERR")
     seen.tables_at = known_tables(lambda moment: now)

@@ -13,7 +13,7 @@ from lab.web import model, places
 
 
 def fabric(name: str) -> model.Fabric:
-    """A fabric with nodes and links alone."""
+    """A fabric with only nodes and links."""
     net = topology.load(paths.ROOT / "examples" / "topologies" / f"{name}.topo")
     made = model.Fabric()
     for node in net.nodes.values():

@@ -41,7 +41,7 @@ def guest(age_s: float) -> dict:
     return {"hcas": [{"objects": {"now_ns": int(age_s * NS)}}]}
 
 
-def test_a_guest_starts_anew_if_its_clock_does():
+def test_a_guest_whose_clock_restarts_begins_a_new_run():
     runs = Runs()
     assert not runs.note_guests({"vm0": guest(50), "vm1": guest(50)}, 3, 1000.0)
     assert not runs.note_guests({"vm0": None, "vm1": guest(52)}, 4, 1002.0)
@@ -50,7 +50,7 @@ def test_a_guest_starts_anew_if_its_clock_does():
     assert runs.as_json() == {"vm0": [(5, 903.0)]}
 
 
-def test_a_guest_starts_anew_if_it_is_younger_than_its_absence(monkeypatch):
+def test_a_guest_younger_than_its_absence_begins_a_new_run(monkeypatch):
     now, runs = 0.0, Runs()
     monkeypatch.setattr("time.monotonic", lambda: now)
     runs.note_guests({"vm0": guest(10), "vm1": guest(10)}, 0, 1000.0)

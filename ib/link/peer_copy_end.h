@@ -19,8 +19,8 @@ class PeerCopyEnd {
   public:
     enum class Side : std::uint8_t { kNone, kAdapter, kSwitch };
 
-    // The least receive buffer, in blocks, of VLs that have any. A switch must be able to hold two
-    // offers of the greatest size, because it may have to copy their payload itself. An adapter
+    // The minimum receive buffer, in blocks, of VLs that have any. A switch must be able to hold
+    // two offers of the maximum size, because it may have to copy their payload itself. An adapter
     // holds no payload of offers, so it grants credits for as many offers as the sender may have
     // under way; without credits for an offer the sender falls back to a burst with payload, at the
     // cost of a copy.

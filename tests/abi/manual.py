@@ -44,7 +44,7 @@ class Manual:
 
 
 def number(text: str) -> int:
-    """0x10, 16 or "bit 4"."""
+    """Parses 0x10, 16 or "bit 4"."""
     return 1 << int(text[4:]) if text.startswith("bit ") else int(text, 0)
 
 

@@ -37,7 +37,7 @@ def running_switch(tmp_path):
 
 
 def counter(name: str) -> str:
-    """An expression for the sum of a counter of both ends, as the pane has it."""
+    """An expression for the sum of a counter of both ends, as the pane shows it."""
     return (f"[...document.querySelectorAll('#pane tr')].filter(({{cells}}) => cells[0].innerText === '{name}')"
             ".reduce((sum, {cells}) => sum + Number(cells[1].innerText.replaceAll(',', '')), 0)")
 

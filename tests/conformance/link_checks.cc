@@ -95,7 +95,7 @@ constexpr Check kChecks[] = {
                     : "wrong HELLO");
      },
      "right HELLO"},
-    {"L02", "link: Handshake", "Before WELCOME the device sends HELLO alone.",
+    {"L02", "link: Handshake", "Before WELCOME the device sends only HELLO.",
      [](Trial& t) {
          t.stranger.answers = false;
          connected(t);

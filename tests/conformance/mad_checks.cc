@@ -68,7 +68,7 @@ void shows(Trial& t, uint16_t which, uint32_t modifier, size_t at, unsigned byte
     t.note("value " + std::to_string(number_at(answer, at, bytes)));
 }
 
-// Set(PortInfo) with one byte of the present one replaced.
+// Sends Set(PortInfo) with the present attribute, in which one byte is replaced.
 void sets_byte(Trial& t, size_t at, uint8_t value) {
     Bytes status;
     const Bytes now = t.ask(smp_packet({.attribute = attribute::kPortInfo, .modifier = 1}));

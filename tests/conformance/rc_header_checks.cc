@@ -55,7 +55,7 @@ void with_grh(Trial& t, const std::optional<Grh>& grh) {
     with(t, [&](Packet& p) { p.grh = grh; });
 }
 
-// Sends a packet with the path's GRH after a change.
+// Sends a packet with the GRH of the path, which `change` has changed.
 void with_changed_grh(Trial& t, void (*change)(Grh&)) {
     Grh grh = grh_of(Trial::kStrangerLid, kPortGuid);
     change(grh);

@@ -89,7 +89,7 @@ constexpr Check kChecks[] = {
      "WRITE ONLY 3 8 bytes from 0 ack"},
     {"Q10", "9.4.5", "FETCH ADD is one packet.", [](Trial& t) { t.post(PIB_HCA_WQE_FETCH_ADD, 8); },
      "FETCH ADD 0 ack"},
-    {"Q11", "9.2.2", "A solicited SEND has the solicited event in its last packet alone.",
+    {"Q11", "9.2.2", "A solicited SEND has the solicited event only in its last packet.",
      [](Trial& t) {
          hca::test::SendWr wr{.flags = PIB_HCA_WQE_SIGNALED | PIB_HCA_WQE_SOLICITED};
          wr.sges = {hca::test::MiniDriver::sge(t.region, Trial::kPattern, kMtu + 4)};

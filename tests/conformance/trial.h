@@ -81,7 +81,7 @@ class Trial {
     void wait(uint64_t ns);
     // Sends a MAD and returns the answer's 256 bytes; empty: none came.
     Bytes ask(const Packet& mad);
-    // Sets PortInfo to its present value with a change.
+    // Sets PortInfo to its present value, which `change` has changed.
     void set_port_info(const std::function<void(Bytes&)>& change);
 
     // ---- observations

@@ -146,7 +146,7 @@ def test_an_hca_without_an_iommu_gets_a_huge_page_beside_those_of_others(tmp_pat
     assert (tmp_path / "sys/bus/pci/drivers_probe").read_text() == f"{hca.name}\n"
 
 
-# Runs a peer, whose pyverbs is in the guests alone.
+# Runs a peer, because only the guests have its pyverbs.
 WITHOUT_VERBS = """import runpy, sys, unittest.mock
 names = ["pyverbs"] + ["pyverbs." + name for name in "enums addr cq device mr pd qp wr".split()]
 sys.modules.update((name, unittest.mock.MagicMock()) for name in names)

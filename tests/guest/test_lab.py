@@ -35,7 +35,7 @@ def test_streams_and_status_are_passed_through(vm0):
 
 
 def test_the_disk_has_no_initramfs(vm0):
-    """Guests boot with the lab's own initramfs; it would take long to make Debian's."""
+    """Guests boot with the lab's own initramfs; making Debian's would take a long time."""
     files = vm0.run(["ls", "/boot"]).stdout.decode()
     assert "vmlinuz-" in files and "initrd" not in files
 

@@ -47,7 +47,7 @@ def adaptive(vm0, vm1):
 
 @pytest.fixture
 def disk(vm0, vm1, addresses, adaptive):
-    """vm1's block device, whose bytes vm0 keeps."""
+    """vm1's block device, whose data vm0 stores."""
     wait_active(vm0, vm1)
     names = {"nqn": NQN, "mib": MIB, "address": addresses[0]}
     sh(vm0, "set -e" + TARGET.format(**names))

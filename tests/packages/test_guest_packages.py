@@ -36,7 +36,7 @@ def _tree(built, work: pathlib.Path) -> pathlib.Path:
                f"--customize-hook=copy-in {copies} {HERE}/guest-check {work}/newer /root",
                f"--customize-hook=copy-in {HERE}/guest-check.service /etc/systemd/system",
                f"--customize-hook=chroot \"$1\" apt-get install -y --no-install-recommends {files}",
-               # Compiles the driver again, for which an emulated processor takes long.
+               # Compiles the driver again, for which an emulated processor needs a long time.
                "--customize-hook=chroot \"$1\" sh -ec 'dpkg -i /root/newer/pib-hca-dkms*.deb'",
                "--customize-hook=chroot \"$1\" systemctl enable guest-check"]
     image.bootstrap(f"making a guest of {built.release}'s packages", [*DEBIAN, *clean_tree.certificates(suites)], tree,

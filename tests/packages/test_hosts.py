@@ -80,7 +80,7 @@ def test_each_host_runs_its_guest_and_a_switch(lab, two):
 
 
 def test_the_switches_are_joined_by_tls(lab, two):
-    """The first switch listens on a tls: address alone; the second one connects to it."""
+    """The first switch listens only on a tls: address; the second one connects to it."""
     options = [host.inside("cat", spread.names(lab).switch_files / "options") for host in two]
     assert f"--listen tls:{A}:{place.PORT}" in options[0] and f"--connect tls:{A}:{place.PORT}" in options[1], options
     assert not any("tcp:" in words for words in options)

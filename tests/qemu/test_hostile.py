@@ -216,7 +216,8 @@ def end_by_stop(hca, port):
     end_by_flr, end_by_register, end_by_system_reset, end_by_bus_mastering, end_by_power_state,
     end_by_secondary_bus_reset, end_by_power_off, end_by_stop], ids=lambda f: f.__name__)
 def test_an_end_of_the_device_ends_its_dma(tmp_path, end):
-    """T59, T60: an event that ends a transfer ends it at once, and a new start works."""
+    """T59, T60: a reset, a loss of power or bus mastering, and a stop of the VM each end the device's DMA at once; a
+    device that remains then works again."""
     with switch(tmp_path), \
             Qtest(*HOT_PLUG, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{tmp_path}/fabric") as qtest:
         port, hca = behind_root_port(qtest)

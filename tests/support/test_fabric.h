@@ -60,8 +60,8 @@ class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
 
 class TestFabric {
   public:
-    // With `timers`, which outlive the fabric, the switch does work at its deadlines alone, as in
-    // the program.
+    // With `timers`, which outlive the fabric, the switch works only at its deadlines, as in the
+    // program.
     explicit TestFabric(unsigned hcas = 0, fabric::SwitchConfig config = default_config(),
                         fabric::TimerQueue* timers = nullptr);
 

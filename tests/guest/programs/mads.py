@@ -4,7 +4,7 @@ import ctypes
 import struct
 import sys
 
-MAD, LONGEST = 256, 1 << 20             # bytes of a MAD; most bytes of a message that the kernel has put together
+MAD, LONGEST = 256, 1 << 20             # bytes of a MAD; maximum bytes of a message that the kernel has reassembled
 HEADER = struct.Struct(">BBBBHHQHHI")   # bytes of a MAD's header
 SUBN_ADM, SA_VERSION = 3, 2
 QP1, QP1_KEY = 1, 0x80010000

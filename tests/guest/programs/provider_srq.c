@@ -88,7 +88,7 @@ static void an_srq_fills_up_and_gives_places_back(void)
 	pair_connect(&lo, &pair);
 	posted = post_until_full(srq, 0);
 	CHECK_EQUAL(posted, query(srq).max_wr);
-	/* Passes the end of the ring several times; posts a WQE whenever a place is free. */
+	/* Wraps around the ring several times; posts a WQE whenever a place is free. */
 	for (int i = 0; i < 5 * posted; i++) {
 		CHECK_EQUAL(transfer(&pair), i);
 		CHECK_EQUAL(post(srq, posted + i), 0);

@@ -197,7 +197,7 @@ TEST_CASE("events of several CQs come late and in any order, but none is lost") 
     CHECK(unordered > 10);
 }
 
-TEST_CASE("a CQ that is destroyed takes its waiting event along") {
+TEST_CASE("the waiting event of a destroyed CQ is dropped") {
     AdversaryBench bench("1:events");
     for (unsigned round = 0; round < 50; ++round) {
         const MiniCq cq = bench.driver.create_cq(bench.eq.eqn);

@@ -12,7 +12,7 @@ using namespace pib::hca::test;
 
 namespace {
 
-// Names as many pages as the queue needs, or as the memory has.
+// Lists as many pages as the queue needs, or fewer if the memory has fewer.
 pib_hca_create_eq eq_request(const GuestMemory& memory, uint8_t log_depth) {
     pib_hca_create_eq in{};
     in.pages = memory.list();

@@ -21,7 +21,7 @@ class Region final : public Target {
     bool has_key() const override { return has_key_; }
     bool opens(uint32_t key) const override { return has_key_ && key == mr_.key; }
     uint32_t key() const override { return mr_.key; }  // the present or the last one
-    // Further keys of the memory, present or last: one only to read, one of another PD.
+    // The present or last further keys of the memory: one permits only reads, one is of another PD.
     uint32_t read_only_key() const { return read_only_.key; }
     uint32_t foreign_key() const { return foreign_.key; }
     Shadow& bytes() override { return shadow; }

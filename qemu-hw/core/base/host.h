@@ -50,7 +50,7 @@ class Host {
     virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 
     // The same as dma_read(), for dumps of objects: traces and recordings leave the access out.
-    // False also if there is no guest memory (a replay).
+    // Also false if there is no guest memory (a replay).
     virtual bool look(uint64_t bus_addr, std::span<uint8_t> to) { return dma_read(bus_addr, to); }
 
     // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic with respect

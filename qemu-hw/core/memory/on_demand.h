@@ -29,7 +29,7 @@ struct OnDemandTable {
 
 // An access that found a page absent.
 struct PageMiss {
-    uint32_t key;     // the region's key, also if the access used a window's
+    uint32_t key;     // the region's key, even if the access used a window's
     uint64_t addr;    // first missing byte, in the region's address space
     uint64_t length;  // bytes that the access still needs from there on
     bool for_write;

@@ -214,7 +214,7 @@ bool Egress::may_go_on(unsigned lane) const {
     return discards || (!must_wait_for_others(lane) && link_.can_send(lane, state.bytes));
 }
 
-// Ends the wait of a lane. Its time counts also if the port has left Active meanwhile.
+// Ends the wait of a lane. Its time counts even if the port has left Active meanwhile.
 void Egress::stop_waiting(unsigned lane) {
     if (lane != kLoopbackLane) {
         waits_.note(static_cast<ib::VlMask>(waits_.waiting() & ~(1u << lane)), port_.host.now_ns());

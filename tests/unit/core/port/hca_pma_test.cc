@@ -327,7 +327,7 @@ TEST_CASE("samples of PortXmitWait begin and end while data waits") {
           20);
 }
 
-TEST_CASE("a wait counts also if the link or the port ends it") {
+TEST_CASE("a wait counts even if the link or the port ends it") {
     StalledPort bench;
     bench.host.clock_ns += 50'000;
     SECTION("the link goes down") {

@@ -44,7 +44,7 @@ class FabricServer final : private ConnectionHost {
     [[nodiscard]] Fabric& fabric() { return *fabric_; }
     // Certificates for TLS addresses. Without them listen() and connect() refuse such addresses.
     void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
-    // Whether peers on Unix sockets are offered shared memory; true without this call.
+    // Whether peers on Unix sockets are offered shared memory; the default is true.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
     // The closer's thread starts before confine().
     using ConnectionHost::closer;

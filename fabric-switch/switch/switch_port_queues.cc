@@ -174,7 +174,7 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
 }
 
 // VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, expire() discards all
-// its packets at once, also if they have room now. Returns whether a stall has ended and packets
+// its packets at once, even if they have room now. Returns whether a stall has ended and packets
 // still wait.
 bool SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];

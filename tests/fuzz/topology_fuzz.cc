@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Topology files: any text, and well-formed records in any order with any names, ports, GUIDs and
-// modes. An accepted file makes a fabric whose links have two ends, also if it is split in two.
+// modes. An accepted file makes a fabric whose links have two ends, even if it is split in two.
 #include <array>
 #include <string>
 #include <string_view>

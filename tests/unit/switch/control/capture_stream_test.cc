@@ -155,7 +155,8 @@ TEST_CASE("capture stream: an ERF header has port, switch and credits of the arr
     stream.add(packet, {.now_ns = 1, .lid = 0x1234, .port = 7, .credits = 0x00020003});
     stream.add(packet, {.now_ns = 2, .lid = 0, .port = 0, .credits = std::nullopt});
     const auto bytes = drain(stream);
-    constexpr std::size_t kExtension = 28 + 32 + kBlockHeader + 16;  // the first packet's
+    constexpr std::size_t kExtension =
+        28 + 32 + kBlockHeader + 16;  // in the block of the first packet
     CHECK(bytes[kExtension - 8] == (21 | 0x80));
     CHECK(half(bytes, kExtension) == 0x7E07);
     CHECK(half(bytes, kExtension + 2) == 0x1234);

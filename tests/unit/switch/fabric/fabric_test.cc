@@ -64,7 +64,7 @@ TEST_CASE("fabric: all links of a topology are up at once") {
     CHECK(ib::get(port->smp_data(), pi::kLinkSpeedExtActive) == ib::link_speed_ext::kEdr);
     CHECK(ib::get(port->smp_data(), pi::kPortState) ==
           static_cast<unsigned>(ib::PortState::kInitialize));
-    // A fabric without work has no deadline, also when its clock stands still.
+    // A fabric without work has no deadline, even when its clock stands still.
     net.fabric->advance(net.fabric->now_ns());
     CHECK(net.fabric->next_deadline() == UINT64_MAX);
 }

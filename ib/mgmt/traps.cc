@@ -60,7 +60,7 @@ void sent(TrapQueue::Pending& trap, std::uint64_t interval_ns, std::uint64_t now
     trap.due_ns = now_ns + trap.pause_ns;
 }
 
-// A TrapRepress of the former SM ends no trap that the new one has not got.
+// A TrapRepress of the former SM must not end a trap before the new SM has received it.
 void restart(TrapQueue& queue, std::uint64_t now_ns) {
     for (TrapQueue::Pending& trap : queue.pending) {
         trap.transaction_id = queue.next_transaction_id++;

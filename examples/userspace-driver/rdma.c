@@ -75,7 +75,7 @@ static void ask_for_the_written_half(FILE *connection)
 	exchange_say(connection, "check %u\n", WRITTEN_SEED);
 	exchange_read(connection, line, sizeof(line));
 	if (strcmp(line, "right"))
-		fail("the peer says of what was written: %s", line);
+		fail("the peer says of the written data: %s", line);
 }
 
 void rdma(struct hca *hca, const struct options *options)

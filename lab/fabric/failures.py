@@ -14,7 +14,7 @@ def _is_of_port(entry: Json) -> bool:
 
 
 def _failed_changes(names: list[str], was_active: bool) -> list[str]:
-    """The changes of a port that end or break connections: it has left Active, or its LID is another one."""
+    """The changes of a port that end or break connections: it has left Active, or its LID has changed."""
     return [name for name in names if name == ERROR or name == LID_CHANGE and was_active]
 
 

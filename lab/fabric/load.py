@@ -35,7 +35,7 @@ class Sample:
 class GuestLoad:
     name: str
     cpu: float                  # processors
-    sent: float                 # packets a second, also the next two
+    sent: float                 # packets a second, as the next two are
     received: float
     dropped: float
     qps: int

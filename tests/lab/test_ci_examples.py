@@ -139,7 +139,7 @@ def run_github(_programs, job, **env):
 
 
 def run_gitlab(programs, job, **env):
-    """after_script runs in a shell of its own, also if the test has failed."""
+    """after_script runs in a shell of its own, even if the test has failed."""
     of = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
     parts = ["\n".join(lines).replace("/pib-hca/pib", shlex.quote(str(programs / "pib")))
              for lines in ([*of["before_script"][2:], *of["script"]], of["after_script"])]

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Files that a user may have from others, changed at random: pib.toml and topology files. Each is read, or refused with
-a LabError, which names a pib.toml. The seed is another one in each run; a failure prints the file."""
+a LabError, which names a pib.toml. Each run has another seed; a failure prints the file."""
 
 import os
 import pathlib

@@ -74,7 +74,7 @@ def test_a_full_disk_does_not_fail_the_end_of_up(subnet_of_two, monkeypatch):
 @pytest.mark.parametrize("ended, count, times", [("", 2, 1), ("", 3, 2), ("vm1", 2, 2), ("switch", 2, 2),
                                                  ("hub", 2, 1)])
 def test_error_counters_are_cleared_when_a_switch_or_a_guest_has_started(subnet_of_two, cleared, ended, count, times):
-    """ended: a program that has ended between two commands, of which the second is to run count guests."""
+    """ended: a program that ends between two commands. count: number of guests that the second command asks for."""
     assert up.up(Wanted(2)) == 0
     with subnet_of_two.locked():
         subnet_of_two.end(*filter(None, [ended]))

@@ -41,7 +41,8 @@ def test_pages_of_another_size_are_a_failure(console):
 
 @pytest.mark.parametrize("place", ["tree/boot", "cache/arm-64k-0"])
 def test_the_machine_boots_a_kernel_in_the_tree_and_one_in_the_cache(tmp_path, monkeypatch, place):
-    """QEMU runs in a chroot to the tree, in the working directory. The kernel of 64 KiB is another entry of the cache.
+    """QEMU runs in a chroot of the tree, in the working directory. A kernel with pages of 64 KiB is outside of the
+    tree.
     """
     def run(_title, script, _log):
         words = shlex.split(script)

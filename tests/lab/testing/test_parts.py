@@ -158,7 +158,7 @@ def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, nam
     ("debug", 10, 0), ("packages", 11, 12), ("qemu", 10, 0), (parts.ALL, 5 * 3 + 2 * 5 + 9 + 8 + 6 + 5, 12)])
 def test_the_space_for_new_images_and_trees_is_checked_before_the_first_test(monkeypatch, tmp_path, name, cache,
                                                                              temporary):
-    """Each image counts once, also if several parts need it. The part arm needs none."""
+    """Each image counts once, even if several parts need it. The part arm needs none."""
     needed = []
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")

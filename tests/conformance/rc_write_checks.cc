@@ -125,7 +125,7 @@ constexpr Check kChecks[] = {
      [](Trial& t) { with(t, kWriteOnly, 8, [](Packet& p) { p.rkey = 0xdeadbe00; }); }, kNoAccess},
     {"W24", "9.7.4.1.5", "R_Key 0 is a remote access error.",
      [](Trial& t) { with(t, kWriteOnly, 8, [](Packet& p) { p.rkey = 0; }); }, kNoAccess},
-    {"W25", "9.7.4.1.5", "An R_Key whose low byte is another one is a remote access error.",
+    {"W25", "9.7.4.1.5", "An R_Key with a different low byte is a remote access error.",
      [](Trial& t) { with(t, kWriteOnly, 8, [](Packet& p) { p.rkey ^= 1; }); }, kNoAccess},
     {"W26", "9.7.4.1.5", "An R_Key that has been destroyed is a remote access error.",
      [](Trial& t) {

@@ -97,7 +97,7 @@ def test_each_error_of_the_first_driver_says_what_to_do():
     assert len(said) > 40 and [text for text in said if not advice.search(text)] == []
 
 
-# Has a file for registers: argument 1. Raises the signal with the number of argument 2.
+# Maps the file of argument 1 as registers, and raises the signal whose number is argument 2.
 END_BY_SIGNAL = """#include "hca.c"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -239,7 +239,7 @@ static void a_send_queue_drains_and_goes_on(void)
 	pair_destroy(&pair);
 }
 
-/* A send queue finishes draining also if no later request wakes it. */
+/* A send queue finishes draining even if no later request wakes it. */
 static void a_send_queue_drains_by_itself(void)
 {
 	struct qp_pair pair;

@@ -164,9 +164,9 @@ Result Builder::take(const NodeLine& line) {
     const auto [known, is_new] =
         by_id_.emplace(node.id, static_cast<std::uint32_t>(topology_.nodes.size()));
     if (!is_new) {
-        return Failure("the id " + quoted(node.id) + " is that of line " +
+        return Failure("the id " + quoted(node.id) + " is already used in line " +
                        std::to_string(topology_.nodes[known->second].line) +
-                       " already: give each node its own");
+                       ": give each node its own");
     }
     topology_.nodes.push_back(std::move(node));
     in_record_ = true;
@@ -279,17 +279,17 @@ Result Builder::check_guids() const {
     for (const TopologyNode& node : topology_.nodes) {
         const auto [known, is_new] = node_lines.emplace(node.guid.value(), node.line);
         if (!is_new) {
-            return Failure(at(node.line, "the GUID " + hex(node.guid.value()) +
-                                             " is that of line " + std::to_string(known->second) +
-                                             " already: give each node its own"));
+            return Failure(
+                at(node.line, "the GUID " + hex(node.guid.value()) + " is already used in line " +
+                                  std::to_string(known->second) + ": give each node its own"));
         }
         for (const TopologyPort& port : node.ports) {
             const unsigned line = port.line != 0 ? port.line : node.line;
             if (!node.is_switch && !port_lines.emplace(port.guid.value(), line).second) {
                 return Failure(at(line, "the port GUID " + hex(port.guid.value()) +
-                                            " is that of line " +
+                                            " is already used in line " +
                                             std::to_string(port_lines[port.guid.value()]) +
-                                            " already: give each port its own"));
+                                            ": give each port its own"));
             }
         }
     }

@@ -57,7 +57,7 @@ constexpr RuleText kTexts[] = {
      " must be the address of writable RAM; bytes:", Number::kDecimal},
     {Rule::kEnableStopped, NOTHING, Number::kNone,
      "the device has stopped; FATAL_CAUSE says why, and a reset ends it", Number::kNone},
-    {Rule::kDoorbellAgain, STORED, Number::kDecimal, " is that of the last doorbell",
+    {Rule::kDoorbellAgain, STORED, Number::kDecimal, " equals the value of the last doorbell",
      Number::kNone},
 
     // Reset and bring-up.

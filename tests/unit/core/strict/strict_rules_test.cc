@@ -131,7 +131,7 @@ void forget_to_arm(RefusalRoom& r) {
 
 constexpr MisuseCase kCases[] = {
     // ---- registers, reset, bring-up
-    {Rule::kDoorbellAgain, "command queue misused: value 4 is that of the last doorbell",
+    {Rule::kDoorbellAgain, "command queue misused: value 4 equals the value of the last doorbell",
      [](RefusalRoom& r) { r.d.ring_commands(); }},
     {Rule::kEnableReady, "device misused: enabled before STATUS was read as 0 after the reset",
      [](RefusalRoom& r) {

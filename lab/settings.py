@@ -266,7 +266,7 @@ class _Reader:
         except ValueError as error:
             raise self._at(_failing_line(text, ValueError), "a number has too many digits") from error
         except RecursionError as error:
-            raise self._at(_failing_line(text, RecursionError), "too many lists or tables in one another") from error
+            raise self._at(_failing_line(text, RecursionError), "lists or tables are nested too deeply") from error
         self._where = _lines(text)
         return data
 

@@ -92,8 +92,8 @@ def check_current(maps: str, name: str) -> None:
         raise ui.LabError(f"{name} has no device of ours. Build it, and start the guest anew:  ./pib down   and  "
                           "./pib up")
     if any(line.endswith(" (deleted)") for line in mapped):
-        raise ui.LabError(f"the device was built anew since {name} started, so its symbols are those of another one. "
-                          f"Start the guest anew:  ./pib reboot {name}")
+        raise ui.LabError(f"the device was rebuilt since {name} started, so its symbols do not match. Restart "
+                          f"the guest:  ./pib reboot {name}")
 
 
 def check_allowed(scope: str, root: bool) -> None:

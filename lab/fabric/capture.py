@@ -136,8 +136,8 @@ def opened(path: pathlib.Path, wanted: Rules) -> Iterator[tuple[socket.socket, b
         try:
             answer = control.parsed(line)
         except ValueError as error:
-            raise ui.LabError(f"{path}: capture: the switch has ended, or is none ({error}). What runs:  ./pib status"
-                              ) from error
+            raise ui.LabError(f"{path}: capture: the switch has ended, or the peer is not a switch ({error}). What "
+                              "runs:  ./pib status") from error
         if not answer.get("ok"):
             raise ui.LabError(f"{path}: capture: {answer.get('error', 'refused')}")
         sock.settimeout(None)               # packets may be rare

@@ -17,7 +17,7 @@ MOST_ANSWER = 1 << 28           # characters; the largest fabric's answers have 
 
 
 def parsed(line: str | bytes) -> dict[str, Any]:
-    """The answer in a line; a ValueError if it is none, because the peer is not a switch, or has ended."""
+    """The answer in a line; a ValueError if the line has no answer: the peer is not a switch, or has ended."""
     try:
         answer = json.loads(line)
     except RecursionError as error:

@@ -262,7 +262,7 @@ def test_a_missing_gdb_is_installed_in_a_checkout(monkeypatch):
 # -- QEMU under gdb -----------------------------------------------------------------
 
 @pytest.mark.parametrize("maps, said", [
-    ("7f0-7f1 r-xp 0 0:0 1 /b/glue/pib-hca-device.so (deleted)\n", "built anew.*pib reboot vm1"),
+    ("7f0-7f1 r-xp 0 0:0 1 /b/glue/pib-hca-device.so (deleted)\n", "rebuilt.*pib reboot vm1"),
     ("7f0-7f1 r-xp 0 0:0 1 /usr/bin/qemu\n", "vm1 has no device of ours")])
 def test_a_device_without_its_symbols_is_noticed(maps, said):
     gdb.check_current("7f0-7f1 r-xp 0 0:0 1 /b/glue/pib-hca-device.so\n", "vm1")

@@ -75,7 +75,7 @@ def _owned(*lists: pathlib.Path) -> frozenset[str]:
     wanted = {need.package for file in lists for need in deps.needs(file.read_text())}
     packages = here.with_needed(here.minimal() | {"apt", *clean_tree.MINIMAL} | wanted)
     done = subprocess.run(["dpkg-query", "-L", *sorted(packages)], check=True, capture_output=True, text=True)
-    # Until all of Debian is merged, a package may name /bin what PATH finds in /usr/bin.
+    # A package may still have a file in /bin that PATH finds in /usr/bin.
     return frozenset(line.removeprefix("/usr") for line in done.stdout.splitlines())
 
 

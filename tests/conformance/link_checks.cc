@@ -36,7 +36,7 @@ void behind(Trial& t, const Frame& wrong) {
     note_link(t);
 }
 
-// Answers HELLO by a WELCOME with a change.
+// Answers HELLO by a WELCOME that `change` has changed.
 void welcomed(Trial& t, const std::function<void(Bytes&)>& change) {
     t.stranger.answers = false;
     connected(t);

@@ -28,7 +28,8 @@ void with(Trial& t, uint32_t bytes, const Trial::Change& change) {
     t.send(kReadRequest, 0, bytes, change);
 }
 
-// Sends a READ of three packets, discards its responses, and sends the request again with a change.
+// Sends a READ of three packets, discards its responses, and sends the request again, which
+// `change` has changed.
 void again(Trial& t, uint32_t psn, uint32_t bytes, const Trial::Change& change) {
     read(t, 0, 3000);
     t.seen();

@@ -48,7 +48,7 @@ void attach(Trial& t) {
                                 "ATTACH_MCAST");
 }
 
-// Sends a datagram to the group, with a change.
+// Sends a datagram to the group, which `change` has changed.
 void to_group(Trial& t, const Trial::Change& change = {}) {
     attach(t);
     ud(t, 8, [&](Packet& p) {

@@ -30,7 +30,7 @@ def test_a_failure_is_a_sentence(error, expected):
 @pytest.mark.parametrize("word, said", [
     ("statsu", "pib: error: statsu is not a command; maybe status. All commands:  ./pib help\n"),
     ("frobnicate", "pib: error: frobnicate is not a command. All commands:  ./pib help\n")])
-def test_a_word_that_is_no_command_is_refused_in_one_line(checkout, word, said):
+def test_a_word_that_is_not_a_command_is_refused_in_one_line(checkout, word, said):
     done = pib(checkout, word)
     assert done.returncode == 2 and done.stderr.endswith(f"COMMAND ...\n{said}")
 
@@ -107,7 +107,7 @@ from lab import __main__
 sys.exit(__main__.main())"""
 
 
-def test_a_locale_without_the_characters_is_no_failure(checkout):
+def test_a_locale_without_the_characters_is_not_a_failure(checkout):
     (checkout / "lab" / "status.py").write_text(
         "def status(_lab):\n    print('────')\n    return 0\n\n\ndef down(_every):\n    return 0\n")
     done = subprocess.run([sys.executable, "-I", "-B", "-c", LATIN_1, checkout, "status"],

@@ -129,7 +129,7 @@ HOLES = {
 
 
 @pytest.mark.parametrize("address", HOLES.values(), ids=HOLES.keys())
-def test_addresses_that_are_no_ram_are_refused(address):
+def test_addresses_that_are_not_ram_are_refused(address):
     """T12, T21: commands with an address outside RAM fail, and the device accesses no registers at that address."""
     with Qtest("-device", "pib-hca,addr=4", "-device", "pib-hca,addr=5") as qtest:
         hca, other = qtest.pci(4).map_bars(), qtest.pci(5).map_bars(0xD0000000)

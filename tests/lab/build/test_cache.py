@@ -222,7 +222,7 @@ def test_a_directory_of_one_command_stays_until_its_end(place):
     assert cache.entries() == [place / "other"] and [path.name for path in (place / "locks").iterdir()] == ["other"]
 
 
-def test_an_entry_that_another_command_removes_meanwhile_is_no_error(place, monkeypatch):
+def test_an_entry_that_another_command_removes_meanwhile_is_not_an_error(place, monkeypatch):
     for name in ("a", "b"):
         cache.entry(name, write)
     (place / "a" / "builder" / "work" / "x").mkdir(parents=True)

@@ -108,7 +108,7 @@ def test_a_release_without_a_tree_does_not_stop_the_others(monkeypatch):
     assert kernels.check(Silent()) == kernels.Count(passed=4, failed=1)
 
 
-def test_a_mirror_without_kernels_is_no_pass(monkeypatch):
+def test_a_mirror_without_kernels_is_not_a_pass(monkeypatch):
     monkeypatch.setattr(kernels, "_archive", lambda *_: types.SimpleNamespace(env={}))
     monkeypatch.setattr(debian, "output", lambda *_, **__: "")
     with pytest.raises(ui.LabError, match="no linux-headers for testing"):

@@ -80,7 +80,7 @@ def _owned(*lists: pathlib.Path) -> frozenset[str]:
 
 
 def _is_owned(file: str, owned: frozenset[str]) -> bool:
-    """Alternatives, such as cc, are links that no package owns to a file that one does."""
+    """Alternatives, such as cc, are links: no package owns the link, but one owns the file that it leads to."""
     return any(name.removeprefix("/usr") in owned for name in (file, os.path.realpath(file)))
 
 

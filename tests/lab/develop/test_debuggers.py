@@ -393,7 +393,7 @@ def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path)
     assert dumped.given[-1] == "cont"
 
 
-def test_a_file_that_is_no_dump_is_refused_with_a_command_that_makes_one(tmp_path):
+def test_a_file_that_is_not_a_dump_is_refused_with_a_command_that_makes_one(tmp_path):
     with pytest.raises(ui.LabError, match="is not a dump of .*Make one:  ./pib crash --output FILE NODE"):
         crash.open_dump(tmp_path / "memory", [])
 
@@ -440,9 +440,9 @@ def test_a_dump_goes_with_the_session_unless_it_is_kept(lab, dumped, kernel, bas
     assert (tmp_path / "kept").exists() and dump.about(tmp_path / "kept").exists()
 
 
-def test_another_file_is_no_dump(tmp_path):
+def test_another_file_is_not_a_dump(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(ui.LabError, match="no dump of ./pib crash"):
+    with pytest.raises(ui.LabError, match="not a dump of ./pib crash"):
         crash.open_dump(tmp_path / "file", [])
 
 

@@ -144,7 +144,7 @@ def test_a_port_that_goes_meanwhile_has_no_state_and_no_rate():
 @pytest.mark.parametrize("line", [b"", b"hello", b"|".join([b"1"] * 7), b"|".join([b"1"] * 9), b"a|x|b|1|1|c|d|e",
                                   "a|\u00b2|b|1|1|c|d|e".encode(), b"a|1|b|" + b"9" * 5000 + b"|1|c|d|e"],
                          ids=lambda line: f"{len(line)} octets")
-def test_lines_of_a_guest_that_are_no_ports_are_refused(line):
+def test_lines_of_a_guest_that_are_not_ports_are_refused(line):
     with pytest.raises(ui.LabError, match="vm1: its list of ports has a line that is not a port: .*./pib reboot vm1"):
         subnet.ports_of(Listing(GOOD + line + b"\n"))
 

@@ -139,14 +139,14 @@ def test_the_time_left_is_that_of_the_rest(monkeypatch, switch_sees):
     assert said == ["", "; about 35 min left", "; about 6 min left", "; about 2 s left", ""]
 
 
-def test_a_switch_that_does_not_answer_is_no_progress(tmp_path):
+def test_a_switch_that_does_not_answer_is_not_progress(tmp_path):
     watch = subnet_progress.Watch([tmp_path / "none"])
     assert watch.look() is None and str(watch) == ""
     with pytest.raises(ui.LabError, match="no switch answers"):
         subnet_progress.look([tmp_path / "none"])
 
 
-def test_ports_that_go_up_and_down_are_no_progress(switch_sees):
+def test_ports_that_go_up_and_down_are_not_progress(switch_sees):
     switch_sees(*[Progress(10, 10, 10, 2, 2, 4, active) for active in (2, 1, 2, 3)])
     watch = subnet_progress.Watch(SOCKET)
     assert [watch.best()[1] * 16 for _ in range(4)] == [14, 14, 14, 15]

@@ -65,7 +65,7 @@ def test_the_limit_counts_from_the_last_step_of_opensm(lab_with, now):
     assert slow <= now[0] < slow + 1
 
 
-def test_a_sweep_that_does_not_end_is_reported_and_is_no_failure(lab_with, now, capfd):
+def test_a_sweep_that_does_not_end_is_reported_and_is_not_a_failure(lab_with, now, capfd):
     assert [port.state for port in subnet.wait_active(lab_with(LOG[:-1], STEP_S * 3))] == ["ACTIVE"]
     assert "opensm has not come to the end of its sweep" in capfd.readouterr().err
     assert now[0] > 3 * STEP_S + subnet.SWEEP_S - ui.HEARTBEAT_S

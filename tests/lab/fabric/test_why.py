@@ -87,7 +87,7 @@ def test_a_guest_whose_qemu_has_ended_or_does_not_answer_is_reported(seen):
 
 
 @pytest.mark.parametrize("names", [("debian", "debian"), ("vm0", "leaf2")])
-def test_virtual_machines_of_one_name_are_no_path_and_no_guest(seen, names):
+def test_virtual_machines_of_one_name_are_neither_path_nor_guest(seen, names):
     """Hosts that are not guests describe themselves: by the same name, or by that of a guest or switch."""
     for name, number in zip(names, (1, 2)):
         guid = f"{0xB0 + number:#018x}"
@@ -367,7 +367,7 @@ def test_ports_that_wait_for_a_subnet_manager_are_reported(seen):
 BOOT = (("12:00:05", "LID_CHANGE", "SM_CHANGE"), ("12:00:05", "CLIENT_REREGISTER"), ("12:00:05", "PORT_ACTIVE"))
 
 
-def test_a_boot_is_no_failure(seen):
+def test_a_boot_is_not_a_failure(seen):
     """Firmware and driver reset the device, which takes its link down, and the subnet manager sets up its port."""
     changes(seen, "leaf2", 3, ("12:00:00", "up", "vm1"), ("12:00:01", "down", "vm1"), ("12:00:02", "up", "vm1"))
     port_events(seen, "vm1", *BOOT)
@@ -389,7 +389,7 @@ def test_an_active_port_that_goes_down_or_gets_another_lid_is_reported_on_reques
         "IBV_EVENT_PORT_ERR", "IBV_EVENT_LID_CHANGE"]
 
 
-def test_an_outage_is_no_boot_if_the_port_may_have_been_active(seen):
+def test_an_outage_is_not_a_boot_if_the_port_may_have_been_active(seen):
     """The journal has lost the entry that tells when."""
     changes(seen, "leaf2", 3, ("12:01:01", "down", "vm1"), ("12:01:02", "up", "vm1"))
     seen.guests["vm1"]["hcas"][0]["lost"] = 9

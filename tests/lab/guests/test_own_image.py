@@ -114,11 +114,11 @@ def test_a_disk_with_a_partition_table_is_accepted(tmp_path):
     assert own_image.check(tmp_path / "disk") == "raw"
 
 
-def test_files_that_are_no_disks_are_refused(disk, tmp_path):
+def test_files_that_are_not_disks_are_refused(disk, tmp_path):
     (tmp_path / "text").write_text("no disk\n" * 1000)
     qemu_img("create", "-f", "qcow2", tmp_path / "empty", "1M")
     for name in ("text", "empty"):
-        with pytest.raises(ui.LabError, match="no disk image.*user-guide.md"):
+        with pytest.raises(ui.LabError, match="not a disk image.*user-guide.md"):
             own_image.check(tmp_path / name)
     qemu_img("convert", "-f", "raw", "-O", "vmdk", disk, tmp_path / "other")
     with pytest.raises(ui.LabError, match="the format is vmdk, expected raw or qcow2. .*qemu-img convert -O qcow2 "):
@@ -134,11 +134,11 @@ def test_a_part_of_an_image_is_refused(disk, tmp_path):
             own_image.check(tmp_path / name)
 
 
-def test_a_file_that_is_no_image_is_refused_before_anything_is_built(tmp_path, monkeypatch, lab):
+def test_a_file_that_is_not_an_image_is_refused_before_anything_is_built(tmp_path, monkeypatch, lab):
     monkeypatch.setattr(up, "machine", lambda **_: None)
     monkeypatch.setattr(host_build, "build", lambda: pytest.fail("built"))
     (tmp_path / "text").write_text("no disk")
-    with pytest.raises(ui.LabError, match="no disk image"):
+    with pytest.raises(ui.LabError, match="not a disk image"):
         up.boot(lab, Wanted(1, image_file=tmp_path / "text"))
 
 

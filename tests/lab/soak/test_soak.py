@@ -57,7 +57,7 @@ def test_one_object_that_stays_is_seen_between_others_that_come_and_go():
     assert flat("objects vm0", [9, 12, 9, 14, 9, 13, 9, 12, 10, 15, 10, 12]) is False
 
 
-def test_few_samples_are_no_verdict():
+def test_few_samples_are_not_a_verdict():
     verdict = rule.judge("objects vm0", [1, 2, 3])
     assert verdict.flat is None and "too few" in verdict.line()
 

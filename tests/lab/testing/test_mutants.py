@@ -179,7 +179,7 @@ def test_a_defect_of_the_driver_is_found_in_a_guest(tmp_path, monkeypatch):
     assert (hunt.tree.source / "code").read_text() == CODE
 
 
-def test_a_driver_that_does_not_compile_is_no_find(tmp_path, monkeypatch):
+def test_a_driver_that_does_not_compile_is_not_a_find(tmp_path, monkeypatch):
     hunt = FakeGuests(FakeTree(tmp_path), monkeypatch, compiles="compiling: failed")
     verdict = mutants.verdict(hunt, in_guest(tmp_path))
     assert "ERROR: compiling" in verdict.line() and not verdict.is_good()

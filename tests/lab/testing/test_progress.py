@@ -115,7 +115,7 @@ def test_lines_of_progress_have_intervals(clock, tmp_path, capsys):
     assert capsys.readouterr().out == "[0m30s] units 0/0\n"
 
 
-def test_durations_that_cannot_be_saved_are_no_error(tmp_path, monkeypatch):
+def test_durations_that_cannot_be_saved_are_not_an_error(tmp_path, monkeypatch):
     """The cache may be read-only for this user, or its disk full."""
     def full(*_):
         raise OSError(28, "No space left on device")

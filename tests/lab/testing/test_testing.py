@@ -77,7 +77,7 @@ def test_a_runner_that_ends_badly_without_a_failed_test_is_a_failure(tmp_path):
     assert counts.meson(log, 0) == counts.meson(tmp_path / "none", 0) == Count(0, 1)
 
 
-def test_a_program_that_skips_all_its_tests_is_no_failure(tmp_path):
+def test_a_program_that_skips_all_its_tests_is_not_a_failure(tmp_path):
     """Its exit status is 4, which meson takes for a failure."""
     log = tmp_path / "testlog.json"
     skipped = {"name": "seccomp", "result": "FAIL", "returncode": 4, "stdout": "test cases: 3 | 3 skipped\n"}

@@ -258,7 +258,7 @@ def test_packets_are_recorded_where_the_port_of_the_qp_is(tmp_path):
         one.end()
 
 
-def test_a_switch_of_a_process_that_has_ended_is_no_host(tmp_path):
+def test_a_switch_of_a_process_that_has_ended_is_not_a_host(tmp_path):
     """A link names it, but it cannot be asked."""
     net = topology.load(paths.ROOT / "examples" / "topologies" / "line-4.topo")
     net.nodes["node1"].port_guids[1] = net.nodes["node1"].guid     # as some HCAs have it, and all switches

@@ -250,7 +250,7 @@ def answer_of(web, target: str) -> bytes:
         return got.readline()
 
 
-def test_targets_that_are_no_paths_are_refused(web, capsys):
+def test_targets_that_are_not_paths_are_refused(web, capsys):
     for target in ("http://[/", "http://[::1/x", f"/{web.token}/link?" + "a=b&" * 9):
         assert b" 400 " in answer_of(web, target), target
     assert not capsys.readouterr().err          # no traceback, which any local user could repeat

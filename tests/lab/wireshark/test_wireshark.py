@@ -79,7 +79,7 @@ def test_ports_of_the_fabric_are_interfaces(shown):
         f"interface {{value=pib-vm1-1}}{{display=pib-hca fabric: vm1[1] at leaf4[4], LID {shown.far}}}"]
 
 
-def test_a_host_that_is_no_guest_is_named_by_its_switch_port(shown):
+def test_a_host_that_is_not_a_guest_is_named_by_its_switch_port(shown):
     shown.source.found = {}
     assert [port.interface for port in shown.found().ports] == ["pib-at-leaf1-1", "pib-at-leaf4-4"]
 

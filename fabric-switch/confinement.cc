@@ -119,7 +119,7 @@ std::expected<void, std::string> confine() {
     failed = failed != 0 ? failed : add_rules(filter.get());
     failed = failed != 0 ? failed : seccomp_load(filter.get());
     if (failed != 0) {
-        return std::unexpected(std::string("the kernel takes no filter of system calls: ") +
+        return std::unexpected(std::string("the kernel refuses the filter of system calls: ") +
                                std::strerror(-failed));
     }
     return {};

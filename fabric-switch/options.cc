@@ -119,7 +119,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
         ->check(CLI::IsMember({"infiniband", "erf"}));
     app.add_option(
         "--fault", options.faults,
-        "PORT:NAME=VALUE,... as of ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
+        "PORT:NAME=VALUE,... as for ctl fault, PORT may be all or NODE[NUMBER]; may be repeated");
     app.add_flag("!--no-shared-memory", options.shared_memory,
                  "speak to all devices through their sockets only");
     app.add_flag("!--no-bursts", options.config.bursts,

@@ -156,7 +156,7 @@ std::expected<void, std::string> FabricCables::link(const PortId& a, const PortI
         return std::unexpected("a port cannot be joined to itself: name two ports");
     }
     if (nodes_[a.node].sw == nullptr && nodes_[b.node].sw == nullptr) {
-        return std::unexpected("no end is a switch: name a port of one");
+        return std::unexpected("neither end is a switch: name a port of one");
     }
     join(a, b);
     return {};

@@ -193,7 +193,7 @@ void Builder::give_guids(TopologyNode& node) {
 
 Result Builder::take(const PortLine& line) {
     if (!in_record_) {
-        return Failure("a port, but of no node: it belongs under a Switch or Ca line");
+        return Failure("a port outside of a node's record: it belongs under a Switch or Ca line");
     }
     const auto index = static_cast<std::uint32_t>(topology_.nodes.size() - 1);
     TopologyNode& node = topology_.nodes[index];

@@ -297,7 +297,7 @@ std::expected<std::shared_ptr<const AdapterMemory>, std::string> Connection::lin
     const link::Memory& memory) {
     if (passed_.all().size() != 1 + memory.blocks.size()) {
         return std::unexpected(
-            "another number of descriptors than it announces: use device and switch of one "
+            "a different number of descriptors than it announces: use device and switch of one "
             "release");
     }
     auto mapped = map_adapter_memory(passed_.all(), memory.blocks);

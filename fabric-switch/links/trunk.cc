@@ -32,7 +32,8 @@ link::Hello Trunk::hello() const {
 
 std::expected<Admission::Place, std::string> Trunk::welcomed(const link::Welcome& welcome) {
     if (welcome.switch_guid == near_.config().node_guid) {
-        return std::unexpected("a switch with the same GUID answers: give one another --guid");
+        return std::unexpected(
+            "a switch with the same GUID answers: give one of them a different --guid");
     }
     const bool expected_guid = far_.guid == ib::Guid{} || far_.guid == welcome.switch_guid;
     const bool expected_port = far_.port == 0 || far_.port == welcome.port_number;

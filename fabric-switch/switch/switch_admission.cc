@@ -49,8 +49,9 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
                                                                      const Peer& peer) {
     using enum link::RefuseReason;
     if (hello.node_guid == config_.node_guid) {
-        return std::unexpected(link::Refuse{
-            kDuplicatePortGuid, "this switch has the same GUID: give one another --guid"});
+        return std::unexpected(
+            link::Refuse{kDuplicatePortGuid,
+                         "this switch has the same GUID: give one of them a different --guid"});
     }
     unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
     for (unsigned number = config_.num_ports; number >= 1; --number) {

@@ -120,7 +120,7 @@ TEST_CASE("a mistake in a topology is reported with its line") {
         {"Switch 8 a\n", "net:1: expected the node's id in quotation marks"},
         {"Switch 8 \"a\n", "net:1: the quotation marks"},
         {"Switch 8 \"\"\n", "net:1: the quotation marks"},
-        {"\n[1] \"a\"[2]\n", "net:2: a port, but of no node"},
+        {"\n[1] \"a\"[2]\n", "net:2: a port outside of a node's record"},
         {"Switch 2 \"a\"\n[3] \"a\"[1]\n", "net:2: port 3 of a node that has 2 ports"},
         {"Switch 2 \"a\"\n[0] \"a\"[1]\n", "net:2: expected a port number"},
         {"Switch 2 \"a\"\n[1 \"a\"[1]\n", "net:2: expected a port number"},

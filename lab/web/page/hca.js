@@ -53,8 +53,8 @@ function objects(store, node, hca, pane) {
     make("h3", {}, `Completion queues, ${hca.cqs.count}${more(hca.cqs)}`),
     table(["CQ", "depth", "CQEs written", "armed", "error"], hca.cqs.entries.map((one) => [hex(one.cqn), one.depth,
       one.producer, one.armed, overrun(one) ? bar(1, "full") : one.error ? "yes" : ""])),
-    make("p", {class: "note"}, "The device reads what software has taken only when a CQ looks full to it, so it knows "
-      + "the fill only of a CQ that has failed because it was full."),
+    make("p", {class: "note"}, "The device reads a CQ's consumer counter only when the CQ looks full. How full a CQ is, "
+      + "is therefore known only if it has failed because it was full."),
     make("h3", {}, `Memory regions and windows, ${hca.mrs.count}${more(hca.mrs)}`),
     table(["kind", "key", "length", "access"], hca.mrs.entries.map((one) => [
       one.kind, String(one.key), Number(one.length), rights(one.access)]), true),

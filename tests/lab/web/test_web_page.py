@@ -42,7 +42,7 @@ def test_an_idle_cq_does_not_look_full(tmp_path, hca):
                                hca=hca)
     assert "0x2 | 2,048 | 1,862 | next |" in text and "1862 of 2048" not in text
     assert "0x3 | 16 | 52 | none |  full |" in text and bars == ["100%"]
-    assert "The device reads what software has taken only when a CQ looks full" in text
+    assert "The device reads a CQ's consumer counter only when the CQ looks full" in text
 
 
 LINK = """

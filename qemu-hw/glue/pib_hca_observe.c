@@ -118,7 +118,7 @@ static const struct {
     {"coverage", pib_hca_get_coverage,
      "how much of the device its driver has used, as JSON (read only)"},
     {"coverage-taken", pib_hca_get_taken_coverage,
-     "as coverage; each reading begins it anew (read only)"},
+     "as coverage; each read resets it (read only)"},
 };
 
 void pib_hca_observe_register(ObjectClass *klass)

@@ -520,7 +520,7 @@ static const struct {
     {"device-memory", "memory of the device that processes may allocate: 0 to "
                       "1G, whole pages of 4K"},
     {"trace-entries", "packets, WQEs and commands that the property trace "
-                      "shows, 0 to 65536; a change begins the trace anew"},
+                      "shows, 0 to 65536; a change restarts the trace"},
     {"trace-registers", "the trace has accesses to registers and doorbells"},
     {"trace-dma", "the trace has accesses to guest memory, which are slower "
                   "then"},

@@ -87,7 +87,7 @@ std::expected<RecordingReader::Header, std::string> RecordingReader::header() {
     position_ = magic.size();
     if (file_.gcount() != static_cast<std::streamsize>(magic.size()) || magic != record::kMagic) {
         return std::unexpected(
-            "no recording of a pib-hca: take a file that the property record has named");
+            "not a recording of a pib-hca: take a file that the property record has named");
     }
     uint64_t version = 0, major = 0, minor = 0, bytes = 0;
     std::vector<uint8_t> text;

@@ -179,8 +179,8 @@ TEST_CASE("recording: the payload of long packets in a stream is left out, howev
 }
 
 TEST_CASE("recording: other files are refused, with advice") {
-    CHECK(refused("", "no recording of a pib-hca"));
-    CHECK(refused("#!/bin/sh\nexit 0\n", "no recording of a pib-hca"));
+    CHECK(refused("", "not a recording of a pib-hca"));
+    CHECK(refused("#!/bin/sh\nexit 0\n", "not a recording of a pib-hca"));
     CHECK(refused(plain().substr(0, 20), "ends in its header"));
     std::string other = plain();
     other[8] = 9;

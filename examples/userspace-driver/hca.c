@@ -70,8 +70,8 @@ static void check_reset(volatile uint8_t *registers)
 	if (status == GONE)
 		fail("the device is gone: STATUS reads as all ones. Start the guest anew:  ./pib reboot NODE");
 	if (status)
-		fail("no end of a reset in %d s: STATUS is %#x. Start the guest anew:  ./pib reboot NODE", RESET_LIMIT_S,
-		     status);
+		fail("the reset does not end in %d s: STATUS is %#x. Start the guest anew:  ./pib reboot NODE",
+		     RESET_LIMIT_S, status);
 }
 
 static void take_care_of_the_end(volatile uint8_t *registers)

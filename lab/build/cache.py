@@ -159,7 +159,7 @@ def remove(entry_: pathlib.Path) -> None:
             return
         builds = [*entry_.glob("builder/work/*/.lock"), *entry_.glob(BUILD_LOCK)]
         if not free or not held.enter_context(_taken(*builds)):
-            raise ui.LabError(f"{entry_.name}: another ./pib command works with it. Try again when that has ended")
+            raise ui.LabError(f"{entry_.name}: another ./pib command uses it. Try again when that has ended")
         if busy := users(entry_):
             raise ui.LabError(f"{entry_.name}: {', '.join(busy)} runs from it. End that first:  ./pib down")
         part = entry_.with_name(entry_.name.removesuffix(PART) + PART)

@@ -254,4 +254,4 @@ def check_programs(guests: bool = True) -> None:
 
 def _none(problems: list[str]) -> None:
     if problems:
-        raise ui.LabError("this machine cannot do it yet:\n  " + "\n  ".join(problems))
+        raise ui.LabError("this machine cannot run the lab yet:\n  " + "\n  ".join(problems))

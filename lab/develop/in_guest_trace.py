@@ -40,7 +40,7 @@ def clock(device):
     try:
         mapped = mmap.mmap(registers, mmap.PAGESIZE)
     except OSError:
-        sys.exit("the guest's kernel keeps the HCA's registers from programs. Boot it with iomem=relaxed on its "
+        sys.exit("the guest's kernel lets no program read the HCA's registers. Boot it with iomem=relaxed on its "
                  "command line")
     register = ctypes.c_uint64.from_buffer(mapped, CLOCK)
     found = [(time.monotonic_ns(), register.value, time.monotonic_ns()) for _ in range(TRIES)]

@@ -80,8 +80,8 @@ def _process(lab: cluster.Cluster, node: str, objects: list[Json], qpn: int | No
         raise ui.LabError("no switch process has a link to this guest. What runs:  ./pib status")
     if len(found) > 1:
         places = "; ".join(f"{node}[{', '.join(map(str, numbers))}]" for numbers in found.values())
-        raise ui.LabError(f"the ports of {node} are at {len(found)} switch processes ({places}), and a capture is of "
-                          f"one. Name a QP:  ./pib capture {node} --qp N")
+        raise ui.LabError(f"the ports of {node} are at {len(found)} switch processes ({places}), and a capture "
+                          f"covers one. Name a QP:  ./pib capture {node} --qp N")
     return next(iter(found))
 
 

@@ -24,7 +24,7 @@ def clear_errors(node: Guest, nodes: int, quiet_s: int = 0) -> bool:
     except (waiting.TooLate, subprocess.TimeoutExpired):
         cleared = False
     if not cleared:
-        ui.say("not every error counter is zero yet, for the fabric is large or busy:  "
+        ui.say("not every error counter is zero yet, because the fabric is large or busy:  "
                f"./pib exec {node.name} -- {CLEAR}")
     return cleared
 

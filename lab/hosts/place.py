@@ -57,7 +57,7 @@ def host(text: str) -> Host:
     if not re.fullmatch(r"qemu(\+\w+)?", parts.scheme) or (address and not NAME.fullmatch(address)) or unused:
         raise ui.LabError(expected)
     if parts.path != "/system":
-        raise ui.LabError(f"{uri}: the guests are those of the host's own libvirtd:  {parts.scheme}://…/system")
+        raise ui.LabError(f"{uri}: guests need the system's libvirtd, not a user's:  {parts.scheme}://…/system")
     return Host(uri, address, port)
 
 

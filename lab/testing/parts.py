@@ -149,7 +149,7 @@ def on_kvm(run: Run) -> Count:
         return runners.pytest(run.progress, "tests/guest", "-k", KVM_TESTS, name=_stage("kvm"))
     verdicts = VERDICT.findall(nested.run(base, ["./pib", "test", "kvm"]))
     if not verdicts:
-        ui.say("the emulated host has died, which is QEMU's emulation of SVM and not the device: run it again")
+        ui.say("the emulated host has died because of QEMU's emulation of SVM, not of the device: run it again")
         return FAILURE
     return Count(*map(int, verdicts[-1]))
 

@@ -61,8 +61,8 @@ def install(control: pathlib.Path | None) -> str:
     place.program.chmod(0o755)
     shutil.copyfile(pathlib.Path(__file__).with_name(PLUGIN), place.plugin)
     own = "" if names.made_here(place.names) else (
-        f"{place.names}: is your own file and stays. For the running fabric's names give it another name, and name "
-        "it in the preference pib.names\n")
+        f"{place.names}: this file is yours and is kept. To get the running fabric's names, rename your file, and "
+        "enter its new name in the preference pib.names\n")
     return (f"{own}{place.program}: lists the running fabric's ports in Wireshark and tshark:  tshark -D\n"
             f"{place.plugin}: shows names, checksums and credits. Start Wireshark again to load it")
 

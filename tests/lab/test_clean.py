@@ -107,7 +107,7 @@ def test_an_entry_in_use_by_another_command_stays(entry, tmp_path, capfd, file):
     entry("a")
     entry("b")
     with lock.held(tmp_path / file):
-        with pytest.raises(ui.LabError, match="another ./pib command works with it"):
+        with pytest.raises(ui.LabError, match="another ./pib command uses it"):
             clean.clean(["a"], None, False)
         clean.clean([], None, True)
     assert names() == ["a"] and "kept: a: another" in capfd.readouterr().err

@@ -85,7 +85,7 @@ def test_the_next_run_removes_the_trees_of_a_killed_one(tmp_path, monkeypatch):
         left = paths.cache() / run.stdout.readline().strip()
         clean_tree.Tree("trixie").remove()
         assert left.is_dir()
-        with pytest.raises(ui.LabError, match="another ./pib command works with it"):
+        with pytest.raises(ui.LabError, match="another ./pib command uses it"):
             clean.clean([left.name], None, False)
         run.kill()
     clean_tree.Tree("trixie").remove()

@@ -144,12 +144,12 @@ def test_the_machine_is_checked_before_the_first_test(monkeypatch, tmp_path, nam
     def machine(*_lists, **wanted):
         assert wanted.pop("needed") == preflight.Needed() or pattern is None
         assert wanted == {"guests": guests, "builds": builds}
-        raise ui.LabError("this machine cannot do it yet")
+        raise ui.LabError("this machine cannot run the lab yet")
     monkeypatch.setattr(parts, "PARTS", {part: dataclasses.replace(found, run=lambda _run: Count(passed=1))
                                          for part, found in parts.PARTS.items()})
     monkeypatch.setattr(up, "machine", machine)
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
-    with pytest.raises(ui.LabError, match="cannot do it yet"):
+    with pytest.raises(ui.LabError, match="cannot run the lab yet"):
         parts.test(name, pattern=pattern)
 
 

@@ -14,6 +14,10 @@ SWITCH_GUID = 0x0650_4942_0001_0000     # locally administered, as pib-switch as
 HOST_GUID = 0x0650_4942_0100_0000
 VENDOR = 0x001234
 DEVICES = {"Switch": 0x1b0d, "Ca": 0x1b0e}
+# Limits of pib-switch. A subnet has no more unicast LIDs than MOST_NODES.
+MOST_NODES = 0xBFFF
+MOST_PORTS = 63
+MOST_BYTES = 64 << 20           # size of a file
 
 
 @dataclasses.dataclass
@@ -33,21 +37,32 @@ class Node:
 
 
 class Net:
-    """A fabric. Nodes by id, in the order of their creation."""
+    """A fabric. Nodes by id, in the order of their creation. made: by kind, the number of nodes that switch() and
+    host() have made."""
 
     def __init__(self, speed: str = "4xEDR"):
         self.nodes: dict[str, Node] = {}
         self.speed = speed
+        self.made = {"Switch": 0, "Ca": 0}
 
     def switch(self, name: str, ports: int) -> Node:
-        number = sum(node.kind == "Switch" for node in self.nodes.values())
-        return self._add(Node("Switch", name, ports, SWITCH_GUID + number))
+        if ports > MOST_PORTS:
+            raise ui.LabError(f"{name} would have {ports} ports, and a switch has at most {MOST_PORTS}: take fewer "
+                              "hosts or links at each, or another kind of topology")
+        return self._add(Node("Switch", name, ports, SWITCH_GUID + self.made["Switch"]))
 
     def host(self, name: str, ports: int = 1) -> Node:
-        number = sum(node.kind == "Ca" for node in self.nodes.values())
-        return self._add(Node("Ca", name, ports, HOST_GUID + number * 0x10))
+        return self._add(Node("Ca", name, ports, HOST_GUID + self.made["Ca"] * 0x10))
+
+    def check_room(self, more: int) -> None:
+        """Refuses that many more nodes, if a subnet cannot have them."""
+        if len(self.nodes) + more > MOST_NODES:
+            raise ui.LabError(f"these are more than {MOST_NODES} switches and hosts, and a subnet has no more LIDs: "
+                              "take fewer")
 
     def _add(self, node: Node) -> Node:
+        self.check_room(1)
+        self.made[node.kind] += 1
         node.description = node.name
         self.nodes[node.name] = node
         return node

@@ -15,9 +15,13 @@ DEFAULT_SPEED = "4xEDR"
 LICENCE = "SPDX-License-Identifier: " + "GPL-2.0-or-later"
 
 
+def _host(net: topology.Net) -> topology.Node:
+    return net.host(f"node{net.made['Ca'] + 1}")
+
+
 def _with_hosts(net: topology.Net, switch: topology.Node, hosts: int) -> None:
     for _ in range(hosts):
-        net.link(switch, net.host(f"node{len(net.hosts()) + 1}"))
+        net.link(switch, _host(net))
 
 
 def _times(count: int, net: topology.Net, one: topology.Node, other: topology.Node) -> None:
@@ -99,8 +103,7 @@ def _grid(net, sizes, hosts, wraps):
                 net.link(switch, at[tuple(beyond)], (2 * axis + 1, 2 * axis + 2))
     for switch in at.values():
         for number in range(hosts):
-            net.link(switch, net.host(f"node{len(net.hosts()) + 1}"),
-                     (2 * len(sizes) + 1 + number, 1))
+            net.link(switch, _host(net), (2 * len(sizes) + 1 + number, 1))
 
 
 def mesh(net, x=4, y=4, hosts=1):
@@ -139,6 +142,7 @@ def dragonfly(net, groups=9, routers=4, globals=2, hosts=2):  # pylint: disable=
         raise ui.LabError(f"{routers} routers with {globals} links each reach "
                           f"{routers * globals} other groups, not {groups - 1}: take fewer groups, or more links or "
                           "routers")
+    net.check_room(groups * routers * (1 + hosts))
     ports = routers - 1 + globals + hosts
     at = [[net.switch(f"group{g + 1}-router{r + 1}", ports) for r in range(routers)]
           for g in range(groups)]
@@ -184,12 +188,18 @@ def make(kind: str, settings: list[str], speed: str) -> str:
     values = {}
     for setting in settings:
         name, _, number = setting.partition("=")
-        if name not in known or not number.isdecimal() or int(number) < 1:
-            raise ui.LabError(f"{setting}: expected NAME=NUMBER, NAME one of {', '.join(known)}")
+        if (name not in known or not number.isdecimal() or len(number) > len(str(topology.MOST_NODES))
+                or not 1 <= int(number) <= topology.MOST_NODES):
+            raise ui.LabError(f"{setting}: expected NAME=NUMBER, NAME one of {', '.join(known)}, NUMBER 1 to "
+                              f"{topology.MOST_NODES}")
         values[name] = int(number)
     net = topology.Net(speed)
     KINDS[kind](net, **values)
     chosen = [] if speed == DEFAULT_SPEED else ["--speed", speed]
     words = " ".join(["./pib topology", *chosen, kind, *settings])
-    return net.text(f"{LICENCE}\nhosts: {len(net.hosts())}, switches: {len(net.switches())}; made by\n"
+    text = net.text(f"{LICENCE}\nhosts: {len(net.hosts())}, switches: {len(net.switches())}; made by\n"
                     f"    {words}")
+    if len(text) > topology.MOST_BYTES:
+        raise ui.LabError(f"the file would have {len(text) >> 20} MiB, and pib-switch reads at most "
+                          f"{topology.MOST_BYTES >> 20}: take fewer links")
+    return text

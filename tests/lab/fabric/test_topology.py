@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Topology files: made, read again, and the examples that are in the tree."""
 
+import itertools
 import pathlib
 import re
 
@@ -48,6 +49,47 @@ def test_wrong_settings_of_a_topology_are_refused():
         topology_kinds.make("mobius", [], "4xEDR")
     with pytest.raises(ui.LabError, match="leaf1 has 36 ports, and needs one more .* take fewer hosts"):
         topology_kinds.make("fat-tree", ["hosts=40"], "4xEDR")
+
+
+@pytest.mark.parametrize("words, said", [
+    ("hypercube dimensions=20", "more than 49151 switches and hosts.*take fewer"),
+    ("mesh x=49151 y=49151", "more than 49151 switches and hosts"),
+    ("dragonfly groups=900 routers=30 globals=30 hosts=1", "more than 49151 switches and hosts"),
+    ("hypercube dimensions=60 hosts=4", "switch0 would have 64 ports, and a switch has at most 63: take fewer"),
+    ("dragonfly routers=40 globals=40", "would have 81 ports"), ("ring hosts=62", "would have 64 ports"),
+    ("line switches=99999999999", "NUMBER 1 to 49151"), ("line switches=" + "9" * 5000, "NUMBER 1 to 49151")])
+def test_a_fabric_that_the_switch_refuses_is_not_made(words, said, monkeypatch):
+    """Nor are its links made, which takes minutes if there are enough of them."""
+    count, link = itertools.count(), topology.Net.link
+    monkeypatch.setattr(topology.Net, "link", lambda *given: next(count) < 200_000 and link(*given))
+    kind, *settings = words.split()
+    with pytest.raises(ui.LabError, match=said):
+        topology_kinds.make(kind, settings, "4xEDR")
+    assert next(count) < 200_000
+
+
+def test_a_file_that_is_too_large_for_the_switch_is_not_made(monkeypatch):
+    text = topology_kinds.make("star", [], "4xEDR")
+    monkeypatch.setattr(topology, "MOST_BYTES", len(text) - 1)
+    with pytest.raises(ui.LabError, match="pib-switch reads at most .*: take fewer links"):
+        topology_kinds.make("star", [], "4xEDR")
+
+
+def test_the_limits_of_a_fabric_are_those_of_the_switch():
+    folder = paths.ROOT / "fabric-switch"
+    limits = dict(re.findall(r"constexpr \S+ (kMax\w+) = (.*);", (folder / "fabric" / "topology.h").read_text()
+                             + (folder / "switch" / "switch_node.h").read_text()))
+    assert int(limits["kMaxTopologyNodes"], 16) == topology.MOST_NODES
+    assert int(limits["kMaxPorts"]) == topology.MOST_PORTS
+    assert limits["kMaxTopologyBytes"] == "std::size_t{64} << 20" and topology.MOST_BYTES == 64 << 20
+
+
+def test_a_large_fabric_is_made_in_time_that_grows_with_its_size(monkeypatch):
+    """Numbers of nodes are counted, not found by a look at all nodes."""
+    monkeypatch.setattr(topology.Net, "hosts", lambda _net: [])
+    monkeypatch.setattr(topology.Net, "switches", lambda _net: [])
+    text = topology_kinds.make("line", ["switches=3", "hosts=1"], "4xEDR")
+    assert [host.name for host in topology.net(text).nodes.values() if host.kind == "Ca"] == ["node1", "node2", "node3"]
 
 
 @pytest.mark.parametrize("wrong", ["foo", "4xedr", "EDR", "4x", "3xEDR", "4x EDR", ""])

@@ -5,6 +5,7 @@ The last two steps are taken also after a failed boot, a command that hangs, or 
 """
 
 import argparse
+import concurrent.futures
 import contextlib
 import dataclasses
 import functools
@@ -122,13 +123,14 @@ def _told() -> Iterator[None]:
 
 
 def _keep(file: pathlib.Path, content: Callable[[], bytes]) -> None:
-    """Writes content() to a file, or its error message if it fails."""
+    """Writes content() to a file, or its error message if it fails; nothing if it is empty."""
     try:
         text = content()
     except (ui.LabError, OSError, subprocess.SubprocessError) as error:
         text = f"pib: {errors.sentence(error)}\n".encode()
     with _told():
-        file.write_bytes(text)
+        if text:
+            file.write_bytes(text)
 
 
 def _of_guest(lab: cluster.Cluster, name: str, line: str) -> bytes:
@@ -142,15 +144,30 @@ def _of_switch(switch: switch_process.Switch) -> bytes:
 
 
 def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
-    for name in lab.nodes():
-        for kind, line in GUEST_FILES.items():
-            _keep(folder / f"{name}.{kind}", functools.partial(_of_guest, lab, name, line))
-    for switch in lab.switches():
-        _keep(folder / f"{switch.name}.status", functools.partial(_of_switch, switch))
+    """Collects what needs no guest first: the user may lose patience, or a CI system end this command."""
     for file in sorted([*lab.sockets().glob("*.log"), *lab.sockets().glob("*.console")]):
         _keep(folder / file.name, file.read_bytes)
-    for empty in [file for file in folder.iterdir() if file.is_file() and not file.stat().st_size]:
-        empty.unlink()
+    for switch in lab.switches():
+        _keep(folder / f"{switch.name}.status", functools.partial(_of_switch, switch))
+    names = lab.nodes()
+    with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(names), 1)) as askers:
+        list(askers.map(functools.partial(_collect_of_guest, lab, folder), names))
+
+
+def _collect_of_guest(lab: cluster.Cluster, folder: pathlib.Path, name: str) -> None:
+    """Collects a guest's files. A guest that has not answered once is asked no more."""
+    silent: list[subprocess.TimeoutExpired] = []
+
+    def of(line: str) -> bytes:
+        if silent:
+            raise silent[0]
+        try:
+            return _of_guest(lab, name, line)
+        except subprocess.TimeoutExpired as late:
+            silent.append(late)
+            raise
+    for kind, line in GUEST_FILES.items():
+        _keep(folder / f"{name}.{kind}", functools.partial(of, line))
 
 
 def _save(lab: cluster.Cluster, folder: pathlib.Path) -> None:

@@ -6,6 +6,7 @@ import os
 import pathlib
 import re
 import signal
+import subprocess
 import threading
 import xml.etree.ElementTree as xml
 
@@ -15,6 +16,7 @@ from checkouts import pib
 from lab import __main__ as command_line, ci, junit, lock, process, signals, ui, up, waiting
 from lab.fabric import cluster, counters, subnet
 from lab.fabric.wanted import Wanted
+from lab.guests import guest
 
 LIMIT_S = 60
 
@@ -124,6 +126,27 @@ def test_guests_that_do_not_answer_are_reported(job, results, monkeypatch):
     monkeypatch.setattr(ci, "_environment", lambda *_: monkeypatch.setenv("FAKE_SSH", "hangs") or dict(os.environ))
     assert job("exit 3") == 3
     assert "did not end within 1 s" in (results / "vm0.dmesg").read_text()
+
+
+def test_guests_are_asked_side_by_side_and_once_if_they_do_not_answer(job, results, monkeypatch):
+    """All consoles are there before that: the user may lose patience."""
+    both, asked, run = threading.Barrier(2, timeout=LIMIT_S), [], guest.Guest.run
+
+    def hangs(node, command, *, timeout_s, **options):
+        if command[0] not in ci.GUEST_FILES.values():
+            return run(node, command, timeout_s=timeout_s, **options)
+        both.wait()
+        asked.append((node.name, (results / "vm1.console").exists()))
+        raise subprocess.TimeoutExpired(["ssh", *command], timeout_s)
+    monkeypatch.setattr(guest.Guest, "run", hangs)
+    assert job("true") == 0
+    assert sorted(asked) == [("vm0", True), ("vm1", True)]
+    assert all("ssh did not end within 20 s" in (results / name).read_text() for name in ("vm0.dmesg", "vm1.opensm.log"))
+
+
+def test_empty_files_of_the_command_are_kept(job, results):
+    assert job(': >"$PIB_RESULTS/passed"') == 0
+    assert (results / "passed").exists() and not (results / "vm0.opensm.log").exists()
 
 
 @contextlib.contextmanager

@@ -3,15 +3,17 @@
 
 import pathlib
 import re
-import threading
 from collections.abc import Callable
 from typing import Any
 
 from lab import ui
 from lab.fabric import cluster, control, switch_process
 from lab.fabric.evidence import Json
+from lab.web import http_server
 
 ADDRESS = "127.0.0.1"
+MOST_REQUESTS = 16              # limit of simultaneous requests, and of connections without one
+TEXT = {"Content-Type": "text/plain; charset=utf-8"}
 STATES = ("Down", "Initialize", "Armed", "Active")
 WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
@@ -101,6 +103,35 @@ class Collector:
         return found, "\n".join(trouble)
 
 
+class Server(http_server.Server):
+    def __init__(self, port: int, app: Callable):
+        """app: the application in the sense of PEP 3333."""
+        super().__init__((ADDRESS, port), Handler, MOST_REQUESTS)
+        self.app = app
+
+
+class Handler(http_server.Handler):
+    server: Server
+
+    def do_GET(self) -> None:
+        if refused := self.refusal("./pib metrics"):
+            status, text = refused
+            self.close_connection = True
+            self.send(status, TEXT, f"{ui.named(text)}\n".encode())
+            return
+        path, _, query = self.path.partition("?")
+        self._answer({"REQUEST_METHOD": "GET", "PATH_INFO": path, "QUERY_STRING": query,
+                      "HTTP_ACCEPT": self.headers.get("Accept", ""),
+                      "HTTP_ACCEPT_ENCODING": self.headers.get("Accept-Encoding", "")})
+
+    def _answer(self, asked: dict[str, str]) -> None:
+        """asked: the request in variables of PEP 3333."""
+        began: list[tuple[str, list[tuple[str, str]]]] = []
+        body = b"".join(self.server.app(asked, lambda status, headers: began.append((status, headers))))
+        [(status, headers)] = began
+        self.send(int(status.split()[0]), {name: value for name, value in headers if name}, body)
+
+
 def serve(controls: Callable[[], list[pathlib.Path]], port: int) -> None:
     """Answers requests for the metrics until interrupted. controls: as for Collector."""
     try:
@@ -111,9 +142,10 @@ def serve(controls: Callable[[], list[pathlib.Path]], port: int) -> None:
     registry = prometheus_client.CollectorRegistry(auto_describe=False)
     registry.register(Collector(controls))     # type: ignore[arg-type]  # it has collect(), which is called
     try:
-        prometheus_client.start_http_server(port, addr=ADDRESS, registry=registry)
+        server = Server(port, prometheus_client.make_wsgi_app(registry))
     except OSError as error:
         raise ui.LabError(f"port {port}: {error.strerror}. Take another:  ./pib metrics --port N"
                           ) from error
-    ui.say(f"http://{ADDRESS}:{port}/metrics until Ctrl-C")
-    threading.Event().wait()
+    ui.say(f"{server.url}metrics until Ctrl-C")
+    with server:
+        server.serve_forever()

@@ -3,71 +3,37 @@
 
 import contextlib
 import errno
-import http.server
 import json
 import pathlib
-import socket
-import socketserver
 import sys
-import threading
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
 from lab import errors, files, ui
-from lab.web import access, room
+from lab.web import access, http_server
 from lab.web.answers import Answers, Refused
 from lab.web.watch import Watcher
 
 PAGE = pathlib.Path(__file__).with_name("page")
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8"}
-# With these headers the page can load nothing from elsewhere, and no other page can embed it.
-HEADERS = {"Content-Security-Policy": "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'",
-           "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store",
-           "Cross-Origin-Resource-Policy": "same-origin"}
 MOST_BODY = 4096                # limit of a request's body in octets
 MOST_FIELDS = 8                 # limit of the fields of a question
 MOST_REQUESTS = 64              # limit of simultaneous requests with the token, including streams, and of others
-REQUEST_S = 20                  # timeout of a client that sends nothing
 KEEP_S = 5                      # interval of comments in a quiet stream
 
 
-class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
-    daemon_threads = True
-
+class Server(http_server.Server):
     def __init__(self, address: tuple[str, int], watcher: Watcher):
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, Handler)
+        super().__init__(address, Handler, MOST_REQUESTS)
         self.watcher, self.answers = watcher, Answers(watcher)
         self.token = access.new_token()
         self.files = {path.name: path for path in PAGE.iterdir() if path.suffix in TYPES}
-        self.room = room.Room(MOST_REQUESTS)
-        self.ending = threading.Event()
-
-    def server_bind(self) -> None:
-        """Binds without HTTPServer's DNS query for the host's name."""
-        socketserver.TCPServer.server_bind(self)
-        self.server_name, self.server_port = str(self.server_address[0]), self.server_address[1]
 
     @property
     def url(self) -> str:
-        host = str(self.server_address[0])
-        return f"http://{f'[{host}]' if ':' in host else host}:{self.server_address[1]}/{self.token}/"
-
-    def process_request(self, request, client_address) -> None:
-        self.room.enter(request)
-        super().process_request(request, client_address)
-
-    def shutdown_request(self, request) -> None:
-        self.room.leave(request)
-        super().shutdown_request(request)
-
-    def handle_error(self, request, client_address) -> None:
-        """Ignores connection errors, which a client causes by going away."""
-        if not isinstance(sys.exc_info()[1], OSError):
-            super().handle_error(request, client_address)
+        return f"{super().url}{self.token}/"
 
     def stop(self) -> None:
         self.ending.set()
@@ -76,37 +42,13 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
         self.answers.recordings.stop()
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(http_server.Handler):
     server: Server
-    timeout = REQUEST_S
-    protocol_version = "HTTP/1.1"
-    server_version, sys_version = "pib", ""
-
-    def log_message(self, *_words) -> None:     # pylint: disable=arguments-differ
-        """Logs nothing, because the path of a request has the token."""
-
-    def parse_request(self) -> bool:
-        """Returns False if the server ends: then the request gets no answer. A connection may outlive its server's
-        socket."""
-        self.close_connection = True
-        return not self.server.ending.is_set() and super().parse_request()
 
     # -- answering ------------------------------------------------------------------
 
-    def _head(self, status: int, kind: str, length: int | None) -> None:
-        self.send_response(status)
-        for name, value in {**HEADERS, "Content-Type": kind}.items():
-            self.send_header(name, value)
-        if length is None:
-            self.send_header("Connection", "close")
-            self.close_connection = True
-        else:
-            self.send_header("Content-Length", str(length))
-        self.end_headers()
-
     def _send(self, status: int, kind: str, body: bytes) -> None:
-        self._head(status, kind, len(body))
-        self.wfile.write(body)
+        self.send(status, {"Content-Type": kind}, body)
 
     def _json(self, status: int, data: Any) -> None:
         self._send(status, "application/json", ui.named(json.dumps(data, separators=(",", ":"))).encode())
@@ -131,12 +73,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         token, rest = access.split_token(parts.path)
         if not access.token_is(token, self.server.token):
             self._refuse(403, "the token is wrong: use the address that ./pib web has printed")
-        elif not access.host_allowed(self.headers.get("Host", "")):
-            self._refuse(403, "the Host header is a foreign name: use the address that ./pib web has printed")
-        elif not access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", "")):
-            self._refuse(403, "the request comes from another site's page")
-        elif not self.server.room.know(self.connection):
-            self._refuse(503, "too many requests are under way: close a page")
+        elif refused := self.refusal("./pib web"):
+            self._refuse(*refused)
         else:
             return rest, parts.query
         return None
@@ -194,7 +132,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self._refuse(503, "too many pages are open: close one")
             return
         try:
-            self._head(200, "text/event-stream", None)
+            self.head(200, {"Content-Type": "text/event-stream"}, None)
             while stream.open and not self.server.ending.is_set():
                 self.wfile.write(stream.get(KEEP_S))
         except OSError:

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib map and ./pib metrics of a switch process that runs without guests, and of several simulated ones."""
 
+import contextlib
+import http.client
 import pathlib
 import socket
 import subprocess
+import threading
 import time
 import types
 import urllib.request
 import xml.etree.ElementTree
 
+import prometheus_client
 import pytest
 
 import simulated_fabric
@@ -131,6 +135,46 @@ def test_metrics_are_served_over_http(switch):
     assert 'pib_port_state{port="1",switch="leaf1"} 2.0' in text and "pib_up 1.0" in text
     assert 'pib_port_rcv_pkts_total{port="5",switch="spine1"}' in text or \
         'pib_port_rcv_pkts_total{port="4",switch="spine1"}' in text
+
+
+@pytest.fixture(name="scrape")
+def metrics_without_switches():
+    """Asks a server of metrics; returns the status and the text of its answer."""
+    registry = prometheus_client.CollectorRegistry(auto_describe=False)
+    registry.register(metrics.Collector(lambda: []))
+    with metrics.Server(0, prometheus_client.make_wsgi_app(registry)) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}).start()
+
+        def ask(**headers):
+            connection = http.client.HTTPConnection(*server.server_address, timeout=PATIENCE_S)
+            connection.request("GET", "/metrics", headers=headers)
+            with connection.getresponse() as answer:
+                return answer.status, answer.read().decode()
+        ask.address = server.server_address
+        yield ask
+        server.shutdown()
+
+
+@pytest.mark.parametrize("headers", [{"Host": "evil.example"}, {"Host": ""}, {"Origin": "http://evil.example"}])
+def test_metrics_are_not_for_pages_of_other_sites(scrape, headers):
+    """A site's name may resolve to this machine's address, so that its page may read the answers."""
+    status, text = scrape(**headers)
+    assert status == 403 and "pib_up" not in text
+    assert scrape() == scrape(Host="localhost:9417") == scrape(Host="[::1]:1", Accept="text/plain")
+    assert "pib_up 1.0" in scrape()[1]
+
+
+def test_clients_that_send_nothing_are_not_kept(scrape, monkeypatch):
+    monkeypatch.setattr(metrics.Handler, "timeout", 0.1)
+    with socket.create_connection(scrape.address, timeout=PATIENCE_S) as silent:
+        assert silent.recv(1) == b""
+
+
+def test_clients_that_send_nothing_do_not_pile_up(scrape):
+    with contextlib.ExitStack() as stack:
+        silent = [stack.enter_context(socket.create_connection(scrape.address, timeout=PATIENCE_S))
+                  for _ in range(metrics.MOST_REQUESTS + 3)]
+        assert scrape()[0] == 200 and silent[0].recv(1) == b""
 
 
 def test_without_a_switch_metrics_have_only_pib_up(tmp_path, monkeypatch):

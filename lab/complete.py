@@ -15,7 +15,8 @@ from lab import ui
 from lab.fabric import cluster
 
 VARIABLE = "_ARGCOMPLETE"       # argcomplete's environment variable, which the shell sets
-UNKNOWN = re.compile(r"argument COMMAND: invalid choice: '(.*?)' \(choose from (.*)\)")    # argparse's words
+# Words of argparse, which quotes as repr() does: with the other quotation mark if an apostrophe is in the word.
+UNKNOWN = re.compile(r"""argument COMMAND: invalid choice: (['"])(.*)\1 \(choose from (.*)\)""")
 NODE = "NODE"                   # arguments with this word in their names are guests
 
 
@@ -38,8 +39,10 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         if found := UNKNOWN.match(message):
-            close = difflib.get_close_matches(found[1], re.findall(r"[\w-]+", found[2]), 1)
-            message = ui.named(f"{found[1]} is not a command" + (f"; maybe {close[0]}" if close else "")
+            mark, word, commands = found.groups()
+            close = difflib.get_close_matches(word, re.findall(r"[\w-]+", commands), 1)
+            shown = word if re.fullmatch(r"[\w-]+", word) else f"{mark}{word}{mark}"
+            message = ui.named(f"{shown} is not a command" + (f"; maybe {close[0]}" if close else "")
                                + ". All commands:  ./pib help")
         super().error(message)
 

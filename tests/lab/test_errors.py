@@ -29,6 +29,8 @@ def test_a_failure_is_a_sentence(error, expected):
 
 @pytest.mark.parametrize("word, said", [
     ("statsu", "pib: error: statsu is not a command; maybe status. All commands:  ./pib help\n"),
+    ("stat'us", 'pib: error: "stat\'us" is not a command; maybe status. All commands:  ./pib help\n'),
+    ("it's \"so\"", "pib: error: 'it\\'s \"so\"' is not a command. All commands:  ./pib help\n"),
     ("frobnicate", "pib: error: frobnicate is not a command. All commands:  ./pib help\n")])
 def test_a_word_that_is_not_a_command_is_refused_in_one_line(checkout, word, said):
     done = pib(checkout, word)

@@ -9,6 +9,7 @@
 #include <sstream>
 #include <unordered_map>
 
+#include "base/guid_text.h"
 #include "fabric/topology_line.h"
 
 namespace pib::fabric {
@@ -33,11 +34,11 @@ std::string hex(std::uint64_t value) {
 }
 
 // The GUID in an id of ibnetdiscover's form (S-0002c90200400110, H-0002c903000e0b72); 0: none.
-std::uint64_t guid_in_id(const std::string& id) {
+std::uint64_t guid_in_id(std::string_view id) {
     constexpr std::size_t kSize = 18;
-    const bool made = id.size() == kSize && (id[0] == 'S' || id[0] == 'H') && id[1] == '-';
-    const bool digits = id.find_first_not_of("0123456789abcdefABCDEF", 2) == std::string::npos;
-    return made && digits ? std::strtoull(id.c_str() + 2, nullptr, 16) : 0;
+    const bool made = id.size() == kSize && (id.starts_with("S-") || id.starts_with("H-"));
+    const auto guid = made ? parse_guid_digits(id.substr(2)) : std::nullopt;
+    return guid ? guid->value() : 0;
 }
 
 class Builder {

@@ -9,6 +9,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 
 from lab import paths, ui
 from lab.build import debian, preflight
@@ -75,24 +76,23 @@ class Selection:
     suite: str = ""
 
 
-def _of_this_release(suite: str) -> bool:
-    """Whether a suite is of this machine's release. The machine's sources may call it stable-backports. With a package
-    of testing, which some machines have as well, apt would take the C library from there."""
+def _own_suites() -> set[str]:
+    """Names of the suites of this machine's release. Its sources may call one stable-backports. With a package of
+    testing, which some machines have as well, apt would take the C library from there."""
     own = debian.codename()
-    return suite.startswith(own) or any(known.name == suite and known.codename.startswith(own)
-                                        for known in debian.suites())
+    return {known.name for known in debian.suites() if known.name.startswith(own) or known.codename.startswith(own)}
 
 
-def selection(need: Need) -> Selection | None:
+def selection(need: Need, own_suites: Callable[[], set[str]] = _own_suites) -> Selection | None:
     """The suite from which apt can install a version that is new enough; None: no configured suite of this release has
-    one."""
+    one. own_suites: is called only if apt's default is too old, because it asks apt."""
     default = debian.output("apt-cache", "policy", need.package)
     candidate = next((line.split(":", 1)[1].strip() for line in default.splitlines()
                       if line.strip().startswith("Candidate:")), "")
     if candidate != "(none)" and need.met_by(candidate):
         return Selection(need.package)
     return next((Selection(need.package, suite) for version, suite in candidates(need.package)
-                 if need.met_by(version) and _of_this_release(suite)), None)
+                 if need.met_by(version) and suite in own_suites()), None)
 
 
 def backports_source() -> str:
@@ -183,7 +183,8 @@ def _add_backports() -> None:
 
 
 def _select(lacking: list[Need]) -> tuple[list[Selection], list[Need]]:
-    chosen = [(need, selection(need)) for need in lacking]
+    own_suites = functools.cache(_own_suites)
+    chosen = [(need, selection(need, own_suites)) for need in lacking]
     return ([found for _, found in chosen if found], [need for need, found in chosen if not found])
 
 

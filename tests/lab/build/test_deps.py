@@ -93,7 +93,7 @@ def test_package_lists_that_are_older_than_the_archive_are_updated(system, progr
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(deps, "missing", lambda *_: [] if (tmp_path / "updated").exists() else [deps.Need("a", "")])
-    monkeypatch.setattr(deps, "selection", lambda need: deps.Selection(need.package))
+    monkeypatch.setattr(deps, "selection", lambda need, _own_suites: deps.Selection(need.package))
     program("apt-get", OLD_LISTS.format(calls=tmp_path / "calls", updated=tmp_path / "updated", said=said))
     if len(calls) == 1:
         with pytest.raises(ui.LabError, match="enough free space"):
@@ -135,6 +135,16 @@ def test_a_package_of_another_release_is_not_taken(system, program, backports, c
     program("apt-cache", MIXED.format(backports=backports))
     program("apt-get", f"#!/bin/sh\necho 'http://mirror/debian|{backports}|Debian Backports|{codename}'\n")
     assert deps.selection(deps.Need("qemu", "1:10.0")) == chosen
+
+
+def test_apt_is_asked_once_for_its_suites(system, program, tmp_path):
+    system.write_text("VERSION_CODENAME=bookworm\n")
+    program("apt-cache", MIXED.format(backports="bookworm-backports"))
+    program("apt-get", "#!/bin/sh\necho asked >>" + str(tmp_path / "calls")
+            + "\necho 'http://mirror/debian|bookworm-backports|Debian Backports|bookworm-backports'\n")
+    needs = [deps.Need("qemu", "1:10.0"), deps.Need("meson", "1:9")]
+    assert deps._select(needs)[0] == [deps.Selection(need.package, "bookworm-backports") for need in needs]
+    assert (tmp_path / "calls").read_text().split() == ["asked"]
 
 
 def test_a_package_on_hold_is_installed(program):
@@ -212,7 +222,7 @@ def test_no_sources_without_a_mirror_are_added(system, monkeypatch):
     system.write_text("VERSION_CODENAME=bookworm\n")
     monkeypatch.setattr(debian, "suites", lambda: [debian.Suite("file:/srv/debian/", "bookworm", "Debian")])
     monkeypatch.setattr(deps, "missing", lambda *_: [deps.Need("meson", "1.5")])
-    monkeypatch.setattr(deps, "selection", lambda _need: None)
+    monkeypatch.setattr(deps, "selection", lambda _need, _own_suites: None)
     monkeypatch.setattr(deps, "as_root", lambda script, _title: deps.BACKPORTS_FILE in script and pytest.fail("added"))
     with pytest.raises(ui.LabError, match="no Debian mirror on a network.*sudo apt-get update"):
         deps.install()

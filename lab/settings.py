@@ -392,6 +392,7 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"], values["iommu"]), values["topology"],
                          switch_processes=values["split"], packages=tuple(sorted(set(values["packages"]))),
+                         packages_place=f"{packages}packages: " if (packages := place_of("packages")) else "",
                          share=share.resolve() if share else None,
                          driver=driver, image_file=own.resolve() if own else None,
                          hosts=place.hosts(values["connect"]),

@@ -23,7 +23,8 @@ class Wanted:
     mounts. record: name of the recordings (property `record`), to which the guest's name is added for each HCA.
     capture: file for all packets of the switch; further switch processes add their number to the name. driver:
     directory of the HCAs' driver; None: no driver. image_file: the user's own disk image, from which guests boot, with
-    its driver. hosts: hosts on which libvirt runs guests and switches; empty: everything runs on this host."""
+    its driver. hosts: hosts on which libvirt runs guests and switches; empty: everything runs on this host.
+    packages_place: begin of a message about `packages`, with their file and line; "" if an option names them."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()
@@ -38,6 +39,7 @@ class Wanted:
     image_file: pathlib.Path | None = None
     hosts: tuple[place.Host, ...] = ()
     record: pathlib.Path | None = None
+    packages_place: str = dataclasses.field(default="", compare=False)
 
     @functools.cached_property
     def net(self) -> topology.Net | None:
@@ -62,7 +64,7 @@ class Wanted:
 
     def disk(self, base: pathlib.Path) -> pathlib.Path:
         """The root disk for guests of an image; it is made if it is missing."""
-        return extra_packages.disk(base, self.packages)
+        return extra_packages.disk(base, self.packages, self.packages_place)
 
     def stamp(self, base: pathlib.Path, accel: str, artefacts: list[pathlib.Path], key: pathlib.Path) -> str:
         """A hash of everything that determines the guests: if it changes, running guests are replaced. With a topology

@@ -39,25 +39,25 @@ def directory(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
 
 
 @contextlib.contextmanager
-def _unknown_named() -> Iterator[None]:
+def _unknown_named(place: str) -> Iterator[None]:
     """Names the packages that apt in the block has not found. It prints them among much else."""
     try:
         yield
     except ui.LabError as error:
         if unknown := UNKNOWN.findall(str(error)):
-            raise ui.LabError(f"Debian's component main of {image.debian_release()} has no package "
+            raise ui.LabError(f"{place}Debian's component main of {image.debian_release()} has no package "
                               f"{' and no package '.join(unknown)}. Search for one:  apt-cache search WORD") from error
         raise
 
 
-def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> None:
+def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...], place: str) -> None:
     lists, tree = image.package_lists(made), made / "rootfs"
     own = [name for name in image.packages("image-packages.txt") if not name.startswith("linux-image-")]
     modules = f'mkdir -p "$1/usr/lib" && cp -a {shlex.quote(str(base / "modules" / "lib" / "modules"))} "$1/usr/lib/"'
-    with _unknown_named():
+    with _unknown_named(place):
         image.bootstrap(f"making a guest disk with {' '.join(names)}", [*own, *names], tree,
                         [*image.disk_options(), f"--customize-hook={modules}"], image.debian_release(), lists, LOG)
-    here, there = (debian.package_version(place, PROVIDER_FITS) for place in (tree, base))
+    here, there = (debian.package_version(root, PROVIDER_FITS) for root in (tree, base))
     if here != there:
         raise ui.LabError(f"the archive has {PROVIDER_FITS} {here}, the guests' image {there}. Have the image made "
                           f"anew:  ./pib clean {base.name}   and run the same command again")
@@ -67,8 +67,9 @@ def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...]) -> Non
         user_namespace.remove(done)
 
 
-def disk(base: pathlib.Path, names: tuple[str, ...]) -> pathlib.Path:
-    """The root disk for guests of the image base; without names the image's own disk."""
+def disk(base: pathlib.Path, names: tuple[str, ...], place: str) -> pathlib.Path:
+    """The root disk for guests of the image base; without names the image's own disk. place: begin of a message
+    about the names, with their file and line; "" if an option names them."""
     if not names:
         return base / "root.ext4"
-    return cache.entry(directory(base, names).name, lambda made: _make(base, made, names)) / "root.ext4"
+    return cache.entry(directory(base, names).name, lambda made: _make(base, made, names, place)) / "root.ext4"

@@ -12,6 +12,7 @@ import pytest
 
 from checkouts import pib
 from lab import paths, settings, ui
+from lab.build import cache
 from lab.fabric import topology_kinds
 from lab.guests import guest_kernel, hca_properties, image, vm
 
@@ -89,6 +90,21 @@ def test_every_setting_of_a_file_is_read(tmp_path):
     assert wanted.switch_processes == 2 and image.release() == "bookworm"
     assert wanted.record == tmp_path / "sub" / "run.rec"
     assert wanted.hca_options == "ports=2,link-speed=hdr,shared-memory=off," + vm.PEER_COPY
+
+
+@pytest.mark.parametrize("words, where", [([], "pib.toml:2: packages: "), (["--package", "no-such"], "")])
+def test_a_package_that_debian_does_not_have_is_named_with_its_line(tmp_path, monkeypatch, words, where):
+    write("nodes = 1\npackages = ['fio', 'no-such']\n")
+    wanted = settled(*words)
+
+    def fails(*_):
+        raise ui.LabError("…\nE: Unable to locate package no-such\n…")
+    monkeypatch.setattr(image, "identity", lambda _base: "")
+    monkeypatch.setattr(cache, "entry", lambda _name, make: make(tmp_path))
+    monkeypatch.setattr(image, "package_lists", lambda _made: None)
+    monkeypatch.setattr(image, "bootstrap", fails)
+    with pytest.raises(ui.LabError, match=f"^{where}Debian's component main of trixie has no package no-such. Search"):
+        wanted.disk(tmp_path)
 
 
 def test_the_file_of_the_working_directory_is_read(capfd):

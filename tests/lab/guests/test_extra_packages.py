@@ -10,12 +10,12 @@ SAID = "Reading package lists...\nE: Unable to locate package no-such\nE: Unable
 
 
 def test_a_package_that_debian_does_not_have_is_named():
-    with pytest.raises(ui.LabError, match="^Debian's component main of trixie has no package no-such and no .* x2"):
-        with extra_packages._unknown_named():               # pylint: disable=protected-access
+    with pytest.raises(ui.LabError, match="^a:1: Debian's .* main of trixie has no package no-such and no .* x2"):
+        with extra_packages._unknown_named("a:1: "):
             raise ui.LabError(SAID)
 
 
 def test_another_failure_stays():
     with pytest.raises(ui.LabError, match="^no space$"):
-        with extra_packages._unknown_named():               # pylint: disable=protected-access
+        with extra_packages._unknown_named("a:1: "):
             raise ui.LabError("no space")

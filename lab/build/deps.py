@@ -131,7 +131,14 @@ def _root_argv(script: str, title: str, interactive: bool) -> list[str]:
 def as_root(script: str, title: str) -> None:
     """Runs a shell script as root, or tells the user how to."""
     interactive = sys.stdin is not None and sys.stdin.isatty()
-    ui.run(title, _root_argv(script, title, interactive), "deps", stdin=sys.stdin if interactive else None)
+    argv = _root_argv(script, title, interactive)
+    try:
+        ui.run(title, argv, "deps", stdin=sys.stdin if interactive else None)
+    except ui.LabError as error:
+        # After a password that sudo has accepted, it asks for none.
+        if os.geteuid() == 0 or _permits(argv[0], ["true"]):
+            raise
+        raise ui.LabError(f"{error}\nIf sudo does not permit it, run as root:\n\n{script}") from error
 
 
 def _apt(arguments: str) -> str:

@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 
 from lab import paths, ui
-from lab.build import user_namespace
+from lab.build import qemu_headers, user_namespace
 from lab.memory import available_mib
 
 # Programs, and the Debian packages that contain them. An installed lab compiles nothing for the host.
@@ -23,6 +23,7 @@ PROGRAMS = {"tar": "tar", "xz": "xz-utils", "qemu-system-x86_64": "qemu-system-x
             "qemu-img": "qemu-utils", "mmdebstrap": "mmdebstrap", "apt-get": "apt", "unshare": "util-linux",
             "setpriv": "util-linux", "mke2fs": "e2fsprogs", "depmod": "kmod", "cpio": "cpio", "ssh": "openssh-client",
             "ssh-keygen": "openssh-client"}
+DEBIANS_QEMU = pathlib.Path("/usr/bin/qemu-system-x86_64")
 FOR_USERS = {"newuidmap": "uidmap", "newgidmap": "uidmap"}
 # Files with subordinate IDs for user namespaces, and the options of usermod that add such IDs.
 SUBORDINATE = {pathlib.Path("/etc/subuid"): "--add-subuids", pathlib.Path("/etc/subgid"): "--add-subgids"}
@@ -70,6 +71,19 @@ def programs(guests: bool = True) -> list[str]:
     how = "as root:  apt-get install" if paths.INSTALLED else "./pib deps"
     return [f"programs are missing: {', '.join(lacking)}. Install their packages ({how}), and have /usr/sbin and "
             "/usr/bin in PATH"]
+
+
+def foreign_qemu() -> list[str]:
+    """Checks that QEMU is that of Debian's package, for which the device is compiled. A user's own QEMU in
+    /usr/local/bin comes first in Debian's PATH. A variable may name the headers of another QEMU, which the user wants.
+    """
+    found = shutil.which(DEBIANS_QEMU.name)
+    if not found or not DEBIANS_QEMU.exists() or os.path.samefile(found, DEBIANS_QEMU):
+        return []
+    if os.environ.get(qemu_headers.VARIABLE):
+        return []
+    return [f"{found} comes before {DEBIANS_QEMU} in PATH, and the device is for Debian's QEMU. Put that first:  "
+            f"PATH={DEBIANS_QEMU.parent}:$PATH ./pib …"]
 
 
 def _nearest(path: pathlib.Path) -> pathlib.Path:
@@ -249,7 +263,7 @@ def check(needed: Needed, guests: bool = True) -> None:
 
 def check_programs(guests: bool = True) -> None:
     """Checks for programs that the steps after the installation of packages need."""
-    _none([*programs(guests), *(user_namespaces() if guests else [])])
+    _none([*programs(guests), *((foreign_qemu() + user_namespaces()) if guests else [])])
 
 
 def _none(problems: list[str]) -> None:

@@ -12,7 +12,7 @@ import types
 import pytest
 
 from lab import environment, paths, ui
-from lab.build import builder, preflight, root_namespace, user_namespace
+from lab.build import builder, preflight, qemu_headers, root_namespace, user_namespace
 from lab.guests import guest_kernel, image
 from lab.testing import parts
 
@@ -281,6 +281,30 @@ def test_missing_programs_are_named_with_their_packages(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda program: None if program == "mke2fs" else f"/usr/bin/{program}")
     problem, = preflight.programs()
     assert "mke2fs (package e2fsprogs)" in problem
+
+
+def test_a_qemu_for_which_the_device_is_not_compiled_is_refused(plenty, monkeypatch, tmp_path):
+    """Debian's PATH begins with /usr/local/bin."""
+    own, debians = tmp_path / "local" / "qemu-system-x86_64", tmp_path / "bin" / "qemu-system-x86_64"
+    monkeypatch.setattr(preflight, "DEBIANS_QEMU", debians)
+    for file in (own, debians):
+        file.parent.mkdir()
+        file.write_text("#!/bin/sh\n")
+        file.chmod(0o755)
+    monkeypatch.delenv(qemu_headers.VARIABLE, raising=False)
+    monkeypatch.setenv("PATH", f"{own.parent}:{debians.parent}:/usr/bin")
+    with pytest.raises(ui.LabError, match=f"{own} comes before {debians} .*:  PATH={debians.parent}:"):
+        preflight.check_programs()
+    preflight.check_programs(guests=False)
+    monkeypatch.setenv("PATH", f"{debians.parent}:{own.parent}:/usr/bin")
+    preflight.check_programs()
+    monkeypatch.setenv("PATH", f"{own.parent}:{debians.parent}:/usr/bin")
+    monkeypatch.setenv(qemu_headers.VARIABLE, "/headers/of/mine")
+    preflight.check_programs()
+    monkeypatch.delenv(qemu_headers.VARIABLE)
+    own.unlink()
+    own.symlink_to(debians)
+    preflight.check_programs()
 
 
 def test_programs_are_found_without_sbin_in_path(monkeypatch, tmp_path):

@@ -53,7 +53,10 @@ def _of_ci(folder: pathlib.Path) -> bool:
 
 
 def _fresh(folder: pathlib.Path) -> None:
-    """Empties the folder if it has results of an earlier run; an error if it has anything else."""
+    """Makes the folder, or empties it if it has results of an earlier run. Refuses one that has anything else, or that
+    cannot be written: the command would find that out only after the boot."""
+    if folder.exists() and not (folder.is_dir() and os.access(folder, os.W_OK | os.X_OK)):
+        raise ui.LabError(f"--output {folder}: that is no directory to which you can write. Permit it, or name another")
     if pathlib.Path.cwd().is_relative_to(folder.resolve()):
         raise ui.LabError(f"--output {folder}: the folder is emptied, and the working directory is in it. Name another")
     if folder.exists() and any(folder.iterdir()):

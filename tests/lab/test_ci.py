@@ -141,7 +141,7 @@ def test_guests_are_asked_side_by_side_and_once_if_they_do_not_answer(job, resul
     monkeypatch.setattr(guest.Guest, "run", hangs)
     assert job("true") == 0
     assert sorted(asked) == [("vm0", True), ("vm1", True)]
-    assert all("ssh did not end within 20 s" in (results / name).read_text() for name in ("vm0.dmesg", "vm1.opensm.log"))
+    assert all("ssh did not end within 20 s" in (results / one).read_text() for one in ("vm0.dmesg", "vm1.opensm.log"))
 
 
 def test_empty_files_of_the_command_are_kept(job, results):
@@ -240,6 +240,18 @@ def test_only_results_of_an_earlier_run_are_replaced(tmp_path):
     junit.Report("pib ci").write(folder / "junit.xml")
     ci._fresh(folder)
     assert not list(folder.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_refused_before_the_boot(tmp_path, monkeypatch):
+    """A volume of a container is often root's."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ui.LabError, match="file: that is no directory .* name another"):
+        ci._fresh(tmp_path / "file")
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != tmp_path / "volume")
+    (tmp_path / "volume").mkdir()
+    with pytest.raises(ui.LabError, match="volume: that is no directory to which you can write"):
+        ci._fresh(tmp_path / "volume")
+    ci._fresh(tmp_path / "new")
 
 
 def test_the_working_directory_is_never_emptied(tmp_path, monkeypatch):

@@ -41,6 +41,8 @@ OVERLAYS = "/var/tmp"           # where QEMU keeps the guests' overlays, unless 
 GUESTS_PROCESSOR = "x86_64"
 OTHER_CACHE = "XDG_CACHE_HOME names another place"
 REFUSED = re.compile(r"[\s:]")  # QEMU's configure refuses a path with these characters
+# Script that gives a file in a directory another owner, as files of the guests' image have.
+TRY_OWNER = 'file=$(mktemp "$1/.pib-XXXXXX"); trap \'rm -f "$file"\' EXIT; chown 1:1 "$file"'
 BUILD_MIB = 1500                # memory of the largest compilation
 
 
@@ -227,11 +229,26 @@ def user_namespaces() -> list[str]:
     user = _user()
     problems = _subordinate_ids(user)
     if not problems and shutil.which("unshare") and shutil.which("newuidmap"):
-        done = subprocess.run(["unshare", "--map-auto", "--map-root-user", "--mount", "true"], capture_output=True,
-                              text=True, check=False)
+        done = subprocess.run([*user_namespace.ENTER, "true"], capture_output=True, text=True, check=False)
         if done.returncode:
             problems.append(f"user namespaces cannot be used: {done.stderr.strip()}. {_forbidden()}")
+        else:
+            problems += _owners()
     return problems
+
+
+def _owners() -> list[str]:
+    """Checks whether files in the cache can have the owners of files in an image. On NFS, which many home directories
+    are on, and on file systems of Windows they cannot."""
+    place = _nearest(paths.cache())
+    if not os.access(place, os.W_OK | os.X_OK):
+        return []
+    done = subprocess.run([*user_namespace.ENTER, "sh", "-ec", TRY_OWNER, "sh", str(place)], capture_output=True,
+                          text=True, check=False)
+    if not done.returncode:
+        return []
+    return [f"{paths.cache()}: files there cannot get other owners, as those of the guests' image have "
+            f"({done.stderr.strip()}). {OTHER_CACHE}"]
 
 
 def _forbidden() -> str:

@@ -271,6 +271,24 @@ def test_a_user_without_a_name_is_called_by_his_number(monkeypatch, tmp_path):
     assert problem.startswith(f"{tmp_path}/none: no line for 1000. Run:  sudo usermod --add-subuids 100000-165535 ")
 
 
+@pytest.mark.parametrize("fails", ["", "Operation not permitted"])
+def test_a_cache_in_which_files_have_one_owner_is_refused(monkeypatch, tmp_path, fails):
+    """Such as one on NFS. The programs are stand-ins, because this user may be root."""
+    for name, script in {"unshare": 'while [ "$1" != sh ] && [ "$1" != true ]; do shift; done; exec "$@"',
+                         "newuidmap": "", "chown": f"echo 'chown: {fails}' >&2; exit {len(fails)}"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "a cache" / "below"))
+    monkeypatch.setattr(preflight, "_subordinate_ids", lambda _user: [])
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    before = set(tmp_path.iterdir())
+    found = preflight.user_namespaces()
+    assert len(found) == bool(fails)
+    assert all(f"other owners, as those of the guests' image have (chown: {fails})" in one for one in found)
+    assert set(tmp_path.iterdir()) == before
+
+
 def test_root_needs_no_subordinate_ids(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(preflight, "SUBORDINATE", {})

@@ -17,6 +17,7 @@
 #define TEXT_BYTES sizeof("0000:000000:000000:00000000000000000000000000000000")
 #define NO_GID "00000000000000000000000000000000"
 #define DONE_BYTES sizeof("done")
+#define LINE_BYTES 128
 
 static int listener(void)
 {
@@ -75,13 +76,17 @@ void exchange_answer(int connection, const struct peer *own)
 
 void exchange_say(FILE *connection, const char *format, ...)
 {
+	char line[LINE_BYTES];
 	va_list values;
-	int written;
+	int bytes;
 
 	va_start(values, format);
-	written = vdprintf(fileno(connection), format, values); /* the stream is for reading */
+	bytes = vsnprintf(line, sizeof(line), format, values);
 	va_end(values);
-	if (written < 0)
+	if (bytes < 0 || bytes >= LINE_BYTES)
+		fail("a line for the peer is longer than %d bytes", LINE_BYTES - 1);
+	/* The stream is for reading. A write to it would end the program by SIGPIPE if the peer has gone. */
+	if (send(fileno(connection), line, (size_t)bytes, MSG_NOSIGNAL) != bytes)
 		fail_errno("answer to the peer");
 }
 

@@ -110,13 +110,17 @@ int main(int argc, char **argv)
 FAULTS = [signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV]
 
 
+def with_another_main(program, name, text, without=("main",)):
+    (program.parent / f"{name}.c").write_text(text)
+    objects = [path for path in program.parent.glob("*.o") if path.stem not in without]
+    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", f"-I{program.parents[2] / 'hw-interface'}", "-o", name,
+                    f"{name}.c", *objects], cwd=program.parent, check=True)
+    return program.parent / name
+
+
 @pytest.fixture(scope="module", name="ended")
 def program_that_ends_by_a_signal(program):
-    (program.parent / "ended.c").write_text(END_BY_SIGNAL)
-    objects = [path for path in program.parent.glob("*.o") if path.stem not in ("main", "hca")]
-    subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", f"-I{program.parents[2] / 'hw-interface'}", "-o", "ended",
-                    "ended.c", *objects], cwd=program.parent, check=True)
-    return program.parent / "ended"
+    return with_another_main(program, "ended", END_BY_SIGNAL, ("main", "hca"))
 
 
 @pytest.mark.parametrize("number", [signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGPIPE, signal.SIGTERM,
@@ -126,6 +130,25 @@ def test_the_program_resets_the_device_at_each_signal_that_ends_it(ended, tmp_pa
     done = subprocess.run([ended, tmp_path / "registers", str(int(number))], cwd=tmp_path, check=False)
     assert (tmp_path / "registers").read_bytes()[:16] == bytes([0, 0, 0, 0, 2, *bytes(11)])     # CONTROL.RESET
     assert done.returncode == (-number if number in FAULTS else 128 + number)
+
+
+SPEAK_TO_A_PEER_THAT_HAS_GONE = """#include "exchange.h"
+#include <sys/socket.h>
+#include <unistd.h>
+int main(void)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, ends) || close(ends[1]))
+		return 2;
+	exchange_say(fdopen(ends[0], "r"), "check %u\\n", 1);
+	return 0;
+}
+"""
+
+
+def test_a_peer_that_has_gone_is_an_error_with_words(program):
+    code, said = run(with_another_main(program, "gone", SPEAK_TO_A_PEER_THAT_HAS_GONE))
+    assert code == 1 and "answer to the peer" in said, (code, said)
 
 
 @pytest.mark.parametrize("pages, free, then", [("0", "0", "1"), ("3", "0", "4"), ("512", "500", "512")])

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: fetches entries from the ring, does the checks that all commands share,
 // executes them and writes their completions. The completion of a command that revokes memory is
-// held back until the switch has stopped accessing that memory; later commands wait behind it.
+// held back until the switch has stopped accessing that memory, and that of RESIZE_CQ until all
+// CQEs are copied; later commands wait behind it.
 #pragma once
 
 #include <cstdint>
@@ -53,8 +54,8 @@ class CommandQueue {
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     bool has_work() const { return has_next() && !pace_.is_waiting(); }
-    // Whether a completion waits for nothing but the switch; run() writes the completion when the
-    // switch has stopped accessing revoked memory.
+    // Whether a completion waits for nothing but the switch and the copies of RESIZE_CQ; run()
+    // writes the completion when the switch has stopped accessing revoked memory.
     bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
@@ -75,8 +76,9 @@ class CommandQueue {
     CommandReply execute(const pib_hca_cmd& cmd, CommandInput& in);
     // Reads the input structure, and checks that additional bytes of the input are zero.
     Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
-    // Whether the switch has stopped accessing revoked memory.
+    // Whether the switch has stopped accessing revoked memory, and no CQEs are being copied.
     bool memory_is_free() const;
+    void resize_more();
     // Records the refusal, if the command was refused.
     void report(const Executed& executed);
     void trace(const Executed& executed);

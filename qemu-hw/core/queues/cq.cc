@@ -39,6 +39,14 @@ Verdict check_fields(const T& in, Rule reserved, Rule deep) {
     return check_reserved(in.pages);
 }
 
+// Takes the buffer's pages from `pages_left`.
+CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, unsigned log_depth,
+                            uint64_t& pages_left) {
+    const uint64_t bytes = buffer_bytes(log_depth);
+    return GuestBuffer::load_queue(host, page_list(pages), bytes, pages_for(bytes), pages_left,
+                                   DmaPurpose::kCq);
+}
+
 constexpr uint64_t cqe_offset(uint32_t counter, unsigned log_depth) {
     const uint32_t index = counter & ((1u << log_depth) - 1);
     return PIB_HCA_QUEUE_HEADER_SIZE + uint64_t{index} * sizeof(pib_hca_cqe);
@@ -68,27 +76,56 @@ pib_hca_cqe encode(const Completion& completion) {
     return cqe;
 }
 
-// Copies the CQEs that software has not polled. Refuses if either ring has fewer entries.
-Verdict copy_waiting(Host& host, const CompletionQueue& from, CompletionQueue& to, uint64_t root) {
-    const uint32_t waiting = from.producer - from.consumer;
+bool read_consumer(Host& host, CompletionQueue& cq) {
+    uint32_t consumer;
+    if (!cq.buffer.read(host, offsetof(pib_hca_cq_header, consumer),
+                        {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer})) {
+        return false;
+    }
+    cq.consumer = consumer;
+    return true;
+}
+
+// The guest may set the consumer counter to any value. At worst it stops its own queue or has its
+// own entries overwritten, because every entry is inside the buffer.
+bool has_room(Host& host, CompletionQueue& cq) {
+    const uint32_t depth = 1u << cq.log_depth;
+    if (cq.producer - cq.consumer < depth) {
+        return true;
+    }
+    return read_consumer(host, cq) && cq.producer - cq.consumer < depth;
+}
+
+// Copies some of the CQEs that software has not polled. Refuses if either ring has fewer entries.
+Verdict copy_waiting(Host& host, const CompletionQueue& from, CqResize& resize) {
+    CompletionQueue& to = resize.to;
+    const uint32_t waiting = from.producer - resize.first;
     if (waiting > 1u << from.log_depth || waiting > 1u << to.log_depth) {
         return refuse(Rule::kResizeWaiting, to.log_depth, waiting);
     }
-    for (uint32_t i = 0; i < waiting; ++i) {
+    const uint32_t end = std::min(waiting, resize.copied + CqTable::kCqesPerCall);
+    for (uint32_t& i = resize.copied; i < end; ++i) {
         pib_hca_cqe cqe;
         const std::span<uint8_t> bytes(reinterpret_cast<uint8_t*>(&cqe), sizeof cqe);
-        const uint64_t old_place = cqe_offset(from.consumer + i, from.log_depth);
+        const uint64_t old_place = cqe_offset(resize.first + i, from.log_depth);
         const bool read = from.buffer.read(host, old_place, bytes);
         cqe.owner = owner_bit(i, to.log_depth);
         if (!read || !to.buffer.write(host, cqe_offset(i, to.log_depth), bytes)) {
-            return refuse(Rule::kResizeMemory, root);
+            return refuse(Rule::kResizeMemory, resize.root);
         }
     }
-    to.consumer = 0;
-    to.producer = waiting;
-    to.solicited_producer = waiting - (from.producer - from.solicited_producer);
-    to.held_from = waiting - (from.producer - from.held_from);
     return CmdStatus::kOk;
+}
+
+// Gives the CQ a new buffer with its unpolled CQEs, which begin with the one of counter `first`.
+void take_buffer(CompletionQueue& cq, CompletionQueue& to, uint32_t first) {
+    const uint32_t waiting = cq.producer - first;
+    std::swap(cq.buffer, to.buffer);
+    cq.log_depth = to.log_depth;
+    cq.solicited_producer = waiting - (cq.producer - cq.solicited_producer);
+    cq.held_from = waiting - (cq.producer - cq.held_from);
+    cq.consumer = 0;
+    cq.producer = waiting;
 }
 
 // Whether the CQ has a completion from `consumer` on that `arm` has to report.
@@ -123,7 +160,7 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     if (cqs_.count() == cqs_.capacity()) {
         return std::unexpected(refuse(Rule::kObjectLimit, 0, cqs_.capacity()));
     }
-    auto buffer = load(page_list(in.pages), in.log_depth);
+    auto buffer = load(host_, in.pages, in.log_depth, pages_left_);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -140,13 +177,6 @@ CmdResult<uint32_t> CqTable::create(const pib_hca_create_cq& in) {
     return cqn;
 }
 
-// Takes the buffer's pages from pages_left_.
-CmdResult<GuestBuffer> CqTable::load(const PageList& pages, unsigned log_depth) {
-    const uint64_t bytes = buffer_bytes(log_depth);
-    return GuestBuffer::load_queue(host_, pages, bytes, pages_for(bytes), pages_left_,
-                                   DmaPurpose::kCq);
-}
-
 // The counters restart at 0, so that a zeroed buffer of any depth has no valid CQE.
 Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     CompletionQueue* cq = cqs_.find(cqn);
@@ -160,28 +190,46 @@ Verdict CqTable::resize(uint32_t cqn, const pib_hca_resize_cq& in) {
     if (cq->error) {
         return refuse(Rule::kResizeError, cqn);
     }
-    auto buffer = load(page_list(in.pages), in.log_depth);
+    auto buffer = load(host_, in.pages, in.log_depth, pages_left_);
     if (!buffer) {
         return buffer.error();
     }
-    CompletionQueue resized = *cq;
-    resized.buffer = std::move(*buffer);
-    resized.log_depth = in.log_depth;
+    resize_ = CqResize{.cqn = cqn, .root = in.pages.root};
+    resize_->to.buffer = std::move(*buffer);
+    resize_->to.log_depth = in.log_depth;
     if (strict_ != nullptr) [[unlikely]] {
         check_cq_header(host_, *strict_, cqn, *cq);
-        check_new_cq(*strict_, cqn, resized);
+        check_new_cq(*strict_, cqn, resize_->to);
     }
-    const bool readable = read_consumer(*cq);
-    const Verdict verdict = readable ? copy_waiting(host_, *cq, resized, in.pages.root)
-                                     : refuse(Rule::kResizeMemory, in.pages.root);
-    const bool ok = verdict == CmdStatus::kOk;
-    pages_left_ += (ok ? *cq : resized).buffer.listed_pages();
+    if (!read_consumer(host_, *cq)) {
+        return end_resize(refuse(Rule::kResizeMemory, in.pages.root));
+    }
+    resize_->first = cq->consumer;
+    return resize_more();
+}
+
+Verdict CqTable::resize_more() {
+    CompletionQueue& cq = *cqs_.find(resize_->cqn);
+    const Verdict verdict =
+        cq.error ? refuse(Rule::kResizeError, resize_->cqn) : copy_waiting(host_, cq, *resize_);
+    if (verdict != CmdStatus::kOk) {
+        return end_resize(verdict);
+    }
+    if (resize_->copied != cq.producer - resize_->first) {
+        return verdict;  // more CQEs have to be copied
+    }
+    take_buffer(cq, resize_->to, resize_->first);
+    return end_resize(verdict);
+}
+
+// Gives up the buffer that the CQ does not use: the new one if the resize is refused.
+Verdict CqTable::end_resize(const Verdict& verdict) {
+    const GuestBuffer unused = std::move(resize_->to.buffer);
+    pages_left_ += unused.listed_pages();
     if (strict_ != nullptr) [[unlikely]] {
-        strict_->memory_released({Thing::kCq, cqn}, (ok ? *cq : resized).buffer);
+        strict_->memory_released({Thing::kCq, resize_->cqn}, unused);
     }
-    if (ok) {
-        *cq = std::move(resized);
-    }
+    resize_.reset();
     return verdict;
 }
 
@@ -241,6 +289,7 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
 void CqTable::clear() {
     cqs_.clear();
     timers_.clear();
+    resize_.reset();
     pages_left_ = Limits::kCqPages;
 }
 
@@ -262,7 +311,7 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited,
     if (strict_ != nullptr) [[unlikely]] {
         check_cq_header(host_, *strict_, cqn, *cq);
     }
-    if (!has_room(*cq)) {
+    if (!has_room(host_, *cq)) {
         fail(cqn, *cq, CqErrorSyndrome::kOverrun);
         return false;
     }
@@ -349,26 +398,6 @@ void CqTable::timer(uint64_t now_ns) {
             fire(cqn, *cq);
         }
     }
-}
-
-// The guest may set the consumer counter to any value. At worst it stops its own queue or has its
-// own entries overwritten, because every entry is inside the buffer.
-bool CqTable::has_room(CompletionQueue& cq) {
-    const uint32_t depth = 1u << cq.log_depth;
-    if (cq.producer - cq.consumer < depth) {
-        return true;
-    }
-    return read_consumer(cq) && cq.producer - cq.consumer < depth;
-}
-
-bool CqTable::read_consumer(CompletionQueue& cq) {
-    uint32_t consumer;
-    if (!cq.buffer.read(host_, offsetof(pib_hca_cq_header, consumer),
-                        {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer})) {
-        return false;
-    }
-    cq.consumer = consumer;
-    return true;
 }
 
 bool CqTable::write(CompletionQueue& cq, const Completion& completion) {

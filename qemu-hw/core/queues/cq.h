@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 
 #include "base/config.h"
 #include "base/driver_coverage.h"
@@ -48,14 +49,28 @@ struct CompletionQueue {
     bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
 };
 
+// A resize whose CQEs have not all been copied.
+struct CqResize {
+    uint32_t cqn = 0;
+    uint64_t root = 0;     // page list of the new buffer
+    uint32_t first = 0;    // counter of the first unpolled CQE
+    uint32_t copied = 0;   // number of copied CQEs
+    CompletionQueue to{};  // the new buffer and its depth
+};
+
 class CqTable {
   public:
     CqTable(Host& host, EqTable& eqs, uint32_t max_cqs, Strict* strict = nullptr,
             DriverCoverage* coverage = nullptr);
 
     CmdResult<uint32_t> create(const pib_hca_create_cq& in);  // the caller has checked the UAR
-    // Moves the CQ and its unpolled CQEs to another buffer. A refusal leaves the CQ unchanged.
+    // Moves the CQ and its unpolled CQEs to another buffer. A refusal leaves the CQ unchanged. Each
+    // call copies at most kCqesPerCall CQEs. While is_resizing() is true, the CQ uses its old
+    // buffer; the caller destroys no CQ and calls resize_more() again, which may also refuse.
+    static constexpr uint32_t kCqesPerCall = 4096;
     Verdict resize(uint32_t cqn, const pib_hca_resize_cq& in);
+    Verdict resize_more();
+    bool is_resizing() const { return resize_.has_value(); }
     Verdict destroy(uint32_t cqn);  // BUSY while QPs or SRQs use the CQ
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
@@ -90,9 +105,7 @@ class CqTable {
     }
 
   private:
-    CmdResult<GuestBuffer> load(const PageList& pages, unsigned log_depth);
-    bool read_consumer(CompletionQueue& cq);
-    bool has_room(CompletionQueue& cq);
+    Verdict end_resize(const Verdict& verdict);
     bool write(CompletionQueue& cq, const Completion& completion);
     // Raises the event for `unseen` completions, now or when moderation permits.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
@@ -111,6 +124,7 @@ class CqTable {
     // Test knob: fields that IBA 11.4.2.1 leaves undefined for a completion get surprising values.
     bool poison_ = false;
     Timers timers_;  // deadlines of delayed events
+    std::optional<CqResize> resize_;
 };
 
 }  // namespace pib::hca

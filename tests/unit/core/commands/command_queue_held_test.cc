@@ -343,3 +343,59 @@ TEST_CASE("a QP whose turn was skipped in mid-pull gets it when the switch has s
     REQUIRE(flushed);
     CHECK(flushed->status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
+
+namespace {
+
+// A device that has begun to resize a full CQ, which takes several turns.
+struct ResizeBench : ReadyBench {
+    static constexpr uint8_t kLogDepth = 15;
+    ResizeBench()
+        : full(driver.create_cq(eq.eqn, kLogDepth)), to(host, full.memory.bytes()), cqs(table()) {
+        for (uint32_t i = 0; i < 1u << kLogDepth; ++i) {
+            REQUIRE(cqs.post(full.cqn, {.wqe_counter = i}, false));
+        }
+        pib_hca_resize_cq in{};
+        in.pages = to.list();
+        in.log_depth = kLogDepth;
+        host.poke(driver.in_buffer(), in);
+        driver.enqueue(driver.make_entry(PIB_HCA_CMD_RESIZE_CQ, full.cqn, sizeof in, 0));
+        driver.enqueue(driver.make_entry(PIB_HCA_CMD_DESTROY_CQ, full.cqn, 0, 0));
+        driver.ring_commands();
+        REQUIRE(cqs.is_resizing());
+        REQUIRE(driver.reap().status == 0xff);
+    }
+    CqTable& table() { return device->engine().objects().cqs; }
+
+    MiniCq full;
+    GuestMemory to;
+    CqTable& cqs;
+};
+
+}  // namespace
+
+TEST_CASE("a resize of many CQEs completes later, and later commands wait for it") {
+    ResizeBench bench;
+    REQUIRE(bench.driver.pump());
+    CHECK_FALSE(bench.cqs.is_resizing());
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.driver.reap().ok());  // DESTROY_CQ
+    constexpr uint64_t kLast = (1u << ResizeBench::kLogDepth) - 1;
+    const uint64_t last = PIB_HCA_QUEUE_HEADER_SIZE + kLast * sizeof(pib_hca_cqe);
+    CHECK(bench.to.peek<pib_hca_cqe>(last).wqe_counter == kLast);
+}
+
+TEST_CASE("a resize that is refused in the end tells the driver why") {
+    ResizeBench bench;
+    CHECK_FALSE(bench.cqs.post(bench.full.cqn, {}, false));  // an overrun
+    bench.driver.pump();
+    CHECK(bench.driver.reap().status == PIB_HCA_CMD_STATUS_BAD_STATE);
+    CHECK(bench.device->objects().find("is a CQ in error") != std::string::npos);
+}
+
+TEST_CASE("a reset ends a resize") {
+    ResizeBench bench;
+    bench.driver.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    CHECK_FALSE(bench.cqs.is_resizing());
+    REQUIRE(bench.driver.enable());
+    CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+}

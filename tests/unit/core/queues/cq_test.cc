@@ -524,3 +524,45 @@ TEST_CASE("a queue in error is not resized") {
     Move move(q, 3);
     CHECK(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kBadState);
 }
+
+TEST_CASE("a long resize takes several calls, and the queue works meanwhile") {
+    Queue q(14);
+    constexpr uint32_t kWaiting = 2 * CqTable::kCqesPerCall + 1;
+    for (uint32_t i = 0; i < kWaiting; ++i) {
+        REQUIRE(q.post(false, i));
+    }
+    Move move(q, 15);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
+    REQUIRE(q.cqs.is_resizing());
+    REQUIRE(q.post(true, kWaiting));
+    CHECK(q.entry(kWaiting).wqe_counter == kWaiting);
+    for (int calls = 0; calls < 2; ++calls) {
+        REQUIRE(q.cqs.is_resizing());
+        REQUIRE(q.cqs.resize_more() == CmdStatus::kOk);
+    }
+    CHECK_FALSE(q.cqs.is_resizing());
+    q.cq = move.to;
+    REQUIRE(q.post(false, kWaiting + 1));
+    for (uint32_t i = 0; i < kWaiting + 2; ++i) {
+        REQUIRE(q.entry(i).wqe_counter == i);
+        REQUIRE(q.entry(i).owner == PIB_HCA_OWNER_BIT);
+    }
+    CHECK(q.entry(kWaiting + 2).owner == 0);
+    REQUIRE(q.arm(kWaiting + 1, true));
+    CHECK(q.events() == 0);
+    REQUIRE(q.arm(kWaiting, true));
+    CHECK(q.events() == 1);
+}
+
+TEST_CASE("a queue that overruns during a resize stays where it is") {
+    Queue q(13);
+    for (uint32_t i = 0; i < 1u << 13; ++i) {
+        REQUIRE(q.post(false, i));
+    }
+    Move move(q, 14);
+    REQUIRE(q.cqs.resize(q.cq.cqn, move.in) == CmdStatus::kOk);
+    CHECK_FALSE(q.post());
+    CHECK(q.cqs.resize_more() == CmdStatus::kBadState);
+    CHECK_FALSE(q.cqs.is_resizing());
+    CHECK(q.cqs.find(q.cq.cqn)->log_depth == 13);
+}

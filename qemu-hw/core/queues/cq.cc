@@ -227,7 +227,8 @@ Verdict CqTable::end_resize(const Verdict& verdict) {
     const GuestBuffer unused = std::move(resize_->to.buffer);
     pages_left_ += unused.listed_pages();
     if (strict_ != nullptr) [[unlikely]] {
-        strict_->memory_released({Thing::kCq, resize_->cqn}, unused);
+        const uint32_t cqn = resize_->cqn;
+        strict_->memory_released({Thing::kCq, cqn}, unused, cqs_.find(cqn)->buffer);
     }
     resize_.reset();
     return verdict;

@@ -83,9 +83,12 @@ void Strict::memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes) {
     }
 }
 
-void Strict::memory_released(Subject queue, const GuestBuffer& buffer) {
+void Strict::memory_released(Subject queue, const GuestBuffer& buffer, const GuestBuffer& used) {
     for_each_run(buffer, buffer.bytes(),
                  [&](uint64_t bus_addr, uint64_t) { claims_.release(queue, bus_addr); });
+    for_each_run(used, used.bytes(), [&](uint64_t bus_addr, uint64_t bytes) {
+        (void)claims_.claim(queue, bus_addr, bytes);
+    });
 }
 
 void Strict::output(Subject command, uint64_t bus_addr, uint64_t bytes) {

@@ -66,8 +66,8 @@ class Strict {
     void memory_claimed(Subject owner, uint64_t bus_addr, uint64_t bytes);
     void queue_destroyed(Subject queue) { claims_.release(queue); }
     // A resize has ended, and the queue does not use `buffer`: its old buffer, or the new buffer if
-    // the resize was refused.
-    void memory_released(Subject queue, const GuestBuffer& buffer);
+    // the resize was refused. Pages that are in both buffers stay the queue's.
+    void memory_released(Subject queue, const GuestBuffer& buffer, const GuestBuffer& used);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
     // The device is about to write the ring's entry number `producer`.
     void ring_written(Subject queue, const OwnedRing& ring, uint32_t producer) {

@@ -2,8 +2,11 @@
 // A strict device: its reaction to misuse, and that it reports no legal use.
 #include "strict/strict.h"
 
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
+#include <catch2/generators/catch_generators.hpp>
 #include <cstddef>
+#include <string>
 
 #include "refusal_room.h"
 
@@ -139,6 +142,28 @@ TEST_CASE("a device that is not enabled has nothing to stop") {
     CHECK(last_rule(*room.device).starts_with("8.2.1 "));
     REQUIRE(room.d.enable());
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
+}
+
+TEST_CASE("memory stays a CQ's when the CQ has moved to it, or a resize to it was refused") {
+    const bool refused = GENERATE(false, true);
+    RefusalRoom room(strict_config(Strictness::kOn));
+    pib_hca_resize_cq in{};
+    in.pages = room.cq.memory.list();
+    in.log_depth = static_cast<uint8_t>(refused ? 0 : room.cq.log_depth);
+    if (refused) {
+        room.cq.memory.poke(0, uint32_t{0} - 20);  // as if 20 CQEs had come
+    }
+    room.object = room.cq.cqn;
+    CHECK(room.send(in).ok() == !refused);
+    room.object = 0;
+    auto other = room.cq_in();
+    other.pages = in.pages;
+    other.log_depth = static_cast<uint8_t>(room.cq.log_depth);
+    CHECK(room.send(other).ok());
+    CHECK(std::ranges::any_of(room.host.warnings, [](const auto& line) {
+        return line.find("CQ 2 misused") != std::string::npos &&
+               line.find("of its memory belongs to CQ 1") != std::string::npos;
+    }));
 }
 
 TEST_CASE("a refused command is not misuse: its status tells the driver") {

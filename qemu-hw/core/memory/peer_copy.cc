@@ -151,18 +151,19 @@ bool PeerCopy::is_busy() {
 
 bool PeerCopy::settled() {
     if (!is_busy()) [[likely]] {
-        until_ns_ = 0;
+        looked_ns_.reset();
+        waited_ns_ = 0;
         return true;
     }
     const uint64_t now = host_.real_ns();
-    if (until_ns_ == 0) {
-        until_ns_ = now + kPullTimeoutNs;
-    }
-    if (now <= until_ns_) {
+    waited_ns_ += std::min(now - looked_ns_.value_or(now), kPullStepNs);
+    looked_ns_ = now;
+    if (waited_ns_ < kPullTimeoutNs) {
         return false;
     }
     std::ranges::for_each(ports_, &PortState::give_up);
-    until_ns_ = 0;
+    looked_ns_.reset();
+    waited_ns_ = 0;
     return true;
 }
 

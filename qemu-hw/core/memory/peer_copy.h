@@ -41,8 +41,11 @@ struct PeerCopyMemory {
 
 class PeerCopy final : public MemoryWatch {
   public:
-    // Longest time to wait for a switch that accesses revoked memory.
-    static constexpr uint64_t kPullTimeoutNs = 1'000'000'000;
+    // Longest time to wait for a switch that accesses revoked memory. The time between two looks
+    // counts as at most one step: after a pause of this process, the answer of the switch may be
+    // there unread.
+    static constexpr uint64_t kPullStepNs = 100'000'000;
+    static constexpr uint64_t kPullTimeoutNs = 10 * kPullStepNs;
     // Shorter payloads are sent in packets, because an offer costs two wake-ups.
     static constexpr uint32_t kMinBytes = 64 * 1024;
 
@@ -137,8 +140,9 @@ class PeerCopy final : public MemoryWatch {
     Host& host_;
     Mpt& mpt_;
     const uint32_t min_bytes_;
-    bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
-    uint64_t until_ns_ = 0;     // end of the wait, by Host::real_ns(); 0: there is no wait
+    bool may_be_busy_ = false;           // memory has been revoked since is_busy() was last false
+    std::optional<uint64_t> looked_ns_;  // the last look of a wait, by Host::real_ns()
+    uint64_t waited_ns_ = 0;
     std::array<PortState, kMaxPorts> ports_;
     std::vector<link::BlockSegment> segments_;  // segments of the newest offer or ended pull
 };

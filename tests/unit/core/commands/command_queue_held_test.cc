@@ -75,6 +75,14 @@ struct CopyBench : ReadyBench {
         driver.pump();
     }
 
+    // Looks again and again while the clock moves by `ns`.
+    void outwait(uint64_t ns) {
+        for (uint64_t waited = 0; waited < ns; waited += PeerCopy::kPullStepNs) {
+            host.real_clock_ns += PeerCopy::kPullStepNs;
+            tick();
+        }
+    }
+
     FakeCopyLink link;
     FakeControlMemory memory;
     MiniQp qp;
@@ -194,13 +202,24 @@ TEST_CASE("a switch that delays a command beyond the limit loses its link") {
     CopyBench bench;
     bench.start_pull();
     CHECK(take_away(bench, 0).status == 0xff);
-    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs / 2;
-    bench.tick();
+    bench.outwait(PeerCopy::kPullTimeoutNs - PeerCopy::kPullStepNs);
     CHECK(bench.driver.reap().status == 0xff);
-    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs;
-    bench.tick();
+    bench.outwait(PeerCopy::kPullStepNs);
     CHECK(bench.driver.reap().ok());
     CHECK(bench.link.given_up == 1);
+}
+
+TEST_CASE("a pause of the device's process costs no link") {
+    CopyBench bench;
+    bench.start_pull();
+    CHECK(take_away(bench, 0).status == 0xff);
+    bench.host.real_clock_ns += 100 * PeerCopy::kPullTimeoutNs;
+    bench.tick();
+    CHECK(bench.driver.reap().status == 0xff);
+    bench.link.is_pulling = false;
+    bench.tick();
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.link.given_up == 0);
 }
 
 TEST_CASE("a reset ends a held command and affects no later command") {
@@ -228,8 +247,7 @@ TEST_CASE("a reset in mid-pull returns at once, and STATUS shows when it has end
         bench.link.is_pulling = false;
     }
     SECTION("the switch does not stop: its link is closed") {
-        bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs + 1;
-        bench.tick();
+        bench.outwait(PeerCopy::kPullTimeoutNs);
         CHECK(bench.link.given_up == 1);
     }
     CHECK(bench.driver.read32(PIB_HCA_REG_STATUS) == 0);
@@ -263,8 +281,10 @@ TEST_CASE("a stop of the VM gives up a switch that does not answer") {
     CopyBench bench;
     bench.start_pull();
     bench.device->stop_copying();
-    CHECK_FALSE(bench.device->copying_stopped());
-    bench.host.real_clock_ns += PeerCopy::kPullTimeoutNs + 1;
+    for (uint64_t waited = 0; waited < PeerCopy::kPullTimeoutNs; waited += PeerCopy::kPullStepNs) {
+        CHECK_FALSE(bench.device->copying_stopped());
+        bench.host.real_clock_ns += PeerCopy::kPullStepNs;
+    }
     CHECK(bench.device->copying_stopped());
     CHECK(bench.link.given_up == 1);
 }

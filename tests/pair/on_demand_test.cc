@@ -96,6 +96,9 @@ struct Paging : Pair {
     }
     pib_hca_cqe result(const SendWr& wr) {
         a.post(qa, wr);
+        return finish();
+    }
+    pib_hca_cqe finish() {
         // A loop instead of timers: a QP that waits for a page has no timer.
         for (int i = 0; i < 100000; ++i) {
             settle();
@@ -204,6 +207,33 @@ TEST_CASE("a page that the driver cannot supply is a protection error") {
         p.to.refuse = true;
         CHECK(p.result(p.wr(PIB_HCA_WQE_RDMA_READ, 100)).status == PIB_HCA_WC_REM_ACCESS_ERR);
     }
+}
+
+TEST_CASE("the refusal of a page refuses no other page, and none that has arrived") {
+    Paging p;
+    const bool responder = GENERATE(false, true);
+    const uint8_t opcode =
+        GENERATE(uint8_t{PIB_HCA_WQE_RDMA_WRITE}, uint8_t{PIB_HCA_WQE_RDMA_READ});
+    OnDemand& absent = responder ? p.to : p.from;
+    for (uint32_t page = 0; page < kPages; ++page) {
+        p.from.show(page, true);
+        p.to.show(page, true);
+    }
+    absent.hide(1);
+    absent.hide(5);
+    p.from.fill(kBytes - 256, 3);
+    p.to.fill(kBytes - 256, 90);
+    p.a.post(p.qa, p.wr(opcode, kBytes - 256));
+    p.settle();
+    const pib_hca_page_fault fault = next_page_fault(absent.hca);
+    REQUIRE(fault.length != 0);
+    CHECK((fault.addr - kIova + kOffset) / 4096 == 1);
+    absent.show(1, true);
+    const QpHalf half = responder ? QpHalf::kResponder : QpHalf::kRequester;
+    CHECK(absent.hca.transport.verbs().resume_page_fault(fault.qpn, half, true) == CmdStatus::kOk);
+    CHECK(p.finish().status == PIB_HCA_WC_SUCCESS);
+    CHECK(absent.faults == 1);
+    CHECK(same(p.from, p.to, kBytes - 256));
 }
 
 TEST_CASE("messages arrive although pages come and go meanwhile") {

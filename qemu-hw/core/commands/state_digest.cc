@@ -55,7 +55,10 @@ class Fields {
     }
     void describe(const KeyUser& user) { (*this)(user.pd, user.privileged, user.qpn); }
     void describe(const WqeError& error) { (*this)(error.status); }
-    void describe(const PageWait& wait) { (*this)(wait.waiting, wait.refused); }
+    void describe(const PageWait& wait) {
+        (*this)(wait.waiting, wait.refused, wait.miss.key, wait.miss.addr, wait.miss.length,
+                wait.miss.for_write);
+    }
     void describe(const PastCompletions& past) {
         past.for_each([&](const PastCompletions::Entry& entry) {
             (*this)(entry.time_ns, entry.qpn, entry.wqe_counter, entry.byte_count, entry.opcode,

@@ -25,7 +25,9 @@ struct PageFault {
 // Whether half of a QP waits for a page.
 struct PageWait {
     bool waiting = false;  // until QpVerbs::resume_page_fault()
-    bool refused = false;  // the driver has refused a page: the half's next miss is an error
+    bool refused =
+        false;        // the driver has refused the page of `miss`: another miss of it is an error
+    PageMiss miss{};  // the newest miss that the driver was told of
 };
 
 class PageFaults {

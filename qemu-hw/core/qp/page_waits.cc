@@ -5,17 +5,30 @@
 
 namespace pib::hca {
 
+namespace {
+
+bool same_page(const PageMiss& a, const PageMiss& b) {
+    return a.key == b.key && a.addr >> kMinLogPageSize == b.addr >> kMinLogPageSize &&
+           a.for_write == b.for_write;
+}
+
+}  // namespace
+
 bool await_page(QpServices& services, QueuePair& qp, QpHalf half) {
     const auto miss = services.mpt().take_miss();
     if (!miss) {
         return false;
     }
     PageWait& wait = qp.page_wait(half);
-    if (std::exchange(wait.refused, false)) {
+    // The access may have succeeded after the refusal, or miss another page first.
+    if (std::exchange(wait.refused, false) && same_page(wait.miss, *miss)) {
         return false;
     }
-    if (!std::exchange(wait.waiting, true) && services.page_faults().add(qp.qpn, half, *miss)) {
-        services.parts().eqs.async_event(Event::kPageFault, 0);
+    if (!std::exchange(wait.waiting, true)) {
+        wait.miss = *miss;
+        if (services.page_faults().add(qp.qpn, half, *miss)) {
+            services.parts().eqs.async_event(Event::kPageFault, 0);
+        }
     }
     return true;
 }

@@ -332,7 +332,8 @@ Verdict QpVerbs::resume_page_fault(uint32_t qpn, QpHalf half, bool refused) {
     if (!wait.waiting) {
         return refuse(Rule::kResumeWaits, half == QpHalf::kResponder ? 1 : 0);
     }
-    wait = {.waiting = false, .refused = refused};
+    wait.waiting = false;
+    wait.refused = refused;
     if (half == QpHalf::kResponder) {
         qp->paging.read_waits = false;
     } else if (std::exchange(qp->paging.response_lost, false) && qp->can_send()) {

@@ -43,6 +43,14 @@ struct Forged {
         };
         pair.inject(pair.b, headers, std::vector<uint8_t>(payload_bytes, 0x77));
     }
+    // A request without payload arrives, and no QP gets a turn.
+    void deliver(const ib::PacketHeaders& headers) {
+        std::vector<uint8_t> bytes(ib::kMaxPacket);
+        auto builder = ib::PacketBuilder::begin(bytes, headers, 0, ib::Crcs::kElided).value();
+        const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
+        ib::Placement here;
+        REQUIRE(pair.b.transport.burst_in(1, ib::Burst(view), here) == 1);
+    }
     bool naked(ib::NakCode code) const {
         return answers.size() == 1 && answers[0].aeth.kind() == ib::AethKind::kNak &&
                answers[0].aeth.code() == static_cast<uint8_t>(code);
@@ -249,6 +257,36 @@ TEST_CASE("a smaller max_dest_rd_atomic keeps the newest results") {
     CHECK(answer_to(2) == 72);
     CHECK(answer_to(1) == 71);
     CHECK(answer_to(0) == 0);
+}
+
+TEST_CASE("a smaller max_dest_rd_atomic loses no response that has not been sent") {
+    Forged t;
+    auto headers = t.headers(op::kRdmaReadRequest, 0);
+    t.inject(headers, 0);
+    REQUIRE(t.answers.size() == 1);
+    t.answers.clear();
+    for (uint32_t psn = 1; psn < 5; ++psn) {
+        headers.bth.psn = ib::Psn(psn);
+        t.deliver(headers);
+    }
+    to_state(t.pair.b, t.qb, PIB_HCA_QPS_SQD);
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
+    in.max_dest_rd_atomic = 1;
+    REQUIRE(modify_qp(t.pair.b, t.qb.qpn, in) == CmdStatus::kOk);
+    t.pair.settle();
+    REQUIRE(t.answers.size() == 4);
+    for (uint32_t psn = 1; psn < 5; ++psn) {
+        CHECK(t.answers[psn - 1].psn == psn);
+        CHECK(t.answers[psn - 1].aeth.msn == psn + 1);
+    }
+    // The number holds when the responses have been sent.
+    headers.bth.psn = ib::Psn(3);
+    t.inject(headers, 0);
+    CHECK(t.answers.empty());
+    headers.bth.psn = ib::Psn(4);
+    t.inject(headers, 0);
+    CHECK(t.answers.size() == 1);
 }
 
 TEST_CASE("a duplicate READ may repeat a part of the first one only") {

@@ -100,9 +100,15 @@ void start(QueuePair& qp) {
 
 void resize_resources(QueuePair& qp) {
     ResponderState& resp = qp.resp;
-    std::vector<ResponderResource> ring(qp.attr.max_dest_rd_atomic);
-    // Keeps the newest resources, because the peer may ask for their responses again.
+    // Keeps the newest resources, because the peer may ask for their responses again, and those
+    // from the first response on that has not been sent.
     const auto old_size = static_cast<uint32_t>(resp.resources.size());
+    uint32_t owed = 0;
+    for (uint32_t back = 1; back <= old_size; ++back) {
+        const uint32_t index = (resp.resource_head + old_size - back) % old_size;
+        owed = resp.resources[index].pending ? back : owed;
+    }
+    std::vector<ResponderResource> ring(std::max<uint32_t>(qp.attr.max_dest_rd_atomic, owed));
     const auto kept = std::min(old_size, static_cast<uint32_t>(ring.size()));
     for (uint32_t i = 0; i < kept; ++i) {
         ring[i] = resp.resources[(resp.resource_head + old_size - kept + i) % old_size];

@@ -180,6 +180,9 @@ Turn send_responses(QpServices& services, QueuePair& qp, Budget& budget) {
         }
     }
     resp.response_pending = false;
+    if (size > qp.attr.max_dest_rd_atomic) [[unlikely]] {
+        resize_resources(qp);  // their number was lowered while responses were owed
+    }
     return Turn::kIdle;
 }
 

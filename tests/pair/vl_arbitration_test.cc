@@ -49,6 +49,29 @@ struct Sender {
         }
         return qp;
     }
+    // An RC QP that is ready to receive.
+    const Qp& add_responder(uint8_t sl) {
+        Qp& qp = qps.emplace_back(hca.create());
+        to_init(hca, qp);
+        to_rtr(hca, qp, path(sl), 99);
+        return qp;
+    }
+    // The packet of an atomic arrives.
+    void fetch_and_add(const Qp& qp, uint32_t psn) {
+        ib::PacketHeaders headers;
+        headers.lrh.dlid = ib::Lid(1);
+        headers.lrh.slid = ib::Lid(kPeerLid);
+        headers.bth.opcode = ib::opcode::kFetchAdd;
+        headers.bth.pkey = ib::kDefaultPKey;
+        headers.bth.dest_qp = ib::Qpn(qp.qpn);
+        headers.bth.psn = ib::Psn(psn);
+        headers.atomic_eth = {.va = data.addr, .rkey = ib::RKey(data.key), .swap_or_add = 1};
+        std::vector<uint8_t> bytes(ib::kMaxPacket);
+        auto builder = ib::PacketBuilder::begin(bytes, headers, 0, ib::Crcs::kElided).value();
+        const auto view = ib::PacketView::parse(builder.finish(), ib::Crcs::kElided).value();
+        ib::Placement here;
+        REQUIRE(hca.transport.burst_in(1, ib::Burst(view), here) == 1);
+    }
     // A UD QP whose datagrams go to these SLs in turn.
     Qp& add_ud(const std::vector<uint8_t>& sls, uint32_t bytes) {
         Qp& qp = qps.emplace_back(hca.create({.type = PIB_HCA_QP_UD}));
@@ -202,4 +225,19 @@ TEST_CASE("the other VLs take the share of a VL that may not send") {
     const auto sent = sender.send(500'000);
     CHECK(sent[0] > 4 * 4096);
     CHECK(sent[1] > 450'000);
+}
+
+TEST_CASE("acknowledgements of atomics take their VL's share") {
+    Sender sender;
+    sender.set_tables({}, {{0, 1}, {1, 1}});
+    sender.hca.port.capacity = 0;
+    for (const uint8_t sl : {uint8_t{0}, uint8_t{1}}) {
+        const Qp& qp = sender.add_responder(sl);
+        for (uint32_t psn = 0; psn < 16; ++psn) {
+            sender.fetch_and_add(qp, psn);
+        }
+    }
+    sender.hca.port.capacity = 6;
+    const auto sent = sender.send(16 * 64);
+    CHECK(is_near(sent[1], Sender::sum(sent), 0.5));
 }

@@ -126,13 +126,15 @@ Sent send_read_response(QpServices& services, QueuePair& qp, ResponderResource& 
     return result;
 }
 
-Sent send_atomic_ack(QpServices& services, QueuePair& qp, ResponderResource& resource) {
+Sent send_atomic_ack(QpServices& services, QueuePair& qp, ResponderResource& resource,
+                     Budget& budget) {
     ib::PacketHeaders headers =
         connected_headers(qp, services.port_of(qp), op::kAtomicAcknowledge, resource.psn_first);
     headers.aeth = ack_of(services, qp, resource.msn);
     headers.atomic_ack_eth.original_data = resource.original_data;
     const Sent result = send_packet(services.outlet_of(qp), headers);
     if (result == Sent::kYes) {
+        budget.charge(0);
         resource.pending = resource.replay = false;
     }
     return result;
@@ -164,7 +166,7 @@ Turn send_responses(QpServices& services, QueuePair& qp, Budget& budget) {
                 return Turn::kMore;
             }
             const Sent result = resource.kind == ResponseKind::kAtomic
-                                    ? send_atomic_ack(services, qp, resource)
+                                    ? send_atomic_ack(services, qp, resource, budget)
                                     : send_read_response(services, qp, resource, budget);
             if (result == Sent::kBlocked) {
                 return Turn::kBlocked;

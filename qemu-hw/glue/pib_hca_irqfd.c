@@ -17,7 +17,7 @@
 #include "qemu/event_notifier.h"
 #include "qemu/thread.h"
 #include "system/kvm.h"
-#if PIB_HCA_QEMU_HAS("system/accel-irq.h")
+#if PIB_HCA_QEMU_HAS("accel/accel-route.h")
 #include "system/accel-irq.h"
 #endif
 
@@ -71,10 +71,14 @@ static void pib_hca_irqfd_set_ready(PibHcaIrqfds *irqfds, unsigned vector,
     qemu_mutex_unlock(&irqfds->lock);
 }
 
-/* Returns the new route of a vector, negative if there is none. */
+/*
+ * Returns the new route of a vector, negative if there is none. accel-route.h
+ * has the type of a change since KVM's own one is gone; QEMU 10.2 has
+ * accel-irq.h already, with KVM's type and without a function that begins one.
+ */
 static int pib_hca_irqfd_add_route(PCIDevice *pci, unsigned vector)
 {
-#if PIB_HCA_QEMU_HAS("system/accel-irq.h")
+#if PIB_HCA_QEMU_HAS("accel/accel-route.h")
     __auto_type change = accel_irqchip_begin_route_changes();
     int route = accel_irqchip_add_msi_route(&change, vector, pci);
 

@@ -3,6 +3,7 @@
 #include <config.h>
 
 #include <errno.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,15 +37,6 @@ static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 	if (recv_cq && send_cq && (uintptr_t)recv_cq > (uintptr_t)send_cq)
 		cqs[count++] = recv_cq;
 	return count;
-}
-
-static void pib_lock_cqs(struct pib_qp *qp)
-{
-	struct pib_cq *cqs[2];
-	int count = pib_cqs_of(qp, cqs), i;
-
-	for (i = 0; i < count; i++)
-		pib_cq_lock(cqs[i]);
 }
 
 static bool pib_trylock_cqs(struct pib_qp *qp)
@@ -393,10 +385,15 @@ struct ibv_qp *pib_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 	return qp;
 }
 
-/* Empties the queues, as the device does in Reset, before the QP leaves Reset. */
+/*
+ * Empties the queues, as the device does in Reset, before the QP leaves Reset. No CQ's lock is held
+ * while the thread waits for the other one: a thread that polls the other CQ may wait for the first
+ * one, to poll it, too, or to reset a QP.
+ */
 static void pib_reset_queues(struct pib_qp *qp)
 {
-	pib_lock_cqs(qp);
+	while (!pib_trylock_cqs(qp))
+		sched_yield();
 	pib_clean_cqs(qp);
 	qp->sq.head = 0;
 	qp->rq.head = 0;

@@ -25,3 +25,7 @@ TEST_CASE("provider: while an XRC SRQ is destroyed another thread may create one
 TEST_CASE("provider: a thread may create, destroy and reset QPs of the CQ that it polls") {
     CHECK(text(create_qp_of_polled_cq()).empty());
 }
+
+TEST_CASE("provider: two threads may reset QPs of two CQs, one of which one thread polls") {
+    CHECK(text(reset_qps_of_polled_cq()).empty());
+}

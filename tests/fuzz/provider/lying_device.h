@@ -19,6 +19,8 @@ const char* slow_destroy_of_qp(void);
 const char* slow_destroy_of_srq(void);
 /* As slow_destroy_of_qp(); the thread that creates the QP polls its CQ by start_poll(). */
 const char* create_qp_of_polled_cq(void);
+/* Two threads reset QPs of the same two CQs, one of which the first thread polls. */
+const char* reset_qps_of_polled_cq(void);
 
 #ifdef __cplusplus
 }

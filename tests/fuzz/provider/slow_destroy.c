@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * An honest device and two threads: one destroys an object, the other one creates one, perhaps while
- * it polls the object's CQ.
+ * it polls the object's CQ. Or both reset QPs of the same two CQs.
  */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lying_device.h"
 #include "lying_world.h"
@@ -23,13 +24,14 @@ static void begin_honestly(void)
 	sem_init(&now.acknowledged, 0, 0);
 }
 
+/* The QP receives at the second CQ, if there is one. */
 static struct ibv_qp *honest_qp(void)
 {
 	struct ibv_qp_init_attr_ex attr = {
 		.comp_mask = IBV_QP_INIT_ATTR_PD,
 		.pd = &now.domain.ibv_pd,
 		.send_cq = now.cqs[0],
-		.recv_cq = now.cqs[0],
+		.recv_cq = now.cqs[1] ? now.cqs[1] : now.cqs[0],
 		.qp_type = IBV_QPT_RC,
 		.cap = { .max_send_wr = 1, .max_recv_wr = 1, .max_send_sge = 1, .max_recv_sge = 1 },
 	};
@@ -166,6 +168,56 @@ const char *create_qp_of_polled_cq(void)
 		return "the thread waits for the lock that it has";
 	sem_post(&now.acknowledged);
 	pthread_join(destroyer, NULL);
+	if (fault)
+		return fault;
+	return end_honestly(true);
+}
+
+static void *reset_qp(void *qp)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	pib_modify_qp(qp, &reset, IBV_QP_STATE);
+	return NULL;
+}
+
+/* The thread has the lock of the CQ that a reset takes last, and needs the one that it takes first. */
+static void *poll_and_reset(void *unused)
+{
+	bool second = (uintptr_t)to_pcq(now.cqs[1]) > (uintptr_t)to_pcq(now.cqs[0]);
+	struct pib_cq *cq = to_pcq(now.cqs[second]);
+	struct ibv_cq_ex *cq_ex = &cq->verbs_cq.cq_ex;
+	struct ibv_poll_cq_attr attr = {};
+
+	cq->cqes[0] = (struct pib_hca_cqe){ .owner = PIB_HCA_OWNER_BIT };
+	if (ibv_start_poll(cq_ex, &attr))
+		return "there is no completion";
+	sem_post(&now.in_kernel);
+	usleep(300000); /* enough for the other thread to take the first lock */
+	reset_qp(now.qps[0]);
+	ibv_end_poll(cq_ex);
+	return NULL;
+}
+
+const char *reset_qps_of_polled_cq(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	pthread_t resetter, poller;
+	struct timespec limit;
+	void *fault;
+
+	begin_honestly();
+	now.cqs[1] = ibv_cq_ex_to_cq(pib_create_cq_ex(&now.context->ibv_ctx.context, &attr));
+	now.qps[0] = honest_qp();
+	now.qps[1] = honest_qp();
+	pthread_create(&poller, NULL, poll_and_reset, NULL);
+	sem_wait(&now.in_kernel);
+	pthread_create(&resetter, NULL, reset_qp, now.qps[1]);
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_sec += 60;
+	if (pthread_timedjoin_np(poller, &fault, &limit))
+		return "two resets wait for one another's lock";
+	pthread_join(resetter, NULL);
 	if (fault)
 		return fault;
 	return end_honestly(true);

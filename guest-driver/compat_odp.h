@@ -16,7 +16,7 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 /* The core changes its notes about mapped pages with umem_mutex held. */
 #define PIB_HCA_ODP_NEEDS_SETTLING false
 
-static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index)
+static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index, bool mapped)
 {
 }
 
@@ -45,13 +45,18 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 #define PIB_HCA_ODP_NEEDS_SETTLING true
 
 /*
- * Notes that a page is not mapped for DMA: hmm_range_fault() copies these flags without umem_mutex.
+ * Notes whether a page is mapped for DMA: hmm_range_fault() copies these flags without umem_mutex.
  * If the page is unmapped meanwhile, the copy says of the next page at its address that it is
- * mapped. umem_mutex is held.
+ * mapped. Without faults the kernel also replaces a mapped page by an error if it finds no VMA:
+ * munmap() removes it before the invalidation, which must unmap the page. umem_mutex is held.
  */
-static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index)
+static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index, bool mapped)
 {
-	umem->map.pfn_list[index] &= ~(HMM_PFN_DMA_MAPPED | HMM_PFN_P2PDMA | HMM_PFN_P2PDMA_BUS);
+	if (mapped)
+		umem->map.pfn_list[index] |= HMM_PFN_VALID | HMM_PFN_DMA_MAPPED;
+	else
+		umem->map.pfn_list[index] &=
+			~(HMM_PFN_DMA_MAPPED | HMM_PFN_P2PDMA | HMM_PFN_P2PDMA_BUS);
 }
 
 /*

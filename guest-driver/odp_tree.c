@@ -182,8 +182,8 @@ void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 s
 
 		stop = min(end, pib_hca_odp_next_table(odp, va));
 		for (; va < stop; va += PAGE_SIZE) {
-			if (!entry || !*entry)
-				pib_hca_compat_odp_settle(umem, pib_hca_odp_page(umem, va));
+			pib_hca_compat_odp_settle(umem, pib_hca_odp_page(umem, va),
+						  entry && *entry);
 			if (entry)
 				entry++;
 		}

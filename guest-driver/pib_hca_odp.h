@@ -79,8 +79,8 @@ void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 /* Adds the tables for [start, end); 0 or -ENOMEM. odp->mutex is held. */
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /*
- * Makes the kernel's notes about pages without an entry, in [start, end), say that they are not
- * mapped for DMA. umem_mutex is held.
+ * Makes the kernel's notes about the pages of [start, end) say that those with an entry are mapped
+ * for DMA, and only those. umem_mutex is held.
  */
 void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */

@@ -25,6 +25,7 @@ struct ib_umem_odp { struct ib_umem umem; struct hmm_dma_map map; int npages; };
 """, "linux/pci-p2pdma.h": "struct pci_p2pdma_map_state { int unused; };\n", "linux/hmm.h": """
 #define HMM_PFN_VALID (1ul << 63)
 #define HMM_PFN_WRITE (1ul << 62)
+#define HMM_PFN_ERROR (1ul << 61)
 #define HMM_PFN_P2PDMA (1ul << 59)
 #define HMM_PFN_P2PDMA_BUS (1ul << 58)
 #define HMM_PFN_DMA_MAPPED (1ul << 57)
@@ -66,7 +67,9 @@ int main(void)
 STEPS = {"is written later": ("page |= HMM_PFN_WRITE;", "0x7003"),
          "loses its flag": ("page &= ~HMM_PFN_DMA_MAPPED;", "0x7001"),
          "has the flag of the page before": ("mapped = false; umem.npages = 0; entry = 0; "
-                                             "pib_hca_compat_odp_settle(&umem, 0);", "0x7001")}
+                                             "pib_hca_compat_odp_settle(&umem, 0, false);", "0x7001"),
+         "loses its VMA": ("page = HMM_PFN_ERROR | (page & HMM_PFN_DMA_MAPPED); "
+                           "pib_hca_compat_odp_settle(&umem, 0, true);", "0x7001")}
 
 
 @pytest.mark.parametrize("name", STEPS)

@@ -124,9 +124,7 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
                               f"Start it again:  ./pib reboot {node.name}")
     try:
         waiting.poll(f"the exchange in {node.name}", lambda: running.poll() is not None, LIMIT_S, check=check)
-    except report.Faulted:
-        raise
-    except ui.LabError as error:
+    except waiting.TooLate as error:
         _explain_hang(lab, node, watch)
         raise error
 

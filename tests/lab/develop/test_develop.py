@@ -326,6 +326,21 @@ def test_a_lockup_leads_to_an_nmi_that_tells_the_place(lab, monkeypatch):
     assert asked == ["inject-nmi"]
 
 
+def test_a_guest_that_ignores_the_nmi_gets_it_once(lab, monkeypatch):
+    lab.up(Wanted(1), [])
+    one, asked = report.Watch(lab, "vm0"), []
+    monkeypatch.setattr(exchange, "NMI_S", 0.1)
+    monkeypatch.setattr(exchange, "answers", lambda *_: False)
+    monkeypatch.setattr(exchange.vm, "monitor_command", lambda _path, command, /: asked.append(command))
+    with open(one.console, "a", encoding="utf-8") as file:
+        file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]\n")
+    with subprocess.Popen(["sleep", "60"]) as running:
+        with pytest.raises(ui.LabError, match="its console says nothing"):
+            exchange._wait(lab, lab.node("vm0"), running, one)
+        running.kill()
+    assert asked == ["inject-nmi"]
+
+
 def test_an_earlier_fault_does_not_count(lab):
     lab.up(Wanted(1), [])
     first = report.Watch(lab, "vm0")

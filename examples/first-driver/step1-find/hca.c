@@ -18,7 +18,8 @@ static int hca_reset(struct hca *hca)
 				 !status || status == U32_MAX, RESET_POLL_US, RESET_LIMIT_US);
 	if (!ret && !status)
 		return 0;
-	dev_err(&hca->pdev->dev, "the reset does not end: STATUS %#x. Start the guest anew\n", status);
+	dev_err(&hca->pdev->dev, "the reset does not end: STATUS %#x. Start the guest anew\n",
+		status);
 	return -EIO;
 }
 

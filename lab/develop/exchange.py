@@ -115,10 +115,15 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
     def check() -> None:
         try:
             watch.check()
-        except report.LockedUp:
+        except report.LockedUp as error:
+            if answers(node, STUCK_ANSWER_S):
+                raise _lockup(lab, node, error) from error
             _interrupt(lab, node, watch)
-        if processors.stuck() and not answers(node, STUCK_ANSWER_S):
-            _interrupt(lab, node, watch)
+        if processors.stuck():
+            if answers(node, STUCK_ANSWER_S):
+                processors.forget()
+            elif processors.stuck():    # has not moved meanwhile, so the guest is not merely slow
+                _interrupt(lab, node, watch)
         if not lab.alive(node.name):
             raise ui.LabError(f"{node.name} has ended. Its console said last:\n{ui.said(watch.console)}\n"
                               f"Start it again:  ./pib reboot {node.name}")
@@ -127,6 +132,20 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
     except waiting.TooLate as error:
         _explain_hang(lab, node, watch)
         raise error
+
+
+def _lockup(lab: Cluster, node: Guest, error: report.LockedUp) -> report.Faulted:
+    """The error of a guest that answers after a lockup. Its log has the place that a quiet console does not show."""
+    try:
+        said = node.run(["dmesg"], timeout_s=ANSWER_S).stdout.decode(errors="replace")
+    except subprocess.TimeoutExpired:
+        return error
+    _, lockup, rest = said.rpartition(report.LOCKUP)
+    if not lockup:
+        return error
+    place = report.explain(lab, node.name, report.first(lockup + rest))
+    return report.Faulted(f"{node.name} answers, but its kernel has reported:\n{ui.printable(place)}\n"
+                          f"Start the guest anew:  ./pib reboot {node.name}")
 
 
 def _explain_hang(lab: Cluster, node: Guest, watch: report.Watch) -> None:

@@ -73,14 +73,15 @@ class Processors:
         return stuck
 
     def stuck(self) -> bool:
-        """Whether a processor is stuck. Looks at most once in LOOK_S; False if this is not the time, or if QEMU does
-        not answer."""
+        """Whether a processor is stuck, and still is at the last look. Looks at most once in LOOK_S; False if this is
+        not the time, or if QEMU does not answer."""
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + LOOK_S
-        stuck = False
         with contextlib.suppress(ui.LabError, OSError):
-            stuck = self.note(self._take())
-        if stuck:
-            self._first.clear()         # if the guest answers nevertheless, its processors are looked at anew
-        return stuck
+            return self.note(self._take())
+        return False
+
+    def forget(self) -> None:
+        """Looks at the processors anew, because the guest answers."""
+        self._first.clear()

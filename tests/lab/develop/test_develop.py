@@ -317,6 +317,7 @@ def test_a_lockup_leads_to_an_nmi_that_tells_the_place(lab, monkeypatch):
         with open(one.console, "a", encoding="utf-8") as file:
             file.write("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
     monkeypatch.setattr(exchange.vm, "monitor_command", inject)
+    monkeypatch.setattr(exchange, "answers", lambda *_: False)
     with open(one.console, "a", encoding="utf-8") as file:
         file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]\n")
     with subprocess.Popen(["sleep", "60"]) as running:
@@ -339,6 +340,22 @@ def test_a_guest_that_ignores_the_nmi_gets_it_once(lab, monkeypatch):
             exchange._wait(lab, lab.node("vm0"), running, one)
         running.kill()
     assert asked == ["inject-nmi"]
+
+
+def test_a_guest_that_answers_after_a_lockup_gets_no_nmi(lab, monkeypatch):
+    """The host may have been busy for as long as the kernel's watchdog waits. The guest's log tells the place."""
+    lab.up(Wanted(1), [])
+    one, node, lockup = report.Watch(lab, "vm0"), lab.node("vm0"), "watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"
+    dmesg = f"[   70.0] WARNING: before\n[   79.0] {lockup}\n[   79.0] RIP: 0010:slow+0x1/0x2\n".encode()
+    monkeypatch.setattr(type(node), "run", lambda *_, **__: subprocess.CompletedProcess([], 0, dmesg, b""))
+    monkeypatch.setattr(exchange, "_interrupt", lambda *_: pytest.fail("an NMI ends the guest"))
+    with open(one.console, "a", encoding="utf-8") as file:
+        file.write(f"[   79.0] {lockup}\n")
+    with subprocess.Popen(["sleep", "60"]) as running:
+        with pytest.raises(report.Faulted, match="(?s)vm0 answers.*soft lockup.*RIP: 0010:slow") as said:
+            exchange._wait(lab, node, running, one)
+        running.kill()
+    assert "before" not in str(said.value)
 
 
 def test_an_earlier_fault_does_not_count(lab):

@@ -2,11 +2,12 @@
 """Whether a guest's kernel hangs, by looks at its processors."""
 
 import itertools
+import types
 
 import pytest
 
 from lab import ui
-from lab.develop import hang
+from lab.develop import exchange, hang
 
 REGISTERS = ("RIP={address:016x} RFL={flags:08x} [-------] CPL={level} II=0 A20=1 SMM=0 HLT={halted}\n"
              "ES =0000 0000000000000000 ffffffff 00cff300 DPL=3 DS   [-WA]\n")
@@ -71,12 +72,39 @@ def test_a_guest_without_processor_time_is_not_stuck(monkeypatch):
     assert not Guest(monkeypatch, [(KERNEL, OFF, 0, 0)], rate=0.01).stuck()
 
 
-def test_a_stuck_processor_is_looked_at_anew(monkeypatch):
-    """The guest has answered: its other processors work."""
+def test_a_stuck_processor_is_looked_at_anew_if_the_guest_answers(monkeypatch):
     Guest(monkeypatch, [(MODULE, ON, 0, 0)])
     processors = hang.Processors(lambda: "monitor")
-    found = [processors.stuck() for _ in range(40)]
+    found = []
+    for _ in range(40):
+        found.append(processors.stuck())
+        if found[-1]:
+            processors.forget()
     assert 2 <= sum(found) <= 40 / hang.LEAST_LOOKS
+
+
+@pytest.mark.parametrize("after, hangs", [((MODULE + 8, ON, 0, 0), True), ((PROGRAM, ON, 3, 0), False)])
+def test_a_slow_guest_whose_processor_has_moved_gets_no_nmi(monkeypatch, after, hangs):
+    """The guest does not answer in time because the host is busy."""
+    guest, asked = Guest(monkeypatch, [(MODULE, ON, 0, 0)]), []
+
+    def no_answer(*_):
+        guest.states = itertools.repeat(after)
+        asked.append("answer")
+        return False
+
+    def interrupt(*_):
+        asked.append("nmi")
+        raise ui.LabError("hangs")
+    monkeypatch.setattr(exchange, "answers", no_answer)
+    monkeypatch.setattr(exchange, "_interrupt", interrupt)
+    monkeypatch.setattr(exchange, "_explain_hang", lambda *_: None)
+    monkeypatch.setattr(exchange, "LIMIT_S", 2)
+    lab = types.SimpleNamespace(monitor=lambda _: "monitor", alive=lambda _: True)
+    watch, running = types.SimpleNamespace(check=lambda: None), types.SimpleNamespace(poll=lambda: None)
+    with pytest.raises(ui.LabError):
+        exchange._wait(lab, types.SimpleNamespace(name="vm0"), running, watch)
+    assert asked == (["answer", "nmi"] if hangs else ["answer"])
 
 
 def test_a_qemu_that_does_not_answer_is_no_hang(monkeypatch):

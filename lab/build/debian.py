@@ -97,37 +97,49 @@ def proxies() -> list[str]:
 
 def passwords() -> list[str]:
     """Settings by which apt reads this machine's passwords for archives also when it makes a new tree. In the finished
-    tree they name the places where apt looks anyway, and which are empty there."""
+    tree they name the places where apt looks anyway, and which are empty there. apt ignores a folder that this user
+    must not read."""
     file, parts = ETC / "auth.conf", ETC / "auth.conf.d"
-    found = {"netrc": file.is_file(), "netrcparts": parts.is_dir() and any(parts.iterdir())}
+    readable = parts.is_dir() and os.access(parts, os.R_OK)
+    found = {"netrc": file.is_file(), "netrcparts": readable and any(parts.iterdir())}
     return [f'Dir::Etc::{name} "{place}"' for name, place in (("netrc", file), ("netrcparts", parts)) if found[name]]
 
 
 def _one_line_sources(text: str) -> Iterator[tuple[str, str]]:
-    """URIs and the keyrings that a file such as sources.list names for them."""
-    for options, uri in re.findall(r"^\s*deb(?:-src)?\s+\[([^]]*)\]\s+(\S+)", text, re.MULTILINE):
-        for signed in re.findall(r"\bsigned-by=(\S+)", options, re.IGNORECASE):
-            yield uri, signed
+    """URIs in a file such as sources.list, and the keyrings that it names for them; "": none."""
+    for options, uri in re.findall(r"^\s*deb(?:-src)?\s+(?:\[([^]]*)\]\s+)?(\S+)", text, re.MULTILINE):
+        signed = re.search(r"\bsigned-by=(\S+)", options, re.IGNORECASE)
+        yield uri, signed[1] if signed else ""
 
 
 def _stanza_sources(text: str) -> Iterator[tuple[str, str]]:
-    """URIs and the keyrings that a file such as debian.sources names for them."""
+    """The same for a file such as debian.sources. A value may go on in lines that begin with a blank."""
     for stanza in re.split(r"\n\s*\n", re.sub(r"^#.*\n", "", text, flags=re.MULTILINE)):
-        fields = {name.lower(): value for name, value in re.findall(r"^([\w-]+):[ \t]*(.*)$", stanza, re.MULTILINE)}
+        lines = re.sub(r"\n[ \t]+", " ", stanza)
+        fields = {name.lower(): value for name, value in re.findall(r"^([\w-]+):[ \t]*(.*)$", lines, re.MULTILINE)}
+        if fields.get("enabled", "").strip().lower() in ("no", "false", "without", "off", "disable"):
+            continue
         for uri in fields.get("uris", "").split():
             yield uri, fields.get("signed-by", "")
 
 
 def keyring(uri: str) -> str:
-    """The keyring that this machine's sources name for an archive; Debian's if they name none. A company may sign its
-    mirror with a key of its own. KEYRING stands for all of Debian's keyrings, because each release has it."""
+    """The keyrings that this machine's sources name for an archive, separated by commas; Debian's if they name none. A
+    company may sign its mirror, or its own suites there, with a key of its own. KEYRING stands for all of Debian's
+    keyrings, because each release has it."""
     files = [(ETC / "sources.list", _one_line_sources),
              *((file, _one_line_sources) for file in sorted(ETC.glob("sources.list.d/*.list"))),
              *((file, _stanza_sources) for file in sorted(ETC.glob("sources.list.d/*.sources")))]
-    known = {found.rstrip("/"): signed for file, read in files if file.is_file()
-             for found, signed in read(file.read_text(errors="replace"))
-             if signed.startswith("/") and not signed.startswith(DEBIANS)}
-    return ",".join(known.get(uri.rstrip("/"), KEYRING).replace(",", " ").split())
+    named = {keyring_ for file, read in files if file.is_file()
+             for found, signed in read(file.read_text(errors="replace")) if found.rstrip("/") == uri.rstrip("/")
+             for keyring_ in _keyrings(signed)}
+    return ",".join(sorted(named)) or KEYRING
+
+
+def _keyrings(signed: str) -> list[str]:
+    """The files that a value of Signed-By names. Debian's, if it is empty or a key itself."""
+    files = signed.replace(",", " ").split() if signed.startswith("/") else [KEYRING]
+    return [KEYRING if file.startswith(DEBIANS) else file for file in files]
 
 
 def base_release(release: str) -> str:

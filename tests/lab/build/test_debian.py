@@ -2,6 +2,7 @@
 """Sources come from Debian's archives alone, whatever else this machine's apt has and prefers."""
 
 import os
+import pathlib
 
 import pytest
 
@@ -119,6 +120,44 @@ def test_a_keyring_of_two_files_is_one_word(etc):
     stanza = "Types: deb\nURIs: http://mirror/debian\nSigned-By: /a.gpg, /b.gpg\n"
     (etc / "sources.list.d" / "a.sources").write_text(stanza)
     assert debian.keyring("http://mirror/debian") == "/a.gpg,/b.gpg"
+
+
+@pytest.mark.parametrize("name, text", [
+    ("sources.list", "deb http://mirror/debian trixie main\n"
+                     "deb [signed-by={}] http://mirror/debian company main\n"),
+    ("sources.list.d/a.sources", "Types: deb\nURIs: http://mirror/debian\nSuites: trixie\n\n"
+                                 "Types: deb\nURIs: http://mirror/debian\nSuites: company\nSigned-By: {}\n")])
+def test_suites_of_a_company_on_a_mirror_leave_debians_keyring_for_the_others(etc, name, text):
+    (etc / name).write_text(text.format(COMPANY))
+    assert debian.keyring("http://mirror/debian") == f"{COMPANY},{debian.KEYRING}"
+
+
+def test_values_of_several_lines_are_read(etc):
+    stanza = f"Types: deb\nURIs:\n http://a/debian\n http://mirror/debian\nSigned-By:\n {COMPANY}\n"
+    (etc / "sources.list.d" / "a.sources").write_text(stanza)
+    assert debian.keyring("http://mirror/debian") == COMPANY
+
+
+def test_a_source_that_is_disabled_names_no_keyring(etc):
+    stanza = f"Types: deb\nEnabled: no\nURIs: http://mirror/debian\nSigned-By: {COMPANY}\n"
+    (etc / "sources.list.d" / "a.sources").write_text(stanza)
+    assert debian.keyring("http://mirror/debian") == debian.KEYRING
+
+
+def test_a_folder_of_passwords_that_the_user_must_not_read_is_left_out(etc, monkeypatch):
+    """apt of this user ignores it, too."""
+    parts = etc / "auth.conf.d"
+    parts.mkdir()
+    (parts / "root.conf").touch()
+    iterdir = pathlib.Path.iterdir
+
+    def refuse(path):
+        if path == parts:
+            raise PermissionError(path)
+        return iterdir(path)
+    monkeypatch.setattr(pathlib.Path, "iterdir", refuse)        # root may read everything
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != parts)
+    assert not debian.passwords()
 
 
 def test_passwords_of_the_machines_apt_are_named_for_new_trees(etc):

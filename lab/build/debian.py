@@ -130,16 +130,18 @@ def keyring(uri: str) -> str:
     files = [(ETC / "sources.list", _one_line_sources),
              *((file, _one_line_sources) for file in sorted(ETC.glob("sources.list.d/*.list"))),
              *((file, _stanza_sources) for file in sorted(ETC.glob("sources.list.d/*.sources")))]
-    named = {keyring_ for file, read in files if file.is_file()
+    # apt, too, goes on without a file that this user must not read, for example because of a password in a URI.
+    named = {keyring_ for file, read in files if file.is_file() and os.access(file, os.R_OK)
              for found, signed in read(file.read_text(errors="replace")) if found.rstrip("/") == uri.rstrip("/")
              for keyring_ in _keyrings(signed)}
     return ",".join(sorted(named)) or KEYRING
 
 
 def _keyrings(signed: str) -> list[str]:
-    """The files that a value of Signed-By names. Debian's, if it is empty or a key itself."""
-    files = signed.replace(",", " ").split() if signed.startswith("/") else [KEYRING]
-    return [KEYRING if file.startswith(DEBIANS) else file for file in files]
+    """The files that a value of Signed-By names, without fingerprints. Debian's, if it has none or is a key itself."""
+    words = [] if "-----BEGIN" in signed else signed.replace(",", " ").split()
+    files = [word for word in words if word.startswith("/")]
+    return [KEYRING if file.startswith(DEBIANS) else file for file in files] or [KEYRING]
 
 
 def base_release(release: str) -> str:

@@ -93,6 +93,8 @@ Types: deb
 URIs: http://other/debian
 Signed-By:
  -----BEGIN PGP PUBLIC KEY BLOCK-----
+ .
+ /WbH2oDCh2gBxsRkA0E8bhQvUSyEr2bQMHkUVDdBhtZjZ5hkDJYNk1JsJQ==
 """
 
 
@@ -144,19 +146,37 @@ def test_a_source_that_is_disabled_names_no_keyring(etc):
     assert debian.keyring("http://mirror/debian") == debian.KEYRING
 
 
+def test_fingerprints_are_no_keyrings(etc):
+    (etc / "sources.list").write_text(f"deb [signed-by={COMPANY},0123456789ABCDEF!] http://mirror/debian trixie main\n")
+    assert debian.keyring("http://mirror/debian") == COMPANY
+
+
+def _deny(monkeypatch, denied, method):
+    """Lets a method of a path fail as for a user who must not read it: root may read everything."""
+    real = getattr(pathlib.Path, method)
+
+    def refuse(path, *words, **options):
+        if path == denied:
+            raise PermissionError(path)
+        return real(path, *words, **options)
+    monkeypatch.setattr(pathlib.Path, method, refuse)
+    monkeypatch.setattr(os, "access", lambda path, _mode: path != denied)
+
+
+def test_sources_that_the_user_must_not_read_are_left_out(etc, monkeypatch):
+    file = etc / "sources.list.d" / "secret.list"
+    file.write_text("deb [signed-by=/a.gpg] http://user:password@mirror/debian trixie main\n")
+    (etc / "sources.list").write_text(f"deb [signed-by={COMPANY}] http://mirror/debian trixie main\n")
+    _deny(monkeypatch, file, "read_text")
+    assert debian.keyring("http://mirror/debian") == COMPANY
+
+
 def test_a_folder_of_passwords_that_the_user_must_not_read_is_left_out(etc, monkeypatch):
     """apt of this user ignores it, too."""
     parts = etc / "auth.conf.d"
     parts.mkdir()
     (parts / "root.conf").touch()
-    iterdir = pathlib.Path.iterdir
-
-    def refuse(path):
-        if path == parts:
-            raise PermissionError(path)
-        return iterdir(path)
-    monkeypatch.setattr(pathlib.Path, "iterdir", refuse)        # root may read everything
-    monkeypatch.setattr(os, "access", lambda path, _mode: path != parts)
+    _deny(monkeypatch, parts, "iterdir")
     assert not debian.passwords()
 
 

@@ -273,6 +273,40 @@ TEST_CASE("more READs at once than the responder's resources are an invalid requ
     CHECK(sent[3].status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
 
+TEST_CASE("a smaller max_dest_rd_atomic admits no more READs while responses are owed") {
+    Connected t({.max_rd_atomic = 8, .max_dest_rd_atomic = 4});
+    for (uint32_t i = 0; i < 5; ++i) {
+        t.pair.a.write_send(t.qa, t.rdma(PIB_HCA_WQE_RDMA_READ));
+    }
+    t.pair.a.ring(t.qa);
+    const auto give_next = [&] {
+        const auto packet = ib::PacketView::parse(t.pair.a.port.sent.front(), ib::Crcs::kElided);
+        t.pair.give(t.pair.b, ib::Burst(packet.value()));
+        t.pair.a.port.sent.pop_front();
+    };
+    REQUIRE(t.pair.a.port.sent.size() == 5);
+    for (uint32_t i = 0; i < 4; ++i) {
+        give_next();
+    }
+    to_state(t.pair.b, t.qb, PIB_HCA_QPS_SQD);
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC;
+    in.max_dest_rd_atomic = 1;
+    REQUIRE(modify_qp(t.pair.b, t.qb.qpn, in) == CmdStatus::kOk);
+    t.pair.b.port.capacity = 3;  // one response stays
+    (void)t.pair.b.transport.run();
+    REQUIRE(t.pair.b.port.sent.size() == 3);
+    give_next();
+    t.pair.b.port.capacity = 64;
+    t.pair.settle();
+    const auto sent = t.pair.a.poll_all(t.qa);
+    REQUIRE(sent.size() == 5);
+    for (uint32_t i = 0; i < 4; ++i) {
+        CHECK(sent[i].status == PIB_HCA_WC_SUCCESS);
+    }
+    CHECK(sent[4].status == PIB_HCA_WC_REM_INV_REQ_ERR);
+}
+
 TEST_CASE("an error completes after the requests before it") {
     Connected t;
     for (int i = 0; i < 4; ++i) {

@@ -115,7 +115,8 @@ struct ResponderState {
     ReceiveRequest recv;
     PendingAck ack;
     bool nak_sent = false;  // expected_psn was answered by a NAK: later packets are dropped
-    // A ring of max_dest_rd_atomic entries, oldest at resource_head.
+    // A ring of max_dest_rd_atomic entries, oldest at resource_head. After a decrease of that
+    // number it has more entries until all responses have been sent.
     std::vector<ResponderResource> resources;
     uint32_t resource_head = 0;
     bool response_pending = false;  // a response of `resources` may be pending

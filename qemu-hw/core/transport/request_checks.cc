@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The checks of a request, in the order of the specification (IBA 9.7.4.1).
+#include <algorithm>
+
 #include "qp/page_waits.h"
 #include "qp/receive_queue.h"
 #include "transport/inbound_request.h"
@@ -123,10 +125,24 @@ Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request)
     return std::nullopt;
 }
 
+// Whether max_dest_rd_atomic was lowered while responses were owed, and permits no further request
+// until more of them have been sent: the ring is still larger than that number.
+bool awaits_smaller_ring(const QueuePair& qp) {
+    const auto& resources = qp.resp.resources;
+    const auto is_owed = [](const ResponderResource& resource) {
+        return resource.pending && !resource.replay;
+    };
+    return resources.size() > qp.attr.max_dest_rd_atomic &&
+           std::ranges::count_if(resources, is_owed) >= qp.attr.max_dest_rd_atomic;
+}
+
 // The request must get the receive WQE or the responder resource that it needs (IBA 9.7.4.1.4).
 Check check_resources(QpServices& services, QueuePair& qp, const Request& request) {
     const ib::PacketView& packet = request.packet;
     if (packet.opcode().takes_responder_resource()) {
+        if (awaits_smaller_ring(qp)) [[unlikely]] {
+            return invalid_request();
+        }
         const auto& resources = qp.resp.resources;
         const uint32_t head = qp.resp.resource_head;
         const bool room =

@@ -494,4 +494,27 @@ TEST_CASE("a switch that does not answer is given up once") {
     CHECK(copy.settled());
 }
 
+TEST_CASE("the time that a switch took to answer does not count for its next answer") {
+    Writing test;
+    const Buffer other = test.pair.a.make_buffer(kBytes);
+    test.pair.a.port.capacity = 1000;
+    test.post();
+    SendWr second = test.wr();
+    second.sges = {other.all()};
+    test.pair.a.post(test.connection.a, second);
+    REQUIRE(test.live() == 2);
+    auto& control = test.pair.a.peer_copy->control();
+    PeerCopy& copy = test.pair.a.peer_copy->core;
+    control.reading = 1;
+    CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
+    wait_out(copy, test.pair.a.host);
+    control.reading = 0;
+    // A doorbell completes the command that waited, and runs one that revokes the other offer.
+    CHECK_FALSE(copy.is_busy());
+    control.reading = 2;
+    CHECK(test.pair.a.mpt.destroy(other.key) == CmdStatus::kOk);
+    wait_out(copy, test.pair.a.host);
+    CHECK(copy.settled());
+}
+
 }  // namespace pib::hca::test

@@ -146,13 +146,15 @@ void PeerCopy::PortState::give_up() {
 
 bool PeerCopy::is_busy() {
     may_be_busy_ = may_be_busy_ && std::ranges::any_of(ports_, &PortState::is_busy);
+    if (!may_be_busy_) [[likely]] {
+        looked_ns_.reset();
+        waited_ns_ = 0;
+    }
     return may_be_busy_;
 }
 
 bool PeerCopy::settled() {
     if (!is_busy()) [[likely]] {
-        looked_ns_.reset();
-        waited_ns_ = 0;
         return true;
     }
     const uint64_t now = host_.real_ns();

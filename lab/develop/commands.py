@@ -112,6 +112,7 @@ def _compile(lab: cluster.Cluster, source: pathlib.Path) -> kernel_module.Compil
 
 def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]) -> None:
     begun = time.monotonic()
+    _each(nodes, lambda name: exchange.check_answers(lab, name))
     compiled = _compile(lab, source)
     names = ", ".join(module.file.name for module in compiled.modules)
     ui.say(f"compiled {names} in {time.monotonic() - begun:.1f} s")

@@ -93,6 +93,11 @@ def _restart_manager(node: Guest, words: list[str]) -> None:
 
 # -- a guest that may not come back ---------------------------------------------
 
+def check_answers(lab: Cluster, name: str) -> None:
+    """Raises an error that says where the guest hangs, if an earlier driver has left it in a loop."""
+    _run(lab, lab.node(name), ["true"], "lab: before an exchange")
+
+
 def _run(lab: Cluster, node: Guest, command: list[str], mark: str) -> tuple[int, str]:
     """Runs a command that may crash the guest's kernel; returns its status and output."""
     watch = report.Watch(lab, node.name)

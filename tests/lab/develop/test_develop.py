@@ -358,6 +358,26 @@ def test_a_guest_that_answers_after_a_lockup_gets_no_nmi(lab, monkeypatch):
     assert "before" not in str(said.value)
 
 
+def test_a_guest_that_hangs_already_is_named_before_the_driver_is_compiled(lab, monkeypatch):
+    lab.up(Wanted(1), [])
+    console = report.Watch(lab, "vm0").console
+
+    def inject(_path, _command, /):
+        with open(console, "a", encoding="utf-8") as file:
+            file.write("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
+
+    def start(_node, _command, **_options):
+        with open(console, "a", encoding="utf-8") as file:
+            file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 52s! [cat:380]\n")
+        return subprocess.Popen(["sleep", "60"])    # pylint: disable=consider-using-with
+    monkeypatch.setattr(exchange, "answers", lambda *_: False)
+    monkeypatch.setattr(exchange.vm, "monitor_command", inject)
+    monkeypatch.setattr(exchange.Guest, "start", start)
+    monkeypatch.setattr(commands, "_compile", lambda *_: pytest.fail("the driver was compiled"))
+    with pytest.raises(ui.LabError, match="(?s)NMI: Not continuing.*RIP: 0010:hang"):
+        commands.exchange_driver(lab, paths.ROOT / "guest-driver", ["vm0"])
+
+
 def test_an_earlier_fault_does_not_count(lab):
     lab.up(Wanted(1), [])
     first = report.Watch(lab, "vm0")

@@ -97,12 +97,13 @@ def refusals(state: Json, now: float) -> list[Json]:
 
 
 def _hca(monitor: pathlib.Path, slot: int) -> Json:
+    """State and failures of a device. One pair of times dates all failures, so that they keep their order."""
     journal = vm.device_property(monitor, "journal", slot)
-    now_ns = journal.get("now_ns", 0)
-    dated = _dated(journal.get("entries", []), time.time(), lambda entry: (now_ns - entry["time_ns"]) / NS)
+    now, now_ns = time.time(), journal.get("now_ns", 0)
+    dated = _dated(journal.get("entries", []), now, lambda entry: (now_ns - entry["time_ns"]) / NS)
     state = vm.device_property(monitor, "objects", slot)
     return {"objects": state, "journal": dated, "lost": journal.get("lost", 0),
-            "refusals": refusals(state, time.time())}
+            "refusals": refusals({**state, "now_ns": now_ns}, now)}
 
 
 def _guest(monitor: pathlib.Path) -> Json | None:

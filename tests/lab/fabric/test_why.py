@@ -303,6 +303,17 @@ def test_the_lab_notes_when_it_has_cleared_the_counters(lab):
     assert before <= evidence.collect(cluster.Cluster()).cleared <= time.time() + 1
 
 
+def test_failures_of_a_device_keep_their_order_however_long_the_queries_take(tmp_path, monkeypatch):
+    """The clocks of machine and host differ by more from query to query than the failures do from each other."""
+    answers = {"journal": {"now_ns": 5_000_000_000, "lost": 0, "entries": [{"time_ns": 4_000_000_000}]},
+               "objects": {"now_ns": 5_000_000_000, "refusals": {"entries": [{"time_ns": 3_999_000_000}]}}}
+    clock = iter(range(1000, 2000))
+    monkeypatch.setattr(evidence.vm, "device_property", lambda _monitor, name, _slot: answers[name])
+    monkeypatch.setattr(evidence.time, "time", lambda: next(clock))
+    hca = evidence._hca(tmp_path / "monitor", 0)
+    assert [hca["refusals"][0]["at"], hca["journal"][0]["at"]] == [998.999, 999]
+
+
 def test_refusals_name_the_responders_event(seen):
     seen.guests["vm0"]["hcas"][0]["journal"].append(
         {"kind": "event", "at": at("12:03:10"), "event": "IBV_EVENT_QP_ACCESS_ERR", "number": 0x40, "data": 0,

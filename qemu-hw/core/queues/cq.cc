@@ -243,6 +243,7 @@ Verdict CqTable::destroy(uint32_t cqn) {
         return refuse(Rule::kCqBusy, cqn, cq->users);
     }
     if (strict_ != nullptr) [[unlikely]] {
+        check_cq_ring(*strict_, cqn, *cq);
         strict_->queue_destroyed({Thing::kCq, cqn});
     }
     timers_.cancel(cqn);

@@ -32,12 +32,12 @@ void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& 
 }
 
 void check_cq_ring(Strict& strict, uint32_t cqn, const CompletionQueue& cq) {
-    strict.ring_written({Thing::kCq, cqn},
-                        {.buffer = cq.buffer,
-                         .header = PIB_HCA_QUEUE_HEADER_SIZE,
-                         .entry_size = sizeof(pib_hca_cqe),
-                         .log_depth = cq.log_depth},
-                        cq.producer);
+    strict.check_ring({Thing::kCq, cqn},
+                      {.buffer = cq.buffer,
+                       .header = PIB_HCA_QUEUE_HEADER_SIZE,
+                       .entry_size = sizeof(pib_hca_cqe),
+                       .log_depth = cq.log_depth},
+                      cq.producer);
 }
 
 }  // namespace pib::hca

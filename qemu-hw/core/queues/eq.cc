@@ -165,6 +165,7 @@ Verdict EqTable::destroy(uint32_t eqn) {
         async_eqn_ = Table<EventQueue>::kFull;
     }
     if (strict_ != nullptr) [[unlikely]] {
+        check_ring(*eq);
         strict_->queue_destroyed({Thing::kEq, eqn});
         strict_->events_taken(eqn);
     }
@@ -203,6 +204,13 @@ void EqTable::watch_doorbell(EventQueue& eq) {
         eq.was_armed = true;
         strict_->armed(eq.eqn, eq.vector);
     }
+}
+
+void EqTable::check_ring(const EventQueue& eq) {
+    strict_->check_ring(
+        {Thing::kEq, eq.eqn},
+        {.buffer = eq.buffer, .entry_size = sizeof(pib_hca_eqe), .log_depth = eq.log_depth},
+        eq.producer);
 }
 
 void EqTable::post_waiting(EventQueue& eq) {
@@ -290,10 +298,7 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
     constexpr size_t kBody = offsetof(pib_hca_eqe, owner);
     const auto bytes = bytes_of(eqe);
     if (strict_ != nullptr) [[unlikely]] {
-        strict_->ring_written(
-            {Thing::kEq, eq.eqn},
-            {.buffer = eq.buffer, .entry_size = sizeof eqe, .log_depth = eq.log_depth},
-            eq.producer);
+        check_ring(eq);
     }
     if (!eq.buffer.write(host_, offset, bytes.first(kBody))) {
         return false;

@@ -69,8 +69,9 @@ class Strict {
     // the resize was refused. Pages that are in both buffers stay the queue's.
     void memory_released(Subject queue, const GuestBuffer& buffer, const GuestBuffer& used);
     void memory_lost(Subject queue) { broken(Rule::kMemoryLost, queue); }
-    // The device is about to write the ring's entry number `producer`.
-    void ring_written(Subject queue, const OwnedRing& ring, uint32_t producer) {
+    // Checks the owner bytes in a ring whose next entry is number `producer`. Call this before the
+    // device writes that entry, and before the object is destroyed.
+    void check_ring(Subject queue, const OwnedRing& ring, uint32_t producer) {
         if (const auto entry = foreign_owner(host_, ring, producer)) {
             broken(Rule::kOwnerWritten, queue, entry->found, entry->index);
         }

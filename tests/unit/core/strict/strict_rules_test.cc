@@ -276,6 +276,22 @@ constexpr MisuseCase kCases[] = {
          r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
          r.d.pump();
      }},
+    {Rule::kOwnerWritten,
+     "EQ 1 misused: owner 0xa5 is not what the device wrote: the ring was freed or written to, at "
+     "entry 3",
+     [](RefusalRoom& r) {
+         r.async_eq.memory.poke(4 * sizeof(pib_hca_eqe) - 1, uint8_t{0xa5});
+         r.d.destroy(PIB_HCA_CMD_DESTROY_EQ, r.async_eq.eqn);
+     }},
+    {Rule::kOwnerWritten,
+     "CQ 1 misused: owner 0x77 is not what the device wrote: the ring was freed or written to, at "
+     "entry 2",
+     [](RefusalRoom& r) {
+         complete_three(r);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, r.qp.qpn);
+         r.cq.memory.poke(PIB_HCA_QUEUE_HEADER_SIZE + 3 * sizeof(pib_hca_cqe) - 1, uint8_t{0x77});
+         r.d.destroy(PIB_HCA_CMD_DESTROY_CQ, r.cq.cqn);
+     }},
 
     // ---- posting
     {Rule::kSendPasses, "QP 64 misused: sq_producer 100 passes the ring; at most 16",

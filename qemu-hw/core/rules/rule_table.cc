@@ -500,7 +500,7 @@ constexpr RuleText kTexts[] = {
 
     // Event queues.
     {Rule::kEqeLeft, REGISTER(vector), Number::kDecimal,
-     ": no EQE was taken after the interrupt, in seconds:", Number::kDecimal},
+     ": the doorbell was not rung after the interrupt, in seconds:", Number::kDecimal},
     {Rule::kVectorMasked, REGISTER(vector), Number::kDecimal,
      " has been masked with an interrupt, for seconds:", Number::kDecimal},
     {Rule::kEqUnarmed, REGISTER(vector), Number::kDecimal,

@@ -367,7 +367,8 @@ constexpr MisuseCase kCases[] = {
      }},
 
     // ---- events and completions
-    {Rule::kEqeLeft, "EQ 1 misused: vector 0: no EQE was taken after the interrupt, in seconds: 60",
+    {Rule::kEqeLeft,
+     "EQ 1 misused: vector 0: the doorbell was not rung after the interrupt, in seconds: 60",
      [](RefusalRoom& r) { leave_interrupt(r); }},
     {Rule::kVectorMasked,
      "EQ 1 misused: vector 0 has been masked with an interrupt, for seconds: 60",

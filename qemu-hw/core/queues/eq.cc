@@ -45,6 +45,13 @@ Verdict check_fields(const pib_hca_create_eq& in, uint32_t vectors) {
     return check_reserved(in.pages);
 }
 
+void check_eq_ring(Strict& strict, const EventQueue& eq) {
+    strict.check_ring(
+        {Thing::kEq, eq.eqn},
+        {.buffer = eq.buffer, .entry_size = sizeof(pib_hca_eqe), .log_depth = eq.log_depth},
+        eq.producer);
+}
+
 EventSource source_of(uint8_t type) {
     switch (static_cast<Event>(type)) {
         case Event::kPort:
@@ -165,7 +172,7 @@ Verdict EqTable::destroy(uint32_t eqn) {
         async_eqn_ = Table<EventQueue>::kFull;
     }
     if (strict_ != nullptr) [[unlikely]] {
-        check_ring(*eq);
+        check_eq_ring(*strict_, *eq);
         strict_->queue_destroyed({Thing::kEq, eqn});
         strict_->events_taken(eqn);
     }
@@ -204,13 +211,6 @@ void EqTable::watch_doorbell(EventQueue& eq) {
         eq.was_armed = true;
         strict_->armed(eq.eqn, eq.vector);
     }
-}
-
-void EqTable::check_ring(const EventQueue& eq) {
-    strict_->check_ring(
-        {Thing::kEq, eq.eqn},
-        {.buffer = eq.buffer, .entry_size = sizeof(pib_hca_eqe), .log_depth = eq.log_depth},
-        eq.producer);
 }
 
 void EqTable::post_waiting(EventQueue& eq) {
@@ -298,7 +298,7 @@ bool EqTable::write(EventQueue& eq, const pib_hca_eqe& event) {
     constexpr size_t kBody = offsetof(pib_hca_eqe, owner);
     const auto bytes = bytes_of(eqe);
     if (strict_ != nullptr) [[unlikely]] {
-        check_ring(eq);
+        check_eq_ring(*strict_, eq);
     }
     if (!eq.buffer.write(host_, offset, bytes.first(kBody))) {
         return false;

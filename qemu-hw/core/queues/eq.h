@@ -126,7 +126,6 @@ class EqTable {
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
     void watch_doorbell(EventQueue& eq);
-    void check_ring(const EventQueue& eq);
     void stop(uint32_t cause);
 
     Host& host_;

@@ -26,6 +26,7 @@ ADVICE = {
     2: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "
        "./pib reboot {node}",
     3: "the new driver cannot be loaded, and the HCA has none now. Mend it and run ./pib driver again",
+    4: "the new driver is loaded, but its probe failed. Mend it and run ./pib driver again",
 }
 
 

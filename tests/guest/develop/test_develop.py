@@ -152,6 +152,16 @@ def test_a_crash_of_the_kernel_is_reported_with_lines_of_source(ours):
     assert f"{DRIVERS}/faulty/faulty.c:{line}:  *where = 1;" in said
 
 
+def test_a_failed_probe_is_a_failure(ours, tmp_path):
+    shutil.copytree(DRIVERS / "faulty", tmp_path / "fails")
+    with open(tmp_path / "fails" / "Kbuild", "a", encoding="utf-8") as file:
+        file.write("ccflags-y := -DFAIL\n")
+    with pytest.raises(ui.LabError, match="(?s)vm1: .*has no driver\n.*faulty has found the HCA.*its probe failed"):
+        commands.exchange_driver(ours, tmp_path / "fails", ["vm1"])
+    commands.exchange_driver(ours, kernel_module.OURS, ["vm1"])
+    assert sh(ours.node("vm1"), BOUND) == "1\n"
+
+
 def test_a_kernel_that_hangs_reports_where_it_is(ours, tmp_path, monkeypatch):
     """Long before the limit of an exchange."""
     def late(*_):

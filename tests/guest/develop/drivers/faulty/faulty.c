@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* A driver whose probe writes to address 0 or, compiled with HANG, never returns. */
+/* A driver whose probe writes to address 0; compiled with HANG, it never returns, with FAIL it fails. */
 #include <linux/module.h>
 #include <linux/pci.h>
 
@@ -14,6 +14,8 @@ static int faulty_probe(struct pci_dev *pdev, const struct pci_device_id *id)
 #ifdef HANG
 	for (;;)
 		cpu_relax();
+#elif defined(FAIL)
+	return -EIO;
 #else
 	faulty_write(NULL);
 #endif

@@ -20,9 +20,9 @@ static struct pib_cq *pib_cq_or_null(struct ibv_cq *ibcq)
 }
 
 /*
- * The QP's CQs in the order of their addresses, so that two QPs with crossed CQs cannot deadlock;
- * one entry if both queues have the same CQ. The order is not that of their numbers, which a faulty
- * device may give twice.
+ * The QP's CQs in the order of their addresses, so that of two threads with crossed CQs one gets
+ * both locks; one entry if both queues have the same CQ. The order is not that of their numbers,
+ * which a faulty device may give twice.
  */
 static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 {

@@ -74,7 +74,7 @@ static void pib_clean_cqs(struct pib_qp *qp)
 
 /*
  * Takes a QP, with its completions, out of the table, if it is there under this number. table_mutex
- * is held, but not while a CQ's lock is taken: the thread that has that lock may wait for the mutex.
+ * is held, but not during a wait for a CQ's lock, whose holder may wait for the mutex.
  */
 static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp, uint32_t qpn)
 {

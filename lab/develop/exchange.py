@@ -27,6 +27,8 @@ ADVICE = {
        "./pib reboot {node}",
     3: "the new driver cannot be loaded, and the HCA has none now. Mend it and run ./pib driver again",
     4: "the new driver is loaded, but its probe failed. Mend it and run ./pib driver again",
+    5: "the new driver is loaded, but vfio-pci has the HCA. Take it back, as examples/userspace-driver/bind.sh undo "
+       "does, and run ./pib driver again",
 }
 
 

@@ -162,6 +162,19 @@ def test_a_failed_probe_is_a_failure(ours, tmp_path):
     assert sh(ours.node("vm1"), BOUND) == "1\n"
 
 
+def test_an_hca_of_vfio_is_left_there(ours):
+    vm1 = ours.node("vm1")
+    place = "/sys/bus/pci/devices/$(lspci -D -d 1234:1b0c | cut -d ' ' -f 1)"
+    sh(vm1, f"echo vfio-pci >{place}/driver_override; basename {place} >{place}/driver/unbind")
+    try:
+        with pytest.raises(ui.LabError, match="vfio-pci has the HCA"):
+            commands.exchange_driver(ours, kernel_module.OURS, ["vm1"])
+    finally:
+        sh(vm1, f"echo >{place}/driver_override")
+    commands.exchange_driver(ours, kernel_module.OURS, ["vm1"])
+    assert sh(vm1, BOUND) == "1\n"
+
+
 def test_a_kernel_that_hangs_reports_where_it_is(ours, tmp_path, monkeypatch):
     """Long before the limit of an exchange."""
     def late(*_):

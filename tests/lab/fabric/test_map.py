@@ -17,7 +17,8 @@ import pytest
 
 import simulated_fabric
 from lab import paths, process, ui
-from lab.fabric import control, evidence, map as fabric_map, metrics, switch_process, topology
+from lab.fabric import control, evidence, map as fabric_map, switch_process, topology
+from lab.web import metrics
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 PATIENCE_S = 60

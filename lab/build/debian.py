@@ -126,7 +126,7 @@ def _stanza_sources(text: str) -> Iterator[tuple[str, str]]:
 def keyring(uri: str) -> str:
     """The keyrings that this machine's sources name for an archive, separated by commas; Debian's if they name none. A
     company may sign its mirror, or its own suites there, with a key of its own. KEYRING stands for all of Debian's
-    keyrings, because each release has it."""
+    keyrings, because each release has it. Reads all files of sources."""
     files = [(ETC / "sources.list", _one_line_sources),
              *((file, _one_line_sources) for file in sorted(ETC.glob("sources.list.d/*.list"))),
              *((file, _stanza_sources) for file in sorted(ETC.glob("sources.list.d/*.sources")))]
@@ -222,11 +222,12 @@ class Archive:
                  architectures: tuple[str, ...] = ()):
         """architectures: of the packages, this machine's first; empty: only this machine's."""
         self.directory = directory
-        self.keyrings = sorted({file for suite in from_suites for file in keyring(suite.uri).split(",")})
+        keyrings = {uri: keyring(uri) for uri in {suite.uri for suite in from_suites}}
+        self.keyrings = sorted({file for files in keyrings.values() for file in files.split(",")})
         self.lists = directory / "lists"
         (self.lists / "partial").mkdir(parents=True, exist_ok=True)
         (directory / "cache" / "archives" / "partial").mkdir(parents=True, exist_ok=True)
-        self.sources = [f"{kind} [signed-by={keyring(suite.uri)}] {suite.uri} {suite.name} main"
+        self.sources = [f"{kind} [signed-by={keyrings[suite.uri]}] {suite.uri} {suite.name} main"
                         for suite in from_suites for kind in kinds]
         (directory / "sources.list").write_text("\n".join([*self.sources, ""]))
         config = directory / "apt.conf"

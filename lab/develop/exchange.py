@@ -183,8 +183,8 @@ def _interrupt(lab: Cluster, node: Guest, watch: report.Watch) -> None:
                           f"./pib reboot {node.name}") from error
 
 
-def answers(node: Guest, limit_s: float | None = None) -> bool:
+def answers(node: Guest, limit_s: float = ANSWER_S) -> bool:
     try:
-        return node.run(["true"], timeout_s=limit_s or ANSWER_S).returncode == 0
+        return node.run(["true"], timeout_s=limit_s).returncode == 0
     except subprocess.TimeoutExpired:
         return False

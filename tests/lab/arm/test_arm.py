@@ -69,13 +69,26 @@ def test_a_program_that_skips_all_its_tests_is_not_counted():
     assert machine.parse(console, ["capture"], 64) == Count()
 
 
-def test_a_tests_environment_is_passed_to_the_machine(tmp_path, monkeypatch):
-    tools = Tools(tmp_path)
-    (tools.work / "topologies").mkdir(parents=True)
-    (tools.work / "topologies" / "one").write_text("a file")
-    (tools.work / "program").touch()
+@pytest.fixture(name="packed")
+def files_that_are_packed(monkeypatch):
+    """The files of the machine's initramfs, once it is made."""
     packed = []
     monkeypatch.setattr(machine.initramfs, "cpio", lambda stage, _archive: packed.extend(stage.rglob("*")))
+    return packed
+
+
+def tools_with(directory, name, text):
+    """Tools whose working directory has a program and another file."""
+    tools = Tools(directory)
+    file = tools.work / name
+    file.parent.mkdir(parents=True)
+    file.write_text(text)
+    (tools.work / "program").touch()
+    return tools
+
+
+def test_a_tests_environment_is_passed_to_the_machine(tmp_path, packed):
+    tools = tools_with(tmp_path, "topologies/one", "a file")
     test = {"name": "t", "cmd": [f"{tools.inside}/program"], "env": {"A": f"{tools.inside}/topologies", "B": "word"}}
     machine._initramfs(tools, [test], tmp_path / "archive")
     stage = tools.work / "boot"
@@ -83,14 +96,9 @@ def test_a_tests_environment_is_passed_to_the_machine(tmp_path, monkeypatch):
     assert f"set -- {tools.inside}/program\n" in tools.ran[0]
 
 
-def test_recorded_inputs_of_a_fuzz_target_are_passed_to_the_machine(tmp_path, monkeypatch):
+def test_recorded_inputs_of_a_fuzz_target_are_passed_to_the_machine(tmp_path, packed):
     """A file that a test's argument names is copied unchanged: strip would refuse it."""
-    tools = Tools(tmp_path)
-    (tools.work / "corpus").mkdir(parents=True)
-    (tools.work / "corpus" / "topology.inputs").write_text("00 ff")
-    (tools.work / "program").touch()
-    packed = []
-    monkeypatch.setattr(machine.initramfs, "cpio", lambda stage, _archive: packed.extend(stage.rglob("*")))
+    tools = tools_with(tmp_path, "corpus/topology.inputs", "00 ff")
     inputs = f"{tools.inside}/corpus/topology.inputs"
     test = {"name": "t", "cmd": [f"{tools.inside}/program", "--runs", "9", inputs], "env": {}}
     machine._initramfs(tools, [test], tmp_path / "archive")

@@ -18,6 +18,7 @@ from lab.develop import commands, exchange, ipoib, report, watch
 from lab.fabric.wanted import Wanted
 
 ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"
+LOCKUP = "watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]"
 OOPS = """\
 [   12.1] pci 0000:01:00.0: faulty has found the HCA
 [   12.2] BUG: kernel NULL pointer dereference, address: 0000000000000000
@@ -307,71 +308,71 @@ def test_a_fault_on_the_console_ends_a_command_at_once(watched):
     assert "something else" not in str(said.value)
 
 
+class Hanging:
+    """The guest vm0 of a lab, whose kernel hangs. asked: commands for its QEMU. reports: its console has a panic after
+    the NMI."""
+
+    def __init__(self, lab, monkeypatch, reports):
+        lab.up(Wanted(1), [])
+        self.lab, self.watch, self.reports, self.asked = lab, report.Watch(lab, "vm0"), reports, []
+        monkeypatch.setattr(exchange.Guest, "run", self._run)
+        monkeypatch.setattr(exchange.vm, "monitor_command", self._command)
+
+    def say(self, text):
+        with open(self.watch.console, "a", encoding="utf-8") as file:
+            file.write(text)
+
+    def _command(self, _path, command, /):
+        self.asked.append(command)
+        if self.reports:
+            self.say("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
+
+    def _run(self, command, *, timeout_s=None, **_options):
+        raise subprocess.TimeoutExpired(command, timeout_s)
+
+    def wait(self):
+        """Waits for an exchange that never ends, after the line of a lockup."""
+        self.say(f"[   79.0] {LOCKUP}\n")
+        with subprocess.Popen(["sleep", "60"]) as running:
+            try:
+                exchange._wait(self.lab, self.lab.node("vm0"), running, self.watch)
+            finally:
+                running.kill()
+
+
 def test_a_lockup_leads_to_an_nmi_that_tells_the_place(lab, monkeypatch):
     """A console that is quiet shows one line of a lockup."""
-    lab.up(Wanted(1), [])
-    one, asked = report.Watch(lab, "vm0"), []
-
-    def inject(_path, command, /):
-        asked.append(command)
-        with open(one.console, "a", encoding="utf-8") as file:
-            file.write("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
-    monkeypatch.setattr(exchange.vm, "monitor_command", inject)
-    monkeypatch.setattr(exchange, "answers", lambda *_: False)
-    with open(one.console, "a", encoding="utf-8") as file:
-        file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]\n")
-    with subprocess.Popen(["sleep", "60"]) as running:
-        with pytest.raises(report.Faulted, match="(?s)NMI: Not continuing.*RIP: 0010:hang"):
-            exchange._wait(lab, lab.node("vm0"), running, one)
-        running.kill()
-    assert asked == ["inject-nmi"]
+    guest = Hanging(lab, monkeypatch, reports=True)
+    with pytest.raises(report.Faulted, match="(?s)NMI: Not continuing.*RIP: 0010:hang"):
+        guest.wait()
+    assert guest.asked == ["inject-nmi"]
 
 
 def test_a_guest_that_ignores_the_nmi_gets_it_once(lab, monkeypatch):
-    lab.up(Wanted(1), [])
-    one, asked = report.Watch(lab, "vm0"), []
+    guest = Hanging(lab, monkeypatch, reports=False)
     monkeypatch.setattr(exchange, "NMI_S", 0.1)
-    monkeypatch.setattr(exchange, "answers", lambda *_: False)
-    monkeypatch.setattr(exchange.vm, "monitor_command", lambda _path, command, /: asked.append(command))
-    with open(one.console, "a", encoding="utf-8") as file:
-        file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 22s! [insmod:380]\n")
-    with subprocess.Popen(["sleep", "60"]) as running:
-        with pytest.raises(ui.LabError, match="its console says nothing"):
-            exchange._wait(lab, lab.node("vm0"), running, one)
-        running.kill()
-    assert asked == ["inject-nmi"]
+    with pytest.raises(ui.LabError, match="its console says nothing"):
+        guest.wait()
+    assert guest.asked == ["inject-nmi"]
 
 
 def test_a_guest_that_answers_after_a_lockup_gets_no_nmi(lab, monkeypatch):
     """The host may have been busy for as long as the kernel's watchdog waits. The guest's log tells the place."""
-    lab.up(Wanted(1), [])
-    one, node, lockup = report.Watch(lab, "vm0"), lab.node("vm0"), "watchdog: BUG: soft lockup - CPU#0 stuck for 22s!"
-    dmesg = f"[   70.0] WARNING: before\n[   79.0] {lockup}\n[   79.0] RIP: 0010:slow+0x1/0x2\n".encode()
-    monkeypatch.setattr(type(node), "run", lambda *_, **__: subprocess.CompletedProcess([], 0, dmesg, b""))
+    guest = Hanging(lab, monkeypatch, reports=False)
+    dmesg = f"[   70.0] WARNING: before\n[   79.0] {LOCKUP}\n[   79.0] RIP: 0010:slow+0x1/0x2\n".encode()
+    monkeypatch.setattr(exchange.Guest, "run", lambda *_, **__: subprocess.CompletedProcess([], 0, dmesg, b""))
     monkeypatch.setattr(exchange, "_interrupt", lambda *_: pytest.fail("an NMI ends the guest"))
-    with open(one.console, "a", encoding="utf-8") as file:
-        file.write(f"[   79.0] {lockup}\n")
-    with subprocess.Popen(["sleep", "60"]) as running:
-        with pytest.raises(report.Faulted, match="(?s)vm0 answers.*soft lockup.*RIP: 0010:slow") as said:
-            exchange._wait(lab, node, running, one)
-        running.kill()
+    with pytest.raises(report.Faulted, match="(?s)vm0 answers.*soft lockup.*RIP: 0010:slow") as said:
+        guest.wait()
     assert "before" not in str(said.value)
 
 
 def test_a_guest_that_hangs_already_is_named_before_the_driver_is_compiled(lab, monkeypatch):
-    lab.up(Wanted(1), [])
-    console = report.Watch(lab, "vm0").console
-
-    def inject(_path, _command, /):
-        with open(console, "a", encoding="utf-8") as file:
-            file.write("[   80.0] Kernel panic - not syncing: NMI: Not continuing\n[   80.0] RIP: 0010:hang+0x1/0x2\n")
+    guest = Hanging(lab, monkeypatch, reports=True)
 
     def start(_node, _command, **_options):
-        with open(console, "a", encoding="utf-8") as file:
-            file.write("[   79.0] watchdog: BUG: soft lockup - CPU#0 stuck for 52s! [cat:380]\n")
+        guest.say(f"[   79.0] {LOCKUP}\n")
         return subprocess.Popen(["sleep", "60"])    # pylint: disable=consider-using-with
-    monkeypatch.setattr(exchange, "answers", lambda *_: False)
-    monkeypatch.setattr(exchange.vm, "monitor_command", inject)
     monkeypatch.setattr(exchange.Guest, "start", start)
     monkeypatch.setattr(commands, "_compile", lambda *_: pytest.fail("the driver was compiled"))
     with pytest.raises(ui.LabError, match="(?s)NMI: Not continuing.*RIP: 0010:hang"):

@@ -40,7 +40,7 @@ void print_result(const std::string& file, const ReplayResult& result) {
     std::printf("%llu calls replayed, from %s to %s; %llu marks compared%s\n",
                 static_cast<unsigned long long>(result.calls), seconds(result.first_ns).c_str(),
                 seconds(result.last_ns).c_str(), static_cast<unsigned long long>(result.marks),
-                result.truncated ? "; the recording ends within a call" : "");
+                result.truncated ? "; the end of the recording is missing" : "");
     if (!result.difference.empty()) {
         std::fflush(stdout);
         std::fprintf(stderr, "pib-replay: %s: %s\n", file.c_str(), result.difference.c_str());

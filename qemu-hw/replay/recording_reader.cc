@@ -20,7 +20,7 @@ bool RecordingReader::fail(const std::string& why) {
 // ---- bytes and numbers
 
 bool RecordingReader::read_byte(uint8_t& byte) {
-    const int c = file_.get();
+    const int c = content_.get();
     if (c == std::istream::traits_type::eof()) {
         return false;
     }
@@ -68,8 +68,8 @@ bool RecordingReader::read_bytes(std::vector<uint8_t>& to, uint64_t bytes) {
         const uint64_t n = std::min(bytes, kPortion);
         const size_t before = to.size();
         to.resize(before + n);
-        file_.read(reinterpret_cast<char*>(&to[before]), static_cast<std::streamsize>(n));
-        const auto got = static_cast<uint64_t>(file_.gcount());
+        content_.read(reinterpret_cast<char*>(&to[before]), static_cast<std::streamsize>(n));
+        const auto got = static_cast<uint64_t>(content_.gcount());
         position_ += got;
         if (got != n) {
             return false;
@@ -81,24 +81,35 @@ bool RecordingReader::read_bytes(std::vector<uint8_t>& to, uint64_t bytes) {
 
 // ---- the header
 
-std::expected<RecordingReader::Header, std::string> RecordingReader::header() {
+std::expected<void, std::string> RecordingReader::read_version() {
     std::array<uint8_t, record::kMagic.size()> magic{};
-    file_.read(reinterpret_cast<char*>(magic.data()), magic.size());
-    position_ = magic.size();
-    if (file_.gcount() != static_cast<std::streamsize>(magic.size()) || magic != record::kMagic) {
+    uint32_t version = 0;
+    if (!file_.read(reinterpret_cast<char*>(magic.data()), magic.size()) ||
+        magic != record::kMagic) {
         return std::unexpected(
             "not a recording of a pib-hca: take a file that the property record has named");
     }
-    uint64_t version = 0, major = 0, minor = 0, bytes = 0;
-    std::vector<uint8_t> text;
-    if (!read_fixed(version, 4) || !read_fixed(major, 4) || !read_fixed(minor, 4) ||
-        !read_fixed(bytes, 4)) {
+    if (!file_.read(reinterpret_cast<char*>(&version), sizeof(version))) {
         return std::unexpected("it ends in its header: take another copy of the recording");
     }
     if (version != record::kVersion) {
         return std::unexpected("its format is version " + std::to_string(version) +
                                ", this program reads version " + std::to_string(record::kVersion) +
                                ": take the pib-replay of the version that recorded it");
+    }
+    return {};
+}
+
+std::expected<RecordingReader::Header, std::string> RecordingReader::header() {
+    if (const auto version = read_version(); !version) {
+        return std::unexpected(version.error());
+    }
+    uint64_t major = 0, minor = 0, bytes = 0;
+    std::vector<uint8_t> text;
+    if (!read_fixed(major, 4) || !read_fixed(minor, 4) || !read_fixed(bytes, 4)) {
+        return std::unexpected(blocks_.error().empty()
+                                   ? "it ends in its header: take another copy of the recording"
+                                   : blocks_.error());
     }
     if (bytes > record::kMostConfigBytes || !read_bytes(text, bytes)) {
         return std::unexpected("its configuration is damaged: take another copy of the recording");
@@ -114,7 +125,7 @@ std::expected<RecordingReader::Header, std::string> RecordingReader::header() {
 // ---- events
 
 bool RecordingReader::peek(Tag& tag) {
-    const int c = file_.peek();
+    const int c = content_.peek();
     tag = static_cast<Tag>(c);
     return c != std::istream::traits_type::eof();
 }
@@ -128,7 +139,7 @@ bool RecordingReader::read_received(uint64_t bytes) {
         if (!read_number(kept) || kept > bytes - step_.received.size() ||
             !read_bytes(step_.received, kept) || !read_number(left_out) ||
             left_out > bytes - step_.received.size()) {
-            return file_.good() ? fail("bytes from a link in wrong pieces") : false;
+            return content_.good() ? fail("bytes from a link in wrong pieces") : false;
         }
         if (kept + left_out == 0) {
             return fail("an empty piece of bytes from a link");
@@ -207,8 +218,8 @@ bool RecordingReader::read_mark() {
 
 std::expected<RecordingReader::Item, std::string> RecordingReader::next() {
     const auto ended = [&]() -> std::expected<Item, std::string> {
-        if (!error_.empty()) {
-            return std::unexpected(error_);
+        if (const std::string& error = error_.empty() ? blocks_.error() : error_; !error.empty()) {
+            return std::unexpected(error);
         }
         truncated_ = true;
         return Item::kEnd;
@@ -221,6 +232,9 @@ std::expected<RecordingReader::Item, std::string> RecordingReader::next() {
     step_.data.clear();
     step_.time_ns = time_ns_;
     if (!peek(tag)) {
+        if (!blocks_.error().empty()) {
+            return std::unexpected(blocks_.error());
+        }
         if (started_) {
             return Item::kEnd;
         }

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "base/config.h"
+#include "block_buffer.h"
 #include "record/record_format.h"
 #include "record/state_entry.h"
 
@@ -47,7 +48,7 @@ class RecordingReader {
     };
     enum class Item : uint8_t { kStep, kMark, kEnd };
 
-    explicit RecordingReader(std::istream& file) : file_(file) {}
+    explicit RecordingReader(std::istream& file) : file_(file), content_(&blocks_) {}
 
     // Errors are one line for a user. Call header() first.
     std::expected<Header, std::string> header();
@@ -55,8 +56,10 @@ class RecordingReader {
 
     const Step& step() const { return step_; }
     const record::State& mark() const { return mark_; }
-    // After kEnd: the file ends with an incomplete step.
-    bool is_truncated() const { return truncated_; }
+    // After kEnd: the file ends with an incomplete block or step.
+    bool is_truncated() const { return truncated_ || blocks_.is_truncated(); }
+    // Number of bytes of the content that have been read.
+    uint64_t position() const { return position_; }
 
   private:
     // Limits of a field and of all fields of a step, in bytes. The longest field that a device
@@ -66,7 +69,9 @@ class RecordingReader {
     static constexpr size_t kMostAnswers = 1u << 24;
     static constexpr uint64_t kMostObjects = 1u << 21;
 
-    // False: the file ends, or error_ says what is wrong.
+    // Reads what stands before the blocks.
+    std::expected<void, std::string> read_version();
+    // False: the content ends, or error_ or blocks_ says what is wrong.
     bool read_byte(uint8_t& byte);
     bool read_number(uint64_t& number);
     bool read_fixed(uint64_t& number, unsigned bytes);
@@ -80,6 +85,8 @@ class RecordingReader {
     bool peek(record::Tag& tag);
 
     std::istream& file_;
+    BlockBuffer blocks_{file_};
+    std::istream content_;
     Step step_;
     record::State mark_;
     uint64_t time_ns_ = 0;

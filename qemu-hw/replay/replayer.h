@@ -35,7 +35,7 @@ struct ReplayResult {
     uint64_t marks = 0;
     uint64_t first_ns = 0;
     uint64_t last_ns = 0;
-    bool truncated = false;    // the recording ends within a call
+    bool truncated = false;    // the recording's last call or block is incomplete
     std::string difference;    // the first difference; empty: there is none
     uint64_t differences = 0;  // number of differences; a tolerant replay goes on after the first
 };

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Recordings of a device, for pib-replay. The first byte says whether the replay goes on after a
-// difference.
-#include <algorithm>
-#include <iterator>
+// Contents of recordings of a device, for pib-replay. The first byte says whether the replay goes
+// on after a difference. Checksums are computed here, as a fuzzer does not find them.
 #include <sstream>
 #include <string>
 
 #include "fuzz_target.h"
 #include "mini_driver.h"
+#include "recording_content.h"
 #include "replayer.h"
 
 using namespace pib::hca;
@@ -19,16 +18,15 @@ namespace {
 class Sink final : public record::Sink {
   public:
     bool write(std::span<const uint8_t> bytes) override {
-        std::ranges::copy(bytes, std::back_inserter(content));
+        file.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
         return true;
     }
-    Bytes content;
+    std::string file;
 };
 
 // The recording of a device with a queue pair and a link.
 Bytes recording(uint8_t first) {
     Sink sink;
-    sink.content.push_back(first);
     test::FakeHost host;
     Config config;
     config.node_guid = 0x5254000000000001;
@@ -56,7 +54,10 @@ Bytes recording(uint8_t first) {
         device->links().closed(1);
         device->reset(false);
     }
-    return sink.content;
+    const std::string content = test::content_of(sink.file);
+    Bytes input{first};
+    input.insert(input.end(), content.begin(), content.end());
+    return input;
 }
 
 }  // namespace
@@ -69,7 +70,7 @@ void run(std::span<const std::uint8_t> input) {
     Input in(input);
     const bool tolerant = (in.byte() & 1) != 0;
     const auto rest = in.rest();
-    std::istringstream file(std::string(rest.begin(), rest.end()));
+    std::istringstream file(test::recording_of({rest.begin(), rest.end()}));
     replay::Replayer replayer(file, {.tolerant = tolerant});
     if (replayer.open()) {
         (void)replayer.run();

@@ -2,11 +2,13 @@
 // The format of recordings: contents, payload that is left out, and files that a reader refuses,
 // because a recording may come from an attacker.
 #include <catch2/catch_test_macros.hpp>
+#include <cstring>
 #include <random>
 #include <sstream>
 
 #include "record/config_text.h"
 #include "recorded_traffic.h"
+#include "recording_content.h"
 #include "replay_options.h"
 #include "replayer.h"
 
@@ -14,12 +16,15 @@ using namespace pib;
 using namespace pib::test;
 using namespace pib::hca::replay;
 namespace record = pib::hca::record;
+using hca::test::content_of;
+using hca::test::kRecordingStart;
+using hca::test::recording_of;
 using record::Tag;
 
 namespace {
 
-// The reason why a recording cannot be replayed; empty: it can.
-std::string refusal(const std::string& recording) {
+// The reason why a file cannot be replayed; empty: it can.
+std::string refusal_of_file(const std::string& recording) {
     std::istringstream file(recording);
     Replayer replayer(file, {.tolerant = true});
     if (const auto header = replayer.open(); !header) {
@@ -29,22 +34,26 @@ std::string refusal(const std::string& recording) {
     return result ? "" : result.error();
 }
 
-bool refused(const std::string& recording, const char* why) {
-    const std::string text = refusal(recording);
+// The same for a recording with this content.
+std::string refusal(const std::string& content) {
+    return refusal_of_file(recording_of(content));
+}
+
+bool refused(const std::string& content, const char* why) {
+    const std::string text = refusal(content);
     INFO(text);
     CHECK(text.find(why) != std::string::npos);
     return text.find(why) != std::string::npos;
 }
 
-// A header without events.
+// The content of a recording without events.
 std::string header_of(const std::string& config) {
-    std::string text(record::kMagic.begin(), record::kMagic.end());
+    std::string text;
     const auto word = [&](uint32_t value) {
         for (unsigned i = 0; i < 4; ++i) {
             text += static_cast<char>(value >> (8 * i));
         }
     };
-    word(record::kVersion);
     word(PIB_HCA_INTERFACE_MAJOR);
     word(PIB_HCA_INTERFACE_MINOR);
     word(static_cast<uint32_t>(config.size()));
@@ -179,17 +188,24 @@ TEST_CASE("recording: the payload of long packets in a stream is left out, howev
 }
 
 TEST_CASE("recording: other files are refused, with advice") {
-    CHECK(refused("", "not a recording of a pib-hca"));
-    CHECK(refused("#!/bin/sh\nexit 0\n", "not a recording of a pib-hca"));
-    CHECK(refused(plain().substr(0, 20), "ends in its header"));
-    std::string other = plain();
+    const auto refused_file = [](const std::string& file, const char* why) {
+        const std::string text = refusal_of_file(file);
+        INFO(text);
+        CHECK(text.find(why) != std::string::npos);
+    };
+    refused_file("", "not a recording of a pib-hca");
+    refused_file("#!/bin/sh\nexit 0\n", "not a recording of a pib-hca");
+    std::string other = recording_of(plain());
+    refused_file(other.substr(0, 10), "ends in its header");
+    refused_file(other.substr(0, kRecordingStart + 2), "ends in its header");
     other[8] = 9;
-    CHECK(refused(other, "its format is version 9"));
+    refused_file(other, "its format is version 9");
+    CHECK(refused("", "ends in its header"));
     other = plain();
-    other[12] = PIB_HCA_INTERFACE_MAJOR + 1;
+    other[0] = PIB_HCA_INTERFACE_MAJOR + 1;
     CHECK(refused(other, "take the pib-replay of the version that recorded it"));
     other = plain();
-    other[21] = 0x7f;
+    other[9] = 0x7f;
     CHECK(refused(other, "its configuration is damaged"));
     CHECK(refused(header_of("colour=7\n"), "colour=7"));
     CHECK(refused(header_of("colour\x1b[2J\xff=7\n"), "\"colour?[2J?=7\""));
@@ -228,8 +244,8 @@ TEST_CASE("recording: impossible events are refused") {
 }
 
 TEST_CASE("recording: an answer that the replayed device does not ask for is a difference") {
-    std::istringstream file(plain() + entry(Tag::kRun, {}) + static_cast<char>(Tag::kWritten) +
-                            entry(Tag::kRun, {}));
+    std::istringstream file(recording_of(plain() + entry(Tag::kRun, {}) +
+                                         static_cast<char>(Tag::kWritten) + entry(Tag::kRun, {})));
     Replayer replayer(file, {});
     REQUIRE(replayer.open());
     const auto result = replayer.run();
@@ -255,7 +271,7 @@ TEST_CASE("recording: a file may end at any byte") {
 }
 
 TEST_CASE("recording: damage does no harm") {
-    const std::string whole = recording_of_traffic();
+    const std::string whole = content_of(recording_of_traffic());
     std::mt19937_64 random(5);
     for (unsigned round = 0; round < 200; ++round) {
         std::string damaged = whole;
@@ -264,12 +280,76 @@ TEST_CASE("recording: damage does no harm") {
             const size_t range = round % 2 == 0 ? damaged.size() : damaged.size() / 8;
             damaged[random() % range] = static_cast<char>(random());
         }
-        std::istringstream file(damaged);
+        std::istringstream file(recording_of(damaged));
         Replayer replayer(file, {.tolerant = round % 3 == 0});
         if (replayer.open()) {
             (void)replayer.run();
             (void)replayer.device().objects();
         }
+    }
+}
+
+// ---- blocks
+
+namespace {
+
+// Replays a file that someone else has changed.
+struct Outcome {
+    std::string error;
+    bool truncated = false;
+};
+
+Outcome outcome_of(const std::string& recording) {
+    std::istringstream file(recording);
+    Replayer replayer(file, {});
+    if (const auto header = replayer.open(); !header) {
+        return {header.error()};
+    }
+    const auto result = replayer.run();
+    REQUIRE((!result || result->difference.empty()));
+    return result ? Outcome{"", result->truncated} : Outcome{result.error()};
+}
+
+}  // namespace
+
+TEST_CASE("recording: a reader notices each changed bit before a difference") {
+    const std::string whole = recording_of_traffic();
+    std::mt19937_64 random(11);
+    for (unsigned round = 0; round < 300; ++round) {
+        std::string damaged = whole;
+        const size_t at = random() % damaged.size();
+        damaged[at] = static_cast<char>(damaged[at] ^ 1 << random() % 8);
+        INFO("byte " << at);
+        const Outcome outcome = outcome_of(damaged);
+        // A length that is too large goes beyond the end of the file.
+        CHECK((!outcome.error.empty() || outcome.truncated));
+    }
+}
+
+TEST_CASE("recording: a lost, a repeated and an exchanged block are noticed") {
+    std::string content = plain();
+    while (content.size() < 3 * record::kMostBlockBytes) {
+        content += entry(Tag::kRun, {});
+    }
+    const std::string whole = recording_of(content);
+    CHECK(outcome_of(whole).error.empty());
+    const size_t bytes = sizeof(record::BlockHeader) + record::kMostBlockBytes;
+    const std::string start = whole.substr(0, kRecordingStart + bytes);
+    const std::string second = whole.substr(start.size(), bytes);
+    const std::string third = whole.substr(start.size() + bytes, bytes);
+    for (const std::string& changed :
+         {start + third, start + second + second + third, start + third + second}) {
+        CHECK(outcome_of(changed).error.find("its checksum is wrong") != std::string::npos);
+    }
+}
+
+TEST_CASE("recording: impossible lengths of blocks are refused") {
+    const std::string whole = recording_of(plain());
+    for (const uint32_t bytes : {uint32_t{0}, uint32_t{record::kMostBlockBytes + 1}, ~0u}) {
+        std::string changed = whole;
+        std::memcpy(&changed[kRecordingStart], &bytes, sizeof(bytes));
+        CHECK(outcome_of(changed).error.find("a block of " + std::to_string(bytes) + " bytes") !=
+              std::string::npos);
     }
 }
 

@@ -5,12 +5,15 @@
 #include <sstream>
 
 #include "recorded_traffic.h"
+#include "recording_content.h"
 #include "replayer.h"
 
 using namespace pib;
 using namespace pib::test;
 using namespace pib::hca::replay;
 namespace record = pib::hca::record;
+using hca::test::content_of;
+using hca::test::recording_of;
 
 namespace {
 
@@ -228,7 +231,7 @@ TEST_CASE("replay: a trace may begin and end within the recording") {
 
 namespace {
 
-// The end of the last mark in the recording, and the object that its last hash belongs to.
+// The end of the last mark in a recording's content, and the object that its last hash belongs to.
 struct LastMark {
     size_t end = 0;
     record::StateEntry object;
@@ -245,7 +248,7 @@ LastMark find_last_mark(const std::string& recording) {
         if (*item == RecordingReader::Item::kMark) {
             ++found.number;
             found.object = reader.mark().back();
-            found.end = static_cast<size_t>(file.tellg());
+            found.end = reader.position();
         }
     }
     return found;
@@ -258,11 +261,11 @@ TEST_CASE("replay: an object that differs at one mark is named") {
     run_reliable(world, 1'000);
     world.subnet.advance(500'000'000);
     world.subnet.guest(0).device->run();
-    std::string recording = world.recording(0);
-    const LastMark mark = find_last_mark(recording);
+    std::string content = content_of(world.recording(0));
+    const LastMark mark = find_last_mark(world.recording(0));
     REQUIRE(mark.end != 0);
-    recording[mark.end - 1] = static_cast<char>(recording[mark.end - 1] ^ 1);
-    const Played played(recording);
+    content[mark.end - 1] = static_cast<char>(content[mark.end - 1] ^ 1);
+    const Played played(recording_of(content));
     INFO(played.result.difference);
     CHECK(played.result.difference.starts_with("at mark " + std::to_string(mark.number) + " ("));
     CHECK(played.result.difference.ends_with(
@@ -280,11 +283,11 @@ TEST_CASE("replay: a device with another WQE differs at once") {
     a.guest.driver.post_send(a.qp, wr);
     world.subnet.advance(500'000'000);
     world.subnet.guest(0).device->run();
-    std::string recording = world.recording(0);
-    const size_t at = recording.find("\x88\x77\x66\x55\x44\x33\x22\x11");
+    std::string content = content_of(world.recording(0));
+    const size_t at = content.find("\x88\x77\x66\x55\x44\x33\x22\x11");
     REQUIRE(at != std::string::npos);
-    recording[at] = '\x08';
-    const Played played(recording);
+    content[at] = '\x08';
+    const Played played(recording_of(content));
     INFO(played.result.difference);
     CHECK(played.result.difference.find("(requester) differs") != std::string::npos);
 }
@@ -295,11 +298,11 @@ TEST_CASE("replay: a tolerant replay goes on after a difference") {
     world.subnet.advance(500'000'000);
     world.subnet.guest(0).device->run();
     run_reliable(world, 1'000);
-    std::string recording = world.recording(0);
-    const LastMark mark = find_last_mark(recording);
-    recording[mark.end - 1] = static_cast<char>(recording[mark.end - 1] ^ 1);
-    const Played strict(recording);
-    const Played tolerant(recording, {.tolerant = true});
+    std::string content = content_of(world.recording(0));
+    const LastMark mark = find_last_mark(world.recording(0));
+    content[mark.end - 1] = static_cast<char>(content[mark.end - 1] ^ 1);
+    const Played strict(recording_of(content));
+    const Played tolerant(recording_of(content), {.tolerant = true});
     CHECK(tolerant.result.differences == 1);
     CHECK(tolerant.result.calls > strict.result.calls);
 }

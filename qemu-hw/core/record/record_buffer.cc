@@ -2,19 +2,27 @@
 #include "record/record_buffer.h"
 
 #include <algorithm>
+#include <array>
+#include <cstring>
 #include <string>
+
+#include "ib/wire/crc.h"
 
 namespace pib::hca::record {
 namespace {
 
-constexpr size_t kBuffer = 256 * 1024;
 // A tag, and at most six numbers.
 constexpr size_t kLongest = 80;
 
 }  // namespace
 
 RecordBuffer::RecordBuffer(Host& host, Sink& sink, uint64_t limit)
-    : host_(host), sink_(sink), limit_(limit), buffer_(kBuffer) {}
+    : host_(host), sink_(sink), limit_(limit), buffer_(sizeof(BlockHeader) + kMostBlockBytes) {
+    std::array<uint8_t, kMagic.size() + sizeof(kVersion)> start{};
+    std::ranges::copy(kMagic, start.begin());
+    std::memcpy(&start[kMagic.size()], &kVersion, sizeof(kVersion));
+    write(start);
+}
 
 void RecordBuffer::make_room() {
     if (buffer_.size() - used_ < kLongest) {
@@ -49,11 +57,21 @@ void RecordBuffer::put_bytes(std::span<const uint8_t> bytes) {
 }
 
 void RecordBuffer::flush() {
-    if (stopped_ || used_ == 0) {
-        used_ = 0;
+    if (stopped_ || used_ == sizeof(BlockHeader)) {
+        used_ = sizeof(BlockHeader);
         return;
     }
-    if (written_ + used_ > limit_) {
+    const std::span block(buffer_.data(), used_);
+    const auto content = block.subspan(sizeof(BlockHeader));
+    crc_state_ = ib::crc32_update(crc_state_, content);
+    const BlockHeader header{.bytes = static_cast<uint32_t>(content.size()), .crc = ~crc_state_};
+    std::memcpy(block.data(), &header, sizeof(header));
+    write(block);
+    used_ = sizeof(BlockHeader);
+}
+
+void RecordBuffer::write(std::span<const uint8_t> bytes) {
+    if (written_ + bytes.size() > limit_) {
         host_.log(LogLevel::kWarning,
                   "the recording has reached its limit of " + std::to_string(limit_) +
                       " bytes and ends here; it can be replayed. For a longer one, start the VM "
@@ -61,15 +79,14 @@ void RecordBuffer::flush() {
         stop();
         return;
     }
-    stopped_ = !sink_.write({buffer_.data(), used_});
-    written_ += used_;
-    used_ = 0;
+    stopped_ = !sink_.write(bytes);
+    written_ += bytes.size();
 }
 
 // Drops the events in the buffer, because the last event may be incomplete.
 void RecordBuffer::stop() {
     stopped_ = true;
-    used_ = 0;
+    used_ = sizeof(BlockHeader);
 }
 
 }  // namespace pib::hca::record

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A buffer of the bytes of a recording, before they are written to the file. It is allocated once.
+// Writes a recording in blocks with checksums. The buffer of a block is allocated once.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/host.h"
+#include "record/record_format.h"
 
 namespace pib::hca::record {
 
@@ -21,7 +22,7 @@ class Sink {
 class RecordBuffer {
   public:
     // `limit`: maximum size of the file in bytes. The recording ends at the limit, with a warning
-    // in the log of the host.
+    // in the log of the host. Writes magic and version.
     RecordBuffer(Host& host, Sink& sink, uint64_t limit);
 
     // Makes room for a tag and at most six numbers. Call it before put(), put_number() and
@@ -33,19 +34,23 @@ class RecordBuffer {
     // Takes any number of bytes, and needs no make_room().
     void put_bytes(std::span<const uint8_t> bytes);
 
-    // Writes the content of the buffer to the file.
+    // Writes the content of the buffer to the file, as a block.
     void flush();
     // Ends the recording. Drops the bytes in the buffer.
     void stop();
     bool stopped() const { return stopped_; }
 
   private:
+    // Appends bytes to the file, unless its limit is reached.
+    void write(std::span<const uint8_t> bytes);
+
     Host& host_;
     Sink& sink_;
     const uint64_t limit_;
     std::vector<uint8_t> buffer_;
-    size_t used_ = 0;
-    uint64_t written_ = 0;
+    size_t used_ = sizeof(BlockHeader);
+    uint64_t written_ = 0;      // bytes in the file
+    uint32_t crc_state_ = ~0u;  // the content of all written blocks
     bool stopped_ = false;
 };
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The format of a recording (docs/replay.md): a header, then events. An event is a tag of one byte
-// and its fields ("-": no fields). Numbers are LEB128; bytes have their length before them.
+// The format of a recording (docs/replay.md): magic and version, then blocks. The content of the
+// blocks, one after the other, is a header, the text of the configuration, and events. A block has
+// a checksum, so that a reader notices damage before it believes a byte. An event is a tag of one
+// byte and its fields ("-": no fields); it may continue in the next block. Numbers are LEB128;
+// bytes have their length before them.
 #pragma once
 
 #include <array>
@@ -11,10 +14,16 @@ namespace pib::hca::record {
 
 // The magic has bytes that a transfer as text would change, so that a reader notices the damage.
 inline constexpr std::array<uint8_t, 8> kMagic = {'P', 'I', 'B', 'R', 'E', 'C', 0x1a, '\n'};
-inline constexpr uint32_t kVersion = 1;
-// After the magic: version of the format, major and minor version of the register interface, and
-// length of the configuration's text, 32 bits each, little-endian.
-inline constexpr size_t kHeaderBytes = kMagic.size() + 4 * 4;
+// After the magic: version of the format, 4 bytes, little-endian.
+inline constexpr uint32_t kVersion = 2;
+// Stands before the content of a block; little-endian.
+struct BlockHeader {
+    uint32_t bytes;  // length of the content, 1 to kMostBlockBytes
+    uint32_t crc;    // CRC-32 of the content of all blocks up to the end of this one
+};
+inline constexpr size_t kMostBlockBytes = size_t{256} * 1024;
+// At the start of the content: major and minor version of the register interface, and length of
+// the configuration's text, 4 bytes each, little-endian.
 inline constexpr uint32_t kMostConfigBytes = 4096;
 
 enum class Tag : uint8_t {

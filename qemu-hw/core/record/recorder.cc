@@ -20,9 +20,8 @@ constexpr uint64_t kMarkNsPerObject = 10'000;
 Recorder::Recorder(Host& host, const Options& options, const Config& config, Interface interface)
     : host_(host), payload_(options.payload), buffer_(host, *options.sink, options.limit) {
     const std::string text = config_to_text(config);
-    buffer_.put_bytes(kMagic);
-    for (const uint64_t word : {uint64_t{kVersion}, uint64_t{interface.major},
-                                uint64_t{interface.minor}, uint64_t{text.size()}}) {
+    for (const uint64_t word :
+         {uint64_t{interface.major}, uint64_t{interface.minor}, uint64_t{text.size()}}) {
         buffer_.put_fixed(word, 4);
     }
     buffer_.put_bytes({reinterpret_cast<const uint8_t*>(text.data()), text.size()});

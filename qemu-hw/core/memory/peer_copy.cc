@@ -147,10 +147,14 @@ void PeerCopy::PortState::give_up() {
 bool PeerCopy::is_busy() {
     may_be_busy_ = may_be_busy_ && std::ranges::any_of(ports_, &PortState::is_busy);
     if (!may_be_busy_) [[likely]] {
-        looked_ns_.reset();
-        waited_ns_ = 0;
+        end_wait();
     }
     return may_be_busy_;
+}
+
+void PeerCopy::end_wait() {
+    looked_ns_.reset();
+    waited_ns_ = 0;
 }
 
 bool PeerCopy::settled() {
@@ -164,8 +168,7 @@ bool PeerCopy::settled() {
         return false;
     }
     std::ranges::for_each(ports_, &PortState::give_up);
-    looked_ns_.reset();
-    waited_ns_ = 0;
+    end_wait();
     return true;
 }
 

@@ -126,6 +126,8 @@ class PeerCopy final : public MemoryWatch {
         KeySet keys{};
     };
     bool translate(Shared& shared, const SgList& sg_list, std::vector<link::BlockSegment>& out);
+    // Makes the next wait for the switch begin at 0.
+    void end_wait();
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
     template <typename F>

@@ -80,8 +80,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
         self.end_headers()
 
     def send(self, status: int, headers: dict[str, str], body: bytes) -> None:
+        """Sends no body to HEAD, whose answer has the header of GET's (RFC 9110, 9.3.2)."""
         self.head(status, headers, len(body))
-        self.wfile.write(body)
+        if self.command != "HEAD":
+            self.wfile.write(body)
 
     def refusal(self, command: str) -> tuple[int, str] | None:
         """Status and text if this request is not allowed. command: has printed the server's address."""

@@ -124,6 +124,8 @@ class Handler(http_server.Handler):
                       "HTTP_ACCEPT": self.headers.get("Accept", ""),
                       "HTTP_ACCEPT_ENCODING": self.headers.get("Accept-Encoding", "")})
 
+    do_HEAD = do_GET
+
     def _answer(self, asked: dict[str, str]) -> None:
         """asked: the request in variables of PEP 3333."""
         began: list[tuple[str, list[tuple[str, str]]]] = []

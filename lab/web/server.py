@@ -18,6 +18,7 @@ from lab.web.watch import Watcher
 PAGE = pathlib.Path(__file__).with_name("page")
 TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".svg": "image/svg+xml",
          ".js": "text/javascript; charset=utf-8"}
+STREAM = {"Content-Type": "text/event-stream"}
 MOST_BODY = 4096                # limit of a request's body in octets
 MOST_FIELDS = 8                 # limit of the fields of a question
 MOST_REQUESTS = 64              # limit of simultaneous requests with the token, including streams, and of others
@@ -92,6 +93,8 @@ class Handler(http_server.Handler):
         else:
             self._refuse(404, "there is no such page")
 
+    do_HEAD = do_GET
+
     def _question(self, path: str, query: str) -> None:
         try:
             question = dict(urllib.parse.parse_qsl(query, max_num_fields=MOST_FIELDS))
@@ -127,12 +130,15 @@ class Handler(http_server.Handler):
     # -- the stream -------------------------------------------------------------------
 
     def _stream(self) -> None:
+        if self.command == "HEAD":
+            self.head(200, STREAM, None)
+            return
         stream = self.server.watcher.join()
         if not stream:
             self._refuse(503, "too many pages are open: close one")
             return
         try:
-            self.head(200, {"Content-Type": "text/event-stream"}, None)
+            self.head(200, STREAM, None)
             while stream.open and not self.server.ending.is_set():
                 self.wfile.write(stream.get(KEEP_S))
         except OSError:

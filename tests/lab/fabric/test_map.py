@@ -165,6 +165,17 @@ def test_metrics_are_not_for_pages_of_other_sites(scrape, headers):
     assert "pib_up 1.0" in scrape()[1]
 
 
+def test_head_gets_the_header_of_get_without_the_body(scrape):
+    with contextlib.closing(http.client.HTTPConnection(*scrape.address, timeout=PATIENCE_S)) as connection:
+        got = []
+        for method in ("HEAD", "GET"):          # a body of HEAD's answer would precede that of GET
+            connection.request(method, "/metrics")
+            with connection.getresponse() as answer:
+                got.append((answer.status, answer.headers["Content-Type"], answer.headers["Content-Length"]))
+                text = answer.read()
+    assert got[0] == got[1] and got[1] == (200, got[1][1], str(len(text))) and b"pib_up 1.0" in text
+
+
 def test_clients_that_send_nothing_are_not_kept(scrape, monkeypatch):
     monkeypatch.setattr(metrics.Handler, "timeout", 0.1)
     with socket.create_connection(scrape.address, timeout=PATIENCE_S) as silent:

@@ -60,6 +60,14 @@ def test_known_clients_have_a_limit_of_their_own(web):
             one.close()                         # the server has not noticed the end yet
 
 
+def test_head_is_answered_without_a_body_and_begins_no_stream(web):
+    for path, last in (("icon.svg", b"Content-Length"), ("events", b"Connection: close")):
+        with connection(web) as sock, sock.makefile("rb") as got:
+            sock.sendall(f"HEAD /{web.token}/{path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+            header, _, body = got.read().partition(b"\r\n\r\n")
+        assert header.startswith(b"HTTP/1.1 200 ") and last in header and not body
+
+
 def test_leaving_frees_a_place_and_ends_no_connection():
     few = room.Room(1)
     ends = [socket.socketpair() for _ in range(3)]

@@ -44,16 +44,24 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
         return False
 
 
+def _tree() -> pathlib.Path | None:
+    """The chosen kernel tree; None: the kernel is one of KINDS. Raises LabError if the choice is neither."""
+    if "/" in chosen():
+        return kernel_tree.check(pathlib.Path(chosen()))
+    if chosen() not in KINDS:
+        raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}, or the path of a kernel tree")
+    return None
+
+
 def _kernel() -> tuple[pathlib.Path | None, float]:
     """The image directory of the chosen kernel, and the free space in GiB for making it beside Debian's image. None:
     the directory's name depends on an image that has not been made."""
-    base = debian_image.directory()
-    tree = pathlib.Path(chosen()) if "/" in chosen() else None
+    base, tree = debian_image.directory(), _tree()
     if chosen() == "debian":
         return base, 0
     try:
-        found = own_kernel.directory(base, kernel_tree.check(tree)) if tree else debug_kernel.directory(base, chosen())
-    except (OSError, ui.LabError):      # image() tells what is wrong with a tree
+        found = own_kernel.directory(base, tree) if tree else debug_kernel.directory(base, chosen())
+    except OSError:
         found = None
     return found, own_kernel.NEW_GIB if tree else debug_kernel.NEW_GIB
 
@@ -91,8 +99,5 @@ def needed(packages: tuple[str, ...] = (), run_gib: float = 0, builds: bool = Tr
 
 def image() -> pathlib.Path:
     """The image directory of the chosen kernel; it is made if it is missing."""
-    if "/" in chosen():
-        return own_kernel.ensure(pathlib.Path(chosen()))
-    if chosen() not in KINDS:
-        raise ui.LabError(f"{VARIABLE}={chosen()}: expected one of {', '.join(KINDS)}, or the path of a kernel tree")
-    return KINDS[chosen()]()
+    tree = _tree()
+    return own_kernel.ensure(tree) if tree else KINDS[chosen()]()

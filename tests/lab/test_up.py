@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The last messages of ./pib up."""
+"""The beginning of ./pib up, and its last messages."""
 
 import errno
 import os
@@ -8,8 +8,10 @@ import pathlib
 import pytest
 
 from lab import ui, up
+from lab.build import deps, preflight
 from lab.fabric import counters, evidence, measure, subnet
 from lab.fabric.wanted import Wanted
+from lab.guests import guest_kernel
 
 
 @pytest.fixture(name="subnet_of_two")
@@ -29,6 +31,16 @@ def _cleared(monkeypatch):
     monkeypatch.setattr(counters, "clear_errors", lambda node, _nodes, _quiet_s: asked.append(node.name))
     monkeypatch.setattr(measure, "measure", lambda *_nodes: measure.Result(123.4, 5.6))
     return asked
+
+
+@pytest.mark.parametrize("kernel, said", [("wrong", "PIB_KERNEL=wrong: expected one of debian"),
+                                          ("/nothing/there", "/nothing/there has no include/config/kernel.release")])
+def test_an_unknown_kernel_is_refused_before_packages_are_installed(monkeypatch, kernel, said):
+    monkeypatch.setenv(guest_kernel.VARIABLE, kernel)
+    monkeypatch.setattr(preflight, "check", lambda *_: None)
+    monkeypatch.setattr(deps, "install", lambda *_: pytest.fail("packages were installed"))
+    with pytest.raises(ui.LabError, match=said):
+        up.prepare()
 
 
 def test_a_failed_measurement_is_reported_and_the_table_is_shown(subnet_of_two, monkeypatch, capsys):

@@ -153,3 +153,52 @@ TEST_CASE("faults lose SMPs at random, and none once they are cleared") {
     CHECK(sm.ask(ib::Method::kGet, ib::attr::kNodeInfo, 0, {1, 2}).has_value());
     CHECK(is_active(subnet.guest(1)));
 }
+
+TEST_CASE("an SM that repeats lost SMPs brings all ports to Active, and a returned guest's again") {
+    Subnet subnet(3);
+    MiniSm sm(subnet, subnet.guest(0));
+    sm.tries = 16;
+    subnet.set_faults({.drop = 0.2, .vl15 = true});
+    sm.sweep();
+    for (unsigned i = 0; i < 3; ++i) {
+        CHECK(is_active(subnet.guest(i)));
+        CHECK(subnet.guest(i).query_port().lid == sm.lid_of(i));
+    }
+    CHECK(subnet.fault_counts().dropped > 0);
+    subnet.guest(1).take_port_events();
+
+    // The other guest gets its attributes again, and maybe twice, which raises no event.
+    subnet.guest(2).disconnect();
+    subnet.advance(1'000'000);
+    subnet.connect(2);
+    subnet.advance(100'000'000);
+    sm.sweep();
+    CHECK(is_active(subnet.guest(2)));
+    CHECK(subnet.guest(1).take_port_events() == 0);
+}
+
+TEST_CASE("a trap that is lost comes again, and so does one whose TrapRepress is lost") {
+    Subnet subnet(2);
+    MiniSm sm(subnet, subnet.guest(0));
+    sm.sweep();
+    sm.take_traps();
+    subnet.set_faults({.drop = 1, .vl15 = true});
+    pib_hca_modify_device in{};
+    in.mask = PIB_HCA_MODIFY_DEVICE_NODE_DESC;
+    in.node_description[0] = 'x';
+    hca::test::MiniDriver& driver = subnet.guest(1).driver;
+    driver.must(driver.command_in(PIB_HCA_CMD_MODIFY_DEVICE, 0, in), "MODIFY_DEVICE");
+    subnet.advance(1'000'000);
+    CHECK(sm.take_traps().empty());
+
+    // The trap passes now; the TrapRepress, which comes from the SM's guest, is lost.
+    subnet.set_faults({});
+    subnet.sw.port(1).ingress_faults().set({.drop = 1, .vl15 = true});
+    const auto trap_comes = [&] { return !sm.take_traps().empty(); };
+    CHECK(subnet.run_until(trap_comes));
+    CHECK(subnet.run_until(trap_comes));
+    subnet.set_faults({});
+    CHECK(subnet.run_until(trap_comes));
+    subnet.advance(10'000'000'000);
+    CHECK(sm.take_traps().empty());
+}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Two guests in a 2D torus of sixteen switches: torus-2QoS, two subnet managers, partitions, QoS,
+"""Two guests in a 2D torus of sixteen switches: torus-2QoS, two subnet managers, lost SMPs, partitions, QoS,
 and osmtest."""
 import re
 import signal
@@ -9,7 +9,7 @@ import pytest
 
 import managers
 from lab import paths
-from lab.fabric import subnet, topology
+from lab.fabric import ctl, subnet, topology
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, lid, pair, perftest, perftest_rows, run_pair, sh, wait_active, wait_until
 
@@ -175,6 +175,38 @@ def test_a_subnet_recovers_after_its_manager_is_killed_in_a_sweep(guests, no_man
         wait_sm_lid(guests, lids[0])
         assert [lid(guest) for guest in guests] == lids
     wait_active(*guests)
+
+
+# ---- lost SMPs
+
+PORT_INFO = 0x15            # AttributeID
+
+
+def lost(torus, ports):
+    return sum(int(number) for port in ports
+               for number in re.findall(r"dropped\D*(\d+)", torus.switch().ctl("fault", port)))
+
+
+@pytest.mark.nightly
+def test_a_manager_that_loses_smps_brings_the_subnet_up(torus, guests, no_manager):
+    """A fifth of the SMPs with PortInfo is lost on each way of the guests' links. The ports are in Initialize again,
+    because their switch is a new one."""
+    torus.stop_switch(signal.SIGTERM)
+    torus.start_switch()
+    subnet.wait_connected(torus)
+    ports = [ctl.port_of(torus.switch().control, guest.name) for guest in guests]
+    try:
+        for port in ports:
+            torus.switch().ctl("fault", port, "--direction", "both", "--drop", "0.2", "--vl15",
+                               "--attribute", str(PORT_INFO))
+        managers.start(guests[0], "", "transaction_retries 20\n")
+        managers.wait_state(guests[0], "MASTER")
+        wait_active(*guests)
+        assert traffic(*guests) > 0
+        assert lost(torus, ports) > 0
+    finally:
+        for port in ports:
+            torus.switch().ctl("fault", port, "--clear")
 
 
 # ---- partitions

@@ -39,6 +39,11 @@ static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 	return count;
 }
 
+/*
+ * A CQ that this thread polls counts as locked. Two threads that poll one CQ each, and both destroy
+ * or reset a QP of both CQs before end_poll(), wait for one another: programs must not do that.
+ * With other providers, such as mlx5, already one thread that does so waits for itself.
+ */
 static bool pib_trylock_cqs(struct pib_qp *qp)
 {
 	struct pib_cq *cqs[2];

@@ -47,9 +47,8 @@ def stop_transfer(*nodes):
         sh(node, "pkill -9 -x ib_write_bw; while pidof ib_write_bw; do sleep 0.1; done")
 
 
-@contextlib.contextmanager
-def transfer(server, client, options=""):
-    """Runs ib_write_bw from client to server until the block ends. Yields the client's program."""
+def begin_transfer(server, client, options=""):
+    """Starts ib_write_bw in both guests, and waits until it carries data; returns the programs, the client's last."""
     def run(node, *more):
         words = ["timeout", str(2 * PATIENCE_S), "ib_write_bw", "-D", str(2 * PATIENCE_S), "-d", DEVICE, "-F",
                  *options.split(), *more]
@@ -61,11 +60,27 @@ def transfer(server, client, options=""):
         wait_until(lambda: sh(server, "ss -Hltn 'sport = :18515'"), "the server to listen")
         running.append(run(client, server.name))
         goes_on(running[1], lambda: received(server), before)
+        return running
+    except BaseException:
+        end_transfer(running, server, client)
+        raise
+
+
+def end_transfer(running, *nodes):
+    """Ends programs of begin_transfer(); nodes: the guests that still run."""
+    stop_transfer(*nodes)
+    for one in running:
+        one.communicate(timeout=PATIENCE_S)
+
+
+@contextlib.contextmanager
+def transfer(server, client, options=""):
+    """Runs ib_write_bw from client to server until the block ends. Yields the client's program."""
+    running = begin_transfer(server, client, options)
+    try:
         yield running[1]
     finally:
-        stop_transfer(server, client)
-        for one in running:
-            one.communicate(timeout=PATIENCE_S)
+        end_transfer(running, server, client)
 
 
 def received(node):

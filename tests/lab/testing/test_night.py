@@ -14,8 +14,8 @@ from lab.testing import parts, qemus
 OF_THE_NIGHT = {"tests/guest/test_own_work.py", "tests/guest/test_topology_huge.py",
                 "tests/guest/develop/test_bench.py", "tests/guest/develop/test_examples.py",
                 "tests/guest/develop/test_misuse.py", "tests/guest/develop/test_own_kernel.py",
-                "tests/guest/develop/test_replay.py", "tests/guest/test_allocation_failures.py",
-                "tests/guest/test_uverbs_fuzz.py"}
+                "tests/guest/develop/test_replay.py", "tests/guest/hostile/test_allocation_failures.py",
+                "tests/guest/hostile/test_power.py", "tests/guest/hostile/test_uverbs_fuzz.py"}
 
 
 @functools.cache

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A subnet comes up by subnet management alone, and again after a lost guest or a reset.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 
 #include "ib/wire/mad.h"
@@ -188,17 +189,21 @@ TEST_CASE("a trap that is lost comes again, and so does one whose TrapRepress is
     in.node_description[0] = 'x';
     hca::test::MiniDriver& driver = subnet.guest(1).driver;
     driver.must(driver.command_in(PIB_HCA_CMD_MODIFY_DEVICE, 0, in), "MODIFY_DEVICE");
+    // A switch's trap may still wait for its time.
+    const auto trap_comes = [&] {
+        return std::ranges::any_of(sm.take_traps(), [](ib::Mad& trap) {
+            return ib::get(trap.smp_data(), ib::notice::kTrapNumber) == ib::trap::kLocalChanges;
+        });
+    };
     subnet.advance(1'000'000);
-    CHECK(sm.take_traps().empty());
+    CHECK_FALSE(trap_comes());
 
     // The trap passes now; the TrapRepress, which comes from the SM's guest, is lost.
     subnet.set_faults({});
     subnet.sw.port(1).ingress_faults().set({.drop = 1, .vl15 = true});
-    const auto trap_comes = [&] { return !sm.take_traps().empty(); };
     CHECK(subnet.run_until(trap_comes));
     CHECK(subnet.run_until(trap_comes));
     subnet.set_faults({});
     CHECK(subnet.run_until(trap_comes));
-    subnet.advance(10'000'000'000);
-    CHECK(sm.take_traps().empty());
+    CHECK_FALSE(subnet.run_until(trap_comes, 10'000'000'000));
 }

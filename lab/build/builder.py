@@ -35,6 +35,8 @@ def place(image: pathlib.Path) -> pathlib.Path:
 
 
 class Builder:
+    flags = ""                  # words of make for modules
+
     def __init__(self, image: pathlib.Path):
         self.tree = image / "builder"
         self.work = place(image)

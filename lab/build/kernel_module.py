@@ -90,8 +90,8 @@ def compile_for(kernel: str, tools: builder.Builder, source: pathlib.Path = OURS
     """Compiles the modules of a directory. kernel: a version whose headers the tree has."""
     place = _bring(source, tools)
     inside = f"{tools.inside}/{place}"
-    script = (f"{MAKE} -C {shlex.quote(tools.headers(kernel))} M={inside} modules; cd {place}; rm -rf {STRIPPED}; "
-              f"mkdir {STRIPPED}; find . -name '*.ko' | while read file; do "
+    script = (f"{MAKE} -C {shlex.quote(tools.headers(kernel))} M={inside} {tools.flags} modules; cd {place}; "
+              f"rm -rf {STRIPPED}; mkdir {STRIPPED}; find . -name '*.ko' | while read file; do "
               f"strip -g -o {STRIPPED}/${{file##*/}} $file; done")
     try:
         tools.sh(f"compiling {source.name}", script, LOG)

@@ -18,6 +18,7 @@ NEEDED = (RELEASE, BZIMAGE, ORDER, "Makefile", ".config", "Module.symvers")
 BUILT_IN = ("BINFMT_SCRIPT", "BLK_DEV_INITRD", "DEVTMPFS", "SERIAL_8250_CONSOLE", "TMPFS", "UNIX")
 AVAILABLE = ("EXT4_FS", "INFINIBAND", "INFINIBAND_USER_ACCESS", "INFINIBAND_USER_MAD", "VIRTIO_BLK", "VIRTIO_NET",
              "VIRTIO_PCI")
+DEBUG_INFO = "CONFIG_DEBUG_INFO=y"
 ONLY_SIGNED = "CONFIG_MODULE_SIG_FORCE=y"
 OPTION = re.compile(r"^CONFIG_(\w+)=([ym])$", re.MULTILINE)
 MODULE = re.compile(r"^(?:kernel/)?(\S+)\.k?o$", re.MULTILINE)
@@ -84,6 +85,8 @@ class HostBuilder(builder.Builder):
         super().__init__(image)
         self.inside = str(self.work)
         self._tree = tree
+        if DEBUG_INFO not in (tree / ".config").read_text().splitlines():
+            self.flags = 'KCFLAGS="${KCFLAGS-} -g"'     # so that reports of faults have lines of source
 
     def headers(self, kernel: str) -> str:
         if release(self._tree) != kernel:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """A dump of a running guest's memory and of its HCAs' objects at the same moment: the guest is stopped meanwhile."""
 
+import contextlib
 import json
 import os
 import pathlib
+from collections.abc import Iterator
 
 from lab import signals, ui, waiting
 from lab.build import kernel_symbols
@@ -16,6 +18,8 @@ FORMAT = "kdump-raw-zlib"
 WRITE_S = 3600                  # limit for writing a dump, reached only by a hang
 WORD = 4                        # bytes of a word
 PAGE_WORDS = 1024               # VMCOREINFO has at most one page
+WITHOUT_NOTES = ("An option of the kernel adds it:  scripts/config --enable PROC_KCORE && make olddefconfig bzImage "
+                 "modules   and  {}")
 
 
 def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
@@ -23,7 +27,7 @@ def notes(monitor: pathlib.Path, known: kernel_symbols.Kernel) -> str:
     moved = kernel_place.offset(monitor, known)
 
     def number(symbol: str) -> int:
-        low, high = kernel_place.words(monitor, known.address(symbol) + moved, 2)
+        low, high = kernel_place.words(monitor, known.address(symbol, WITHOUT_NOTES.format(known.again)) + moved, 2)
         return low | high << 32
     length = number("vmcoreinfo_size")
     found = kernel_place.words(monitor, number("vmcoreinfo_data"), min(-(-length // WORD), PAGE_WORDS))
@@ -64,11 +68,21 @@ def about(file: pathlib.Path) -> pathlib.Path:
     return file.with_name(f"{file.name}.json")
 
 
+@contextlib.contextmanager
+def _removed_on_failure(file: pathlib.Path) -> Iterator[None]:
+    """If the block fails, removes an unfinished dump, which nothing can open."""
+    try:
+        yield
+    except BaseException:
+        file.unlink(missing_ok=True)
+        raise
+
+
 def take(lab: Cluster, name: str, known: kernel_symbols.Kernel, file: pathlib.Path) -> None:
     """Writes the dump, and the file beside it."""
     monitor = lab.monitor(name)
     _make_private(file)
-    with vm.standing(monitor):
+    with _removed_on_failure(file), vm.standing(monitor):
         facts = {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
                  "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
         ui.say(f"writing the memory of {name} to {file}; the guest stands still meanwhile")

@@ -65,12 +65,14 @@ def parameters_of(lab: Cluster, name: str, known: kernel_symbols.Kernel, socket:
     """The parameters of in_gdb_kernel.py. Modules exchanged since the boot precede those of the boot, and these precede
     Debian's."""
     ours = [lab.symbols(name), lab.symbols()]
-    sources: dict[str, str] = {}
+    sources = dict(known.sources)
     for directory in reversed(ours):
         sources |= symbols.sources(directory)
     return {"vmlinux": str(known.vmlinux), "offset": kernel_place.offset(lab.monitor(name), known),
+            "per_cpu_from_0": not known.address("__per_cpu_start"),
             "socket": str(socket), "modules": [str(directory) for directory in (*ours, known.modules)],
-            "sources": sources, "source": str(known.source), "index": str(known.directory / INDEX)}
+            "sources": sources, "source": str(known.source), "scripts": str(known.scripts or ""),
+            "index": str(known.directory / INDEX)}
 
 
 def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int:
@@ -78,6 +80,7 @@ def kernel(lab: Cluster, name: str, base: pathlib.Path, words: list[str]) -> int
     lab.node(name)              # raises LabError if the guest does not run
     program()
     known = kernel_symbols.ensure(base)
+    ui.say(f"looking for the kernel of {name} in its memory")
     with gdb_server.started(lab, name) as socket:
         return _run("in_gdb_kernel.py", parameters_of(lab, name, known, socket), words)
 
@@ -108,4 +111,6 @@ def device(lab: Cluster, name: str, words: list[str]) -> int:
     check_allowed(PTRACE_SCOPE.read_text() if PTRACE_SCOPE.exists() else "", os.geteuid() == 0)
     pid = lab.record.processes[name].pid
     check_current(pathlib.Path(f"/proc/{pid}/maps").read_text(), name)
+    ui.say(f"attaching gdb to QEMU of {name}, process {pid}, and reading its symbols; the guest stands still until gdb "
+           "continues QEMU")
     return _run("in_gdb_device.py", {"pid": pid, "advice": ui.named(MAY_NOT)}, words)

@@ -167,29 +167,50 @@ class Wqe(gdb.Command):
 
 # -- start -----------------------------------------------------------------------
 
-def load_scripts(source):
+def tell(text):
+    """Says what the user waits for: a kernel has hundreds of megabytes of symbols."""
+    print(f"pib: {text}", file=sys.stderr, flush=True)
+
+
+def load_scripts(place):
     """Loads the kernel's own gdb scripts, which define lx-ps, lx-dmesg and others."""
-    directory = pathlib.Path(source) / "scripts" / "gdb"
+    if not place:
+        tell("the kernel's tree has no scripts/gdb/vmlinux-gdb.py, so there are no commands lx-…")
+        return
+    directory = pathlib.Path(place)
     sys.path.insert(0, str(directory))
     file = directory / "vmlinux-gdb.py"
     exec(compile(file.read_text(), str(file), "exec"), {"gdb": gdb, "sys": sys, "__file__": str(file)})
 
 
-def start(parameters):
-    # The index cache makes the next start of gdb faster. The long timeout is for QEMU on a busy host.
-    for setting in ("confirm off", "pagination off", "debuginfod enabled off", f"remotetimeout {PATIENCE_S}",
-                    f"index-cache directory {parameters['index']}", "index-cache enabled on"):
-        gdb.execute(f"set {setting}")
-    # Per-CPU variables have offsets in each processor's area, so KASLR's offset does not apply to this section.
-    gdb.execute(f"add-symbol-file {quoted(parameters['vmlinux'])} -o {parameters['offset']:#x} -s .data..percpu 0",
+def load_kernel(parameters):
+    """Loads the kernel's symbols. gdb keeps an index of them in a directory."""
+    first = "" if any(pathlib.Path(parameters["index"]).glob("*")) else "; the first time that takes a minute or two"
+    tell(f"reading the symbols of {parameters['vmlinux']}{first}")
+    # Until Linux 6.14 per-CPU variables have offsets in each processor's area, so KASLR's offset does not apply to
+    # them.
+    per_cpu = "-s .data..percpu 0" if parameters["per_cpu_from_0"] else ""
+    gdb.execute(f"add-symbol-file {quoted(parameters['vmlinux'])} -o {parameters['offset']:#x} {per_cpu}",
                 to_string=True)
+
+
+def start(parameters):
+    # The index cache makes the next start of gdb faster. The long timeout is for QEMU on a busy host. The scripts that
+    # a built tree has beside vmlinux are loaded below, when the guest is connected.
+    for setting in ("confirm off", "pagination off", "debuginfod enabled off", f"remotetimeout {PATIENCE_S}",
+                    f"index-cache directory {parameters['index']}", "index-cache enabled on",
+                    "auto-load python-scripts off"):
+        gdb.execute(f"set {setting}")
+    load_kernel(parameters)
     for inside, source in parameters["sources"].items():
         gdb.execute(f"set substitute-path {quoted(inside)} {quoted(source)}")
+    tell("connecting to the guest, which stands still from now on until gdb continues it")
     gdb.execute(f"target remote {parameters['socket']}", to_string=True)
+    tell("reading the symbols of its modules")
     Wqe()
     Modules(parameters["modules"]).invoke("", False)
     gdb.execute(f"directory {quoted(parameters['source'])}")
-    load_scripts(parameters["source"])
+    load_scripts(parameters["scripts"])
 
 
 try:

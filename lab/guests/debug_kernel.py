@@ -16,8 +16,8 @@ from lab.guests import image
 
 KINDS = ("lockdep", "kasan")
 LOG = "guest-kernel"
-NEW_GIB = 5.0                   # free space for compiling a kernel, beside the image
-REVISION = "2"                  # part of the cache key: increase it with each change of the code below
+NEW_GIB = 8.0                   # free space for compiling a kernel, beside the image
+REVISION = "3"                  # part of the cache key: increase it with each change of the code below
 SOURCE = "/usr/src/linux"       # within the build tree
 
 
@@ -58,10 +58,10 @@ def _compile(tools: builder.Builder) -> str:
              f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
     tools.sh("installing its modules",
              f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
-    # Compiling modules needs only the remaining files.
+    # Compiling modules and debuggers need only the remaining files.
     tools.sh("tidying the kernel's tree",
              f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
-             f"rm -f {SOURCE}/vmlinux* /usr/src/linux-source-*", LOG)
+             f"rm -f {SOURCE}/vmlinux.* {SOURCE}/.tmp_vmlinux* /usr/src/linux-source-*", LOG)
     release = tools.tree / SOURCE.lstrip("/") / "include" / "config" / "kernel.release"
     return release.read_text().strip()
 

@@ -10,9 +10,9 @@ import pytest
 
 from lab import paths, ui, up
 from lab.build import kernel_module
-from lab.develop import commands, exchange, guest_trace, report, trace_words
+from lab.develop import commands, crash, debug_commands, exchange, gdb, guest_trace, report, trace_words
 from lab.fabric import capture
-from lab.guests import vm
+from lab.guests import debug_kernel, guest_kernel, vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, sh, wait_until
 
@@ -190,3 +190,14 @@ def test_a_console_has_the_kernels_report(ours):
     sh(ours.node("vm1"), "echo 'BUG: not at all' >/dev/console")
     files = commands.vm.Files("vm1", ours.sockets())
     assert report.first(files.console.read_text()).startswith("BUG: not at all")
+
+
+@pytest.mark.skipif(guest_kernel.chosen() not in debug_kernel.KINDS, reason="tests/debug has Debian's kernels")
+def test_debuggers_know_the_symbols_of_a_kernel_with_checks(ours, capfd):
+    base = debug_commands.image_of(ours)
+    assert gdb.kernel(ours, "vm1", base, ["-batch", "-ex", "lx-ps", "-ex", "list pib_hca_post_send"]) == 0
+    said = capfd.readouterr().out
+    assert re.search(r"^symbols of modules: .*pib_hca", said, re.MULTILINE), said
+    assert re.search(r"\bkthreadd$", said, re.MULTILINE) and "pib_hca_post_send(" in said, said
+    assert crash.crash(ours, "vm1", base, None, ["qps"]) == 0
+    assert ": driver, device; " in capfd.readouterr().out

@@ -23,7 +23,8 @@ from lab.guests import vm
 
 VERSION = "6.12.1+deb13-amd64"
 STATUS = f"Package: linux-image-{VERSION}\nStatus: install ok installed\nVersion: 6.12.1-1\n"
-MAP = "ffffffff81e01030 T asm_exc_divide_error\nffffffff837c80a0 B vmcoreinfo_data\n"
+MAP = ("ffffffff81e01030 T asm_exc_divide_error\nffffffff837c80a0 B vmcoreinfo_data\n"
+       "0000000000000000 D __per_cpu_start\n")
 REGISTERS = "LDT=0000 0000000000000000 000fffff 00000000\nIDT=     fffffe0000000000 00000fff\nCR0=80050033\n"
 GATE = "fffffe0000000000: 0x00101030 0x8e208e00 0xffffffff 0x00000000\n"
 
@@ -54,9 +55,9 @@ def test_the_release_of_an_image_is_that_of_its_kernel(name, release):
     assert kernel_symbols.release_of(pathlib.Path("/cache") / name) == release
 
 
-def test_a_kernel_of_ones_own_has_no_symbols_to_fetch():
-    with pytest.raises(ui.LabError, match="pib up --kernel debian"):
-        kernel_symbols.release_of(pathlib.Path("/cache/guest-trixie-lockdep-0123456789ab"))
+def test_an_image_of_unknown_origin_has_no_symbols_to_fetch():
+    with pytest.raises(ui.LabError, match="made by another pib.*pib up"):
+        kernel_symbols.release_of(pathlib.Path("/cache/guest-trixie-other-0123456789ab"))
 
 
 @pytest.mark.parametrize("version, source", [
@@ -132,7 +133,8 @@ def test_the_offset_of_a_kernel_is_that_of_its_first_interrupt_handler(monitor, 
 
 
 @pytest.mark.parametrize("gate, said", [
-    (GATE.replace("1030", "1040"), "does not run Linux"), (GATE.replace("8e20", "0000"), "does not run Linux"),
+    (GATE.replace("1030", "1040"), "does not run the Linux .*pib reboot NODE"),
+    (GATE.replace("8e20", "0000"), "does not run the Linux"),
     ("Cannot access memory\n", "no memory at 0xfffffe0000000000 .Cannot access memory")])
 def test_another_kernel_is_noticed(monitor, kernel, gate, said):
     monitor["x"] = gate
@@ -152,6 +154,12 @@ def test_the_kernels_notes_are_read_from_its_memory(monitor, kernel, monkeypatch
     monkeypatch.setattr(kernel_place, "words", words)
     monkeypatch.setattr(kernel_place, "offset", lambda *_: 0)
     assert monitor and dump.notes(pathlib.Path("x"), kernel) == text[:-1].decode()
+
+
+def test_a_kernel_without_notes_is_told_its_option(monitor, kernel):
+    with pytest.raises(ui.LabError, match="no symbol vmcoreinfo_size.*--enable PROC_KCORE.*pib reboot NODE"):
+        dump.notes(pathlib.Path("x"), kernel)
+    assert monitor
 
 
 # -- command lines ------------------------------------------------------------------
@@ -287,6 +295,56 @@ def test_keys_are_scrambled_as_the_device_does_it(monkeypatch):
     assert script.key_of(0) == 0 and script.key_of(1) == 0xf5021e00
 
 
+# -- the kernel under gdb -----------------------------------------------------------
+
+class Head:
+    """The list of modules, which is empty."""
+
+    def __getitem__(self, _name):
+        return self
+
+
+@pytest.fixture(name="in_gdb")
+def script_of_gdb(monkeypatch, capsys):
+    """Runs the script with a simulated gdb; returns gdb's commands and the script's messages."""
+    def run(**parameters):
+        commands = []
+        simulated = mock.MagicMock(Command=type("Command", (), {"__init__": lambda *_: None}),
+                                   parse_and_eval=lambda _text: Head(),
+                                   execute=lambda line, to_string=False: commands.append(line))
+        monkeypatch.setitem(sys.modules, "gdb", simulated)
+        monkeypatch.setattr(sys, "path", [*sys.path])
+        monkeypatch.setenv(gdb.VARIABLE, json.dumps({
+            "vmlinux": "/tree/vmlinux", "offset": 0x200000, "per_cpu_from_0": True, "socket": "/s", "modules": [],
+            "sources": {}, "source": "/tree", "scripts": "", "index": "/nowhere", **parameters}))
+        monkeypatch.delitem(sys.modules, "lab.develop.in_gdb_kernel", raising=False)
+        importlib.import_module("lab.develop.in_gdb_kernel")
+        return commands, capsys.readouterr().err
+    return run
+
+
+def test_gdb_says_what_the_user_waits_for(in_gdb, tmp_path):
+    said = in_gdb()[1].splitlines()
+    assert [line[:16] for line in said] == ["pib: reading the", "pib: connecting ", "pib: reading the",
+                                            "pib: the kernel'"]
+    assert "/tree/vmlinux; the first time that takes" in said[0] and "stands still from now on" in said[1]
+    (tmp_path / "0123.gdb-index").touch()
+    assert "first time" not in in_gdb(index=str(tmp_path))[1]
+
+
+def test_gdb_moves_the_kernels_variables_of_each_processor_as_its_version_needs(in_gdb):
+    commands, _ = in_gdb()
+    assert 'add-symbol-file "/tree/vmlinux" -o 0x200000 -s .data..percpu 0' in commands
+    assert 'add-symbol-file "/tree/vmlinux" -o 0x200000 ' in in_gdb(per_cpu_from_0=False)[0]
+
+
+def test_gdb_runs_the_scripts_of_the_kernel_once_it_is_connected(in_gdb, tmp_path):
+    (tmp_path / "vmlinux-gdb.py").write_text("gdb.execute('the scripts')\n")
+    commands, said = in_gdb(scripts=str(tmp_path))
+    assert commands.index("set auto-load python-scripts off") < commands.index("target remote /s")
+    assert commands[-1] == "the scripts" and "no commands" not in said
+
+
 # -- QEMU's gdb server --------------------------------------------------------------
 
 class Stub:
@@ -387,10 +445,11 @@ def test_a_dump_is_private_and_taken_while_the_guest_stands_still(lab, dumped, k
 
 
 def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path):
+    """The unfinished file would keep the next command from this name."""
     dumped.states[:] = ["failed"]
     with pytest.raises(ui.LabError, match="Is there room.*pib crash --output FILE NODE"):
         dump.take(lab, "vm0", kernel, tmp_path / "kept")
-    assert dumped.given[-1] == "cont"
+    assert dumped.given[-1] == "cont" and not (tmp_path / "kept").exists()
 
 
 def test_a_file_that_is_not_a_dump_is_refused_with_a_command_that_makes_one(tmp_path):

@@ -151,3 +151,15 @@ def test_the_driver_is_compiled_against_the_tree_by_this_machine(tree, base, tmp
     with pytest.raises(ui.LabError, match="has Linux 7.0.2-mine now.*--kernel-dir"):
         kernel_module.compile_for(VERSION, tools, source)
     assert not isinstance(kernel_tree.tools(base), kernel_tree.HostBuilder)
+
+
+@pytest.mark.parametrize("config, said", [("", "-O1 -g"), ("CONFIG_DEBUG_INFO=y\n", "-O1")])
+def test_a_driver_has_lines_of_source_whatever_the_kernels_options(tree, base, tmp_path, monkeypatch, config, said):
+    """Reports of faults are shown with them."""
+    (tree / ".config").write_text(CONFIG + config)
+    (tree / "Makefile").write_text("modules:\n\techo \"$(KCFLAGS)\" >$(M)/given; touch $(M)/modules.order\n")
+    (tmp_path / "driver").mkdir()
+    (tmp_path / "driver" / "Kbuild").write_text("obj-m += x.o\n")
+    monkeypatch.setenv("KCFLAGS", "-O1")
+    compiled = kernel_module.compile_for(VERSION, kernel_tree.tools(own_kernel.ensure(tree)), tmp_path / "driver")
+    assert base and (pathlib.Path(compiled.inside) / "given").read_text().strip() == said

@@ -93,8 +93,8 @@ def driver(options: argparse.Namespace) -> int:
     target = Target.of(options.words, lab)
     source = kernel_module.directory(target.directory)
 
-    def once() -> None:
-        exchange_driver(lab, source, target.nodes)
+    def once() -> None:         # with the lab's present state: a guest may have been rebooted meanwhile
+        exchange_driver(cluster.Cluster(), source, target.nodes)
     if options.watch:
         return _again(source, once)
     once()
@@ -162,10 +162,11 @@ def exchange_provider(options: argparse.Namespace) -> int:
     guest_build.provider_name(source)
 
     def once() -> None:
-        library = provider.compile_in(image_of(lab), source)
+        now = cluster.Cluster()         # a guest may have been rebooted meanwhile
+        library = provider.compile_in(image_of(now), source)
 
         def one(name: str) -> None:
-            provider.exchange(lab.node(name), library, guest_build.provider_name(source))
+            provider.exchange(now.node(name), library, guest_build.provider_name(source))
             print(f"{name}: {library.name}. Programs that are started from now on use it", flush=True)
         _each(target.nodes, one)
     if options.watch:

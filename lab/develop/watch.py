@@ -8,6 +8,7 @@ import time
 from lab.build import builder
 
 POLL_S = 0.3
+BEGINS, ENDS = (".", "#"), ("~",)       # names of editors' own files, which change while nothing is saved
 
 Look = dict[pathlib.Path, tuple[int, int]]
 
@@ -27,9 +28,15 @@ def look(*directories: pathlib.Path) -> Look:
 def _files(directories: tuple[pathlib.Path, ...]) -> list[pathlib.Path]:
     while True:
         try:
-            return [directory / file for directory in directories for file in builder.wanted(directory)]
+            return [directory / file for directory in directories for file in builder.wanted(directory)
+                    if not _is_editors(file)]
         except FileNotFoundError:       # a folder was removed meanwhile
             time.sleep(POLL_S)
+
+
+def _is_editors(file: pathlib.Path) -> bool:
+    """Whether a file is a swap file, a backup or the like, or lies in a directory of an editor's."""
+    return any(part.startswith(BEGINS) for part in file.parts) or file.name.endswith(ENDS)
 
 
 def wait(before: Look, *directories: pathlib.Path) -> Look:

@@ -12,9 +12,10 @@ import threading
 
 import pytest
 
-from lab import paths, ui, waiting
+from lab import __main__ as command_line, paths, ui, waiting
 from lab.build import builder, kernel_module, symbols
 from lab.develop import commands, exchange, ipoib, report, watch
+from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
 
 ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"
@@ -80,6 +81,7 @@ class Tools:
     def __init__(self, work):
         self.work = work
         self.inside = str(work)
+        self.flags = ""
         self.ran = []
 
     bring = builder.Builder.bring
@@ -128,6 +130,9 @@ def test_a_saved_source_is_a_change_and_a_product_is_not(tmp_path, monkeypatch):
     waiter = threading.Thread(target=lambda: seen.append(watch.wait(before, tmp_path)))
     waiter.start()
     (tmp_path / "a.o").write_text("product")
+    for name in (".a.c.swp", "#a.c#", "a.c~", ".cache/clangd/a.idx"):       # editors write these while one types
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(name)
     assert watch.look(tmp_path) == before and not seen
     new = tmp_path / ".new"
     new.write_text("22")
@@ -181,6 +186,31 @@ def test_watching_goes_on_after_a_failure(tmp_path, monkeypatch, capfd, failure)
     with pytest.raises(KeyboardInterrupt):
         commands._again(tmp_path, once)         # pylint: disable=protected-access
     assert not outcomes and str(failure.args[-1]).split(maxsplit=1)[0] in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("command", ["driver", "provider"])
+def test_watching_goes_on_with_a_guest_that_was_rebooted(lab, monkeypatch, tmp_path, command):
+    """A driver crashes a guest, which is rebooted in another terminal."""
+    lab.up(Wanted(1), [])
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "Kbuild").write_text("obj-m := a.o\n")
+    (tmp_path / "mine" / "CMakeLists.txt").write_text("rdma_provider(a a.c)\n")
+    rounds, reboots = [], ["vm0"]
+
+    def exchanged(given, *_):
+        given.node("vm0")               # raises LabError if the guest does not run
+        rounds.append(given.record.processes["vm0"].pid)
+        if len(rounds) == 2:
+            raise KeyboardInterrupt
+    monkeypatch.setattr(commands, "exchange_driver", exchanged)
+    monkeypatch.setattr(commands, "image_of", exchanged)
+    monkeypatch.setattr(commands.provider, "compile_in", lambda *_: tmp_path / "a.so")
+    monkeypatch.setattr(commands.provider, "exchange", lambda *_: None)
+    monkeypatch.setattr(watch, "wait", lambda *_: cluster.Cluster().reboot(reboots.pop()))
+    options = command_line.parser().parse_args([command, str(tmp_path / "mine"), "vm0", "--watch"])
+    with pytest.raises(KeyboardInterrupt):
+        options.function(options)
+    assert len(set(rounds)) == 2
 
 
 # -- IPoIB ----------------------------------------------------------------------

@@ -2,13 +2,15 @@
 """./pib replay: plays a recording of a device back, outside of QEMU."""
 
 import argparse
+import glob
 import os
 import pathlib
-import subprocess
+import shlex
 
 from lab import paths, ui
 from lab.build import host_build
 from lab.develop import gdb
+from lab.guests import relay
 
 
 def program() -> pathlib.Path:
@@ -30,15 +32,27 @@ def argv(options: argparse.Namespace) -> list[str]:
     return words + [f"--{name}" for name in ("list", "log", "tolerant") if getattr(options, name)]
 
 
+def _check_exists(file: pathlib.Path) -> None:
+    if file.is_file():
+        return
+    if of_guests := sorted(map(str, file.parent.glob(f"{glob.escape(file.stem)}-vm*{glob.escape(file.suffix)}"))):
+        raise ui.LabError(f"{file}: there is no such recording, but one of each guest: {', '.join(of_guests)}. Name one "
+                          f"of them:  ./pib replay {shlex.quote(of_guests[0])}")
+    raise ui.LabError(f"{file}: there is no such recording. Make one:  ./pib up --record FILE   which makes one of each "
+                      "guest, as FILE-vm0")
+
+
 def _replay(options: argparse.Namespace) -> int:
-    if not options.file.is_file():
-        raise ui.LabError(f"{options.file}: there is no such recording. Make one:  ./pib up --record FILE")
+    _check_exists(options.file)
     words = [str(program()), *argv(options)]
-    return gdb.of_command(words) if options.gdb else subprocess.run(words, check=False).returncode
+    return gdb.of_command(words) if options.gdb else relay.run(words)
 
 
 def add_commands(add) -> None:
     command = add("replay", _replay, "play a recording of an HCA back, outside of QEMU, and compare both devices")
+    # The file comes first, because --dump takes all words up to the next option.
+    command.usage = ("pib replay [-h] FILE [--until TIME] [--dump WHAT [NUMBER]]... [--list] [--log] [--tolerant] "
+                     "[--gdb]")
     command.add_argument("file", type=pathlib.Path, metavar="FILE",
                          help="recording of ./pib up --record, or of the property record")
     command.add_argument("--until", metavar="TIME",

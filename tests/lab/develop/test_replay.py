@@ -3,7 +3,6 @@
 
 import pathlib
 import signal
-import subprocess
 
 import pytest
 
@@ -17,13 +16,13 @@ def programs_that_are_started(tmp_path, monkeypatch):
     """The command lines of started programs. The recording is run.rec in the working directory."""
     started = []
 
-    def run(words, **_options):
+    def run(words):
         started.append(words)
-        return subprocess.CompletedProcess(words, 1)
+        return 1
     monkeypatch.chdir(tmp_path)
     (tmp_path / "run.rec").write_bytes(b"")
     monkeypatch.setattr(replay, "program", lambda: pathlib.Path("pib-replay"))
-    monkeypatch.setattr(replay.subprocess, "run", run)
+    monkeypatch.setattr(replay.relay, "run", run)
     return started
 
 
@@ -56,9 +55,23 @@ def test_a_replay_in_gdb_leaves_ctrl_c_to_gdb(played, monkeypatch):
     assert handlers != [before] and signal.getsignal(signal.SIGINT) == before
 
 
+def test_the_usage_names_the_file_before_words_that_would_take_it(capsys):
+    with pytest.raises(SystemExit):
+        pib("replay", "--help")
+    assert capsys.readouterr().out.startswith("usage: pib replay [-h] FILE [--until TIME] [--dump WHAT [NUMBER]]... ")
+
+
 def test_a_missing_recording_is_an_error(played):
     with pytest.raises(ui.LabError, match="none.rec: there is no such recording.*--record"):
         pib("replay", "none.rec")
+    assert not played
+
+
+def test_recordings_of_guests_are_named_in_place_of_the_name_that_was_given_to_up(played, tmp_path):
+    for name in ("two[1]-vm1.rec", "two[1]-vm0.rec", "two1-vm0.rec"):
+        (tmp_path / name).touch()
+    with pytest.raises(ui.LabError, match=r"guest: two\[1\]-vm0.rec, two\[1\]-vm1.rec\. .*replay 'two\[1\]-vm0.rec'$"):
+        pib("replay", "two[1].rec")
     assert not played
 
 

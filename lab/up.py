@@ -93,14 +93,14 @@ def _told_of_hosts(wanted: Wanted) -> Iterator[None]:
 
 
 def reboot(lab: cluster.Cluster, name: str) -> None:
-    """Restarts one guest. If it has a driver, waits until its connected ports are ACTIVE."""
+    """Restarts one guest. If it has a driver, waits until its connected ports are ACTIVE. The other guests may hang."""
     lab.reboot(name)
     node = lab.node(name)
     if not subnet.ports_of(node):
         return
     if name == MANAGER:
         subnet.start_manager(node)
-    subnet.wait_active(lab, MANAGER)
+    subnet.wait_active_again(lab, name, MANAGER)
 
 
 def _check_memory(new: list[vm.Size]) -> None:

@@ -35,11 +35,12 @@ def argv(options: argparse.Namespace) -> list[str]:
 def _check_exists(file: pathlib.Path) -> None:
     if file.is_file():
         return
-    if of_guests := sorted(map(str, file.parent.glob(f"{glob.escape(file.stem)}-vm*{glob.escape(file.suffix)}"))):
-        raise ui.LabError(f"{file}: there is no such recording, but one of each guest: {', '.join(of_guests)}. Name one "
-                          f"of them:  ./pib replay {shlex.quote(of_guests[0])}")
-    raise ui.LabError(f"{file}: there is no such recording. Make one:  ./pib up --record FILE   which makes one of each "
-                      "guest, as FILE-vm0")
+    pattern = f"{glob.escape(file.stem)}-vm*{glob.escape(file.suffix)}"
+    if of_guests := sorted(map(str, file.parent.glob(pattern))):
+        raise ui.LabError(f"{file}: there is no such recording, but one of each guest: {', '.join(of_guests)}. Name "
+                          f"one of them:  ./pib replay {shlex.quote(of_guests[0])}")
+    raise ui.LabError(f"{file}: there is no such recording. Make one:  ./pib up --record FILE   which makes one of "
+                      "each guest, as FILE-vm0")
 
 
 def _replay(options: argparse.Namespace) -> int:

@@ -237,6 +237,7 @@ class Cluster(Recorded):
             if not command or _number(name) < 0:
                 guests = ", ".join(sorted(filter(lambda one: _number(one) >= 0, self.record.commands), key=_number))
                 raise ui.LabError(f"{name} is not a guest of this lab. Its guests: {guests or 'none'}")
+            ui.say(f"booting {name} anew ({'KVM' if self.record.accel == 'kvm' else 'emulation, TCG'})")
             self.stop_node(name)
             files = vm.Files(name, self.sockets())
             files.remove()

@@ -19,6 +19,8 @@ SWEEP_S = 120                   # limit from the last progress to SUBNET UP, whi
 POLL_S = 0.2
 SWEEP_POLL_S = 0.5
 LOOK_S = 120
+ALONE_S = 20                    # after it, a guest whose ports are not Active yet may have no subnet manager
+ANSWER_S = 15
 # A line of the guests' program `ports`. The last fields are empty if the port goes meanwhile.
 PORT = re.compile(r"([^|]+)\|([0-9]{1,5})\|([^|]*)\|([0-9]{1,10})\|([0-9]{1,10})\|([^|]*)\|([^|]*)\|([^|]*)")
 RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(?= )")
@@ -150,18 +152,58 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
         lab.check()
         log = _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
         raise ui.LabError(f"{error}\nLook for the cause:  ./pib why   opensm in {manager} says:\n{log}") from error
-    _wait_swept(lab, opensm, watch)
+    _wait_swept(lab, opensm, watch, lab.check)
     return found
 
 
-def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_progress.Watch) -> None:
+def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_progress.Watch,
+                check: Callable[[], None]) -> None:
     """Waits for the end of opensm's sweep. If it does not come, prints that and raises no error, because the guests'
     own ports are Active."""
     try:
-        waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * topology_nodes(lab), check=lab.check,
+        waiting.poll("SUBNET UP", opensm.has_finished, SWEEP_S + NODE_S * topology_nodes(lab), check=check,
                      doing=lambda: str(watch), progress=watch.best, every_s=SWEEP_POLL_S)
     except waiting.TooLate as late:
         ui.say(f"opensm has not come to the end of its sweep. {late}")
+
+
+def _answers(lab: cluster.Cluster, name: str) -> bool:
+    try:
+        return lab.node(name).run(["true"], timeout_s=ANSWER_S).returncode == 0
+    except (subprocess.TimeoutExpired, ui.LabError):
+        return False
+
+
+def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
+    """Waits until the connected ports of one guest are Active, and of the guest `manager` until opensm has come to the
+    end of its sweep. Other guests may hang, or have ended; if that one has, the wait ends early."""
+    seen: list[Port] = []
+
+    def ready() -> bool:
+        seen[:] = ports_of(lab.node(name))
+        return bool(seen) and all(port.state == "ACTIVE" or not port.connected for port in seen)
+
+    def check() -> None:
+        lab.node(name)          # raises LabError if the guest has ended
+
+    def wait(limit_s: float) -> None:
+        waiting.poll(f"every port of {name} ACTIVE", ready, limit_s, every_s=POLL_S, check=check,
+                     doing=lambda: "; ".join(f"{port.device} port {port.number}: {port.state}" for port in seen))
+    opensm = sm_steps.Manager(lambda: lab.node(manager))
+    try:
+        wait(ALONE_S)
+    except waiting.TooLate:
+        if name != manager and not _answers(lab, manager):
+            ui.say(f"the ports of {name} are not ACTIVE, as {manager}, whose subnet manager would do that, does not "
+                   f"answer. Start it anew:  ./pib reboot {manager}")
+            return
+        try:
+            wait(_limit_s(lab))
+        except waiting.TooLate as late:
+            raise ui.LabError(f"{late}\nLook for the cause:  ./pib why   opensm in {manager} says:\n"
+                              + _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)) from late
+    if name == manager:
+        _wait_swept(lab, opensm, subnet_progress.Watch([], opensm), lambda: None)
 
 
 def wait_devices(lab: cluster.Cluster) -> None:

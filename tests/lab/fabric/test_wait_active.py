@@ -91,6 +91,51 @@ def test_ports_are_enough_if_no_opensm_runs_there(lab_with, now):
     assert now[0] == pytest.approx(2, abs=1)
 
 
+@pytest.fixture(name="rebooted")
+def _rebooted(lab_with, monkeypatch):
+    """Waits for vm1, which was rebooted; returns the other guests that were asked something."""
+    def wait(active_s, *, manager_answers=True):
+        lab, asked = lab_with([], active_s), []
+        vm1 = lab.node("vm1")
+
+        def node(name):
+            if name == "vm1":
+                return vm1
+            asked.append(name)
+            if not manager_answers:
+                raise ui.LabError(f"{name} is not running")
+            return types.SimpleNamespace(run=lambda command, **_: subprocess.CompletedProcess(command, 0, b"its log"))
+        monkeypatch.setattr(lab, "node", node)
+        monkeypatch.setattr(lab, "nodes", lambda: ["vm0", "vm1"])
+        subnet.wait_active_again(lab, "vm1", "vm0")
+        return asked
+    return wait
+
+
+def test_a_rebooted_guest_waits_for_its_own_ports_alone(rebooted, now):
+    """A driver may have crashed all guests, and they are rebooted one after the other."""
+    assert rebooted(2) == [] and now[0] == pytest.approx(2, abs=1)
+
+
+def test_a_slow_subnet_manager_is_waited_for(rebooted, now):
+    assert rebooted(100) == ["vm0"] and now[0] == pytest.approx(100, abs=1)
+    with pytest.raises(ui.LabError, match="(?s)every port of vm1 ACTIVE: .*pib_0 port 1: INIT.*pib why .*its log"):
+        rebooted(10000)
+
+
+def test_a_rebooted_guest_does_not_wait_for_a_subnet_manager_that_has_died(rebooted, now, capfd):
+    rebooted(10000, manager_answers=False)
+    assert now[0] == pytest.approx(subnet.ALONE_S, abs=1)
+    assert "ports of vm1 are not ACTIVE, as vm0, " in (said := capfd.readouterr().err) and "pib reboot vm0" in said
+
+
+def test_the_rebooted_subnet_manager_comes_to_the_end_of_its_sweep(lab_with, now):
+    lab = lab_with(LOG, 1.5 * STEP_S)
+    lab.check = lambda: pytest.fail("vm1 has ended")
+    subnet.wait_active_again(lab, "vm0", "vm0")
+    assert now[0] == pytest.approx(len(LOG) * STEP_S, abs=1)
+
+
 def test_bytes_of_opensms_output_do_not_reach_the_terminal():
     class Failing:
         name = "vm0"

@@ -39,13 +39,17 @@ class Rows:
 
     def _of_field(self, struct: str, field: str) -> list[Point]:
         """Points of a field of a command's input, also of a structure nested in the input (pages, address vectors)."""
-        ends = [f"{one.name}.{field}" for one in self._interface.commands if one.input == struct]
+        ends = self._names_of(struct, field)
+        return [point for point in self._points if point.about in ends]
+
+    def _names_of(self, struct: str, name: str) -> list[str]:
+        """Names of a structure's field in the inputs of commands: CREATE_MR.pages.root, REREG_MR.mr.pages.root, …"""
+        found = [f"{one.name}.{name}" for one in self._interface.commands if one.input == struct]
         for outer in self._interface.structs.values():
             for part in outer.fields:
                 if part.kind == struct:
-                    ends += [f"{one.name}.{part.name}.{field}" for one in self._interface.commands
-                             if one.input == outer.name]
-        return [point for point in self._points if point.about in ends]
+                    found += self._names_of(outer.name, f"{part.name}.{name}")
+        return found
 
     def _of_constant(self, name: str) -> list[Point]:
         for prefix, about in LISTS.items():
@@ -108,14 +112,19 @@ def page(manual: str, interface: Interface, points: list[Point]) -> str:
     wanted = [point for point in points if not point.error]
     used = sum(point.uses > 0 for point in wanted)
     body, struct, heading = [], "", ""
+    left = {point.title: point for point in points}
     for before, head, found in tables(manual):
         struct = ([struct] + STRUCT.findall(before))[-1]
         headings = HEADING.findall(before)
         heading = headings[-1] if headings else heading
         shown = [(row, rows.of(head, row, struct)) for row in found]
+        for point in (point for _, of_row in shown for point in of_row):
+            left.pop(point.title, None)
         if any(of_row for _, of_row in shown):
             body += ([f"<h2>{_words(heading)}</h2>"] if heading else []) + [_table(head, shown)]
             heading = ""
+    if left:
+        body += ["<h2>In no table</h2>", _table(["point"], [([title], [point]) for title, point in left.items()])]
     return (f'<!DOCTYPE html>\n<html lang="en"><meta charset="utf-8"><title>Use of the device</title>\n'
             f"<style>{STYLE}</style>\n<h1>What the driver has used of the device</h1>\n"
             f"<p>{used} of {len(wanted)} ({used / len(wanted):.1%}), errors left out.</p>\n" + "\n".join(body) +

@@ -187,6 +187,15 @@ def test_the_page_has_the_manuals_tables(tmp_path):
     assert "](" not in page
 
 
+def test_each_point_is_in_a_row_of_the_page():
+    """A hole that the page does not show cannot be explained."""
+    unused = coverage_points.points(INTERFACE, coverage_points.empty())
+    page = coverage_page.page(coverage_page.MANUAL.read_text(encoding="utf-8"), INTERFACE, unused)
+    assert "REREG_MR.mr.pages: most" in page
+    last = page.partition("<h2>In no table</h2>")[2]
+    assert last.count("<tr class=") == 1 and "receive WQE: any" in last
+
+
 def test_without_the_manual_there_is_no_page(monkeypatch, tmp_path):
     monkeypatch.setattr(coverage_page, "MANUAL", tmp_path / "missing.md")
     with pytest.raises(ui.LabError, match="Run the lab of a checkout"):

@@ -116,32 +116,44 @@ def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]
     compiled = _compile(lab, source)
     names = ", ".join(module.file.name for module in compiled.modules)
     ui.say(f"compiled {names} in {time.monotonic() - begun:.1f} s")
-    active = {(port.node, port.number) for port in subnet.ports(lab) if port.state == "ACTIVE"}
+    before = _before(lab)
+    active = {(port.node, port.number) for ports in before.values() for port in ports if port.state == "ACTIVE"}
 
     def one(name: str) -> None:
         done = exchange.exchange(lab, name, compiled)
         print("\n".join([f"{name}: {names}, exchanged in {done.seconds:.1f} s", *done.kernel.splitlines()]), flush=True)
     with lab.locked():
         _each(nodes, one)
-        _settle(lab, _expected(lab, nodes, active))
+        _settle(lab, list(before), _expected(lab, list(before), nodes, active))
     ui.say(f"{time.monotonic() - begun:.1f} s in all")
 
 
-def _expected(lab: cluster.Cluster, nodes: list[str], active: set[tuple[str, int]]) -> set[tuple[str, int]]:
+def _before(lab: cluster.Cluster) -> dict[str, list[subnet.Port]]:
+    """The ports of each guest that answers. Another driver may have left other guests in a loop."""
+    seen = subnet.look(lab, exchange.ANSWER_S)
+    if silent := [name for name, found in seen.items() if found is None]:
+        ui.say(f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer. Start anew:  "
+               f"./pib reboot {silent[0]}")
+    return {name: found for name, found in seen.items() if found is not None}
+
+
+def _expected(lab: cluster.Cluster, asked: list[str], nodes: list[str],
+              active: set[tuple[str, int]]) -> set[tuple[str, int]]:
     """Ports that should become ACTIVE: ports that were ACTIVE before, except in guests whose new driver registered no
-    device. If the guests were booted without a driver, starts their subnet manager and expects port 1 of each guest."""
-    with_device = {port.node for port in subnet.ports(lab)}
+    device. If the guests were booted without a driver, starts their subnet manager and expects port 1 of each guest.
+    asked: the guests that answer."""
+    with_device = {port.node for port in subnet.ports(lab, asked)}
     if lab.record.bare and up.MANAGER in with_device:
         subnet.start_manager(lab.node(up.MANAGER))
         active = active | {(name, 1) for name in nodes}
     return {port for port in active if port[0] in with_device}
 
 
-def _settle(lab: cluster.Cluster, expected: set[tuple[str, int]]) -> None:
+def _settle(lab: cluster.Cluster, asked: list[str], expected: set[tuple[str, int]]) -> None:
     seen: list[subnet.Port] = []
 
     def ready() -> bool:
-        seen[:] = subnet.ports(lab)
+        seen[:] = subnet.ports(lab, asked)
         return expected <= {(port.node, port.number) for port in seen if port.state == "ACTIVE"}
     try:
         waiting.poll("ports", ready, ACTIVE_S, every_s=subnet.POLL_S)

@@ -64,20 +64,22 @@ def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
     return found
 
 
-def look(lab: cluster.Cluster, timeout_s: float = LOOK_S) -> dict[str, list[Port] | None]:
-    """Ports of each running guest, queried in parallel. None: the guest does not answer."""
+def look(lab: cluster.Cluster, timeout_s: float = LOOK_S,
+         asked: list[str] | None = None) -> dict[str, list[Port] | None]:
+    """Ports of each running guest, queried in parallel. None: the guest does not answer. asked: not of all guests, but
+    of these."""
     def of(name: str) -> list[Port] | None:
         try:
             return ports_of(lab.node(name), timeout_s)
         except (subprocess.TimeoutExpired, ui.LabError):
             return None
-    names = lab.nodes()
+    names = lab.nodes() if asked is None else asked
     with concurrent.futures.ThreadPoolExecutor(max_workers=max(len(names), 1)) as askers:
         return dict(zip(names, askers.map(of, names)))
 
 
-def ports(lab: cluster.Cluster) -> list[Port]:
-    seen = look(lab)
+def ports(lab: cluster.Cluster, asked: list[str] | None = None) -> list[Port]:
+    seen = look(lab, asked=asked)
     if silent := [name for name, found in seen.items() if found is None]:
         lab.check()
         raise ui.LabError(f"{', '.join(silent)}: no answer. What runs:  ./pib status")

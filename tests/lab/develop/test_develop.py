@@ -15,7 +15,7 @@ import pytest
 from lab import __main__ as command_line, paths, ui, waiting
 from lab.build import builder, kernel_module, symbols
 from lab.develop import commands, exchange, ipoib, report, watch
-from lab.fabric import cluster
+from lab.fabric import cluster, subnet
 from lab.fabric.wanted import Wanted
 
 ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"
@@ -117,6 +117,26 @@ def test_the_arguments_are_a_directory_and_guests(lab):
     lab.down()
     with pytest.raises(ui.LabError, match="pib up"):
         commands.Target.of([], lab)
+
+
+def test_guests_that_hang_do_not_keep_a_driver_from_others(lab, monkeypatch, capfd):
+    """A driver that hangs each guest has been loaded in all of them, and one was rebooted."""
+    lab.up(Wanted(2), [])
+    asked = []
+
+    def ports_of(node, timeout_s):
+        asked.append((node.name, timeout_s))
+        if node.name == "vm0":
+            raise subprocess.TimeoutExpired(["ssh"], timeout_s)
+        return [subnet.Port("vm1", "pib_0", 1, "0x1", 1, 1, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")]
+    monkeypatch.setattr(subnet, "ports_of", ports_of)
+    monkeypatch.setattr(exchange, "check_answers", lambda *_: None)
+    monkeypatch.setattr(exchange, "exchange", lambda _lab, name, _compiled: exchange.Exchanged(name, "loaded", 1.0))
+    monkeypatch.setattr(commands, "_compile", lambda *_: kernel_module.Compiled(pathlib.Path("/x"), "/x", []))
+    commands.exchange_driver(lab, pathlib.Path("/x"), ["vm1"])
+    said = capfd.readouterr()
+    assert "vm0 does not answer. Start anew:  ./pib reboot vm0" in said.err and "ACTIVE" in said.out
+    assert [limit for name, limit in asked if name == "vm0"] == [exchange.ANSWER_S]
 
 
 # -- changes --------------------------------------------------------------------

@@ -379,13 +379,13 @@ struct pib_hca_refusal {
 	__le64 value;  /* value of the field; 0 if the rule is about no field */
 	__le64 limit;  /* most or least value, the permitted bits, or the last value in `text` */
 	__le32 rule;
-	__le32 object; /* COMMAND: its object; ACCESS: offset in BAR; MISUSE: number; WQE: QPN */
+	__le32 object; /* COMMAND: its object; ACCESS: offset in BAR; MISUSE: number; else QPN */
 	__le16 opcode; /* COMMAND: PIB_HCA_CMD_* */
 	__le16 id;     /* COMMAND */
 	__le16 offset; /* offset of the field in its structure */
 	__u8 kind;      /* PIB_HCA_REFUSAL_* */
 	__u8 structure; /* PIB_HCA_REFUSAL_IN_*: the structure that has the field */
-	__u8 status;    /* COMMAND: PIB_HCA_CMD_STATUS_*; WQE: PIB_HCA_WC_* */
+	__u8 status;    /* COMMAND: PIB_HCA_CMD_STATUS_*; WQE, PACKET: PIB_HCA_WC_* */
 	__u8 bar;       /* ACCESS */
 	__u8 reserved[2];
 	__le32 counter; /* WQE: its counter in its queue; of an SRQ: its id */
@@ -401,6 +401,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
 #define PIB_HCA_REFUSAL_MISUSE 3 /* a broken rule that only a strict device checks */
 #define PIB_HCA_REFUSAL_SEND_WQE 4 /* the WQE completes with an error */
 #define PIB_HCA_REFUSAL_RECV_WQE 5
+#define PIB_HCA_REFUSAL_PACKET 6 /* a QP has refused a request of its peer */
 #define PIB_HCA_REFUSAL_IN_NONE 0
 #define PIB_HCA_REFUSAL_IN_ENTRY 1 /* pib_hca_cmd */
 #define PIB_HCA_REFUSAL_IN_INPUT 2 /* the command's input structure */

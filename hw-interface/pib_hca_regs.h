@@ -27,7 +27,7 @@
 #define PIB_HCA_MAX_VECTORS 64
 
 #define PIB_HCA_INTERFACE_MAJOR 1 /* a driver refuses any other */
-#define PIB_HCA_INTERFACE_MINOR 4 /* grows when something is added compatibly */
+#define PIB_HCA_INTERFACE_MINOR 5 /* grows when something is added compatibly */
 
 /* ---------------------------------------------------------------- registers (BAR0) ----------- */
 /*

@@ -257,7 +257,8 @@ class Causes:
         events = [one for one in self.of_qp(target.guest, entry["dest_qpn"]) if "event" in one]
         nearest = min(events, key=lambda one: abs(one["at"] - entry["at"]), default=None)
         own = f"; {nearest['event']} there at {self.clock(nearest['at'])}" if nearest else ""
-        return f"{qp_name(target.guest, entry['dest_qpn'])} refused it{own}: {REFUSED[entry['status']]}"
+        said = nearest.get("reason") if nearest and entry["status"] == "IBV_WC_REM_ACCESS_ERR" else None
+        return f"{qp_name(target.guest, entry['dest_qpn'])} refused it{own}: {said or REFUSED[entry['status']]}"
 
     def no_receive(self, entry: Json) -> str:
         target = self.wiring.port_of_lid(entry["dlid"])

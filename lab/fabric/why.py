@@ -137,8 +137,9 @@ class Findings:
                 kind = name.split("_")[2]
                 of = {"CQ": f"{guest} CQ {number:#x}", "SRQ": f"{guest} SRQ {number:#x}", "DEVICE": guest}
                 about = {guest} if kind in of else _qp_names(guest, number)
-                yield Finding(entry["at"], f"{of.get(kind, qp_name(guest, number))}: {name}, because {EVENTS[name]}",
-                              _anchor(name), frozenset(about), minor=name == "IBV_EVENT_PATH_MIG")
+                yield Finding(entry["at"], f"{of.get(kind, qp_name(guest, number))}: {name}, because "
+                              f"{entry.get('reason') or EVENTS[name]}", _anchor(name), frozenset(about),
+                              minor=name == "IBV_EVENT_PATH_MIG")
             else:
                 port = f"{guest}[{entry['port']}]"
                 yield Finding(entry["at"], f"{port}: {name}{self._why_port(name, guest, entry)}", _anchor(name),

@@ -16,7 +16,7 @@ MANUAL = ROOT / "docs" / "device-spec.md"
 STRICT = ROOT / "docs" / "observability.md"
 FAULT = re.compile(r"^\| (\w+) \| .* \| ([^|]*) \|$", re.MULTILINE)
 NUMBERS = re.compile(r"(\d+\.\d+)\.(\d+)(?: to \1\.(\d+))?")
-NOTICED = {"named": "strict", "ignored": "ignored", "FATAL": "fatal"}
+NOTICED = {"named": "strict", "ignored": "ignored", "FATAL": "fatal", "REM_ACCESS_ERR": "packet"}
 VALUE = re.compile(r"\b(k\w+) = rule_value\((\d+), (\d+), (\d+), (CmdStatus|Effect|VendorError)::k(\w+)\)")
 VENDOR_ERRORS = re.compile(r"^enum class VendorError .*?^};", re.MULTILINE | re.DOTALL)
 ENUMERATOR = re.compile(r"^    (k\w+) = (?!0,)", re.MULTILINE)

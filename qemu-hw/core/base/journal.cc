@@ -2,6 +2,7 @@
 #include "base/journal.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/json.h"
 #include "base/status_name.h"
@@ -60,14 +61,6 @@ std::string event_text(const RaisedEvent& event) {
     return names;
 }
 
-void print_event(JsonWriter& out, const RaisedEvent& event) {
-    out.member("kind", "event");
-    out.member("event", event_text(event));
-    out.member("number", event.number);
-    out.member("data", event.data);
-    out.member("port", event.port);
-}
-
 void print_connection(JsonWriter& out, const FailedRequest& request) {
     out.member("port", request.port);
     out.member("dlid", request.dlid);
@@ -96,6 +89,13 @@ void Journal::failed(uint64_t now_ns, const FailedRequest& request) {
     }
 }
 
+void Journal::refused(const RefusedPacket& packet) {
+    refused_ = packet;
+    if (reasons_ != nullptr) {
+        reasons_->refused(packet);
+    }
+}
+
 void Journal::raised(uint64_t now_ns, const RaisedEvent& event) {
     if (name_of(kEvents, event.type) == nullptr) {
         return;
@@ -103,6 +103,21 @@ void Journal::raised(uint64_t now_ns, const RaisedEvent& event) {
     Entry& entry = next(now_ns);
     entry.is_event = true;
     entry.event = event;
+    if (event.type == Event::kQpAccessError && event.number == refused_.qpn) {
+        entry.packet = std::exchange(refused_, {});
+    }
+}
+
+void Journal::print_event(JsonWriter& out, const Entry& entry) const {
+    const RaisedEvent& event = entry.event;
+    out.member("kind", "event");
+    out.member("event", event_text(event));
+    out.member("number", event.number);
+    out.member("data", event.data);
+    out.member("port", event.port);
+    if (reasons_ != nullptr && entry.packet.broken.rule != Rule::kNone) {
+        out.member("reason", reasons_->words(entry.packet));
+    }
 }
 
 void Journal::print_request(JsonWriter& out, const FailedRequest& request) const {
@@ -124,7 +139,7 @@ void Journal::print(JsonWriter& out, const Entry& entry) const {
     out.begin_object();
     out.member("time_ns", entry.time_ns);
     if (entry.is_event) {
-        print_event(out, entry.event);
+        print_event(out, entry);
     } else {
         print_request(out, entry.request);
     }

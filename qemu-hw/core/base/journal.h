@@ -31,11 +31,24 @@ struct FailedRequest {
     uint8_t rnr_retry = 0;
 };
 
-// Receives the work requests that break a rule, and explains them in words.
+// A request packet that a QP has refused, because its key or the memory behind the key does not
+// permit the access.
+struct RefusedPacket {
+    uint32_t qpn = 0;
+    const char* operation = "";  // a literal: "RDMA WRITE"
+    uint32_t rkey = 0;
+    uint64_t addr = 0;
+    uint64_t length = 0;
+    Verdict broken{};
+};
+
+// Receives the work requests and request packets that break a rule, and explains them in words.
 class RequestReasons {
   public:
     virtual void refused(const FailedRequest& request) noexcept = 0;
+    virtual void refused(const RefusedPacket& packet) noexcept = 0;
     virtual std::string words(const FailedRequest& request) const = 0;
+    virtual std::string words(const RefusedPacket& packet) const = 0;
 
   protected:
     ~RequestReasons() = default;
@@ -45,11 +58,13 @@ class Journal {
   public:
     static constexpr size_t kMost = 256;
 
-    // From now on passes work requests that break a rule to `reasons`.
+    // From now on passes work requests and packets that break a rule to `reasons`.
     void report_to(RequestReasons& reasons) { reasons_ = &reasons; }
 
     // Records a failed work request, unless it was flushed: a flush alone is not a failure.
     void failed(uint64_t now_ns, const FailedRequest& request);
+    // The next Event::kQpAccessError is about this packet.
+    void refused(const RefusedPacket& packet);
     // Records events that report an error, a path migration or a change at a port, and no others.
     void raised(uint64_t now_ns, const RaisedEvent& event);
 
@@ -62,14 +77,17 @@ class Journal {
         bool is_event = false;
         FailedRequest request;
         RaisedEvent event;
+        RefusedPacket packet;  // kQpAccessError: the cause, if its rule is not Rule::kNone
     };
 
     Entry& next(uint64_t now_ns);
     void print(JsonWriter& out, const Entry& entry) const;
+    void print_event(JsonWriter& out, const Entry& entry) const;
     void print_request(JsonWriter& out, const FailedRequest& request) const;
 
     std::array<Entry, kMost> ring_{};
     uint64_t count_ = 0;
+    RefusedPacket refused_;  // the cause of the next kQpAccessError
     RequestReasons* reasons_ = nullptr;
 };
 

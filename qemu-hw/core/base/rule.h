@@ -21,6 +21,8 @@ enum class Effect : uint8_t {
     kBadEnable,
     kFatal,
     kNamed,  // the device goes on; a strict device reports the rule
+    // The device refuses a request packet of the peer, whose request completes with this status.
+    kRemAccessErr,
 };
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {
     return rule_value(section, sub, rule, static_cast<CmdStatus>(effect));
@@ -372,6 +374,17 @@ enum class Rule : uint32_t {
     kRecvShort = rule_value(12, 4, 40, VendorError::kLength),
     kRecvInvalidate = rule_value(12, 4, 41, VendorError::kMemory),
     kPeerResponse = rule_value(12, 4, 42, VendorError::kResponse),
+
+    // The keys of request packets.
+    kKeyUnknown = rule_value(13, 1, 1, Effect::kRemAccessErr),
+    kKeyFree = rule_value(13, 1, 2, Effect::kRemAccessErr),
+    kKeyByte = rule_value(13, 1, 3, Effect::kRemAccessErr),
+    kKeyPd = rule_value(13, 1, 4, Effect::kRemAccessErr),
+    kKeyQp = rule_value(13, 1, 5, Effect::kRemAccessErr),
+    kKeyRights = rule_value(13, 1, 6, Effect::kRemAccessErr),
+    kKeyBefore = rule_value(13, 1, 7, Effect::kRemAccessErr),
+    kKeyBeyond = rule_value(13, 1, 8, Effect::kRemAccessErr),
+    kKeyMemory = rule_value(13, 1, 9, Effect::kRemAccessErr),
 
     // Address vectors.
     kVectorFlags = rule_value(14, 1, 1, CmdStatus::kBadReserved),

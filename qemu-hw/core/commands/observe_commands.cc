@@ -81,6 +81,11 @@ void put_subject(pib_hca_refusal& out, const Refusal& refusal) {
             out.counter = refusal.counter;
             out.status = static_cast<uint8_t>(refusal.completion);
             break;
+        case Refusal::Kind::kPacket:
+            out.kind = PIB_HCA_REFUSAL_PACKET;
+            out.object = refusal.object;
+            out.status = static_cast<uint8_t>(refusal.completion);
+            break;
     }
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "memory/key_check.h"
 
+#include <algorithm>
+#include <variant>
+
 #include "base/access.h"
 #include "memory/mpt_rules.h"
 #include "memory/registration.h"
@@ -28,6 +31,45 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
     within.addr = window.addr + offset;
     const MemoryRegion* region = keys.region(window.region);
     return region != nullptr && resolve_region(*region, within, target);
+}
+
+// The rule that an access breaks that is outside of a key's range, or else of its memory.
+Verdict why_out_of_range(uint64_t first, uint64_t bytes, const KeyedRange& range) {
+    if (range.addr < first) {
+        return refuse(Rule::kKeyBefore, range.addr, first);
+    }
+    const uint64_t left = bytes - std::min(bytes, range.addr - first);
+    return range.length > left ? refuse(Rule::kKeyBeyond, range.length, left)
+                               : refuse(Rule::kKeyMemory);
+}
+
+// Checks that regions and windows have in common. `first`: the first address of the key's range.
+template <typename Object>
+Verdict why_object_refused(const Object& object, const KeyUser& user, const KeyedRange& range,
+                           uint64_t first) {
+    if (object.key != (range.key & 0xff)) {
+        return refuse(Rule::kKeyByte, range.key, (range.key & ~0xffu) | object.key);
+    }
+    if (object.pd != user.pd) {
+        return refuse(Rule::kKeyPd, user.pd, object.pd);
+    }
+    if ((range.access & ~object.access) != 0) {
+        return refuse(Rule::kKeyRights, range.access, object.access);
+    }
+    return why_out_of_range(first, object.length, range);
+}
+
+Verdict why_window_refused(const MemoryWindow& window, const KeyUser& user,
+                           const KeyedRange& range) {
+    if (!window.bound) {
+        return refuse(Rule::kKeyFree, range.key);
+    }
+    if (window.key == (range.key & 0xff) && window.pd == user.pd && window.type == kWindowType2 &&
+        window.qpn != user.qpn) {
+        return refuse(Rule::kKeyQp, user.qpn, window.qpn);
+    }
+    const bool zero_based = (window.access & access::kZeroBased) != 0;
+    return why_object_refused(window, user, range, zero_based ? 0 : window.addr);
 }
 
 }  // namespace
@@ -61,12 +103,10 @@ bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target&
     return true;
 }
 
-bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole) {
-    Target target;
+KeyedRange flush_range(const KeyTable& keys, const KeyedRange& range, bool whole) {
     if (!whole) {
-        return resolve(keys, user, range, target);
+        return range;
     }
-    // Rights belong to the key, so a check of the first byte is a check of the whole region.
     const uint32_t number = KeyTable::number_of(range.key);
     KeyedRange first = range;
     first.length = 1;
@@ -75,7 +115,26 @@ bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& rang
     } else if (const MemoryWindow* window = keys.window(number)) {
         first.addr = (window->access & access::kZeroBased) != 0 ? 0 : window->addr;
     }
-    return resolve(keys, user, first, target);
+    return first;
+}
+
+bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole) {
+    Target target;
+    return resolve(keys, user, flush_range(keys, range, whole), target);
+}
+
+Verdict why_refused(const KeyTable& keys, const KeyUser& user, const KeyedRange& range) {
+    const MemoryKey* entry =
+        range.key == kPrivilegedLkey ? nullptr : keys.find(KeyTable::number_of(range.key));
+    if (entry == nullptr) {
+        return refuse(Rule::kKeyUnknown, range.key);
+    }
+    if (const auto* window = std::get_if<MemoryWindow>(entry)) {
+        return why_window_refused(*window, user, range);
+    }
+    const MemoryRegion& region = std::get<MemoryRegion>(*entry);
+    return region.is_free() ? refuse(Rule::kKeyFree, range.key)
+                            : why_object_refused(region, user, range, region.iova);
 }
 
 }  // namespace pib::hca

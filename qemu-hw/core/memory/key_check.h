@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "base/verdict.h"
 #include "memory/key_table.h"
 
 namespace pib::hca {
@@ -38,6 +39,12 @@ struct Target {
 bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
 // Checks only that the region contains the range: no key, PD or rights.
 bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);
+// The rule that the access of a packet breaks which resolve() has refused; kKeyMemory, if resolve()
+// permits the access: then the memory behind the key has failed. For authors of drivers.
+Verdict why_refused(const KeyTable& keys, const KeyUser& user, const KeyedRange& range);
+// The range whose check is the check of a FLUSH: the given one or, with `whole`, the first byte of
+// the key's region or window, because rights belong to the key.
+KeyedRange flush_range(const KeyTable& keys, const KeyedRange& range, bool whole);
 // Whether a FLUSH with the rights in range.access may name the range or, with `whole`, the whole
 // region or window of the key.
 bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole);

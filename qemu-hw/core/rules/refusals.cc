@@ -105,8 +105,15 @@ std::string name_of(const Subject& subject) {
            (numbered ? " " + std::to_string(subject.number) : "");
 }
 
-// The refused thing in words, for example "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65"
-// or "send WQE 12 of QP 65".
+// A packet's operation, range and key in words.
+std::string range_text(const RefusedPacket& packet) {
+    return packet.operation + (" of " + std::to_string(packet.length)) + " bytes at" +
+           number_text(Number::kHex, packet.addr) + " with rkey" +
+           number_text(Number::kHex, packet.rkey);
+}
+
+// The refused thing in words, for example "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65",
+// "send WQE 12 of QP 65" or "RDMA WRITE of 8 bytes at 0x1000 with rkey 0x1200 to QP 0x41".
 std::string subject_text(const Refusal& refusal, const RuleText& rule) {
     if (refusal.kind == Refusal::Kind::kAccess) {
         return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
@@ -117,6 +124,9 @@ std::string subject_text(const Refusal& refusal, const RuleText& rule) {
     if (refusal.kind == Refusal::Kind::kRequest) {
         return refusal.what + (" " + std::to_string(refusal.counter)) + " of QP " +
                std::to_string(refusal.object);
+    }
+    if (refusal.kind == Refusal::Kind::kPacket) {
+        return range_text(refusal.packet) + " to QP" + number_text(Number::kHex, refusal.object);
     }
     const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
     return refusal.what + (said ? "" : " of " + std::to_string(refusal.object)) + " id " +
@@ -131,6 +141,15 @@ Refusal refusal_of(const FailedRequest& request) {
             .is_send = request.send,
             .completion = request.status,
             .verdict = request.broken};
+}
+
+Refusal refusal_of(const RefusedPacket& packet) {
+    return {.what = packet.operation,
+            .kind = Refusal::Kind::kPacket,
+            .object = packet.qpn,
+            .completion = WcStatus::kRemAccessErr,
+            .packet = packet,
+            .verdict = packet.broken};
 }
 
 }  // namespace
@@ -190,6 +209,14 @@ std::string Refusals::words(const FailedRequest& request) const {
     return reason_of(refusal_of(request)) + citation(request.broken.rule);
 }
 
+void Refusals::refused(const RefusedPacket& packet) noexcept {
+    add(refusal_of(packet));
+}
+
+std::string Refusals::words(const RefusedPacket& packet) const {
+    return range_text(packet) + ": " + reason_of(refusal_of(packet)) + citation(packet.broken.rule);
+}
+
 void Refusals::ignored_load(unsigned bar, uint64_t offset) {
     add({.what = bar == PIB_HCA_BAR_REGS ? "load of BAR0" : "load of BAR2",
          .kind = Refusal::Kind::kAccess,
@@ -225,6 +252,9 @@ void Refusals::write(JsonWriter& out) const {
         if (refusal.kind == Refusal::Kind::kRequest) {
             out.member("qpn", refusal.object);
             out.member("counter", refusal.counter);
+        }
+        if (refusal.kind == Refusal::Kind::kPacket) {
+            out.member("qpn", refusal.object);
         }
         out.member("rule", dotted_number(rule));
         out.member("text", text_of(refusal));

@@ -41,22 +41,24 @@ struct Subject {
     auto operator<=>(const Subject&) const = default;
 };
 
-// A refused command or work request, a store or load that the device ignores, or the misuse of an
-// object.
+// A refused command, work request or packet, a store or load that the device ignores, or the misuse
+// of an object.
 struct Refusal {
-    enum class Kind : uint8_t { kCommand, kAccess, kMisuse, kRequest };
+    enum class Kind : uint8_t { kCommand, kAccess, kMisuse, kRequest, kPacket };
 
-    const char* what = "";  // a literal: the command's name, "store to BAR0", or "send WQE"
+    // A literal: the command's name, "store to BAR0", "send WQE", or a packet's "RDMA WRITE".
+    const char* what = "";
     Kind kind = Kind::kCommand;
     uint16_t opcode = 0;                       // command: its opcode
     uint16_t id = 0;                           // command: its id
-    uint32_t object = 0;                       // command: its object; work request: its QP
+    uint32_t object = 0;                       // command: its object; else the QP
     uint32_t counter = 0;                      // work request: its WQE counter
     bool is_send = false;                      // work request: a send; else a receive
-    WcStatus completion = WcStatus::kSuccess;  // work request: its status
+    WcStatus completion = WcStatus::kSuccess;  // work request, also the peer's: its status
     uint16_t pages_at = 0;                     // command: offset of the page list in its input
     uint8_t bar = 0;                           // access: the BAR that `offset` is in
     uint64_t offset = 0;
+    RefusedPacket packet{};  // packet: its key and range
     Verdict verdict;
     Subject misused{};  // misuse: the object; `what` is unused
     Subject other{};    // the object that the misused one conflicts with
@@ -87,7 +89,9 @@ class Refusals final : public RequestReasons {
 
     void add(const Refusal& refusal) noexcept;
     void refused(const FailedRequest& request) noexcept override;
+    void refused(const RefusedPacket& packet) noexcept override;
     std::string words(const FailedRequest& request) const override;
+    std::string words(const RefusedPacket& packet) const override;
     void ignored_load(unsigned bar, uint64_t offset);
     void ignored_store(unsigned bar, uint64_t offset, const Verdict& verdict);
 

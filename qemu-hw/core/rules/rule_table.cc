@@ -514,6 +514,25 @@ constexpr RuleText kTexts[] = {
     {Rule::kArmAhead, STORED, Number::kDecimal,
      " of the arming doorbell's counter is ahead of the CQEs written:", Number::kDecimal},
 
+    // The keys of request packets.
+    {Rule::kKeyUnknown, NOTHING, Number::kNone, "the key is unknown", Number::kNone},
+    {Rule::kKeyFree, NOTHING, Number::kNone,
+     "the key is of a Free region, or of a window that is not bound", Number::kNone},
+    {Rule::kKeyByte, NOTHING, Number::kNone, "the key byte is out of date; the key is now",
+     Number::kHex},
+    {Rule::kKeyPd, NOTHING, Number::kNone,
+     "the key is of another PD than the QP or, for XRC, the SRQ: of PD", Number::kHex},
+    {Rule::kKeyQp, NOTHING, Number::kNone,
+     "the key is of a window that belongs to another QP:", Number::kHex},
+    {Rule::kKeyRights, REGISTER(access), Number::kHex,
+     " that the operation needs is not among the rights of the key:", Number::kHex},
+    {Rule::kKeyBefore, REGISTER(va), Number::kHex,
+     " is before the first address of the key:", Number::kHex},
+    {Rule::kKeyBeyond, REGISTER(length), Number::kDecimal,
+     " is more than the bytes of the key from there on:", Number::kDecimal},
+    {Rule::kKeyMemory, NOTHING, Number::kNone,
+     "memory behind the key is not RAM, or its page is absent for good", Number::kNone},
+
     // Address vectors.
     {Rule::kVectorFlags, VECTOR(flags), Number::kHex, " has bits outside of", Number::kHex},
     {Rule::kVectorReserved, VECTOR(reserved), Number::kNone, " must be 0", Number::kNone},

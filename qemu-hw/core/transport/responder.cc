@@ -143,6 +143,9 @@ uint32_t request_in(QpServices& services, QueuePair& qp, const ib::Burst& burst,
             if (error->singly) {
                 return 0;
             }
+            if (error->event == Event::kQpAccessError) {
+                explain_refusal(services, qp, request);
+            }
             refuse(services, qp, *error);
             // The last step, execute(), has handled all packets; other steps refuse the first one.
             return &step == std::end(kSteps) - 1 ? burst.count() : 1;

@@ -144,6 +144,8 @@ Sent send_atomic_ack(QpServices& services, QueuePair& qp, ResponderResource& res
 // docs/fault-cases.md): sends a NAK in place of the packet.
 void read_failed(QpServices& services, QueuePair& qp, const ResponderResource& resource) {
     const ib::Psn psn = resource.psn_first + resource.next_packet;
+    explain_read_refusal(services, qp, resource.user,
+                         response_range(resource, qp.path_mtu_bytes(), 1));
     services.count(qp, HcaCounter::kRespRemoteAccessErrors);
     services.event(Event::kQpAccessError, qp);
     enter_error(services, qp);

@@ -324,6 +324,21 @@ def test_refusals_name_the_responders_event(seen):
     assert "because vm0 QP 0x40 refused it; IBV_EVENT_QP_ACCESS_ERR there at 12:03:10: the rkey" in lines[1]
 
 
+def test_the_rule_that_a_refused_rkey_breaks_is_named_at_both_ends_once(seen):
+    reason = "RDMA WRITE of 64 bytes at 0x1000 with rkey 0x1200: the key is unknown (manual 13.1 rule 1)"
+    hca = seen.guests["vm0"]["hcas"][0]
+    hca["journal"].append({"kind": "event", "at": at("12:03:10"), "event": "IBV_EVENT_QP_ACCESS_ERR", "number": 0x40,
+                           "data": 0, "port": 0, "reason": reason})
+    hca["refusals"].append({"at": at("12:03:10"), "qpn": 0x40, "rule": "13.1.1", "text": f"to QP 0x40: {reason}"})
+    fails(seen, "vm1", status="IBV_WC_REM_ACCESS_ERR")
+    lines = why.lines(seen)
+    assert f"vm0 QP 0x40: IBV_EVENT_QP_ACCESS_ERR, because {reason}" in lines[0]
+    assert f"because vm0 QP 0x40 refused it; IBV_EVENT_QP_ACCESS_ERR there at 12:03:10: {reason}" in lines[1]
+    assert sum(reason in line for line in lines) == 2
+    fails(seen, "vm1", status="IBV_WC_REM_OP_ERR")
+    assert "12:03:10: the responder could not use its own" in why.lines(seen)[-1]
+
+
 def test_a_responder_without_receives_is_named(seen):
     fails(seen, "vm1", status="IBV_WC_RNR_RETRY_EXC_ERR", rnr_retry=3)
     assert "because vm0 QP 0x40 had no receive request; 3 RNR retries" in why.lines(seen)[0]

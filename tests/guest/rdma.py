@@ -135,9 +135,10 @@ def ping_itself(node):
 
 COMPLAINTS = ("BUG:", "WARNING:", "Oops", "general protection", "possible circular locking",
               "sleeping function called", "soft lockup", "hung task", "Call Trace", "UBSAN:")
-# The DMA API's check reports two memory regions over one page as an error. Verbs allow them, and
+# The DMA API's check reports two memory regions over one page, and more than seven, as errors. Verbs allow them, and
 # ib_core maps them.
-OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*cacheline tracking EEXIST(?s:.*?)end trace.*$", re.M)
+OVERLAP = re.compile(r"^.*\[ cut here \]-+\n.*(?:cacheline tracking EEXIST|exceeded \d+ overlapping mappings)"
+                     r"(?s:.*?)end trace.*$", re.M)
 
 
 def complaints(log):

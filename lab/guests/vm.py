@@ -188,7 +188,8 @@ class Machine:
                             "hostfwd=tcp:127.0.0.1:0-10.0.2.15:22",
                  "-device", f"virtio-net-pci,netdev=exec,mac=52:54:00:70:01:{low[-2:]},romfile="]
         if self.hub:
-            words += ["-netdev", f"stream,id=lan,server=off,reconnect-ms=100,addr.type=unix,addr.path={value(self.hub)}",
+            words += ["-netdev", "stream,id=lan,server=off,reconnect-ms=100,addr.type=unix,"
+                                 f"addr.path={value(self.hub)}",
                       "-device",
                       f"virtio-net-pci,netdev=lan,mac=52:54:00:70:00:{low[-2:]},romfile="]
         return words + (self._direct(self.direct) if self.direct else [])

@@ -64,7 +64,7 @@ struct Peers {
     Pair pair;
     Qp qa, qb;
     Buffer from, to;
-    std::string range;  // of the request, in words
+    std::string range;  // the request's range in words
 };
 
 struct Case {

@@ -147,14 +147,9 @@ void PeerCopy::PortState::give_up() {
 bool PeerCopy::is_busy() {
     may_be_busy_ = may_be_busy_ && std::ranges::any_of(ports_, &PortState::is_busy);
     if (!may_be_busy_) [[likely]] {
-        end_wait();
+        wait_ = {};
     }
     return may_be_busy_;
-}
-
-void PeerCopy::end_wait() {
-    looked_ns_.reset();
-    waited_ns_ = 0;
 }
 
 bool PeerCopy::settled() {
@@ -162,13 +157,13 @@ bool PeerCopy::settled() {
         return true;
     }
     const uint64_t now = host_.real_ns();
-    waited_ns_ += std::min(now - looked_ns_.value_or(now), kPullStepNs);
-    looked_ns_ = now;
-    if (waited_ns_ < kPullTimeoutNs) {
+    wait_.waited_ns += std::min(now - wait_.looked_ns.value_or(now), kPullStepNs);
+    wait_.looked_ns = now;
+    if (wait_.waited_ns < kPullTimeoutNs) {
         return false;
     }
     std::ranges::for_each(ports_, &PortState::give_up);
-    end_wait();
+    wait_ = {};
     return true;
 }
 

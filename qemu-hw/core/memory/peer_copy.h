@@ -125,9 +125,12 @@ class PeerCopy final : public MemoryWatch {
         uint32_t qpn = 0;
         KeySet keys{};
     };
+    // A wait for the switch.
+    struct Wait {
+        std::optional<uint64_t> looked_ns;  // the last look, by Host::real_ns()
+        uint64_t waited_ns = 0;
+    };
     bool translate(Shared& shared, const SgList& sg_list, std::vector<link::BlockSegment>& out);
-    // Makes the next wait for the switch begin at 0.
-    void end_wait();
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
     template <typename F>
@@ -142,9 +145,8 @@ class PeerCopy final : public MemoryWatch {
     Host& host_;
     Mpt& mpt_;
     const uint32_t min_bytes_;
-    bool may_be_busy_ = false;           // memory has been revoked since is_busy() was last false
-    std::optional<uint64_t> looked_ns_;  // the last look of a wait, by Host::real_ns()
-    uint64_t waited_ns_ = 0;
+    bool may_be_busy_ = false;  // memory has been revoked since is_busy() was last false
+    Wait wait_;
     std::array<PortState, kMaxPorts> ports_;
     std::vector<link::BlockSegment> segments_;  // segments of the newest offer or ended pull
 };

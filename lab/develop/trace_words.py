@@ -142,7 +142,7 @@ class Words:
         return f"interrupt {entry['vector']}: {self.cause(entry)}"
 
     def _command(self, entry: Entry) -> str:
-        of = f" of {entry['object']}" if entry["object"] else ""
+        of = f" of {entry['object']:#x}" if entry["object"] else ""
         took = (entry["time_ns"] - entry["fetched_ns"]) // NS_PER_US
         asked = " ".join(filter(None, [self.name("CMD", entry["opcode"]) + of, f"id {entry['id']}", self.asked(entry)]))
         return f"{asked} -> {self.answer(entry)}, {took} us"

@@ -64,7 +64,7 @@ def test_a_device_records_while_it_is_traced(lab, vm1):
         reader = trace.Reader(frozenset({"command", "interrupt", trace.REFUSAL}), words, since_ns=since_ns)
         trace.follow(monitor, reader, 0, lambda entry: lines.append(words.line(entry)))
     for told in (r"CREATE_QP .* type RC .*-> OK, QPN 0x", r"MODIFY_QP .* min_rnr_timer 32 ", r"interrupt \d",
-                 r"  send WQE 0 of QP \d+ refused: sge\.lkey "):
+                 r"  send WQE 0 of QP 0x\w+ refused: sge\.lkey "):
         assert any(re.search(told, line) for line in lines), lines
     assert vm.device_property(lab.monitor("vm1"), "trace") == []
 

@@ -2,6 +2,7 @@
 // Rules of work requests: a WQE breaks each rule, and its completion and reason name the rule.
 #include <catch2/catch_test_macros.hpp>
 #include <cstddef>
+#include <cstdio>
 #include <set>
 #include <string>
 
@@ -259,9 +260,10 @@ TEST_CASE("a work request that breaks a rule has the rule, and its field, as the
         REQUIRE(refusal != nullptr);
         CHECK(r.hca->refusals.count() == 1);
         CHECK(refusal->verdict.rule == one.rule);
+        char qpn[16];
+        std::snprintf(qpn, sizeof qpn, "%#x", r.qp->qpn);
         const std::string who =
-            (r.hca == &r.pair.a ? "send WQE 0 of QP " : "receive WQE 0 of QP ") +
-            std::to_string(r.qp->qpn);
+            (r.hca == &r.pair.a ? "send WQE 0 of QP " : "receive WQE 0 of QP ") + std::string(qpn);
         const std::string reason = one.text + citation(one.rule);
         CHECK(text_of(*refusal) == who + " refused: " + reason);
         CHECK(r.hca->host.last_guest_error == "pib-hca: " + text_of(*refusal));

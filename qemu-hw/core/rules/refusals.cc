@@ -100,9 +100,11 @@ constexpr const char* kThings[] = {"",
 static_assert(std::size(kThings) == static_cast<size_t>(Thing::kQp) + 1);
 
 std::string name_of(const Subject& subject) {
-    const bool numbered = subject.thing >= Thing::kCommand;
-    return kThings[static_cast<size_t>(subject.thing)] +
-           (numbered ? " " + std::to_string(subject.number) : "");
+    // A command's id is no number of an object.
+    const Number form = subject.thing == Thing::kCommand  ? Number::kDecimal
+                        : subject.thing > Thing::kCommand ? Number::kHex
+                                                          : Number::kNone;
+    return kThings[static_cast<size_t>(subject.thing)] + number_text(form, subject.number);
 }
 
 // A packet's operation, range and key in words.
@@ -112,8 +114,9 @@ std::string range_text(const RefusedPacket& packet) {
            number_text(Number::kHex, packet.rkey);
 }
 
-// The refused thing in words, for example "MODIFY_QP of 65 id 7", "store to BAR0 at 0x34", "QP 65",
-// "send WQE 12 of QP 65" or "RDMA WRITE of 8 bytes at 0x1000 with rkey 0x1200 to QP 0x41".
+// The refused thing in words, for example "MODIFY_QP of 0x41 id 7", "store to BAR0 at 0x34",
+// "QP 0x41", "send WQE 12 of QP 0x41" or "RDMA WRITE of 8 bytes at 0x1000 with rkey 0x1200 to QP
+// 0x41".
 std::string subject_text(const Refusal& refusal, const RuleText& rule) {
     if (refusal.kind == Refusal::Kind::kAccess) {
         return refusal.what + (" at" + number_text(Number::kHex, refusal.offset));
@@ -122,14 +125,14 @@ std::string subject_text(const Refusal& refusal, const RuleText& rule) {
         return name_of(refusal.misused);
     }
     if (refusal.kind == Refusal::Kind::kRequest) {
-        return refusal.what + (" " + std::to_string(refusal.counter)) + " of QP " +
-               std::to_string(refusal.object);
+        return refusal.what + (" " + std::to_string(refusal.counter)) + " of QP" +
+               number_text(Number::kHex, refusal.object);
     }
     if (refusal.kind == Refusal::Kind::kPacket) {
         return range_text(refusal.packet) + " to QP" + number_text(Number::kHex, refusal.object);
     }
     const bool said = refusal.object == 0 || rule.field.place == Place::kEntry;
-    return refusal.what + (said ? "" : " of " + std::to_string(refusal.object)) + " id " +
+    return refusal.what + (said ? "" : " of" + number_text(Number::kHex, refusal.object)) + " id " +
            std::to_string(refusal.id);
 }
 

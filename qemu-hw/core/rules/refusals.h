@@ -73,7 +73,7 @@ uint16_t field_offset(const Refusal& refusal);
 std::string reason_of(const Refusal& refusal);
 // The refusal in words, for example
 // "CREATE_CQ id 7 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)" or
-// "CQ 3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)".
+// "CQ 0x3 misused: consumer 9 is ahead of the CQEs written: 8 (manual 10.1 rule 1)".
 std::string text_of(const Refusal& refusal);
 
 class Refusals final : public RequestReasons {

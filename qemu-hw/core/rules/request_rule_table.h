@@ -34,7 +34,7 @@ inline constexpr RuleText kRequestTexts[] = {
     {Rule::kWqeFlags, WQE(wqe_control, flags), RuleText::Number::kHex, " has bits outside of",
      RuleText::Number::kHex},
     {Rule::kWqeSrqn, WQE(wqe_control, srqn), RuleText::Number::kHex, ", at most",
-     RuleText::Number::kDecimal},
+     RuleText::Number::kHex},
     {Rule::kWqeNotInline, WQE(wqe_control, inline_length), RuleText::Number::kDecimal,
      " must be 0 without INLINE", RuleText::Number::kNone},
     {Rule::kWqeInlineOpcode, WQE(wqe_control, opcode), RuleText::Number::kHex,

@@ -28,7 +28,7 @@ def ask_for_no_timer(end, dlid):
     try:
         end.qp.to_rtr(attr)
     except PyverbsRDMAError:
-        print(end.qp.qp_num)
+        print(f"{end.qp.qp_num:#x}")
     else:
         sys.exit("the device has taken the timer")
 
@@ -40,7 +40,7 @@ def send_with_no_key(end, dlid):
     status = completion(end.cq)
     if status != e.IBV_WC_LOC_PROT_ERR:
         sys.exit(f"completion status {status}")
-    print(end.qp.qp_num, f"{lkey:#x}")
+    print(f"{end.qp.qp_num:#x} {lkey:#x}")
 
 
 def main():

@@ -38,7 +38,7 @@ EQE = {"sequence": 16, "time_ns": 8_000_000_000, "kind": "eqe", "eqn": 1, "count
 OF_STORE = {"time_ns": 5_500_000_000, "rule": "8.2.2", "kind": trace.REFUSAL,
             "text": "store to BAR2 at 0x4 refused: value 0x99 must be the number of a QP (manual 8.2 rule 2)"}
 OF_WQE = {"time_ns": 9_000_000_000, "qpn": 0x41, "counter": 9, "rule": "12.4.10", "accesses": "BAR2+0x4 = 0x41",
-          "text": "send WQE 9 of QP 65 refused: num_sge 5 at byte 2, at most 4 (manual 12.4 rule 10)",
+          "text": "send WQE 9 of QP 0x41 refused: num_sge 5 at byte 2, at most 4 (manual 12.4 rule 10)",
           "kind": trace.REFUSAL}
 OF_COMMAND = {"time_ns": 4_123_456_789, "command": 0x40, "id": 8, "object": 0, "status": 3, "rule": "6.13.2",
               "text": "CREATE_CQ id 8 refused: log_depth 31 at byte 24, at most 22 (manual 6.13 rule 2)"}
@@ -88,7 +88,7 @@ def test_entries_are_printed_in_words(device, capsys):
         "6.000000  port 2 out, 52 bytes: LRH dlid 2",
         "7.000000  QP 0x41 send WQE 9 -> WR_FLUSH_ERR, CQ 3",
         "7.000000  QP 0x42 receive WQE 1 -> SUCCESS, no CQE",
-        "3.000004  MODIFY_QP of 65 id 7 -> OK, 3 us",
+        "3.000004  MODIFY_QP of 0x41 id 7 -> OK, 3 us",
         "8.000000  BAR0 STATUS is 0x1",
         "8.000000  UAR 1 SEND = 0x41, vCPU 1",
         "8.000000  DMA read of 64 bytes at 0x1000 (QP)",
@@ -97,7 +97,7 @@ def test_entries_are_printed_in_words(device, capsys):
         "8.000000  interrupt 1: the register TEST_IRQ",
         "8.000000  EQ 1 EQE 9: PORT 0 port 2, data 0x3"]
     device["trace"] = [{**COMMAND, "opcode": 0x7f, "object": 65, "result": 0}]
-    assert shown(capsys) == ["3.000004  0x7f of 65 id 7 -> OK, 3 us"]
+    assert shown(capsys) == ["3.000004  0x7f of 0x41 id 7 -> OK, 3 us"]
 
 
 def test_a_commands_input_is_printed_by_field_names(device, capsys):

@@ -375,7 +375,7 @@ def test_a_repeated_failure_has_one_line(seen):
 def test_a_work_request_that_breaks_a_rule_has_one_line(seen):
     seen.guests["vm1"]["hcas"][0]["refusals"] = [
         {"at": at("12:03:10"), "rule": "12.4.9", "qpn": 0x41, "counter": 3,
-         "text": f"send WQE 3 of QP 65 refused: {REASON}"}]
+         "text": f"send WQE 3 of QP 0x41 refused: {REASON}"}]
     fails(seen, "vm1", "12:03:10", status="IBV_WC_LOC_LEN_ERR", vendor_err=4, reason=REASON)
     assert [line.partition("  ")[2].partition(",")[0] for line in why.lines(seen)] == ["vm1 QP 0x41: LOC_LEN_ERR"]
 

@@ -153,7 +153,7 @@ TEST_CASE("the trace has the last commands with their results") {
     CHECK(has(text, R"("object":0,"status":0,"result":1})"));
     CHECK(has(text, R"("opcode":19,"id":)"));
     CHECK(has(text, R"("object":77,"status":5,"result":327950,"rule":"5.1.14","reason":)"
-                    R"("object 77 at byte 4 of the entry must be the number of a PD"})"));
+                    R"("object 0x4d at byte 4 of the entry must be the number of a PD"})"));
     for (int i = 0; i < 5; ++i) {
         REQUIRE(d.command(PIB_HCA_CMD_NOP).ok());
     }

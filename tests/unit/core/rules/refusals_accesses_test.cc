@@ -67,7 +67,7 @@ constexpr AccessCase kCases[] = {
      }},
     {Rule::kPageFree,
      "store to BAR2 at 0x5000 refused: value 0x40 is for a UAR that is not "
-     "allocated: 5",
+     "allocated: 0x5",
      [](RefusalRoom& r) { r.d.ring(5, PIB_HCA_UAR_SEND, 0x40); }},
     {Rule::kDoorbellQp, "store to BAR2 at 0x4 refused: value 0x99 must be the number of a QP",
      [](RefusalRoom& r) { r.d.ring(0, PIB_HCA_UAR_RECV, 0x99); }},
@@ -88,7 +88,7 @@ constexpr AccessCase kCases[] = {
      [](RefusalRoom& r) { r.d.ring(r.d.alloc_uar(), PIB_HCA_UAR_CQ_ARM, r.cq.cqn, 8); }},
     {Rule::kEqPage,
      "store to BAR2 at 0x1010 refused: value 0x2 is for an EQ, which takes stores to UAR 0 only, "
-     "not to UAR 1",
+     "not to UAR 0x1",
      [](RefusalRoom& r) { r.d.ring(r.d.alloc_uar(), PIB_HCA_UAR_EQ, r.eq.eqn, 8); }},
     {Rule::kEqBits,
      "store to BAR2 at 0x10 refused: value 0x2000002 has bits 31:25, which must be 0",

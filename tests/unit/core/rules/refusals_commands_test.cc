@@ -22,7 +22,7 @@ constexpr RefusalCase kCases[] = {
          return r.entry(PIB_HCA_CMD_NOP, 0, 0, [](auto& e) { e.modifier = 7; });
      }},
     {Rule::kObjectUnused,
-     "ALLOC_PD refused: object 3 at byte 4 of the entry must be 0, because the command names no "
+     "ALLOC_PD refused: object 0x3 at byte 4 of the entry must be 0, because the command names no "
      "object",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_ALLOC_PD, 3); }},
     {Rule::kInputShort, "CREATE_CQ refused: in_length 31 at byte 24 of the entry, at least 32",
@@ -62,22 +62,25 @@ constexpr RefusalCase kCases[] = {
     {Rule::kNoPort,
      "QUERY_PORT refused: object 3 at byte 4 of the entry must be the number of a port, 1 to 2",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_QUERY_PORT, 3); }},
-    {Rule::kNoUar, "FREE_UAR refused: object 9 at byte 4 of the entry must be the number of a UAR",
+    {Rule::kNoUar,
+     "FREE_UAR refused: object 0x9 at byte 4 of the entry must be the number of a UAR",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_FREE_UAR, 9); }},
-    {Rule::kNoPd, "FREE_PD refused: object 9 at byte 4 of the entry must be the number of a PD",
+    {Rule::kNoPd, "FREE_PD refused: object 0x9 at byte 4 of the entry must be the number of a PD",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_FREE_PD, 9); }},
     {Rule::kNoXrcd,
-     "FREE_XRCD refused: object 9 at byte 4 of the entry must be the number of an XRC domain",
+     "FREE_XRCD refused: object 0x9 at byte 4 of the entry must be the number of an XRC domain",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_FREE_XRCD, 9); }},
-    {Rule::kNoEq, "DESTROY_EQ refused: object 9 at byte 4 of the entry must be the number of an EQ",
+    {Rule::kNoEq,
+     "DESTROY_EQ refused: object 0x9 at byte 4 of the entry must be the number of an EQ",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_DESTROY_EQ, 9); }},
-    {Rule::kNoCq, "DESTROY_CQ refused: object 9 at byte 4 of the entry must be the number of a CQ",
+    {Rule::kNoCq,
+     "DESTROY_CQ refused: object 0x9 at byte 4 of the entry must be the number of a CQ",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_DESTROY_CQ, 9); }},
     {Rule::kNoSrq,
-     "DESTROY_SRQ refused: object 9 at byte 4 of the entry must be the number of an SRQ",
+     "DESTROY_SRQ refused: object 0x9 at byte 4 of the entry must be the number of an SRQ",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_DESTROY_SRQ, 9); }},
     {Rule::kNoQp,
-     "DESTROY_QP refused: object 153 at byte 4 of the entry must be the number of a QP",
+     "DESTROY_QP refused: object 0x99 at byte 4 of the entry must be the number of a QP",
      [](RefusalRoom& r) { return r.d.command(PIB_HCA_CMD_DESTROY_QP, 0x99); }},
     {Rule::kNoRegion,
      "DESTROY_MR refused: object 0x1200 at byte 4 of the entry must be the key of a region",
@@ -104,17 +107,17 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kDeviceGuid, device_in, mask = PIB_HCA_MODIFY_DEVICE_SYS_IMAGE_GUID,
                "MODIFY_DEVICE refused: sys_image_guid at byte 8 must not be 0"),
     REFUSED_IN(kPortFlags, port_in, flags = 6,
-               "MODIFY_PORT of 1 refused: flags 0x6 at byte 8 has bits outside of 0x1"),
+               "MODIFY_PORT of 0x1 refused: flags 0x6 at byte 8 has bits outside of 0x1"),
     REFUSED_IN(kPortReserved, port_in, reserved = 5,
-               "MODIFY_PORT of 1 refused: reserved 5 at byte 12 must be 0"),
+               "MODIFY_PORT of 0x1 refused: reserved 5 at byte 12 must be 0"),
     REFUSED_IN(kPortCapability, port_in, set_capability_mask = 1,
-               "MODIFY_PORT of 1 refused: set_capability_mask 0x1 at byte 0 with "
+               "MODIFY_PORT of 0x1 refused: set_capability_mask 0x1 at byte 0 with "
                "clear_capability_mask has bits outside of 0x9b0402"),
     REFUSED_IN(kPortCapability, port_in, clear_capability_mask = 1,
-               "MODIFY_PORT of 1 refused: set_capability_mask 0x1 at byte 0 with "
+               "MODIFY_PORT of 0x1 refused: set_capability_mask 0x1 at byte 0 with "
                "clear_capability_mask has bits outside of 0x9b0402"),
     {Rule::kPortBothMasks,
-     "MODIFY_PORT of 1 refused: set_capability_mask 0x2 at byte 0 has bits that "
+     "MODIFY_PORT of 0x1 refused: set_capability_mask 0x2 at byte 0 has bits that "
      "clear_capability_mask has too: 0x2",
      [](RefusalRoom& r) {
          auto in = r.port_in();
@@ -122,11 +125,11 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     REFUSED_IN(kMadFlags, mad_in, flags = 4,
-               "MAD_IFC of 1 refused: flags 0x4 at byte 265 has bits outside of 0x3"),
+               "MAD_IFC of 0x1 refused: flags 0x4 at byte 265 has bits outside of 0x3"),
     REFUSED_IN(kMadReserved, mad_in, reserved[5] = 1,
-               "MAD_IFC of 1 refused: reserved at byte 266 must be 0"),
+               "MAD_IFC of 0x1 refused: reserved at byte 266 must be 0"),
     {Rule::kUarBusy,
-     "FREE_UAR refused: object 1 at byte 4 of the entry is used; number of its CQs and QPs: 1",
+     "FREE_UAR refused: object 0x1 at byte 4 of the entry is used; number of its CQs and QPs: 1",
      [](RefusalRoom& r) {
          auto in = r.cq_in();
          in.uar = r.d.alloc_uar();
@@ -151,14 +154,14 @@ constexpr RefusalCase kCases[] = {
         kShadowMemory, shadow_in, addr = 4096,
         "SET_SHADOW_PAGE refused: addr 0x1000 at byte 0 must be the address of writable RAM"),
     {Rule::kPdBusy,
-     "FREE_PD refused: object 1 at byte 4 of the entry is used; number of its QPs, SRQs, regions "
+     "FREE_PD refused: object 0x1 at byte 4 of the entry is used; number of its QPs, SRQs, regions "
      "and windows: 1",
      [](RefusalRoom& r) {
          r.pass(r.mr_in());
          return r.d.command(PIB_HCA_CMD_FREE_PD, r.pd);
      }},
     {Rule::kXrcdBusy,
-     "FREE_XRCD refused: object 1 at byte 4 of the entry is used; number of its QPs and SRQs: 1",
+     "FREE_XRCD refused: object 0x1 at byte 4 of the entry is used; number of its QPs and SRQs: 1",
      [](RefusalRoom& r) {
          const auto in = r.target_in();
          r.pass(in);
@@ -170,7 +173,7 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kInjectReserved, port_event_in, reserved = 1,
                "INJECT_EVENT refused: reserved 1 at byte 2 must be 0"),
     {Rule::kInjectObject,
-     "INJECT_EVENT refused: object 4 at byte 4 of the entry must be 0 for the events PORT and "
+     "INJECT_EVENT refused: object 0x4 at byte 4 of the entry must be 0 for the events PORT and "
      "DEVICE_FATAL",
      [](RefusalRoom& r) { return r.send(r.inject_in(PIB_HCA_EVENT_PORT, 4)); }},
     REFUSED_IN(kInjectPort, port_event_in, port = 3,
@@ -179,7 +182,8 @@ constexpr RefusalCase kCases[] = {
         kInjectData, port_event_in, data = 0x100,
         "INJECT_EVENT refused: data 0x100 at byte 4 must have a bit, and no bits outside of 0x7f"),
     {Rule::kInjectPortOnly,
-     "INJECT_EVENT of 1 refused: port 1 at byte 1 must be 0 for an event other than PORT; so must "
+     "INJECT_EVENT of 0x1 refused: port 1 at byte 1 must be 0 for an event other than PORT; so "
+     "must "
      "data: 0",
      [](RefusalRoom& r) {
          auto in = r.inject_in(PIB_HCA_EVENT_CQ_ERROR, r.cq.cqn);
@@ -187,13 +191,14 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kInjectType,
-     "INJECT_EVENT of 64 refused: type 238 at byte 0 is not an event that can be injected",
+     "INJECT_EVENT of 0x40 refused: type 238 at byte 0 is not an event that can be injected",
      [](RefusalRoom& r) {
          r.qp = r.d.create_qp(r.shape());
          return r.send(r.inject_in(0xee, r.qp.qpn));
      }},
     {Rule::kInjectState,
-     "INJECT_EVENT refused: object 1 at byte 4 of the entry is in error already, or a QP in Reset",
+     "INJECT_EVENT refused: object 0x1 at byte 4 of the entry is in error already, or a QP in "
+     "Reset",
      [](RefusalRoom& r) {
          r.pass(r.inject_in(PIB_HCA_EVENT_CQ_ERROR, r.cq.cqn));
          return r.send(r.inject_in(PIB_HCA_EVENT_CQ_ERROR, r.cq.cqn));

@@ -30,7 +30,7 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kRegionOneFlag, mr_in, flags = 3,
                "CREATE_MR refused: flags 0x3 at byte 45 must have one bit at most"),
     REFUSED_IN(kRegionPd, mr_in, pd = 77,
-               "CREATE_MR refused: pd 77 at byte 0 must be the number of a PD"),
+               "CREATE_MR refused: pd 0x4d at byte 0 must be the number of a PD"),
     REFUSED_IN(kRegionRights, mr_in, access = PIB_HCA_ACCESS_REMOTE_WRITE,
                "CREATE_MR refused: access 0x2 at byte 4 has REMOTE_WRITE or REMOTE_ATOMIC without "
                "LOCAL_WRITE"),
@@ -83,13 +83,13 @@ constexpr RefusalCase kCases[] = {
          return r.d.command(PIB_HCA_CMD_DESTROY_MR, key);
      }},
     REFUSED_IN(kReregReserved, rereg_in, reserved = 1,
-               "REREG_MR of 4110556672 refused: reserved 1 at byte 52 must be 0"),
+               "REREG_MR of 0xf5021e00 refused: reserved 1 at byte 52 must be 0"),
     REFUSED_IN(kReregMask, rereg_in, mask = 9,
-               "REREG_MR of 4110556672 refused: mask 0x9 at byte 48 has bits outside of 0x7"),
+               "REREG_MR of 0xf5021e00 refused: mask 0x9 at byte 48 has bits outside of 0x7"),
     REFUSED_IN(kReregFlags, rereg_in, mr.flags = PIB_HCA_MR_FAST,
-               "REREG_MR of 4110556672 refused: mr.flags 0x2 at byte 45 must be 0"),
+               "REREG_MR of 0xf5021e00 refused: mr.flags 0x2 at byte 45 must be 0"),
     REFUSED_IN(kReregNothing, rereg_in, mask = 0,
-               "REREG_MR of 4110556672 refused: mask 0 at byte 48 must not be 0"),
+               "REREG_MR of 0xf5021e00 refused: mask 0 at byte 48 must not be 0"),
     {Rule::kReregKind,
      "REREG_MR refused: object 0x2d543c00 at byte 4 of the entry is a PHYSICAL, FAST or ON_DEMAND "
      "region, which cannot change",
@@ -100,16 +100,16 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     REFUSED_IN(kResumeReserved, resume_in, reserved = 1,
-               "RESUME_PAGE_FAULT of 64 refused: reserved 1 at byte 4 must be 0"),
+               "RESUME_PAGE_FAULT of 0x40 refused: reserved 1 at byte 4 must be 0"),
     REFUSED_IN(kResumeFlags, resume_in, flags = 8,
-               "RESUME_PAGE_FAULT of 64 refused: flags 0x8 at byte 0 has bits outside of 0x5"),
+               "RESUME_PAGE_FAULT of 0x40 refused: flags 0x8 at byte 0 has bits outside of 0x5"),
     REFUSED_IN(kResumeWaits, resume_in, flags = PIB_HCA_PAGE_FAULT_RESPONDER,
-               "RESUME_PAGE_FAULT of 64 refused: flags 0x1 at byte 0 names a half of the QP that "
+               "RESUME_PAGE_FAULT of 0x40 refused: flags 0x1 at byte 0 names a half of the QP that "
                "does not wait for a page"),
     REFUSED_IN(kWindowReserved, window_in, reserved[9] = 1,
                "ALLOC_MW refused: reserved at byte 6 must be 0"),
     REFUSED_IN(kWindowPd, window_in, pd = 77,
-               "ALLOC_MW refused: pd 77 at byte 0 must be the number of a PD"),
+               "ALLOC_MW refused: pd 0x4d at byte 0 must be the number of a PD"),
     REFUSED_IN(kWindowType, window_in, type = 3,
                "ALLOC_MW refused: type 3 at byte 4 must be 1 or 2"),
     REFUSED_IN(kPagesReserved, cq_in, pages.reserved = 1,

@@ -23,17 +23,17 @@ constexpr RefusalCase kCases[] = {
     REFUSED_IN(kQpFlags, qp_in, flags = 0x20,
                "CREATE_QP refused: flags 0x20 at byte 40 has bits outside of 0x1f"),
     REFUSED_IN(kQpPd, qp_in, pd = 77,
-               "CREATE_QP refused: pd 77 at byte 16 must be the number of a PD"),
+               "CREATE_QP refused: pd 0x4d at byte 16 must be the number of a PD"),
     REFUSED_IN(kQpXrcd, target_in, xrcd = 77,
-               "CREATE_QP refused: xrcd 77 at byte 60 must be the number of an XRC domain"),
+               "CREATE_QP refused: xrcd 0x4d at byte 60 must be the number of an XRC domain"),
     REFUSED_IN(kQpUar, qp_in, uar = 77,
-               "CREATE_QP refused: uar 77 at byte 28 must be the number of a UAR"),
+               "CREATE_QP refused: uar 0x4d at byte 28 must be the number of a UAR"),
     REFUSED_IN(kQpSendCq, qp_in, send_cq = 77,
-               "CREATE_QP refused: send_cq 77 at byte 20 must be the number of a CQ"),
+               "CREATE_QP refused: send_cq 0x4d at byte 20 must be the number of a CQ"),
     REFUSED_IN(kQpRecvCq, qp_in, recv_cq = 77,
-               "CREATE_QP refused: recv_cq 77 at byte 24 must be the number of a CQ"),
+               "CREATE_QP refused: recv_cq 0x4d at byte 24 must be the number of a CQ"),
     {Rule::kQpSrq,
-     "CREATE_QP refused: srq 77 at byte 56 must be the number of an SRQ that is not XRC",
+     "CREATE_QP refused: srq 0x4d at byte 56 must be the number of an SRQ that is not XRC",
      [](RefusalRoom& r) {
          auto in = r.qp_in();
          in.flags = PIB_HCA_QP_SRQ | PIB_HCA_QP_NO_RQ;
@@ -73,7 +73,7 @@ constexpr RefusalCase kCases[] = {
                "CREATE_QP refused: flags 0x10 at byte 40 has SRQ, which needs NO_RQ and a type "
                "other than SMI and GSI"),
     REFUSED_IN(kQpSrqField, qp_in, srq = 1,
-               "CREATE_QP refused: srq 1 at byte 56 must be 0 without the flag SRQ"),
+               "CREATE_QP refused: srq 0x1 at byte 56 must be 0 without the flag SRQ"),
     REFUSED_IN(
         kQpInitiator, qp_in, type = PIB_HCA_QP_XRC_INI,
         "CREATE_QP refused: type 9 at byte 48 (XRC_INI) needs NO_RQ without NO_SQ and SRQ, and "
@@ -82,7 +82,7 @@ constexpr RefusalCase kCases[] = {
                "CREATE_QP refused: type 10 at byte 48 (XRC_TGT) needs NO_SQ and NO_RQ, and all "
                "else but xrcd 0"),
     REFUSED_IN(kQpXrcdField, qp_in, xrcd = 1,
-               "CREATE_QP refused: xrcd 1 at byte 60 must be 0 for a type other than XRC_TGT"),
+               "CREATE_QP refused: xrcd 0x1 at byte 60 must be 0 for a type other than XRC_TGT"),
     REFUSED_IN(kQpBuffer, qp_in, rq_offset = 0x80000000,
                "CREATE_QP refused: pages at byte 0 must describe a buffer of at most 33751040"),
     {Rule::kQpSpecial, "CREATE_QP refused: port 2 at byte 49 has a QP of this type already",
@@ -94,58 +94,59 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kQpBusy,
-     "DESTROY_QP refused: object 64 at byte 4 of the entry is attached; number of its multicast "
+     "DESTROY_QP refused: object 0x40 at byte 4 of the entry is attached; number of its multicast "
      "groups: 1",
      [](RefusalRoom& r) {
          r.pass(r.mcast_in());
          return r.d.command(PIB_HCA_CMD_DESTROY_QP, r.qp.qpn);
      }},
     REFUSED_IN(kModifyReserved, init_in, reserved = 1,
-               "MODIFY_QP of 64 refused: reserved 1 at byte 107 must be 0"),
+               "MODIFY_QP of 0x40 refused: reserved 1 at byte 107 must be 0"),
     REFUSED_IN(kModifyReserved2, init_in, reserved2[0] = 1,
-               "MODIFY_QP of 64 refused: reserved2 at byte 108 must be 0"),
+               "MODIFY_QP of 0x40 refused: reserved2 at byte 108 must be 0"),
     REFUSED_IN(
         kModifyMask, init_in, attr_mask |= 1u << 30,
-        "MODIFY_QP of 64 refused: attr_mask 0x40000039 at byte 0 has bits outside of 0x1fffff"),
+        "MODIFY_QP of 0x40 refused: attr_mask 0x40000039 at byte 0 has bits outside of 0x1fffff"),
     REFUSED_IN(
         kModifyCap, init_in, attr_mask |= PIB_HCA_QP_ATTR_CAP,
-        "MODIFY_QP of 64 refused: attr_mask 0x80039 at byte 0 has CAP: queues cannot be resized"),
+        "MODIFY_QP of 0x40 refused: attr_mask 0x80039 at byte 0 has CAP: queues cannot be resized"),
     {Rule::kCurState,
-     "MODIFY_QP of 64 refused: cur_state 3 at byte 5 is not the QP's state, which is 0",
+     "MODIFY_QP of 0x40 refused: cur_state 3 at byte 5 is not the QP's state, which is 0",
      [](RefusalRoom& r) {
          auto in = r.init_in();
          set(in, PIB_HCA_QP_ATTR_CUR_STATE, &pib_hca_modify_qp::cur_state, PIB_HCA_QPS_RTS);
          return r.send(in);
      }},
-    REFUSED_IN(kState, init_in, state = 7, "MODIFY_QP of 64 refused: state 7 at byte 4, at most 6"),
+    REFUSED_IN(kState, init_in, state = 7,
+               "MODIFY_QP of 0x40 refused: state 7 at byte 4, at most 6"),
     REFUSED_IN(
         kTransition, init_in, state = PIB_HCA_QPS_RTS,
-        "MODIFY_QP of 64 refused: state 3 at byte 4 cannot follow the QP's state, which is 0"),
+        "MODIFY_QP of 0x40 refused: state 3 at byte 4 cannot follow the QP's state, which is 0"),
     REFUSED_IN(kRequired, init_in, attr_mask &= ~uint32_t{PIB_HCA_QP_ATTR_PORT},
-               "MODIFY_QP of 64 refused: attr_mask 0x19 at byte 0 lacks attributes that the "
+               "MODIFY_QP of 0x40 refused: attr_mask 0x19 at byte 0 lacks attributes that the "
                "transition needs: 0x20"),
     REFUSED_IN(kNotTaken, init_in, attr_mask |= PIB_HCA_QP_ATTR_SQ_PSN,
-               "MODIFY_QP of 64 refused: attr_mask 0x10039 at byte 0 has attributes that the "
+               "MODIFY_QP of 0x40 refused: attr_mask 0x10039 at byte 0 has attributes that the "
                "transition does not take: 0x10000"),
     REFUSED_IN(kRqPsn, rtr_in, rq_psn = 1u << 24,
-               "MODIFY_QP of 64 refused: rq_psn 0x1000000 at byte 12, at most 0xffffff"),
+               "MODIFY_QP of 0x40 refused: rq_psn 0x1000000 at byte 12, at most 0xffffff"),
     REFUSED_IN(kSqPsn, rts_in, sq_psn = 1u << 24,
-               "MODIFY_QP of 64 refused: sq_psn 0x1000000 at byte 16, at most 0xffffff"),
+               "MODIFY_QP of 0x40 refused: sq_psn 0x1000000 at byte 16, at most 0xffffff"),
     REFUSED_IN(kDestQpn, rtr_in, dest_qpn = 1u << 24,
-               "MODIFY_QP of 64 refused: dest_qpn 0x1000000 at byte 20, at most 0xffffff"),
+               "MODIFY_QP of 0x40 refused: dest_qpn 0x1000000 at byte 20, at most 0xffffff"),
     REFUSED_IN(kTimeout, rts_in, timeout = 32,
-               "MODIFY_QP of 64 refused: timeout 32 at byte 98, at most 31"),
+               "MODIFY_QP of 0x40 refused: timeout 32 at byte 98, at most 31"),
     REFUSED_IN(kRetryCnt, rts_in, retry_cnt = 8,
-               "MODIFY_QP of 64 refused: retry_cnt 8 at byte 100, at most 7"),
+               "MODIFY_QP of 0x40 refused: retry_cnt 8 at byte 100, at most 7"),
     REFUSED_IN(kRnrRetry, rts_in, rnr_retry = 8,
-               "MODIFY_QP of 64 refused: rnr_retry 8 at byte 101, at most 7"),
+               "MODIFY_QP of 0x40 refused: rnr_retry 8 at byte 101, at most 7"),
     REFUSED_IN(kMinRnrTimer, rtr_in, min_rnr_timer = 32,
-               "MODIFY_QP of 64 refused: min_rnr_timer 32 at byte 102, at most 31"),
+               "MODIFY_QP of 0x40 refused: min_rnr_timer 32 at byte 102, at most 31"),
     REFUSED_IN(kMaxRdAtomic, rts_in, max_rd_atomic = 17,
-               "MODIFY_QP of 64 refused: max_rd_atomic 17 at byte 103, at most 16"),
+               "MODIFY_QP of 0x40 refused: max_rd_atomic 17 at byte 103, at most 16"),
     REFUSED_IN(kMaxDestRdAtomic, rtr_in, max_dest_rd_atomic = 17,
-               "MODIFY_QP of 64 refused: max_dest_rd_atomic 17 at byte 104, at most 16"),
-    {Rule::kSqdNotify, "MODIFY_QP of 64 refused: en_sqd_async_notify 2 at byte 105, at most 1",
+               "MODIFY_QP of 0x40 refused: max_dest_rd_atomic 17 at byte 104, at most 16"),
+    {Rule::kSqdNotify, "MODIFY_QP of 0x40 refused: en_sqd_async_notify 2 at byte 105, at most 1",
      [](RefusalRoom& r) {
          r.pass(r.rts_in());
          pib_hca_modify_qp in{};
@@ -154,29 +155,32 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     REFUSED_IN(kQpAccess, init_in, access_flags = 0x10,
-               "MODIFY_QP of 64 refused: access_flags 0x10 at byte 24 has bits outside of 0x30f"),
+               "MODIFY_QP of 0x40 refused: access_flags 0x10 at byte 24 has bits outside of 0x30f"),
     REFUSED_IN(kPathPort, init_in, port = 3,
-               "MODIFY_QP of 64 refused: port 3 at byte 96 must be the QP's port, 1 to 2"),
+               "MODIFY_QP of 0x40 refused: port 3 at byte 96 must be the QP's port, 1 to 2"),
     REFUSED_IN(kPkeyIndex, init_in, pkey_index = 32,
-               "MODIFY_QP of 64 refused: pkey_index 32 at byte 28, at most 31"),
-    REFUSED_IN(kPathMtu, rtr_in, path_mtu = 6,
-               "MODIFY_QP of 64 refused: path_mtu 6 at byte 6 must be 1 to 5, and no more than the "
-               "port's NeighborMTU in bytes: 4096"),
+               "MODIFY_QP of 0x40 refused: pkey_index 32 at byte 28, at most 31"),
+    REFUSED_IN(
+        kPathMtu, rtr_in, path_mtu = 6,
+        "MODIFY_QP of 0x40 refused: path_mtu 6 at byte 6 must be 1 to 5, and no more than the "
+        "port's NeighborMTU in bytes: 4096"),
     REFUSED_IN(
         kAltPort, alternate_in, alt_port = 3,
-        "MODIFY_QP of 64 refused: alt_port 3 at byte 97 must be the number of a port, 1 to 2"),
+        "MODIFY_QP of 0x40 refused: alt_port 3 at byte 97 must be the number of a port, 1 to 2"),
     REFUSED_IN(kAltTimeout, alternate_in, alt_timeout = 32,
-               "MODIFY_QP of 64 refused: alt_timeout 32 at byte 99, at most 31"),
+               "MODIFY_QP of 0x40 refused: alt_timeout 32 at byte 99, at most 31"),
     REFUSED_IN(kAltPkeyIndex, alternate_in, alt_pkey_index = 32,
-               "MODIFY_QP of 64 refused: alt_pkey_index 32 at byte 30, at most 31"),
+               "MODIFY_QP of 0x40 refused: alt_pkey_index 32 at byte 30, at most 31"),
     REFUSED_IN(kAltMtu, alternate_in, path_mtu = 6,
-               "MODIFY_QP of 64 refused: path_mtu 6 at byte 6 is more than the alternate port's "
+               "MODIFY_QP of 0x40 refused: path_mtu 6 at byte 6 is more than the alternate port's "
                "NeighborMTU in bytes: 4096"),
-    REFUSED_IN(kAltMtu, alternate_in, path_mtu = 255,
-               "MODIFY_QP of 64 refused: path_mtu 255 at byte 6 is more than the alternate port's "
-               "NeighborMTU in bytes: 4096"),
+    REFUSED_IN(
+        kAltMtu, alternate_in, path_mtu = 255,
+        "MODIFY_QP of 0x40 refused: path_mtu 255 at byte 6 is more than the alternate port's "
+        "NeighborMTU in bytes: 4096"),
     {Rule::kPathArmed,
-     "MODIFY_QP of 64 refused: attr_mask 0x12d181 at byte 0 has ALT_PATH, but an armed path cannot "
+     "MODIFY_QP of 0x40 refused: attr_mask 0x12d181 at byte 0 has ALT_PATH, but an armed path "
+     "cannot "
      "be replaced",
      [](RefusalRoom& r) {
          const auto in = r.alternate_in();
@@ -187,7 +191,8 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kPathMigrated,
-     "MODIFY_QP of 64 refused: path_mig_state 0 at byte 7 cannot follow REARM, nor ARMED together "
+     "MODIFY_QP of 0x40 refused: path_mig_state 0 at byte 7 cannot follow REARM, nor ARMED "
+     "together "
      "with ALT_PATH",
      [](RefusalRoom& r) {
          auto in = r.alternate_in();
@@ -203,7 +208,7 @@ constexpr RefusalCase kCases[] = {
          return r.send(next);
      }},
     {Rule::kPathRearm,
-     "MODIFY_QP of 64 refused: path_mig_state 1 at byte 7 needs an alternate path, which is not "
+     "MODIFY_QP of 0x40 refused: path_mig_state 1 at byte 7 needs an alternate path, which is not "
      "loaded",
      [](RefusalRoom& r) {
          auto in = r.rtr_in();
@@ -211,7 +216,7 @@ constexpr RefusalCase kCases[] = {
              PIB_HCA_MIG_REARM);
          return r.send(in);
      }},
-    {Rule::kMigState, "MODIFY_QP of 64 refused: path_mig_state 2 at byte 7, at most 1",
+    {Rule::kMigState, "MODIFY_QP of 0x40 refused: path_mig_state 2 at byte 7, at most 1",
      [](RefusalRoom& r) {
          auto in = r.rtr_in();
          set(in, PIB_HCA_QP_ATTR_PATH_MIG_STATE, &pib_hca_modify_qp::path_mig_state,
@@ -219,7 +224,7 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kDraining,
-     "MODIFY_QP of 64 refused: attr_mask 0x11 at byte 0 has attributes that wait until the send "
+     "MODIFY_QP of 0x40 refused: attr_mask 0x11 at byte 0 has attributes that wait until the send "
      "queue has drained: 0x10",
      [](RefusalRoom& r) {
          auto rts = r.rts_in();
@@ -233,21 +238,21 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     REFUSED_IN(kVectorFlags, rtr_in, av.flags = 2,
-               "MODIFY_QP of 64 refused: av.flags 0x2 at byte 38 has bits outside of 0x1"),
+               "MODIFY_QP of 0x40 refused: av.flags 0x2 at byte 38 has bits outside of 0x1"),
     REFUSED_IN(kVectorReserved, alternate_in, alt_av.reserved[1] = 1,
-               "MODIFY_QP of 64 refused: alt_av.reserved at byte 78 must be 0"),
+               "MODIFY_QP of 0x40 refused: alt_av.reserved at byte 78 must be 0"),
     REFUSED_IN(kVectorPort, rtr_in, av.port = 1,
-               "MODIFY_QP of 64 refused: av.port 1 at byte 35 must be 0"),
+               "MODIFY_QP of 0x40 refused: av.port 1 at byte 35 must be 0"),
     REFUSED_IN(kVectorLid, rtr_in, av.dlid = 0xc000,
-               "MODIFY_QP of 64 refused: av.dlid 0xc000 at byte 32 must be 1 to 0xbfff"),
+               "MODIFY_QP of 0x40 refused: av.dlid 0xc000 at byte 32 must be 1 to 0xbfff"),
     REFUSED_IN(kVectorSl, alternate_in, alt_av.sl = 16,
-               "MODIFY_QP of 64 refused: alt_av.sl 16 at byte 66, at most 15"),
+               "MODIFY_QP of 0x40 refused: alt_av.sl 16 at byte 66, at most 15"),
     REFUSED_IN(kVectorPathBits, rtr_in, av.src_path_bits = 128,
-               "MODIFY_QP of 64 refused: av.src_path_bits 128 at byte 36, at most 127"),
+               "MODIFY_QP of 0x40 refused: av.src_path_bits 128 at byte 36, at most 127"),
     REFUSED_IN(kVectorRate, rtr_in, av.static_rate = 23,
-               "MODIFY_QP of 64 refused: av.static_rate 23 at byte 37 must be 0, or 2 to 22"),
+               "MODIFY_QP of 0x40 refused: av.static_rate 23 at byte 37 must be 0, or 2 to 22"),
     {Rule::kVectorGid,
-     "MODIFY_QP of 64 refused: av.sgid_index 15 at byte 39 must name an entry of the GID table "
+     "MODIFY_QP of 0x40 refused: av.sgid_index 15 at byte 39 must name an entry of the GID table "
      "that is not empty, below 16",
      [](RefusalRoom& r) {
          auto in = r.rtr_in();
@@ -256,7 +261,7 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     {Rule::kVectorFlowLabel,
-     "MODIFY_QP of 64 refused: av.flow_label 0x100000 at byte 40, at most 0xfffff",
+     "MODIFY_QP of 0x40 refused: av.flow_label 0x100000 at byte 40, at most 0xfffff",
      [](RefusalRoom& r) {
          auto in = r.rtr_in();
          in.av.flags = PIB_HCA_AV_GRH;
@@ -264,20 +269,20 @@ constexpr RefusalCase kCases[] = {
          return r.send(in);
      }},
     REFUSED_IN(kMcastReserved, mcast_in, reserved[0] = 1,
-               "ATTACH_MCAST of 64 refused: reserved at byte 18 must be 0"),
+               "ATTACH_MCAST of 0x40 refused: reserved at byte 18 must be 0"),
     {Rule::kMcastType,
-     "ATTACH_MCAST refused: object 65 at byte 4 of the entry must be a UD QP; its type is 2",
+     "ATTACH_MCAST refused: object 0x41 at byte 4 of the entry must be a UD QP; its type is 2",
      [](RefusalRoom& r) {
          const auto in = r.mcast_in();
          r.object = r.d.create_qp(r.shape()).qpn;
          return r.send(in);
      }},
-    REFUSED_IN(
-        kMcastGid, mcast_in, mgid[0] = 0xfe,
-        "ATTACH_MCAST of 64 refused: mgid at byte 0 must begin with 0xff; its first byte is 0xfe"),
+    REFUSED_IN(kMcastGid, mcast_in, mgid[0] = 0xfe,
+               "ATTACH_MCAST of 0x40 refused: mgid at byte 0 must begin with 0xff; its first byte "
+               "is 0xfe"),
     REFUSED_IN(kMcastLid, mcast_in, mlid = 0xffff,
-               "ATTACH_MCAST of 64 refused: mlid 0xffff at byte 16 must be 0xc000 to 0xfffe"),
-    {Rule::kMcastGroups, "ATTACH_MCAST of 64 refused: all multicast groups exist already: 8192",
+               "ATTACH_MCAST of 0x40 refused: mlid 0xffff at byte 16 must be 0xc000 to 0xfffe"),
+    {Rule::kMcastGroups, "ATTACH_MCAST of 0x40 refused: all multicast groups exist already: 8192",
      [](RefusalRoom& r) {
          auto in = r.mcast_in();
          CommandOutcome outcome;
@@ -289,7 +294,8 @@ constexpr RefusalCase kCases[] = {
          return outcome;
      }},
     {Rule::kMcastMembers,
-     "ATTACH_MCAST of 320 refused: mgid at byte 0 names a group that can have no more members: 256",
+     "ATTACH_MCAST of 0x140 refused: mgid at byte 0 names a group that can have no more members: "
+     "256",
      [](RefusalRoom& r) {
          CommandOutcome outcome;
          do {
@@ -299,7 +305,7 @@ constexpr RefusalCase kCases[] = {
          return outcome;
      }},
     {Rule::kMcastDetached,
-     "DETACH_MCAST refused: object 64 at byte 4 of the entry is not attached to the group",
+     "DETACH_MCAST refused: object 0x40 at byte 4 of the entry is not attached to the group",
      [](RefusalRoom& r) {
          const auto in = r.mcast_in();
          return r.d.command_in(PIB_HCA_CMD_DETACH_MCAST, r.object, in);

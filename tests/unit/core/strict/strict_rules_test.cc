@@ -165,7 +165,7 @@ constexpr MisuseCase kCases[] = {
          (void)r.d.alloc_pd();
          r.device->bus_master_off();
      }},
-    {Rule::kArmMsix, "EQ 2 misused: armed while MSI-X is disabled",
+    {Rule::kArmMsix, "EQ 0x2 misused: armed while MSI-X is disabled",
      [](RefusalRoom& r) {
          r.host.vectors = VectorState::kDisabled;
          r.d.arm(r.eq);
@@ -194,7 +194,7 @@ constexpr MisuseCase kCases[] = {
          r.host.poke(r.d.in_buffer() + offsetof(pib_hca_modify_device, node_description), 'x');
          r.d.pump();
      }},
-    {Rule::kOutputShared, " is in the memory of CQ 1",
+    {Rule::kOutputShared, " is in the memory of CQ 0x1",
      [](RefusalRoom& r) {
          r.entry(PIB_HCA_CMD_QUERY_PORT, 0, sizeof(pib_hca_query_port), [&](pib_hca_cmd& cmd) {
              cmd.object = 1;
@@ -223,7 +223,7 @@ constexpr MisuseCase kCases[] = {
      }},
 
     // ---- queues in memory
-    {Rule::kHeaderZero, "CQ 2 misused: created with a header that is not zero",
+    {Rule::kHeaderZero, "CQ 0x2 misused: created with a header that is not zero",
      [](RefusalRoom& r) {
          GuestMemory memory(r.host, 4096);
          memory.poke(kConsumer, 5u);
@@ -231,14 +231,14 @@ constexpr MisuseCase kCases[] = {
          in.pages = memory.list();
          r.pass(in);
      }},
-    {Rule::kHeaderReserved, "QP 64 misused: reserved bytes of the header must stay 0",
+    {Rule::kHeaderReserved, "QP 0x40 misused: reserved bytes of the header must stay 0",
      [](RefusalRoom& r) {
          MiniQp& qp = working_qp(r);
          qp.memory.poke(offsetof(pib_hca_qp_header, reserved), 1u);
          r.d.ring_send(qp);
      }},
     {Rule::kRingZero,
-     "EQ 3 misused: created with a ring that is not zero; an entry with an owner "
+     "EQ 0x3 misused: created with a ring that is not zero; an entry with an owner "
      "bit: 2",
      [](RefusalRoom& r) {
          GuestMemory memory(r.host, 4096);
@@ -247,28 +247,29 @@ constexpr MisuseCase kCases[] = {
          in.pages = memory.list();
          r.pass(in);
      }},
-    {Rule::kMemoryShared, " of its memory belongs to CQ 1",
+    {Rule::kMemoryShared, " of its memory belongs to CQ 0x1",
      [](RefusalRoom& r) {
          auto in = r.cq_in();
          in.pages = r.cq.memory.list();
          in.log_depth = static_cast<uint8_t>(r.cq.log_depth);
          r.pass(in);
      }},
-    {Rule::kMemoryLost, "QP 64 misused: its memory is no longer RAM that the device can access",
+    {Rule::kMemoryLost, "QP 0x40 misused: its memory is no longer RAM that the device can access",
      [](RefusalRoom& r) {
          MiniQp& qp = working_qp(r);
          r.host.make_hole(qp.memory.page(0), 4096);
          r.d.ring_send(qp);
      }},
     {Rule::kOwnerWritten,
-     "EQ 1 misused: owner 0x6b is not what the device wrote: the ring was freed or written to, at "
+     "EQ 0x1 misused: owner 0x6b is not what the device wrote: the ring was freed or written to, "
+     "at "
      "entry 3",
      [](RefusalRoom& r) {
          r.async_eq.memory.poke(4 * sizeof(pib_hca_eqe) - 1, uint8_t{0x6b});
          CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
      }},
     {Rule::kOwnerWritten,
-     "CQ 1 misused: owner 0 is not what the device wrote: the ring was freed or written to, at "
+     "CQ 0x1 misused: owner 0 is not what the device wrote: the ring was freed or written to, at "
      "entry 2",
      [](RefusalRoom& r) {
          complete_three(r);
@@ -277,14 +278,16 @@ constexpr MisuseCase kCases[] = {
          r.d.pump();
      }},
     {Rule::kOwnerWritten,
-     "EQ 1 misused: owner 0xa5 is not what the device wrote: the ring was freed or written to, at "
+     "EQ 0x1 misused: owner 0xa5 is not what the device wrote: the ring was freed or written to, "
+     "at "
      "entry 3",
      [](RefusalRoom& r) {
          r.async_eq.memory.poke(4 * sizeof(pib_hca_eqe) - 1, uint8_t{0xa5});
          r.d.destroy(PIB_HCA_CMD_DESTROY_EQ, r.async_eq.eqn);
      }},
     {Rule::kOwnerWritten,
-     "CQ 1 misused: owner 0x77 is not what the device wrote: the ring was freed or written to, at "
+     "CQ 0x1 misused: owner 0x77 is not what the device wrote: the ring was freed or written to, "
+     "at "
      "entry 2",
      [](RefusalRoom& r) {
          complete_three(r);
@@ -294,26 +297,26 @@ constexpr MisuseCase kCases[] = {
      }},
 
     // ---- posting
-    {Rule::kSendPasses, "QP 64 misused: sq_producer 100 passes the ring; at most 16",
+    {Rule::kSendPasses, "QP 0x40 misused: sq_producer 100 passes the ring; at most 16",
      [](RefusalRoom& r) {
          MiniQp& qp = working_qp(r);
          qp.memory.poke(kSqProducer, 100u);
          r.d.ring_send(qp);
      }},
-    {Rule::kRecvPasses, "QP 64 misused: rq_producer 100 passes the ring; at most 16",
+    {Rule::kRecvPasses, "QP 0x40 misused: rq_producer 100 passes the ring; at most 16",
      [](RefusalRoom& r) {
          working_qp(r).memory.poke(kRqProducer, 100u);
          to_state(r, PIB_HCA_QPS_ERR);
      }},
-    {Rule::kSrqPasses, "SRQ 1 misused: producer 100 passes the ring; at most 16",
+    {Rule::kSrqPasses, "SRQ 0x1 misused: producer 100 passes the ring; at most 16",
      [](RefusalRoom& r) { srq_with_producer(r, 100); }},
-    {Rule::kSendBack, "QP 64 misused: sq_producer 1 is behind an earlier one: 3",
+    {Rule::kSendBack, "QP 0x40 misused: sq_producer 1 is behind an earlier one: 3",
      [](RefusalRoom& r) {
          MiniQp& qp = stopped_qp(r);
          qp.memory.poke(kSqProducer, 1u);
          r.d.ring_send(qp);
      }},
-    {Rule::kRecvBack, "QP 64 misused: rq_producer 1 is behind an earlier one: 3",
+    {Rule::kRecvBack, "QP 0x40 misused: rq_producer 1 is behind an earlier one: 3",
      [](RefusalRoom& r) {
          MiniQp& qp = working_qp(r);
          qp.memory.poke(kRqProducer, 3u);
@@ -321,7 +324,7 @@ constexpr MisuseCase kCases[] = {
          qp.memory.poke(kRqProducer, 1u);
          r.d.ring(0, PIB_HCA_UAR_RECV, qp.qpn);
      }},
-    {Rule::kSrqBack, "SRQ 1 misused: producer 1 is behind an earlier one: 3",
+    {Rule::kSrqBack, "SRQ 0x1 misused: producer 1 is behind an earlier one: 3",
      [](RefusalRoom& r) {
          const uint32_t srqn = srq_with_producer(r, 3);
          r.srq_ring.poke(offsetof(pib_hca_srq_header, producer), 1u);
@@ -329,7 +332,7 @@ constexpr MisuseCase kCases[] = {
          (void)r.d.command_out(PIB_HCA_CMD_QUERY_SRQ, srqn, out);
      }},
     {Rule::kSendChanged,
-     "QP 64 misused: send WQE 0 was written between sq_producer and its completion, at byte 4",
+     "QP 0x40 misused: send WQE 0 was written between sq_producer and its completion, at byte 4",
      [](RefusalRoom& r) {
          MiniQp& qp = working_qp(r);
          r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
@@ -337,23 +340,23 @@ constexpr MisuseCase kCases[] = {
          to_state(r, PIB_HCA_QPS_ERR);
      }},
     {Rule::kRecvChanged,
-     "QP 64 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
+     "QP 0x40 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
      [](RefusalRoom& r) { receive(r, [](MiniQp& qp) { qp.memory.poke(qp.rq_offset, 2u); }); }},
     {Rule::kInitProducers,
-     "QP 64 misused: sq_producer 2 must be 0 before Init; so must rq_producer: 0",
+     "QP 0x40 misused: sq_producer 2 must be 0 before Init; so must rq_producer: 0",
      [](RefusalRoom& r) {
          const auto in = r.init_in();
          r.qp.memory.poke(kSqProducer, 2u);
          r.pass(in);
      }},
     {Rule::kSendEarly,
-     "QP 64 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
+     "QP 0x40 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
      [](RefusalRoom& r) {
          r.pass(r.rtr_in());
          r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
      }},
     {Rule::kSendEarly,
-     "QP 64 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
+     "QP 0x40 misused: sq_producer 1: the device ignores a doorbell for WQEs before RTS",
      [](RefusalRoom& r) {
          const pib_hca_set_shadow_page in = r.shadow_in();
          r.pass(in);
@@ -368,23 +371,23 @@ constexpr MisuseCase kCases[] = {
 
     // ---- events and completions
     {Rule::kEqeLeft,
-     "EQ 1 misused: vector 0: the doorbell was not rung after the interrupt, in seconds: 60",
+     "EQ 0x1 misused: vector 0: the doorbell was not rung after the interrupt, in seconds: 60",
      [](RefusalRoom& r) { leave_interrupt(r); }},
     {Rule::kVectorMasked,
-     "EQ 1 misused: vector 0 has been masked with an interrupt, for seconds: 60",
+     "EQ 0x1 misused: vector 0 has been masked with an interrupt, for seconds: 60",
      [](RefusalRoom& r) {
          r.host.vectors = VectorState::kMasked;
          leave_interrupt(r);
      }},
     {Rule::kEqUnarmed,
-     "EQ 1 misused: vector 0: an EQE waits and the EQ has not been armed again, for seconds: 60",
+     "EQ 0x1 misused: vector 0: an EQE waits and the EQ has not been armed again, for seconds: 60",
      [](RefusalRoom& r) { forget_to_arm(r); }},
-    {Rule::kConsumerAhead, "CQ 1 misused: consumer 5 is ahead of the CQEs written: 0",
+    {Rule::kConsumerAhead, "CQ 0x1 misused: consumer 5 is ahead of the CQEs written: 0",
      [](RefusalRoom& r) {
          r.cq.memory.poke(kConsumer, 5u);
          r.d.arm(r.cq);
      }},
-    {Rule::kConsumerBack, "CQ 1 misused: consumer 1 is behind an earlier one: 3",
+    {Rule::kConsumerBack, "CQ 0x1 misused: consumer 1 is behind an earlier one: 3",
      [](RefusalRoom& r) {
          complete_three(r);
          r.d.arm(r.cq);
@@ -392,7 +395,7 @@ constexpr MisuseCase kCases[] = {
          r.d.arm(r.cq);
      }},
     {Rule::kArmAhead,
-     "CQ 1 misused: value 7 of the arming doorbell's counter is ahead of the CQEs written: 0",
+     "CQ 0x1 misused: value 7 of the arming doorbell's counter is ahead of the CQEs written: 0",
      [](RefusalRoom& r) {
          r.cq.consumer = 7;
          r.d.arm(r.cq);

@@ -67,8 +67,9 @@ TEST_CASE("a strict device warns of misuse, with the last accesses") {
     CHECK(room.d.read32(PIB_HCA_REG_STATUS) == PIB_HCA_STATUS_ENABLED);
     misuse(room);
     REQUIRE(room.host.warnings.size() == 2);
-    CHECK(room.host.warnings[0] ==
-          "pib-hca: CQ 1 misused: consumer 5 is ahead of the CQEs written: 0 (manual 10.1 rule 1)");
+    CHECK(
+        room.host.warnings[0] ==
+        "pib-hca: CQ 0x1 misused: consumer 5 is ahead of the CQEs written: 0 (manual 10.1 rule 1)");
     CHECK(room.host.warnings[1].ends_with("BAR0+0x8 is 0x1, BAR2+0x8 = 0x1 (8 bytes)"));
     CHECK(room.device->objects().find("BAR2+0x8 = 0x1 (8 bytes)\"") != std::string::npos);
     CHECK_FALSE(room.device->engine().health().is_fatal());
@@ -161,8 +162,8 @@ TEST_CASE("memory stays a CQ's when the CQ has moved to it, or a resize to it wa
     other.log_depth = static_cast<uint8_t>(room.cq.log_depth);
     CHECK(room.send(other).ok());
     CHECK(std::ranges::any_of(room.host.warnings, [](const auto& line) {
-        return line.find("CQ 2 misused") != std::string::npos &&
-               line.find("of its memory belongs to CQ 1") != std::string::npos;
+        return line.find("CQ 0x2 misused") != std::string::npos &&
+               line.find("of its memory belongs to CQ 0x1") != std::string::npos;
     }));
 }
 

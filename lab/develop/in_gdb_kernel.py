@@ -180,7 +180,10 @@ def load_scripts(place):
     directory = pathlib.Path(place)
     sys.path.insert(0, str(directory))
     file = directory / "vmlinux-gdb.py"
-    exec(compile(file.read_text(), str(file), "exec"), {"gdb": gdb, "sys": sys, "__file__": str(file)})
+    try:
+        exec(compile(file.read_text(), str(file), "exec"), {"gdb": gdb, "sys": sys, "__file__": str(file)})
+    except Exception as error:      # pylint: disable=broad-exception-caught  # gdb is of use without them
+        tell(f"the kernel's scripts in {place} failed, so commands lx-… may be missing: {type(error).__name__}: {error}")
 
 
 def load_kernel(parameters):

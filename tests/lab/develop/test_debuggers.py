@@ -345,6 +345,14 @@ def test_gdb_runs_the_scripts_of_the_kernel_once_it_is_connected(in_gdb, tmp_pat
     assert commands[-1] == "the scripts" and "no commands" not in said
 
 
+def test_scripts_of_the_kernel_that_fail_do_not_end_gdb(in_gdb, tmp_path):
+    """A kernel under development may have scripts that do not match its structures."""
+    (tmp_path / "vmlinux-gdb.py").write_text("raise KeyError('slab')\n")
+    commands, said = in_gdb(scripts=str(tmp_path))
+    assert "target remote /s" in commands and "quit 1" not in commands
+    assert f"scripts in {tmp_path} failed, so commands lx-… may be missing: KeyError: 'slab'" in said
+
+
 # -- QEMU's gdb server --------------------------------------------------------------
 
 class Stub:

@@ -70,7 +70,7 @@ def about(file: pathlib.Path) -> pathlib.Path:
 
 @contextlib.contextmanager
 def _removed_on_failure(file: pathlib.Path) -> Iterator[None]:
-    """If the block fails, removes an unfinished dump, which nothing can open."""
+    """If the block fails, removes an unfinished file of a dump, which nothing can open."""
     try:
         yield
     except BaseException:
@@ -78,16 +78,22 @@ def _removed_on_failure(file: pathlib.Path) -> Iterator[None]:
         raise
 
 
+def _facts(lab: Cluster, name: str, known: kernel_symbols.Kernel, monitor: pathlib.Path) -> dict:
+    return {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
+            "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
+
+
 def take(lab: Cluster, name: str, known: kernel_symbols.Kernel, file: pathlib.Path) -> None:
     """Writes the dump, and the file beside it."""
     monitor = lab.monitor(name)
     _make_private(file)
-    with _removed_on_failure(file), vm.standing(monitor):
-        facts = {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
-                 "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
-        ui.say(f"writing the memory of {name} to {file}; the guest stands still meanwhile")
-        _write(monitor, file)
-    about(file).write_text(json.dumps(facts))
+    with _removed_on_failure(file):
+        with vm.standing(monitor):
+            facts = _facts(lab, name, known, monitor)
+            ui.say(f"writing the memory of {name} to {file}; the guest stands still meanwhile")
+            _write(monitor, file)
+        with _removed_on_failure(about(file)):
+            about(file).write_text(json.dumps(facts))
 
 
 def remove(file: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """gdb and drgn without guests: symbols of kernels, places in memory, command lines, dumps, and errors."""
 
+import errno
 import importlib
 import json
 import pathlib
@@ -458,6 +459,21 @@ def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path)
     with pytest.raises(ui.LabError, match="Is there room.*pib crash --output FILE NODE"):
         dump.take(lab, "vm0", kernel, tmp_path / "kept")
     assert dumped.given[-1] == "cont" and not (tmp_path / "kept").exists()
+
+
+def test_a_dump_whose_second_file_cannot_be_written_is_removed(lab, dumped, kernel, monkeypatch, tmp_path):
+    """The dump has filled the disk. Without that file it cannot be opened."""
+    write_text = pathlib.Path.write_text
+
+    def full(path, text, **options):
+        if path == dump.about(tmp_path / "kept"):
+            write_text(path, text[:1], **options)
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write_text(path, text, **options)
+    monkeypatch.setattr(pathlib.Path, "write_text", full)
+    with pytest.raises(OSError, match="No space"):
+        dump.take(lab, "vm0", kernel, tmp_path / "kept")
+    assert dumped.given[-1] == "cont" and not list(tmp_path.glob("kept*"))
 
 
 def test_a_file_that_is_not_a_dump_is_refused_with_a_command_that_makes_one(tmp_path):

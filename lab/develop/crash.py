@@ -36,6 +36,7 @@ def open_dump(file: pathlib.Path, words: list[str]) -> int:
     if not dump.about(file).exists():
         raise ui.LabError(f"{file} is not a dump of ./pib crash, which has a file {dump.about(file).name} beside it. "
                           "Make one:  ./pib crash --output FILE NODE")
+    dump.check_symbols(file)
     python = drgn.ensure()
     ui.say(f"opening {file} in drgn, with the symbols of its kernel")
     return relay.run([*ANY_TERMINAL, str(python), "-P", str(SCRIPT), str(file), str(dump.about(file)), *words])

@@ -8,7 +8,7 @@ import pathlib
 from collections.abc import Iterator
 
 from lab import signals, ui, waiting
-from lab.build import kernel_symbols
+from lab.build import elf, kernel_symbols
 from lab.develop import kernel_place
 from lab.fabric import evidence
 from lab.fabric.cluster import Cluster
@@ -80,6 +80,7 @@ def _removed_on_failure(file: pathlib.Path) -> Iterator[None]:
 
 def _facts(lab: Cluster, name: str, known: kernel_symbols.Kernel, monitor: pathlib.Path) -> dict:
     return {"notes": notes(monitor, known), "hcas": evidence.objects(monitor), "vmlinux": str(known.vmlinux),
+            "build_id": elf.build_id(known.vmlinux).value.hex() if known.tree else "",
             "modules": [str(directory) for directory in (lab.symbols(name), lab.symbols(), known.modules)]}
 
 
@@ -94,6 +95,17 @@ def take(lab: Cluster, name: str, known: kernel_symbols.Kernel, file: pathlib.Pa
             _write(monitor, file)
         with _removed_on_failure(about(file)):
             about(file).write_text(json.dumps(facts))
+
+
+def check_symbols(file: pathlib.Path) -> None:
+    """Checks that the tree of a dump's kernel still has that build, if the kernel was built in a tree."""
+    facts = json.loads(about(file).read_text())
+    if not (wanted := facts.get("build_id")):
+        return
+    vmlinux = pathlib.Path(facts["vmlinux"])
+    if not vmlinux.is_file() or elf.build_id(vmlinux).value.hex() != wanted:
+        raise ui.LabError(f"{file} is of a kernel whose symbols are gone: {vmlinux} was removed or built again. Make "
+                          "a dump of the present kernel:  ./pib crash --output FILE NODE")
 
 
 def remove(file: pathlib.Path) -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Symbols of kernels that were built in a tree: the user's own, and the lab's kernels with checks."""
 
+import json
 import pathlib
 import struct
 
@@ -8,7 +9,7 @@ import pytest
 
 from lab import ui
 from lab.build import elf, kernel_symbols, kernel_tree
-from lab.develop import gdb, kernel_place
+from lab.develop import crash, dump, gdb, kernel_place
 from lab.fabric.wanted import Wanted
 from lab.guests import debug_kernel, vm
 
@@ -207,6 +208,25 @@ def test_a_kernel_that_was_built_again_since_the_boot_is_noticed(base, tree, mad
     with pytest.raises(ui.LabError, match=f"does not run the Linux {VERSION} of {tree}.*pib up --kernel-dir {tree}"):
         kernel_place.offset(pathlib.Path("x"), kernel_symbols.ensure(base))
     assert len(made) == 1
+
+
+def test_a_dump_whose_kernel_was_built_again_is_refused(lab, base, tree, made, monkeypatch, tmp_path):
+    """The symbols that are there now are of another kernel than the memory."""
+    lab.up(Wanted(1), [])
+    monkeypatch.setattr(dump, "notes", lambda *_: "OSRELEASE=7.0.1")
+    monkeypatch.setattr(dump.evidence, "objects", lambda _monitor: [])
+    monkeypatch.setattr(crash.drgn, "ensure", lambda: pathlib.Path("/drgn"))
+    monkeypatch.setattr(crash.relay, "run", lambda _argv: 7)
+    facts = dump._facts(lab, "vm0", kernel_symbols.ensure(base), pathlib.Path("x"))
+    dump.about(tmp_path / "kept").write_text(json.dumps(facts))
+    assert made and crash.open_dump(tmp_path / "kept", []) == 7
+    (tree / "vmlinux").write_bytes(vmlinux(ID[::-1]))
+    refused = "kept is of a kernel whose symbols are gone.*pib crash --output FILE NODE"
+    with pytest.raises(ui.LabError, match=refused):
+        crash.open_dump(tmp_path / "kept", [])
+    (tree / "vmlinux").unlink()
+    with pytest.raises(ui.LabError, match=refused):
+        crash.open_dump(tmp_path / "kept", [])
 
 
 def test_gdb_gets_the_places_of_a_tree(lab, base, tree, made, request, tmp_path):

@@ -216,8 +216,12 @@ def _built(base: pathlib.Path, version: str) -> Kernel | None:
     if tree := kernel_tree.of_image(base):
         return Kernel(base, version, tree, again=f"./pib up --kernel-dir {shlex.quote(str(tree))}")
     if kind := OF_LAB.fullmatch(base.name):
-        place = debug_kernel.SOURCE
-        return Kernel(base, version, base / "builder" / place.lstrip("/"), place, f"./pib up --kernel {kind[1]}")
+        place, again = debug_kernel.SOURCE, f"./pib up --kernel {kind[1]}"
+        tree = base / "builder" / place.lstrip("/")
+        if not (tree / "vmlinux").is_file():
+            raise ui.LabError(f"{base.name} was made by an older pib, which kept no symbols of its kernel. Boot guests "
+                              f"with one of this pib:  {again}")
+        return Kernel(base, version, tree, place, again)
     return None
 
 

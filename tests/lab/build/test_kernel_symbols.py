@@ -154,6 +154,16 @@ def test_the_symbols_of_a_kernel_with_checks_are_in_the_labs_tree(tmp_path, made
     assert "CONFIG_PROC_KCORE=y" in debug_kernel.wanted_config(kind).splitlines(), "for VMCOREINFO"
 
 
+def test_a_kernel_with_checks_of_an_older_pib_is_not_for_the_user_to_build(tmp_path, made):
+    """Its guests may still run after pib has become newer. make in the cache's tree would be the wrong advice."""
+    base = an_image(tmp_path / "guest-trixie-kasan-0123456789ab")
+    lay_out(base / "builder" / "usr" / "src" / "linux")
+    (base / "builder" / "usr" / "src" / "linux" / "vmlinux").unlink()
+    with pytest.raises(ui.LabError, match=r"made by an older pib.*of this pib:  \./pib up --kernel kasan$"):
+        kernel_symbols.ensure(base)
+    assert not made
+
+
 def test_the_labs_tree_keeps_its_symbols(tmp_path, monkeypatch):
     """The tree is tidied after the build, because its objects take gigabytes."""
     tree = tmp_path / "usr" / "src" / "linux"

@@ -463,13 +463,13 @@ def test_a_guest_runs_on_after_a_dump_that_failed(lab, dumped, kernel, tmp_path)
 
 def test_a_dump_whose_second_file_cannot_be_written_is_removed(lab, dumped, kernel, monkeypatch, tmp_path):
     """The dump has filled the disk. Without that file it cannot be opened."""
-    write_text = pathlib.Path.write_text
+    original = pathlib.Path.write_text
 
     def full(path, text, **options):
         if path == dump.about(tmp_path / "kept"):
-            write_text(path, text[:1], **options)
+            original(path, text[:1], **options)
             raise OSError(errno.ENOSPC, "No space left on device")
-        return write_text(path, text, **options)
+        return original(path, text, **options)
     monkeypatch.setattr(pathlib.Path, "write_text", full)
     with pytest.raises(OSError, match="No space"):
         dump.take(lab, "vm0", kernel, tmp_path / "kept")

@@ -28,8 +28,9 @@ def words(monitor: pathlib.Path, address: int, count: int) -> list[int]:
     said = vm.monitor_line(monitor, f"x /{count}wx {address:#x}")
     found = [int(word, 16) for line in said.splitlines() for word in WORD.findall(line.partition(":")[2])]
     if len(found) != count:
-        raise ui.LabError(f"the guest has no memory at {address:#x} ({said.strip()}): it has not booted yet, or its "
-                          "kernel is lost. Start it anew:  ./pib reboot NODE")
+        raise ui.LabError(f"the guest has no memory at {address:#x} ({said.strip()}): it has not booted yet, a "
+                          "program ran whose page table hides the kernel, or the kernel is lost. Try again; if that "
+                          "does not help, start it anew:  ./pib reboot NODE")
     return found
 
 

@@ -176,6 +176,14 @@ def _answers(lab: cluster.Cluster, name: str) -> bool:
         return False
 
 
+def _last_words(lab: cluster.Cluster, manager: str) -> str:
+    """The end of opensm's log, or why it cannot be read: the guest may have ended meanwhile."""
+    try:
+        return _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
+    except ui.LabError as error:
+        return str(error)
+
+
 def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
     """Waits until the connected ports of one guest are Active, and of the guest `manager` until opensm has come to the
     end of its sweep. Other guests may hang, or have ended; if that one has, the wait ends early."""
@@ -203,7 +211,7 @@ def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
             wait(_limit_s(lab))
         except waiting.TooLate as late:
             raise ui.LabError(f"{late}\nLook for the cause:  ./pib why   opensm in {manager} says:\n"
-                              + _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)) from late
+                              + _last_words(lab, manager)) from late
     if name == manager:
         _wait_swept(lab, opensm, subnet_progress.Watch([], opensm), lambda: None)
 

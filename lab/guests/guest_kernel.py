@@ -40,7 +40,7 @@ def is_current(base: pathlib.Path, identity: str) -> bool:
         elif base not in current:
             current = [debug_kernel.directory(current[0], kind) for kind in debug_kernel.KINDS]
         return base in current and debian_image.identity(base) == identity
-    except OSError:
+    except (OSError, ui.LabError):      # for example while the tree is being built
         return False
 
 

@@ -2,6 +2,7 @@
 """The wait for Active ports ends at the end of opensm's sweep, and reports what opensm does."""
 
 import subprocess
+import sys
 import types
 
 import pytest
@@ -94,7 +95,8 @@ def test_ports_are_enough_if_no_opensm_runs_there(lab_with, now):
 @pytest.fixture(name="rebooted")
 def _rebooted(lab_with, monkeypatch):
     """Waits for vm1, which was rebooted; returns the other guests that were asked something."""
-    def wait(active_s, *, manager_answers=True):
+    def wait(active_s, *, manager_answers=True, answers=sys.maxsize):
+        """answers: number of times that the manager's guest answers before it ends."""
         lab, asked = lab_with([], active_s), []
         vm1 = lab.node("vm1")
 
@@ -102,7 +104,7 @@ def _rebooted(lab_with, monkeypatch):
             if name == "vm1":
                 return vm1
             asked.append(name)
-            if not manager_answers:
+            if not manager_answers or len(asked) > answers:
                 raise ui.LabError(f"{name} is not running")
             return types.SimpleNamespace(run=lambda command, **_: subprocess.CompletedProcess(command, 0, b"its log"))
         monkeypatch.setattr(lab, "node", node)
@@ -121,6 +123,11 @@ def test_a_slow_subnet_manager_is_waited_for(rebooted, now):
     assert rebooted(100) == ["vm0"] and now[0] == pytest.approx(100, abs=1)
     with pytest.raises(ui.LabError, match="(?s)every port of vm1 ACTIVE: .*pib_0 port 1: INIT.*pib why .*its log"):
         rebooted(10000)
+
+
+def test_a_subnet_manager_that_dies_meanwhile_hides_no_port(rebooted):
+    with pytest.raises(ui.LabError, match="(?s)every port of vm1 ACTIVE: .*pib_0 port 1: INIT.*vm0 is not running"):
+        rebooted(10000, answers=1)
 
 
 def test_a_rebooted_guest_does_not_wait_for_a_subnet_manager_that_has_died(rebooted, now, capfd):

@@ -93,6 +93,12 @@ def test_a_tree_that_is_built_again_makes_another_image(tree, base):
     assert own_kernel.ensure(tree) != made
 
 
+def test_an_image_is_not_current_while_its_tree_is_being_built(tree, base):     # pylint: disable=unused-argument
+    made = own_kernel.ensure(tree)
+    (tree / f"{MODULES[0]}.ko").unlink()
+    assert not guest_kernel.is_current(made, image.identity(made))
+
+
 def test_the_environment_chooses_the_tree(tree, base, monkeypatch):
     guest_kernel.choose_tree(tree)
     assert guest_kernel.chosen() == str(tree)

@@ -183,7 +183,8 @@ def load_scripts(place):
     try:
         exec(compile(file.read_text(), str(file), "exec"), {"gdb": gdb, "sys": sys, "__file__": str(file)})
     except Exception as error:      # pylint: disable=broad-exception-caught  # gdb is of use without them
-        tell(f"the kernel's scripts in {place} failed, so commands lx-… may be missing: {type(error).__name__}: {error}")
+        tell(f"the kernel's scripts in {place} failed, so commands lx-… may be missing: {type(error).__name__}: "
+             f"{error}")
 
 
 def load_kernel(parameters):

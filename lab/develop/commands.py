@@ -15,7 +15,7 @@ from lab import errors, paths, table, ui, up, waiting
 from lab.build import guest_build, kernel_module, kernel_tree
 from lab.develop import driver_coverage, exchange, provider, report, watch
 from lab.fabric import cluster, subnet
-from lab.guests import console, image, vm
+from lab.guests import console, guest, image, vm
 
 NODE = re.compile(r"vm\d+")
 COVERAGE = "coverage"           # word in place of a directory; a directory of this name is given as ./coverage
@@ -130,7 +130,7 @@ def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]
 
 def _before(lab: cluster.Cluster) -> dict[str, list[subnet.Port]]:
     """The ports of each guest that answers. Another driver may have left other guests in a loop."""
-    seen = subnet.look(lab, exchange.ANSWER_S)
+    seen = subnet.look(lab, guest.ANSWER_S)
     if silent := [name for name, found in seen.items() if found is None]:
         ui.say(f"{', '.join(silent)} {'does' if len(silent) == 1 else 'do'} not answer. Start anew:  "
                f"./pib reboot {silent[0]}")

@@ -14,11 +14,10 @@ from lab.build import kernel_module, symbols
 from lab.develop import hang, ipoib, report
 from lab.fabric.cluster import Cluster
 from lab.guests import vm
-from lab.guests.guest import Guest
+from lab.guests.guest import ANSWER_S, Guest, answers
 
 LIMIT_S = 30                    # limit for unloading and loading; after it the guest counts as hung
-ANSWER_S = 15                   # limit for a guest's answer when the lab tests whether it still runs
-STUCK_ANSWER_S = 3              # the same if a processor of the guest is stuck
+STUCK_ANSWER_S = 3              # limit for the answer of a guest of which a processor is stuck
 NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
@@ -181,10 +180,3 @@ def _interrupt(lab: Cluster, node: Guest, watch: report.Watch) -> None:
     except ui.LabError as error:
         raise ui.LabError(f"{node.name} hangs, and its console says nothing. Start it anew:  "
                           f"./pib reboot {node.name}") from error
-
-
-def answers(node: Guest, limit_s: float = ANSWER_S) -> bool:
-    try:
-        return node.run(["true"], timeout_s=limit_s).returncode == 0
-    except subprocess.TimeoutExpired:
-        return False

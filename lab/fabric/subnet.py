@@ -10,7 +10,7 @@ from typing import Callable
 
 from lab import ui, waiting
 from lab.fabric import cluster, sm_log, sm_steps, subnet_progress, topology
-from lab.guests.guest import Guest
+from lab.guests.guest import Guest, answers
 
 WAIT_S = 300                    # reached only by a hang
 WAIT_EACH_S = 30                # additional time for each guest, because guests share the host's processors
@@ -20,7 +20,6 @@ POLL_S = 0.2
 SWEEP_POLL_S = 0.5
 LOOK_S = 120
 ALONE_S = 20                    # after it, a guest whose ports are not Active yet may have no subnet manager
-ANSWER_S = 15
 # A line of the guests' program `ports`. The last fields are empty if the port goes meanwhile.
 PORT = re.compile(r"([^|]+)\|([0-9]{1,5})\|([^|]*)\|([0-9]{1,10})\|([0-9]{1,10})\|([^|]*)\|([^|]*)\|([^|]*)")
 RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(?= )")
@@ -152,8 +151,7 @@ def wait_active(lab: cluster.Cluster, manager: str = "vm0") -> list[Port]:
         found = _wait(lab, "ACTIVE", lambda port: port.state == "ACTIVE" or not port.connected, watch)
     except ui.LabError as error:
         lab.check()
-        log = _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
-        raise ui.LabError(f"{error}\nLook for the cause:  ./pib why   opensm in {manager} says:\n{log}") from error
+        raise _with_log(lab, manager, error) from error
     _wait_swept(lab, opensm, watch, lab.check)
     return found
 
@@ -171,17 +169,18 @@ def _wait_swept(lab: cluster.Cluster, opensm: sm_steps.Manager, watch: subnet_pr
 
 def _answers(lab: cluster.Cluster, name: str) -> bool:
     try:
-        return lab.node(name).run(["true"], timeout_s=ANSWER_S).returncode == 0
-    except (subprocess.TimeoutExpired, ui.LabError):
+        return answers(lab.node(name))
+    except ui.LabError:
         return False
 
 
-def _last_words(lab: cluster.Cluster, manager: str) -> str:
-    """The end of opensm's log, or why it cannot be read: the guest may have ended meanwhile."""
+def _with_log(lab: cluster.Cluster, manager: str, late: ui.LabError) -> ui.LabError:
+    """The error with the end of opensm's log, or why that cannot be read: the guest may have ended meanwhile."""
     try:
-        return _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
+        log = _said(lab.node(manager), "tail", "-n", "20", sm_log.FILE)
     except ui.LabError as error:
-        return str(error)
+        log = str(error)
+    return ui.LabError(f"{late}\nLook for the cause:  ./pib why   opensm in {manager} says:\n{log}")
 
 
 def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
@@ -210,8 +209,7 @@ def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
         try:
             wait(_limit_s(lab))
         except waiting.TooLate as late:
-            raise ui.LabError(f"{late}\nLook for the cause:  ./pib why   opensm in {manager} says:\n"
-                              + _last_words(lab, manager)) from late
+            raise _with_log(lab, manager, late) from late
     if name == manager:
         _wait_swept(lab, opensm, subnet_progress.Watch([], opensm), lambda: None)
 

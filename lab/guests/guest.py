@@ -22,6 +22,7 @@ ATTEMPT_S = 90                  # for one attempt; a guest without KVM needs 10 
 TOKEN = "PIB_EXEC"              # environment variable in the guest that has a command's token
 END = "/usr/local/lib/lab/end"
 END_S = 30
+ANSWER_S = 15                   # limit for a guest's answer when the lab tests whether it still runs
 SHELL = "/usr/local/lib/lab/shell"
 
 
@@ -152,3 +153,11 @@ class Running(subprocess.Popen):
             self._guest.end(self._token)
             self.kill()
             self.wait()
+
+
+def answers(node: Guest, limit_s: float = ANSWER_S) -> bool:
+    """Whether a guest still executes commands."""
+    try:
+        return node.run(["true"], timeout_s=limit_s).returncode == 0
+    except subprocess.TimeoutExpired:
+        return False

@@ -39,6 +39,12 @@ void check_new_qp(Strict& strict, const QueuePair& qp) {
     }
 }
 
+void check_header(Host& host, Strict& strict, const QueuePair& qp) {
+    if (!header_reserved_is_zero(host, qp.buffer)) {
+        strict.broken(Rule::kHeaderReserved, subject_of(qp));
+    }
+}
+
 void check_init(Host& host, Strict& strict, const QueuePair& qp) {
     const uint32_t send = producer_in_memory(refresh_send_producer, host, qp, qp.sq);
     const uint32_t recv = producer_in_memory(refresh_receive_producer, host, qp, qp.rq);
@@ -56,9 +62,7 @@ void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQ
         strict.memory_lost(subject_of(qp));
         return;
     }
-    if (!header_reserved_is_zero(host, qp.buffer)) {
-        strict.broken(Rule::kHeaderReserved, subject_of(qp));
-    }
+    check_header(host, strict, qp);
     const bool sends = &queue == &qp.sq;
     const uint32_t receiving = qp.resp.recv.valid ? 1 : 0;
     const uint32_t held = sends ? qp.window.size() : receiving;

@@ -235,7 +235,7 @@ Verdict CqTable::end_resize(const Verdict& verdict) {
 }
 
 Verdict CqTable::destroy(uint32_t cqn) {
-    const CompletionQueue* cq = cqs_.find(cqn);
+    CompletionQueue* cq = cqs_.find(cqn);
     if (cq == nullptr) {
         return refuse(Rule::kNoCq, cqn);
     }
@@ -243,6 +243,7 @@ Verdict CqTable::destroy(uint32_t cqn) {
         return refuse(Rule::kCqBusy, cqn, cq->users);
     }
     if (strict_ != nullptr) [[unlikely]] {
+        check_cq_header(host_, *strict_, cqn, *cq);
         check_cq_ring(*strict_, cqn, *cq);
         strict_->queue_destroyed({Thing::kCq, cqn});
     }

@@ -18,11 +18,12 @@ void check_new_cq(Strict& strict, uint32_t cqn, const CompletionQueue& cq) {
 }
 
 void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& cq) {
+    const Subject subject{Thing::kCq, cqn};
     pib_hca_cq_header header;
     if (!cq.buffer.read(host, 0, {reinterpret_cast<uint8_t*>(&header), sizeof header})) {
+        strict.memory_lost(subject);
         return;
     }
-    const Subject subject{Thing::kCq, cqn};
     if (std::ranges::any_of(header.reserved, [](auto word) { return word != 0; })) {
         strict.broken(Rule::kHeaderReserved, subject);
     }

@@ -52,6 +52,16 @@ void check_eq_ring(Strict& strict, const EventQueue& eq) {
         eq.producer);
 }
 
+// Counts the doorbells that arm with the same counter although an EQE beyond it is there. `moved`:
+// this doorbell has changed the counter.
+void check_arming(Strict& strict, EventQueue& eq, bool moved) {
+    if (moved || !eq.armed || eq.producer == eq.consumer) {
+        eq.armed_again = 0;
+    } else if (eq.armed_again++ == Strict::kMostArmings) {
+        strict.broken(Rule::kEqArmedAgain, {Thing::kEq, eq.eqn}, eq.consumer, Strict::kMostArmings);
+    }
+}
+
 EventSource source_of(uint8_t type) {
     switch (static_cast<Event>(type)) {
         case Event::kPort:
@@ -192,10 +202,10 @@ bool EqTable::doorbell(uint64_t value) {
     if (stopped_ || eq == nullptr || eq->producer - consumer > eq->producer - eq->consumer) {
         return false;
     }
-    eq->consumer = consumer;
+    const bool moved = std::exchange(eq->consumer, consumer) != consumer;
     eq->armed = (value & PIB_HCA_DB_EQ_ARM) != 0;
     if (strict_ != nullptr) [[unlikely]] {
-        watch_doorbell(*eq);
+        watch_doorbell(*eq, moved);
     }
     post_waiting(*eq);
     // An event between the driver's last read and its arming must raise an interrupt.
@@ -205,8 +215,9 @@ bool EqTable::doorbell(uint64_t value) {
     return true;
 }
 
-void EqTable::watch_doorbell(EventQueue& eq) {
+void EqTable::watch_doorbell(EventQueue& eq, bool moved) {
     strict_->events_taken(eq.eqn);
+    check_arming(*strict_, eq, moved);
     if (eq.armed) {
         eq.was_armed = true;
         strict_->armed(eq.eqn, eq.vector);

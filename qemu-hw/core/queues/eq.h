@@ -55,6 +55,9 @@ struct EventQueue {
     uint8_t log_depth = 0;
     bool armed = false;
     bool was_armed = false;  // armed since its creation; only a strict device sets it
+    // Doorbells in succession that armed with the same counter although an EQE beyond it was there;
+    // only a strict device counts them.
+    uint32_t armed_again = 0;
     bool async = false;
     Event last_type = Event::kCompletion;  // type and object of the last EQE
     uint32_t last_number = 0;
@@ -125,7 +128,7 @@ class EqTable {
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
-    void watch_doorbell(EventQueue& eq);
+    void watch_doorbell(EventQueue& eq, bool moved);
     void stop(uint32_t cause);
 
     Host& host_;

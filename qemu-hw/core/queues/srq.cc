@@ -214,7 +214,7 @@ CmdResult<pib_hca_query_srq> SrqTable::query(uint32_t srqn) {
 }
 
 Verdict SrqTable::destroy(uint32_t srqn) {
-    const SharedReceiveQueue* srq = srqs_.find(srqn);
+    SharedReceiveQueue* srq = srqs_.find(srqn);
     if (srq == nullptr) {
         return refuse(Rule::kNoSrq, srqn);
     }
@@ -225,6 +225,7 @@ Verdict SrqTable::destroy(uint32_t srqn) {
         --cqs_.find(srq->cqn)->users;
     }
     if (strict_ != nullptr) [[unlikely]] {
+        (void)read_producer(srqn, *srq);
         strict_->queue_destroyed({Thing::kSrq, srqn});
     }
     eqs_.forget_events(EventSource::kSrq, srqn);
@@ -333,16 +334,21 @@ bool SrqTable::inject_error(uint32_t srqn) {
 }
 
 bool SrqTable::refresh(uint32_t srqn, SharedReceiveQueue& srq) {
-    const uint32_t before = srq.queue.producer;
-    const auto result =
-        refresh_queue(host_, srq.buffer, offsetof(pib_hca_srq_header, producer), srq.queue, 0);
-    if (strict_ != nullptr) [[unlikely]] {
-        watch_header(srqn, srq, before, result);
-    }
+    const QueueRead result = read_producer(srqn, srq);
     if (result != QueueRead::kOk) {
         fail(srqn, srq);
     }
     return result == QueueRead::kOk;
+}
+
+QueueRead SrqTable::read_producer(uint32_t srqn, SharedReceiveQueue& srq) {
+    const uint32_t before = srq.queue.producer;
+    const QueueRead result =
+        refresh_queue(host_, srq.buffer, offsetof(pib_hca_srq_header, producer), srq.queue, 0);
+    if (strict_ != nullptr) [[unlikely]] {
+        watch_header(srqn, srq, before, result);
+    }
+    return result;
 }
 
 // `before`: the producer before the header was read.

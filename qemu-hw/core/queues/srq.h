@@ -84,7 +84,10 @@ class SrqTable {
     Verdict resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                       const WorkQueue& queue);
+    // Reads the producer; an impossible one, or memory that is not accessible, is an SRQ error.
     bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
+    // The same without the SRQ error.
+    QueueRead read_producer(uint32_t srqn, SharedReceiveQueue& srq);
     void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                       QueueRead result);
     bool copy_wqe(uint32_t srqn, SharedReceiveQueue& srq, std::span<uint8_t> to);

@@ -501,6 +501,9 @@ constexpr RuleText kTexts[] = {
      " has been masked with an interrupt, for seconds:", Number::kDecimal},
     {Rule::kEqUnarmed, REGISTER(vector), Number::kDecimal,
      ": an EQE waits and the EQ has not been armed again, for seconds:", Number::kDecimal},
+    {Rule::kEqArmedAgain, STORED, Number::kDecimal,
+     " of the doorbell's counter has armed the EQ with an EQE beyond it, more often than:",
+     Number::kDecimal},
 
     // Completion queues.
     {Rule::kConsumerAhead, REGISTER(consumer), Number::kDecimal,

@@ -26,6 +26,8 @@ class Strict {
     // only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
+    // Doorbells that may arm an EQ with the same counter although an EQE beyond it is there.
+    static constexpr uint32_t kMostArmings = 1000;
 
     // nullptr: the property strict is off.
     static std::unique_ptr<Strict> create(Host& host, Strictness strictness);

@@ -9,6 +9,7 @@
 #include "qp/path_migration.h"
 #include "qp/qp_checks.h"
 #include "qp/qp_create.h"
+#include "qp/qp_header.h"
 #include "qp/qp_modify.h"
 #include "qp/qp_offers.h"
 #include "transport/requester.h"
@@ -21,6 +22,25 @@ namespace {
 constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkeyIndex |
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
+
+// Checks the queues of a QP that is about to be destroyed: memory that software has freed too early
+// has often been changed. In Reset the producers are not checked, because software may not have set
+// them to 0 yet.
+void check_old_qp(QpServices& services, Strict& strict, QueuePair& qp) {
+    if (qp.state == QpState::kReset) {
+        check_header(services.host(), strict, qp);
+        return;
+    }
+    (void)refresh_sq(services, qp);
+    (void)refresh_rq(services, qp);
+    for (uint32_t i = 0; i < qp.window.size(); ++i) {
+        check_unchanged(services.host(), strict, qp, qp.sq, qp.window.at(i).counter,
+                        qp.window.bytes_at(i));
+    }
+    if (const ReceiveRequest& recv = qp.resp.recv; recv.valid && recv.srqn == 0) {
+        check_unchanged(services.host(), strict, qp, qp.rq, recv.counter, recv.bytes);
+    }
+}
 
 // SQE to RTS: flushes all posted WQEs, also those whose doorbell has not come yet (IBA 10.3.1.6).
 // The queue's depth bounds the work.
@@ -228,6 +248,7 @@ Verdict QpVerbs::destroy(uint32_t qpn) {
     }
     warnings_.qp_destroyed(*qp);
     if (Strict* strict = services_.strict(); strict != nullptr) [[unlikely]] {
+        check_old_qp(services_, *strict, *qp);
         strict->queue_destroyed({Thing::kQp, qpn});
     }
     stop(*qp);

@@ -80,6 +80,22 @@ uint32_t srq_with_producer(RefusalRoom& r, uint32_t producer) {
     return srqn;
 }
 
+// A packet of the peer, whose LID is 2, arrives for the QP.
+void arrive(RefusalRoom& r, const MiniQp& qp, uint8_t opcode, size_t payload) {
+    std::vector<uint8_t> bytes(512);
+    pib::ib::PacketHeaders headers{};
+    headers.lrh = {.lnh = pib::ib::Lnh::kIbaLocal, .slid = pib::ib::Lid(2)};
+    headers.bth.opcode = opcode;
+    headers.bth.pkey = pib::ib::kDefaultPKey;
+    headers.bth.dest_qp = pib::ib::Qpn(qp.qpn);
+    auto builder = pib::ib::PacketBuilder::begin(bytes, headers, payload, pib::ib::Crcs::kElided);
+    const auto packet = pib::ib::PacketView::parse(builder->finish(), pib::ib::Crcs::kElided);
+    r.device->engine().enter([&] {
+        pib::ib::Placement here;
+        r.device->engine().objects().transport.burst_in(1, pib::ib::Burst(*packet), here);
+    });
+}
+
 // A datagram arrives for the QP, which has posted one receive; `meanwhile` runs while the device
 // writes its payload.
 void receive(RefusalRoom& r, const std::function<void(MiniQp&)>& meanwhile) {
@@ -87,24 +103,22 @@ void receive(RefusalRoom& r, const std::function<void(MiniQp&)>& meanwhile) {
     r.d.connect_ud(qp, 1, 0);
     const MiniMr mr = r.d.create_mr(r.pd, 4096, PIB_HCA_ACCESS_LOCAL_WRITE);
     r.d.post_recv(qp, std::array{MiniDriver::sge(mr, 0, 4096)});
-    std::vector<uint8_t> bytes(512);
-    pib::ib::PacketHeaders headers{};
-    headers.lrh = {.lnh = pib::ib::Lnh::kIbaLocal};
-    headers.bth.opcode = pib::ib::opcode::kUdSendOnly;
-    headers.bth.pkey = pib::ib::kDefaultPKey;
-    headers.bth.dest_qp = pib::ib::Qpn(qp.qpn);
-    auto builder = pib::ib::PacketBuilder::begin(bytes, headers, 64, pib::ib::Crcs::kElided);
-    const auto packet = pib::ib::PacketView::parse(builder->finish(), pib::ib::Crcs::kElided);
     r.host.before_dma = [&](uint64_t addr, size_t, bool is_write) {
         if (is_write && addr - mr.memory.page(0) < 4096) {
             meanwhile(qp);
         }
     };
-    r.device->engine().enter([&] {
-        pib::ib::Placement here;
-        r.device->engine().objects().transport.burst_in(1, pib::ib::Burst(*packet), here);
-    });
+    arrive(r, qp, pib::ib::opcode::kUdSendOnly, 64);
     r.host.before_dma = nullptr;
+}
+
+// A QP that has received the first packet of a message of several.
+MiniQp& receiving_qp(RefusalRoom& r) {
+    MiniQp& qp = working_qp(r);
+    const MiniMr mr = r.d.create_mr(r.pd, 4096, PIB_HCA_ACCESS_LOCAL_WRITE);
+    r.d.post_recv(qp, std::array{MiniDriver::sge(mr, 0, 4096)});
+    arrive(r, qp, pib::ib::opcode::kSendFirst, 256);
+    return qp;
 }
 
 void let_a_minute_pass(RefusalRoom& r) {
@@ -127,6 +141,13 @@ void forget_to_arm(RefusalRoom& r) {
     }
     CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
     let_a_minute_pass(r);
+}
+
+// Arms the async EQ again and again while an EQE waits.
+void arm_with_an_old_counter(RefusalRoom& r, uint32_t times) {
+    for (uint32_t i = 0; i < times; ++i) {
+        r.d.arm(r.async_eq);
+    }
 }
 
 constexpr MisuseCase kCases[] = {
@@ -237,6 +258,29 @@ constexpr MisuseCase kCases[] = {
          qp.memory.poke(offsetof(pib_hca_qp_header, reserved), 1u);
          r.d.ring_send(qp);
      }},
+    {Rule::kHeaderReserved, "QP 0x40 misused: reserved bytes of the header must stay 0",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         qp.memory.poke(offsetof(pib_hca_qp_header, reserved), 1u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+     }},
+    {Rule::kHeaderReserved, "QP 0x40 misused: reserved bytes of the header must stay 0",
+     [](RefusalRoom& r) {
+         r.qp = r.d.create_qp(r.shape());
+         r.qp.memory.poke(offsetof(pib_hca_qp_header, reserved), 1u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, r.qp.qpn);
+     }},
+    {Rule::kHeaderReserved, "SRQ 0x1 misused: reserved bytes of the header must stay 0",
+     [](RefusalRoom& r) {
+         const uint32_t srqn = r.pass(r.srq_in());
+         r.srq_ring.poke(offsetof(pib_hca_srq_header, reserved), 1u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_SRQ, srqn);
+     }},
+    {Rule::kHeaderReserved, "CQ 0x1 misused: reserved bytes of the header must stay 0",
+     [](RefusalRoom& r) {
+         r.cq.memory.poke(offsetof(pib_hca_cq_header, reserved), 1u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_CQ, r.cq.cqn);
+     }},
     {Rule::kRingZero,
      "EQ 0x3 misused: created with a ring that is not zero; an entry with an owner "
      "bit: 2",
@@ -331,6 +375,12 @@ constexpr MisuseCase kCases[] = {
          pib_hca_query_srq out;
          (void)r.d.command_out(PIB_HCA_CMD_QUERY_SRQ, srqn, out);
      }},
+    {Rule::kSrqBack, "SRQ 0x1 misused: producer 1 is behind an earlier one: 2",
+     [](RefusalRoom& r) {
+         const uint32_t srqn = srq_with_producer(r, 2);
+         r.srq_ring.poke(offsetof(pib_hca_srq_header, producer), 1u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_SRQ, srqn);
+     }},
     {Rule::kSendChanged,
      "QP 0x40 misused: send WQE 0 was written between sq_producer and its completion, at byte 4",
      [](RefusalRoom& r) {
@@ -339,9 +389,28 @@ constexpr MisuseCase kCases[] = {
          qp.memory.poke(qp.sq_offset + offsetof(pib_hca_wqe_control, imm_data), 7u);
          to_state(r, PIB_HCA_QPS_ERR);
      }},
+    {Rule::kSendChanged,
+     "QP 0x40 misused: send WQE 1 was written between sq_producer and its completion, at byte 4",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         for (int i = 0; i < 2; ++i) {
+             r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
+         }
+         qp.memory.poke(qp.sq_offset + (1u << qp.shape.log_sq_stride) +
+                            offsetof(pib_hca_wqe_control, imm_data),
+                        7u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+     }},
     {Rule::kRecvChanged,
      "QP 0x40 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
      [](RefusalRoom& r) { receive(r, [](MiniQp& qp) { qp.memory.poke(qp.rq_offset, 2u); }); }},
+    {Rule::kRecvChanged,
+     "QP 0x40 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
+     [](RefusalRoom& r) {
+         MiniQp& qp = receiving_qp(r);
+         qp.memory.poke(qp.rq_offset, 2u);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+     }},
     {Rule::kInitProducers,
      "QP 0x40 misused: sq_producer 2 must be 0 before Init; so must rq_producer: 0",
      [](RefusalRoom& r) {
@@ -382,6 +451,10 @@ constexpr MisuseCase kCases[] = {
     {Rule::kEqUnarmed,
      "EQ 0x1 misused: vector 0: an EQE waits and the EQ has not been armed again, for seconds: 60",
      [](RefusalRoom& r) { forget_to_arm(r); }},
+    {Rule::kEqArmedAgain,
+     "EQ 0x1 misused: value 0 of the doorbell's counter has armed the EQ with an EQE beyond it, "
+     "more often than: 1000",
+     [](RefusalRoom& r) { arm_with_an_old_counter(r, Strict::kMostArmings + 1); }},
     {Rule::kConsumerAhead, "CQ 0x1 misused: consumer 5 is ahead of the CQEs written: 0",
      [](RefusalRoom& r) {
          r.cq.memory.poke(kConsumer, 5u);

@@ -383,6 +383,41 @@ TEST_CASE("a driver may poll an EQ that it has never armed whenever it likes") {
 }
 
 TEST_CASE(
+    "a driver may arm an EQ a thousand times with an EQE, and without one as often as it likes") {
+    LegalRoom room;
+    const auto arm_often = [&](uint32_t times) {
+        for (uint32_t i = 0; i < times; ++i) {
+            room.d.arm(room.async_eq);
+        }
+    };
+    for (int round = 0; round < 2; ++round) {
+        CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
+        arm_often(Strict::kMostArmings);
+        while (room.d.poll(room.async_eq)) {
+        }
+        arm_often(3 * Strict::kMostArmings);
+    }
+}
+
+TEST_CASE("a queue pair may be destroyed in Reset, and with work under way") {
+    LegalRoom room;
+    MiniQp& qp = room.working_qp();
+    for (int i = 0; i < 3; ++i) {
+        room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});
+    }
+    SECTION("in Reset, where the producers are not 0 yet") {
+        room.to_state(PIB_HCA_QPS_RESET);
+        qp.memory.poke(offsetof(pib_hca_qp_header, sq_producer), 100u);
+        qp.memory.poke(offsetof(pib_hca_qp_header, rq_producer), 100u);
+    }
+    SECTION("with requests that have no answer") {}
+    SECTION("in Error") {
+        room.to_state(PIB_HCA_QPS_ERR);
+    }
+    room.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+}
+
+TEST_CASE(
     "a jump of the clock, as after a stop of the process, shortens no deadline of the driver") {
     LegalRoom room;
     room.d.arm(room.async_eq);

@@ -388,6 +388,8 @@ def settle(options: argparse.Namespace) -> wanted.Wanted:
     with _told_at(place_of("driver")):
         driver = _driver(values)
     image.choose(values["guest"])
+    with _told_at(place_of("kernel", "guest")):
+        guest_kernel.check()
     share, own = values["share"], values["image"]
     return wanted.Wanted(values["nodes"], ",".join(filter(None, (hca, vm.PEER_COPY if values["peer-copy"] else ""))),
                          vm.Size(values["memory"], values["cpus"], values["iommu"]), values["topology"],

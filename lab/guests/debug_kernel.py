@@ -89,10 +89,16 @@ def _make(base: pathlib.Path, kind: str, made: pathlib.Path) -> None:
     image.write_identity(made, image.identity(base))
 
 
+def check(kind: str) -> None:
+    """Raises LabError if the kernel cannot be made for the chosen release. kind: one of KINDS."""
+    if (release := image.release()) != image.RELEASES[0]:
+        raise ui.LabError(f"the {kind} kernel is made for guests of {image.RELEASES[0]} only, and these are of "
+                          f"{release}. Choose --guest {image.RELEASES[0]} ({image.VARIABLE}={image.RELEASES[0]}) or "
+                          "--kernel debian (PIB_KERNEL=debian)")
+
+
 def ensure(kind: str) -> pathlib.Path:
     """The image's directory in the cache; it is made if it is missing. kind: one of KINDS."""
-    if image.release() != image.RELEASES[0]:
-        raise ui.LabError(f"the {kind} kernel is made for guests of {image.RELEASES[0]} only. Set {image.VARIABLE}="
-                          f"{image.RELEASES[0]}")
+    check(kind)
     base = image.ensure()
     return cache.entry(directory(base, kind).name, lambda made: _make(base, kind, made))

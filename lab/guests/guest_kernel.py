@@ -53,9 +53,17 @@ def _tree() -> pathlib.Path | None:
     return None
 
 
+def check() -> None:
+    """Raises LabError if guests of the chosen release cannot have the chosen kernel. Makes nothing."""
+    _tree()
+    if chosen() in debug_kernel.KINDS:
+        debug_kernel.check(chosen())
+
+
 def _kernel() -> tuple[pathlib.Path | None, float]:
     """The image directory of the chosen kernel, and the free space in GiB for making it beside Debian's image. None:
     the directory's name depends on an image that has not been made."""
+    check()
     base, tree = debian_image.directory(), _tree()
     if chosen() == "debian":
         return base, 0

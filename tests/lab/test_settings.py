@@ -320,3 +320,13 @@ def test_a_kernel_tree_is_checked_and_replaces_a_kind_of_kernel(tmp_path):
         settled("--kernel-dir", str(tree), "--kernel", "lockdep")
     with pytest.raises(ui.LabError, match="--kernel-dir .*no such directory"):
         settled("--kernel-dir", str(tree / "absent"))
+
+
+@pytest.mark.parametrize("text, words, where", [
+    ("", ["--kernel", "kasan", "--guest", "bookworm"], ""),
+    ("nodes = 1\nguest = 'bookworm'\n", ["--kernel", "kasan"], "pib.toml:2: "),
+    ("kernel = 'lockdep'\n", ["--guest", "trixie-backports"], "pib.toml:1: ")])
+def test_a_kernel_that_the_release_cannot_have_is_refused_with_its_line(text, words, where):
+    write(text)
+    with pytest.raises(ui.LabError, match=f"^{where}the (kasan|lockdep) kernel is made for guests of trixie only"):
+        settled(*words)

@@ -116,6 +116,17 @@ def test_an_unknown_guest_kernel_is_refused(monkeypatch):
         guest_kernel.image()
 
 
+@pytest.mark.parametrize("kind", debug_kernel.KINDS)
+@pytest.mark.parametrize("release", image.RELEASES[1:])
+def test_a_kernel_that_the_release_cannot_have_is_refused_before_anything_is_made(monkeypatch, kind, release):
+    monkeypatch.setenv(guest_kernel.VARIABLE, kind)
+    monkeypatch.setenv(image.VARIABLE, release)
+    said = f"{kind} kernel .* these are of {release}. Choose --guest trixie .*PIB_KERNEL=debian"
+    for function in (guest_kernel.needed, guest_kernel.written, guest_kernel.missing, guest_kernel.image):
+        with pytest.raises(ui.LabError, match=said):
+            function()
+
+
 def test_an_emulated_host_runs_the_same_command(monkeypatch, tmp_path):
     monkeypatch.setenv("PYTEST_ADDOPTS", "-k 'a b'")
     script = tmp_path / "command"

@@ -88,8 +88,22 @@ def add_options(command: argparse.ArgumentParser) -> None:
     group.add_argument("--reset", action="store_true", help="have the devices count from 0 afterwards")
 
 
+def _check(options: argparse.Namespace, nodes: list[str]) -> None:
+    """Refuses options that would have no effect, or that would destroy the counts."""
+    if options.watch:
+        raise ui.LabError("--watch compiles a driver when its files change, and coverage compiles none. Leave it out; "
+                          "to see the counts change:  watch ./pib driver coverage")
+    if options.reset and not nodes:
+        raise ui.LabError("--reset: no guest runs whose device could count from 0. Leave it out, or start guests:  "
+                          "./pib up")
+    if options.merge and options.html and options.merge.resolve() == options.html.resolve():
+        raise ui.LabError(f"--merge and --html are both {options.html}: the page would replace the counts. Name two "
+                          "files")
+
+
 def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) -> None:
-    nodes = named or lab.nodes()
+    nodes = list(dict.fromkeys(named or lab.nodes()))
+    _check(options, nodes)
     if not nodes and not options.merge:
         raise ui.LabError("no guest runs. Start some:  ./pib up   or name a file of counts:  --merge FILE")
     for name in nodes:

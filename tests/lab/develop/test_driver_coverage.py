@@ -174,6 +174,27 @@ def test_options_of_coverage_need_the_word_coverage():
         options.function(options)
 
 
+def test_options_without_an_effect_on_coverage_are_refused(devices, tmp_path):
+    file = tmp_path / "counts"
+    for words, said in ((["--watch"], "coverage compiles none"),
+                        (["--merge", file, "--html", tmp_path / "." / "counts"], "Name two files")):
+        with pytest.raises(ui.LabError, match=said):
+            run(*words)
+    assert devices["asked"] == [] and not file.exists()
+
+
+def test_a_reset_without_guests_is_refused(monkeypatch, tmp_path):
+    monkeypatch.setattr(driver_coverage.cluster.Cluster, "nodes", lambda _lab: [])
+    run("--merge", tmp_path / "counts")
+    with pytest.raises(ui.LabError, match="no guest runs whose device"):
+        run("--reset", "--merge", tmp_path / "counts")
+
+
+def test_a_guest_that_is_named_twice_counts_once(devices, tmp_path):
+    run("vm0", "vm0", "--merge", tmp_path / "counts")
+    assert json.loads((tmp_path / "counts").read_text())["recv_wqes"] == 1 and devices["asked"] == ["coverage"]
+
+
 @pytest.mark.usefixtures("devices")
 def test_the_page_has_the_manuals_tables(tmp_path):
     file = tmp_path / "page.html"

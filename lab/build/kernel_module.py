@@ -6,6 +6,7 @@ import fnmatch
 import pathlib
 import re
 import shlex
+import shutil
 import subprocess
 
 from lab import paths, ui
@@ -98,6 +99,16 @@ def compile_for(kernel: str, tools: builder.Builder, source: pathlib.Path = OURS
     except ui.LabError as error:
         raise ui.LabError(str(error).replace(f"{inside}/", f"{source}/")) from error
     return Compiled(source, inside, _in_loading_order(_modules(tools.work / place, inside)))
+
+
+def copied(compiled: Compiled, place: pathlib.Path) -> Compiled:
+    """Copies the modules to a directory of this command's own. Another command may compile the same directory anew as
+    soon as the lock of the build tree is free."""
+    (place / STRIPPED).mkdir()
+    return dataclasses.replace(compiled, modules=[
+        dataclasses.replace(module, file=pathlib.Path(shutil.copy(module.file, place)),
+                            stripped=pathlib.Path(shutil.copy(module.stripped, place / STRIPPED)))
+        for module in compiled.modules])
 
 
 def _modules(place: pathlib.Path, inside: str) -> list[Module]:

@@ -8,6 +8,7 @@ import pathlib
 import re
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 
@@ -101,11 +102,12 @@ def driver(options: argparse.Namespace) -> int:
     return 0
 
 
-def _compile(lab: cluster.Cluster, source: pathlib.Path) -> kernel_module.Compiled:
+def _compile(lab: cluster.Cluster, source: pathlib.Path, place: pathlib.Path) -> kernel_module.Compiled:
+    """place: a directory of this command's own, for the modules."""
     base = image_of(lab)
     tools = kernel_tree.tools(base)
     with tools.locked():
-        compiled = kernel_module.compile_for(image.kernel_version(base), tools, source)
+        compiled = kernel_module.copied(kernel_module.compile_for(image.kernel_version(base), tools, source), place)
     kernel_module.check_binds(compiled)
     return compiled
 
@@ -113,19 +115,28 @@ def _compile(lab: cluster.Cluster, source: pathlib.Path) -> kernel_module.Compil
 def exchange_driver(lab: cluster.Cluster, source: pathlib.Path, nodes: list[str]) -> None:
     begun = time.monotonic()
     _each(nodes, lambda name: exchange.check_answers(lab, name))
-    compiled = _compile(lab, source)
-    names = ", ".join(module.file.name for module in compiled.modules)
-    ui.say(f"compiled {names} in {time.monotonic() - begun:.1f} s")
+    with tempfile.TemporaryDirectory() as place:
+        compiled = _compile(lab, source, pathlib.Path(place))
+        ui.say(f"compiled {_names(compiled)} in {time.monotonic() - begun:.1f} s")
+        with lab.locked():      # another exchange, which takes ports away, has ended
+            _exchange(lab, compiled, nodes)
+    ui.say(f"{time.monotonic() - begun:.1f} s in all")
+
+
+def _names(compiled: kernel_module.Compiled) -> str:
+    return ", ".join(module.file.name for module in compiled.modules)
+
+
+def _exchange(lab: cluster.Cluster, compiled: kernel_module.Compiled, nodes: list[str]) -> None:
     before = _before(lab)
     active = {(port.node, port.number) for ports in before.values() for port in ports if port.state == "ACTIVE"}
 
     def one(name: str) -> None:
         done = exchange.exchange(lab, name, compiled)
-        print("\n".join([f"{name}: {names}, exchanged in {done.seconds:.1f} s", *done.kernel.splitlines()]), flush=True)
-    with lab.locked():
-        _each(nodes, one)
-        _settle(lab, list(before), _expected(lab, list(before), nodes, active))
-    ui.say(f"{time.monotonic() - begun:.1f} s in all")
+        print("\n".join([f"{name}: {_names(compiled)}, exchanged in {done.seconds:.1f} s", *done.kernel.splitlines()]),
+              flush=True)
+    _each(nodes, one)
+    _settle(lab, list(before), _expected(lab, list(before), nodes, active))
 
 
 def _before(lab: cluster.Cluster) -> dict[str, list[subnet.Port]]:
@@ -175,12 +186,14 @@ def exchange_provider(options: argparse.Namespace) -> int:
 
     def once() -> None:
         now = cluster.Cluster()         # a guest may have been rebooted meanwhile
-        library = provider.compile_in(image_of(now), source)
+        with tempfile.TemporaryDirectory() as place:
+            library = provider.compile_in(image_of(now), source, pathlib.Path(place))
 
-        def one(name: str) -> None:
-            provider.exchange(now.node(name), library, guest_build.provider_name(source))
-            print(f"{name}: {library.name}. Programs that are started from now on use it", flush=True)
-        _each(target.nodes, one)
+            def one(name: str) -> None:
+                provider.exchange(now.node(name), library, guest_build.provider_name(source))
+                print(f"{name}: {library.name}. Programs that are started from now on use it", flush=True)
+            with now.locked():
+                _each(target.nodes, one)
     if options.watch:
         return _again(source, once)
     once()

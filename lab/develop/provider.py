@@ -2,6 +2,7 @@
 """Exchanges the provider in running guests. Running programs keep the old provider."""
 
 import pathlib
+import shutil
 
 from lab import ui
 from lab.build import builder, guest_build
@@ -10,10 +11,13 @@ from lab.guests.guest import Guest
 PLACE = f"/{guest_build.MULTIARCH}/libibverbs"
 
 
-def compile_in(image: pathlib.Path, source: pathlib.Path) -> pathlib.Path:
+def compile_in(image: pathlib.Path, source: pathlib.Path, place: pathlib.Path | None = None) -> pathlib.Path:
+    """Returns the library. place: a directory of this command's own for a copy: another command may replace the library
+    in the build tree as soon as the tree's lock is free."""
     tools = builder.Builder(image)
     with tools.locked():
-        return guest_build.compile_provider(tools, source)
+        library = guest_build.compile_provider(tools, source)
+        return pathlib.Path(shutil.copy(library, place)) if place else library
 
 
 def exchange(node: Guest, library: pathlib.Path, name: str) -> None:

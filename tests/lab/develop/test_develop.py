@@ -2,6 +2,8 @@
 """Directories with drivers, their modules, addresses of interfaces, and reports of kernels, without a guest."""
 
 import argparse
+import contextlib
+import fcntl
 import json
 import os
 import pathlib
@@ -137,6 +139,70 @@ def test_guests_that_hang_do_not_keep_a_driver_from_others(lab, monkeypatch, cap
     said = capfd.readouterr()
     assert "vm0 does not answer. Start anew:  ./pib reboot vm0" in said.err and "ACTIVE" in said.out
     assert [limit for name, limit in asked if name == "vm0"] == [exchange.ANSWER_S]
+
+
+class Build:
+    """A build tree with a module and a library, which another command removes as soon as the tree's lock is free."""
+
+    def __init__(self, directory, monkeypatch):
+        self.work = directory
+        (directory / "stripped").mkdir(parents=True)
+        monkeypatch.setattr(commands, "image_of", lambda _lab: directory)
+        monkeypatch.setattr(commands.image, "kernel_version", lambda _image: "6.12")
+        monkeypatch.setattr(commands.kernel_tree, "tools", lambda _image: self)
+        monkeypatch.setattr(commands.provider.builder, "Builder", lambda _image: self)
+        monkeypatch.setattr(kernel_module, "compile_for", self._driver)
+        monkeypatch.setattr(commands.guest_build, "compile_provider", self._provider)
+
+    @contextlib.contextmanager
+    def locked(self):
+        yield
+        for file in filter(pathlib.Path.is_file, self.work.rglob("*")):
+            file.unlink()
+
+    def _driver(self, *_):
+        for file in (made := (self.work / "a.ko", self.work / "stripped" / "a.ko")):
+            file.write_text(f"in {file.parent.name}")
+        return kernel_module.Compiled(self.work, "/x", [kernel_module.Module(*made, (), (ALIAS,))])
+
+    def _provider(self, *_):
+        (self.work / "liba-rdmav34.so").write_text("library")
+        return self.work / "liba-rdmav34.so"
+
+
+def test_a_driver_that_another_command_compiles_anew_is_exchanged_as_it_was_compiled(lab, monkeypatch, tmp_path):
+    lab.up(Wanted(1), [])
+    Build(tmp_path / "work", monkeypatch)
+    taken = []
+
+    def exchanged(_lab, name, compiled):
+        taken.extend(file.read_text() for module in compiled.modules for file in (module.file, module.stripped))
+        return exchange.Exchanged(name, "loaded", 1.0)
+
+    def look(asked, *_):
+        with open(asked.directory / "lock", encoding="utf-8") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return {"vm0": []}
+    monkeypatch.setattr(exchange, "check_answers", lambda *_: None)
+    monkeypatch.setattr(exchange, "exchange", exchanged)
+    monkeypatch.setattr(subnet, "look", look)       # not while another exchange takes the ports away
+    monkeypatch.setattr(subnet, "ports", lambda *_: [])
+    commands.exchange_driver(lab, tmp_path, ["vm0"])
+    assert taken == ["in work", "in stripped"]
+
+
+def test_a_provider_that_another_command_compiles_anew_is_exchanged_as_it_was_compiled(lab, monkeypatch, tmp_path):
+    lab.up(Wanted(1), [])
+    Build(tmp_path / "work", monkeypatch)
+    taken = []
+
+    def exchanged(_node, library, _name):
+        taken.append((library.name, library.read_text()))
+        with open(lab.directory / "lock", encoding="utf-8") as lock, pytest.raises(BlockingIOError):
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    monkeypatch.setattr(commands.provider, "exchange", exchanged)
+    options = command_line.parser().parse_args(["provider", "vm0"])
+    assert options.function(options) == 0 and taken == [("liba-rdmav34.so", "library")]
 
 
 # -- changes --------------------------------------------------------------------

@@ -7,9 +7,11 @@ information, and a file PLACES that says where the sources are that the compiler
 
 import dataclasses
 import json
+import os
 import pathlib
 import re
 import shutil
+import tempfile
 
 from lab.build import builder, kernel_module
 
@@ -18,7 +20,7 @@ ADDRESS = re.compile(r"(RIP: \w+:)?\b([A-Za-z_][\w.]*)\+0x([0-9a-f]+)/0x[0-9a-f]
 SYMBOL = re.compile(r"^([0-9a-f]+) .{7} (\S+)\s+[0-9a-f]+\s+(?:\.hidden )?(\S+)$", re.MULTILINE)
 FOUND = re.compile(r"^(.*):(\d+)(?: \(discriminator \d+\))?$")
 LOG = "guest-symbols"
-ASKED = ".symbols"              # directory for addr2line's input and output, in the build tree's working directory
+ASKED = ".symbols."             # prefix of directories in the build tree, for addr2line's input and output
 
 
 def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
@@ -71,10 +73,13 @@ class Symbols:
         return found
 
     def _in_module(self, file: pathlib.Path, wanted: list[Address]) -> dict[Address, list[str]]:
-        asked = self._tools.work / ASKED
-        asked.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._tools.work, prefix=ASKED) as asked:
+            os.chmod(asked, 0o755)      # root of a user namespace must be able to enter it
+            return self._looked_up(file, wanted, pathlib.Path(asked))
+
+    def _looked_up(self, file: pathlib.Path, wanted: list[Address], asked: pathlib.Path) -> dict[Address, list[str]]:
         shutil.copy(file, asked / "module.ko")
-        self._tools.sh(f"reading the symbols of {file.name}", f"cd {ASKED}; objdump -t module.ko >table", LOG)
+        self._tools.sh(f"reading the symbols of {file.name}", f"cd {asked.name}; objdump -t module.ko >table", LOG)
         table = {name: (int(value, 16), section) for value, section, name in
                  SYMBOL.findall((asked / "table").read_text())}
         known = [address for address in wanted if address.symbol in table]
@@ -82,7 +87,7 @@ class Symbols:
                            f"{table[address.symbol][0] + address.offset:#x}" for address in known)
         if not known:
             return {}
-        self._tools.sh(f"looking up lines of {file.name}", f"cd {ASKED}; {{ {script}; }} >lines", LOG)
+        self._tools.sh(f"looking up lines of {file.name}", f"cd {asked.name}; {{ {script}; }} >lines", LOG)
         blocks = (asked / "lines").read_text().split("\n\n")
         return {address: self._named(block.split("\n"), file.parent) for address, block in zip(known, blocks)}
 

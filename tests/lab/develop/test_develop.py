@@ -398,6 +398,21 @@ def test_addresses_in_a_module_get_their_lines_of_source(example):
     assert lines[4] == " local_pci_probe+0x42/0x80" and len(lines) == 5
 
 
+def test_lines_are_looked_up_in_a_directory_of_their_own(example):
+    """Several guests report at the same time, and several commands use one build tree."""
+    known, source = example
+    tools, sh, text = known._tools, known._tools.sh, " outer+0x9/0x20 [example]\n"
+
+    def disturbed(*words):
+        sh(*words)
+        tools.sh = sh
+        report.annotated("RIP: 0010:work+0x0/0x10 [example]\n", known)
+        tools.sh = disturbed
+    tools.sh = disturbed
+    assert f"{source}/example.c:" in report.annotated(text, known) and "return *p" not in report.annotated(text, known)
+    assert not list(tools.work.glob(".symbols*"))
+
+
 def test_an_unknown_module_or_symbol_has_no_lines(example):
     known, _ = example
     text = "RIP: 0010:work+0x4/0x10 [other]\n nothing+0x1/0x2 [example]\n"

@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from lab import ui, waiting
+from lab import errors, ui, waiting
 from lab.build import kernel_module, symbols
 from lab.develop import hang, ipoib, report
 from lab.fabric.cluster import Cluster
@@ -21,14 +21,22 @@ STUCK_ANSWER_S = 3              # limit for the answer of a guest of which a pro
 NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
+LOST = "not loaded again: "     # begin of the program's line about a module
+UNCHANGED = 2                   # status of the program
 ADVICE = {
-    2: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "
+    UNCHANGED: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "
        "./pib reboot {node}",
-    3: "the new driver cannot be loaded, and the HCA has none now. Mend it and run ./pib driver again",
+    3: "the new driver cannot be loaded, and the former one is gone. Mend it and run ./pib driver again: addresses of "
+       "IPoIB and modules that used the driver come back then",
     4: "the new driver is loaded, but its probe failed. Mend it and run ./pib driver again",
     5: "the new driver is loaded, but vfio-pci has the HCA. Take it back, as examples/userspace-driver/bind.sh undo "
        "does, and run ./pib driver again",
+    6: "a module of the driver that runs cannot be unloaded, and those that had been unloaded before are loaded again. "
+       "End the programs that use it, or start the guest anew:  ./pib reboot {node}",
 }
+
+
+Interfaces = tuple[list[ipoib.Interface], list[dict]]      # with their routes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,14 +58,35 @@ def exchange(lab: Cluster, name: str, compiled: kernel_module.Compiled) -> Excha
     status, said = _run(lab, node, [PROGRAM, *kernel_module.pci_id(), *files], mark)
     kernel = report.explain(lab, name, _messages(node, mark))
     if status:
+        if status != UNCHANGED:
+            _restore_after_failure(node, manager, interfaces)
         advice = ADVICE.get(status, f"status {status}").format(node=name)
         raise ui.LabError(f"{name}: {said.strip()}\n{kernel}\n{advice}")
+    for line in said.splitlines():
+        if line.startswith(LOST):
+            ui.say(f"{name}: {ui.printable(line)}. Load it in the guest:  ./pib shell {name}")
+    _restore(node, manager, interfaces)
+    return Exchanged(name, kernel, time.monotonic() - begun)
+
+
+def _restore(node: Guest, manager: list[str], interfaces: Interfaces) -> None:
     if manager:
         _restart_manager(node, manager)
     if complaint := ipoib.restore(node, *interfaces):
-        ui.say(f"{name}: IPoIB could not be configured as before: {complaint}. Configure the rest in the guest:  "
-               f"./pib shell {name}")
-    return Exchanged(name, kernel, time.monotonic() - begun)
+        ui.say(f"{node.name}: IPoIB could not be configured as before: {complaint}. Configure the rest in the guest:  "
+               f"./pib shell {node.name}")
+
+
+def _restore_after_failure(node: Guest, manager: list[str], interfaces: Interfaces) -> None:
+    """Restores what a guest with an InfiniBand device can have: the next exchange saves its interfaces anew. Without a
+    device the subnet manager runs on, and the interfaces stay saved."""
+    try:
+        if not node.run([f"{ipoib.IF_ANY}exit 1"]).returncode:
+            return
+        _restore(node, manager, interfaces)
+    except (ui.LabError, subprocess.TimeoutExpired) as error:
+        ui.say(f"{node.name}: IPoIB and the subnet manager are not restored: {errors.sentence(error)}. Look at the "
+               f"guest:  ./pib shell {node.name}")
 
 
 def _put(node: Guest, module: kernel_module.Module) -> str:

@@ -65,7 +65,8 @@ def commands(interfaces: list[Interface], routes: list[dict]) -> list[str]:
 def _restore(found: Interface) -> list[str]:
     name = shlex.quote(found.name)
     if found.parent:
-        lines = [f"ip link add link {shlex.quote(found.parent)} name {name} type ipoib pkey {shlex.quote(found.pkey)}"]
+        lines = [f"[ -e /sys/class/net/{name} ] || "
+                 f"ip link add link {shlex.quote(found.parent)} name {name} type ipoib pkey {shlex.quote(found.pkey)}"]
     else:
         lines = [f"timeout {WAIT_S} sh -c 'until [ -e /sys/class/net/{name} ]; do sleep 0.1; done'"]
     if found.mode:

@@ -320,7 +320,7 @@ def test_addresses_modes_children_and_routes_are_restored():
     assert "until [ -e /sys/class/net/ib0 ]" in lines[0]
     assert lines[1:] == ["ip link set ib0 type ipoib mode connected", "ip link set ib0 mtu 65520 up",
                          "ip addr replace 10.0.0.1/24 dev ib0",
-                         "ip link add link ib0 name ib0.8001 type ipoib pkey 0x8001",
+                         "[ -e /sys/class/net/ib0.8001 ] || ip link add link ib0 name ib0.8001 type ipoib pkey 0x8001",
                          "ip link set ib0.8001 type ipoib mode datagram", "ip link set ib0.8001 mtu 2044 up",
                          "ip -4 route replace 10.1.0.0/16 via 10.0.0.2 dev ib0",
                          "ip -4 route replace 10.1.0.0/16 via 10.0.0.3 dev ib0 src 10.0.0.1 metric 9 onlink",

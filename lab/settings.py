@@ -18,7 +18,7 @@ from typing import Any
 from lab import ui
 from lab.build import kernel_module
 from lab.fabric import wanted
-from lab.guests import extra_packages, guest_kernel, hca_properties, image, vm
+from lab.guests import debug_kernel, extra_packages, guest_kernel, hca_properties, image, vm
 from lab.hosts import place
 
 FILE = pathlib.Path("pib.toml")
@@ -351,6 +351,18 @@ def _conflict(values: dict[str, Any], chosen: dict[str, Any]) -> tuple[tuple[str
         return ("connect", wrong[0]), f"guests on other hosts cannot have {wrong[0]}: leave out {wrong[0]} or connect"
     if values["nodes"] < hosts:
         return ("connect", "nodes"), f"{hosts} hosts need as many guests:  ./pib up -n {hosts}"
+    return _lack(values)
+
+
+def _lack(values: dict[str, Any]) -> tuple[tuple[str, ...], str]:
+    """A setting that the lab's kernels with checks ignore, and the reason, as _conflict()."""
+    kind = values["kernel"]
+    if kind not in debug_kernel.KINDS or values["kernel-dir"] or values["image"]:
+        return (), ""
+    if values["iommu"] and not debug_kernel.has_iommu(kind):
+        return ("kernel", "iommu"), f"the {kind} kernel has no driver for an IOMMU: leave out iommu or kernel"
+    if values["cpus"] > (most := debug_kernel.most_cpus(kind)):
+        return ("kernel", "cpus"), f"the {kind} kernel uses {most} processors at most: choose fewer cpus"
     return (), ""
 
 

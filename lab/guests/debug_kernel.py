@@ -8,6 +8,7 @@ another kernel and build tree, in the cache under its own recipe. Everything is 
 except the driver."""
 
 import pathlib
+import re
 import shutil
 
 from lab import paths, ui
@@ -24,6 +25,16 @@ SOURCE = "/usr/src/linux"       # within the build tree
 def wanted_config(kind: str) -> str:
     """The options that the kernel must have. kind: one of KINDS."""
     return "".join((image.FILES / name).read_text() for name in ("checked-kernel.config", f"{kind}.config"))
+
+
+def has_iommu(kind: str) -> bool:
+    """Whether the kernel has a driver for an IOMMU."""
+    return "CONFIG_INTEL_IOMMU=y" in wanted_config(kind).splitlines()
+
+
+def most_cpus(kind: str) -> int:
+    """The number of processors that the kernel uses."""
+    return int(re.findall(r"^CONFIG_NR_CPUS=(\d+)$", wanted_config(kind), re.MULTILINE)[-1])
 
 
 def directory(base: pathlib.Path, kind: str) -> pathlib.Path:

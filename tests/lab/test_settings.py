@@ -330,3 +330,20 @@ def test_a_kernel_that_the_release_cannot_have_is_refused_with_its_line(text, wo
     write(text)
     with pytest.raises(ui.LabError, match=f"^{where}the (kasan|lockdep) kernel is made for guests of trixie only"):
         settled(*words)
+
+
+@pytest.mark.parametrize("text, words, said", [
+    ("", ["--kernel", "kasan", "--iommu"], "the kasan kernel has no driver for an IOMMU: leave out"),
+    ("iommu = true\ncpus = 2\n", ["--kernel", "lockdep"], "pib.toml:1: the lockdep kernel has no driver"),
+    ("kernel = 'lockdep'\n", ["--cpus", "9"], "pib.toml:1: the lockdep kernel uses 8 processors at most")])
+def test_guests_that_a_kernel_with_checks_does_not_serve_are_refused(text, words, said):
+    write(text)
+    with pytest.raises(ui.LabError, match=f"^{said}"):
+        settled(*words)
+
+
+def test_the_limits_of_kernels_with_checks_are_not_those_of_others(monkeypatch, tmp_path):
+    assert settled("--kernel", "lockdep", "--cpus", "8").size.cpus == 8
+    (tmp_path / "disk").touch()
+    monkeypatch.setenv(guest_kernel.VARIABLE, "lockdep")
+    assert settled("--image", "disk", "--iommu", "--cpus", "9").size == vm.Size(cpus=9, iommu=True)

@@ -61,8 +61,8 @@ def run_upper_layers(vm0, vm1):
         sh(node, f"ip link set ib0 up && ip addr replace {ADDRESS.format(number)}/24 dev ib0")
     server = ADDRESS.format(1)
     sh(vm1, f"timeout 120 sh -c 'until ping -c 3 -W 2 {server}; do sleep 1; done'")
-    # The server ends at the client's DREQ. Linux does not repeat a DREQ once its process has ended, and the device loses
-    # one of 32.
+    # The server ends at the client's DREQ. Linux does not repeat a DREQ once its process has ended, and the device
+    # loses one of 32.
     pair(vm0, vm1, f"rping -s -a {server} -S 4096 -C 20", f"rping -c -a {server} -V -C 20 -S 4096", endless=True)
 
 

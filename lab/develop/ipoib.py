@@ -8,9 +8,9 @@ import shlex
 from lab.guests.guest import Guest
 
 # LOOK saves the interfaces in a file of the guest. While the driver has registered no InfiniBand device, there are no
-# interfaces, and LOOK prints the saved ones.
+# interfaces, and LOOK prints the saved ones. Soft-RoCE devices, whose link layer is Ethernet, have none and stay.
 SAVED = "/run/lab/ipoib"
-DEVICES = "$(ls /sys/class/infiniband 2>/dev/null)"
+DEVICES = "$(grep -ls InfiniBand /sys/class/infiniband/*/ports/*/link_layer)"
 # The routes that a command or a network manager has made follow the line of their family.
 ROUTES = ("for family in 4 6; do echo $family; for maker in boot static; do ip -j -$family route show proto $maker; "
           "done; done")

@@ -328,6 +328,21 @@ def test_addresses_modes_children_and_routes_are_restored():
                          "ip -6 route replace 2001:db8:1::/48 via 2001:db8::2 dev ib0 metric 1024"]
 
 
+@pytest.mark.parametrize("layers, status", [((), 0), (("Ethernet",), 0), (("Ethernet", "InfiniBand"), 1)])
+def test_a_device_of_soft_roce_has_no_interfaces_that_replace_the_saved_ones(tmp_path, layers, status):
+    for number, layer in enumerate(layers):
+        (place := tmp_path / f"infiniband/dev{number}/ports/1").mkdir(parents=True)
+        (place / "link_layer").write_text(f"{layer}\n")
+    (tmp_path / "ipoib").write_text("saved\n")
+
+    def run(script):
+        script = script.replace("/sys/class", str(tmp_path)).replace("/run/lab", str(tmp_path))
+        return subprocess.run(["sh", "-c", f"ip() {{ echo new; }}; {script}"], check=False, capture_output=True,
+                              text=True)
+    assert run(f"{ipoib.IF_ANY}exit 1").returncode == status
+    assert ("new" if status else "saved") in run(ipoib.LOOK).stdout
+
+
 @pytest.mark.parametrize("text", ["", "4\n6\n", "[]\n4\n[]\n[]\n6\n[]\n[]\n", "[{},{}]\n4\n[ ]\n[ ]\n6\n"])
 def test_a_guest_without_interfaces_needs_no_command(text):
     assert ipoib.commands(*ipoib.parse(text)) == []

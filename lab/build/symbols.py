@@ -23,13 +23,29 @@ LOG = "guest-symbols"
 ASKED = ".symbols."             # prefix of directories in the build tree, for addr2line's input and output
 
 
-def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> None:
-    """Adds the modules to a directory of symbols."""
+Former = dict[pathlib.Path, bytes | None]       # contents of files; None: there was no such file
+
+
+def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> Former:
+    """Adds the modules to a directory of symbols; returns what put_back() needs."""
     directory.mkdir(parents=True, exist_ok=True)
+    former: Former = {}
     for module in compiled.modules:
-        shutil.copy(module.file, directory / f"{module.name}.ko")
+        file = directory / f"{module.name}.ko"
+        former[file] = file.read_bytes() if file.exists() else None
+        shutil.copy(module.file, file)
     places = sources(directory) | {compiled.inside: str(compiled.source)}
     (directory / PLACES).write_text(json.dumps(places))
+    return former
+
+
+def put_back(former: Former) -> None:
+    """Undoes keep(): the modules have not replaced those that were loaded before."""
+    for file, content in former.items():
+        if content is None:
+            file.unlink()
+        else:
+            file.write_bytes(content)
 
 
 def sources(directory: pathlib.Path) -> dict[str, str]:

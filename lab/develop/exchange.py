@@ -22,7 +22,7 @@ NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
 LOST = "not loaded again: "     # begin of the program's line about a module
-UNCHANGED = 2                   # status of the program
+UNCHANGED, UNDONE = 2, 6        # statuses of the program after which the former driver is loaded
 ADVICE = {
     UNCHANGED: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "
        "./pib reboot {node}",
@@ -31,8 +31,8 @@ ADVICE = {
     4: "the new driver is loaded, but its probe failed. Mend it and run ./pib driver again",
     5: "the new driver is loaded, but vfio-pci has the HCA. Take it back, as examples/userspace-driver/bind.sh undo "
        "does, and run ./pib driver again",
-    6: "a module of the driver that runs cannot be unloaded, and those that had been unloaded before are loaded again. "
-       "End the programs that use it, or start the guest anew:  ./pib reboot {node}",
+    UNDONE: "a module of the driver that runs cannot be unloaded, and those that had been unloaded before are loaded "
+       "again. End the programs that use it, or start the guest anew:  ./pib reboot {node}",
 }
 
 
@@ -51,11 +51,13 @@ def exchange(lab: Cluster, name: str, compiled: kernel_module.Compiled) -> Excha
     node, begun = lab.node(name), time.monotonic()
     node.connect()
     mark = f"lab: exchange {secrets.token_hex(4)}"
-    symbols.keep(compiled, lab.symbols(name))
     files = [_put(node, module) for module in compiled.modules]
     interfaces = ipoib.look(node)
     manager = _manager(node)
+    former = symbols.keep(compiled, lab.symbols(name))
     status, said = _run(lab, node, [PROGRAM, *kernel_module.pci_id(), *files], mark)
+    if status in (UNCHANGED, UNDONE):
+        symbols.put_back(former)
     kernel = report.explain(lab, name, _messages(node, mark))
     if status:
         if status != UNCHANGED:

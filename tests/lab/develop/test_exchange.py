@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Exchanges of drivers that fail: the guest's program with simulated modules, and what the lab restores afterwards."""
 
+import contextlib
 import pathlib
 import subprocess
 import sys
@@ -112,7 +113,7 @@ def test_modules_that_were_unloaded_before_one_that_is_in_use_are_loaded_again(g
     subprocess.run([guest.top / "bin" / "modprobe", "mine"], check=True)
     guest.set("stuck", "core")
     status, said, running = guest.exchange("new", "core", "ib")
-    assert status == 6 and "rmmod: core is in use" in said
+    assert status == exchange.UNDONE and "rmmod: core is in use" in said
     assert running == {"core": "old", "ib": "old", "mine": "mine"}
 
 
@@ -122,7 +123,8 @@ def test_a_driver_whose_other_module_is_in_use_is_loaded_again(tmp_path):
     guest.set("stuck", "helper")
     guest.exchange("old", "core", "helper")
     status, said, running = guest.exchange("new", "core", "helper")
-    assert status == 6 and "rmmod: helper is in use" in said and running["core"] == running["helper"] == "old"
+    assert status == exchange.UNDONE and "rmmod: helper is in use" in said
+    assert running["core"] == running["helper"] == "old"
 
 
 def test_a_driver_of_which_nothing_was_unloaded_is_unchanged(tmp_path):
@@ -184,9 +186,9 @@ class Said:
             raise error
         return ""
 
-    def exchange(self, status, said=""):
+    def exchange(self, status, said="", modules=()):
         self._monkeypatch.setattr(exchange, "_run", lambda *_: (status, said))
-        return exchange.exchange(self.lab, "vm0", kernel_module.Compiled(pathlib.Path("/x"), "/x", []))
+        return exchange.exchange(self.lab, "vm0", kernel_module.Compiled(pathlib.Path("/x"), "/x", [*modules]))
 
 
 @pytest.fixture(name="said")
@@ -222,3 +224,29 @@ def test_modules_that_are_not_loaded_again_are_named(said, capfd):
     told = capfd.readouterr().err
     assert "vm0: not loaded again: mine" in told and "./pib shell vm0" in told and "noise" not in told
     assert said.done == ["opensm", "ib0"]
+
+
+@pytest.mark.parametrize("status", [0, exchange.UNCHANGED, 3, exchange.UNDONE])
+def test_symbols_are_those_of_the_driver_that_is_loaded(said, tmp_path, status):
+    """./pib gdb, crash and reports read them."""
+    kept = said.lab.symbols("vm0")
+    kept.mkdir(parents=True)
+    (kept / "core.ko").write_text("old")
+    for name in ("core.ko", "more-of-it.ko"):
+        (tmp_path / name).write_text("new")
+    modules = [kernel_module.Module(tmp_path / name, tmp_path / name, (), ()) for name in ("core.ko", "more-of-it.ko")]
+    with pytest.raises(ui.LabError) if status else contextlib.nullcontext():
+        said.exchange(status, modules=modules)
+    found = {file.name: file.read_text() for file in kept.glob("*.ko")}
+    is_old = status in (exchange.UNCHANGED, exchange.UNDONE)
+    assert found == ({"core.ko": "old"} if is_old else {"core.ko": "new", "more_of_it.ko": "new"})
+
+
+def test_symbols_stay_if_the_guest_does_not_take_the_modules(said, monkeypatch, tmp_path):
+    def full(*_):
+        raise ui.LabError("no space")
+    monkeypatch.setattr(exchange, "_put", full)
+    (tmp_path / "core.ko").write_text("new")
+    with pytest.raises(ui.LabError, match="no space"):
+        said.exchange(0, modules=[kernel_module.Module(tmp_path / "core.ko", tmp_path / "core.ko", (), ())])
+    assert not said.lab.symbols("vm0").exists()

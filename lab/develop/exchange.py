@@ -32,7 +32,7 @@ ADVICE = {
     5: "the new driver is loaded, but vfio-pci has the HCA. Take it back, as examples/userspace-driver/bind.sh undo "
        "does, and run ./pib driver again",
     UNDONE: "a module of the driver that runs cannot be unloaded, and those that had been unloaded before are loaded "
-       "again. End the programs that use it, or start the guest anew:  ./pib reboot {node}",
+       "again, except any named above. End the programs that use it, or start the guest anew:  ./pib reboot {node}",
 }
 
 

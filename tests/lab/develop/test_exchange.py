@@ -127,6 +127,18 @@ def test_a_driver_whose_other_module_is_in_use_is_loaded_again(tmp_path):
     assert running["core"] == running["helper"] == "old"
 
 
+def test_a_driver_that_cannot_be_loaded_again_and_its_device_are_named(tmp_path):
+    """The driver's author has loaded it with insmod."""
+    guest = Modules(tmp_path)
+    for name in ("core", "helper"):
+        guest.set(f"{name}.ko", "own")
+        subprocess.run([guest.top / "bin" / "insmod", guest.top / f"{name}.ko"], check=True)
+    guest.set("stuck", "helper")
+    status, said, running = guest.exchange("new", "core", "helper")
+    assert status == exchange.UNDONE and running == {"helper": "own"}
+    assert said.endswith("core is not loaded again\nhca has no driver\n")
+
+
 def test_a_driver_of_which_nothing_was_unloaded_is_unchanged(tmp_path):
     guest = Modules(tmp_path)
     guest.exchange("old", "core")

@@ -11,7 +11,7 @@ from lab import clean, paths, ui
 from lab.build import cache, debian, qemu_tree
 
 PATCHES = paths.ROOT / "packaging" / "qemu"
-# The ends of two files of QEMU: the lines that the third patch needs as context.
+# Parts of two files of QEMU: the lines that the third patch needs as context, and what follows them.
 KCONFIG = """config ROCKER
     bool
     default y if PCI_DEVICES
@@ -19,12 +19,20 @@ KCONFIG = """config ROCKER
 
 config CAN_BUS
     bool
+
+config CAN_SJA1000
+    bool
+    default y if PCI_DEVICES
 """
 MESON = """), if_false: files('rocker/qmp-norocker.c'))
 system_ss.add(files('rocker/rocker-hmp-cmds.c'))
 
 subdir('can')
 """
+
+
+def _files(tree: pathlib.Path) -> dict[pathlib.Path, bytes]:
+    return {path.relative_to(tree): path.read_bytes() for path in tree.rglob("*") if path.is_file()}
 
 
 @pytest.fixture(name="source")
@@ -42,6 +50,18 @@ def test_qemu_finds_the_folder(source):
     assert (source / "hw" / "net" / "meson.build").read_text() == f"{MESON}subdir('pib-hca')\n"
     entry = "source pib-hca/Kconfig\n\nconfig CAN_BUS"
     assert (source / "hw" / "net" / "Kconfig").read_text() == KCONFIG.replace("config CAN_BUS", entry)
+
+
+def test_the_program_patch_applies_the_patches_to_a_tarball(source, tmp_path):
+    """patch finds a hunk with fewer lines of context behind it than before it only at the end of a file."""
+    net = tmp_path / "tarball" / "hw" / "net"
+    net.mkdir(parents=True)
+    (net / "Kconfig").write_text(KCONFIG)
+    (net / "meson.build").write_text(MESON)
+    for file in sorted((tmp_path / "series").glob("*.patch")):
+        subprocess.run(["patch", "-p1", "--fuzz=0", "--no-backup-if-mismatch", "--input", file],
+                       cwd=tmp_path / "tarball", check=True)
+    assert _files(tmp_path / "tarball") == _files(source)
 
 
 def test_the_whole_glue_is_compiled_there(source):

@@ -74,21 +74,43 @@ def test_help_is_found_without_knowing_the_option(checkout):
     assert pib(checkout, "help", "nothing").returncode == 2
 
 
+def _up_elsewhere(checkout, tools, programs: dict[str, str | None], release: str = "") -> subprocess.CompletedProcess:
+    """Runs ./pib up on a system whose programs are these scripts, by name. release: its os-release, if it has one."""
+    tools.mkdir()
+    (tools / "readlink").symlink_to(shutil.which("readlink"))
+    for name, script in programs.items():
+        if script:
+            (tools / name).write_text(script)
+            (tools / name).chmod(0o755)
+    if release:
+        (tools / "os-release").write_text(release)
+    text = (checkout / "pib").read_text().replace("/usr/bin/python3", f"{tools}/python3")
+    (checkout / "pib").write_text(text.replace("/etc/os-release", f"{tools}/os-release"))
+    return subprocess.run(["/bin/sh", checkout / "pib", "up"], env={"PATH": str(tools)}, capture_output=True, text=True,
+                          check=False)
+
+
 @pytest.mark.parametrize("python", [None, "#!/bin/sh\nexit 1\n"])
 @pytest.mark.parametrize("processor", ["", "x86_64", "arm64"])
 def test_another_system_without_this_python_gets_the_container(checkout, tmp_path, monkeypatch, python, processor):
     """A system without Python 3.11 and without apt."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "readlink").symlink_to(shutil.which("readlink"))
-    for name, script in (("python3", python), ("uname", processor and f"#!/bin/sh\necho {processor}\n")):
-        if script:
-            (tools / name).write_text(script)
-            (tools / name).chmod(0o755)
-    (checkout / "pib").write_text((checkout / "pib").read_text().replace("/usr/bin/python3", f"{tools}/python3"))
-    done = subprocess.run(["/bin/sh", checkout / "pib", "up"], env={"PATH": str(tools)}, capture_output=True, text=True,
-                          check=False)
+    done = _up_elsewhere(checkout, tmp_path / "tools",
+                         {"python3": python, "uname": processor and f"#!/bin/sh\necho {processor}\n"})
     assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
     monkeypatch.setattr(os, "uname", lambda: types.SimpleNamespace(machine=processor or "x86_64"))
     assert "Debian 12" in done.stderr and done.stderr.endswith(f"  {deps.container()}\n")
     assert done.stderr.count("--platform linux/amd64") == (2 if processor == "arm64" else 0)
+
+
+@pytest.mark.parametrize("release, expected", [
+    ('NAME="Ubuntu"\nVERSION_CODENAME=noble\n', "pib: this is not Debian 12 or 13. The container runs here"),
+    ('NAME="Debian GNU/Linux"\n', "pib: this is not Debian 12 or 13. The container runs here"),
+    ('NAME="Debian GNU/Linux"\nVERSION_CODENAME=trixie\n', "pib: installing python3\n")],
+    ids=["Ubuntu", "testing", "trixie"])
+def test_python_is_installed_on_debian_alone(checkout, tmp_path, release, expected):
+    """Ubuntu has apt as well, and its containers have no Python. apt-get fails here."""
+    apt = f"#!/bin/sh\necho called >>{tmp_path}/called\nexit 1\n"
+    done = _up_elsewhere(checkout, tmp_path / "tools",
+                         {"apt-get": apt, "id": "#!/bin/sh\necho 0\n", "sh": '#!/bin/sh\nexec /bin/sh "$@"\n'}, release)
+    assert done.returncode and done.stderr.startswith(expected), done.stderr
+    assert (tmp_path / "called").exists() == ("trixie" in release)

@@ -29,9 +29,12 @@ TOOLS = ("perl", "dwarves")
 COMPLAINT = re.compile(r"warning|error", re.IGNORECASE)
 # Functions of the kernel's InfiniBand core that the driver references if no feature is compiled out.
 WANTED_SYMBOLS = {"ib_umem_odp_map_dma_and_lock", "ib_umem_dmabuf_get_pinned"}
-# First kernel series of Debian with each feature that Kbuild looks for in the headers.
+# First kernel series of Debian with each feature whose absence no compiler reports. The driver does not compile without
+# the others that Kbuild looks for.
 OFFERED_SINCE = {"ODP": (6, 1), "DMA_DEV_NEED_SYNC": (6, 10), "PLACEMENT": (6, 12), "FILL_RES_SRQ": (6, 12),
                  "CREATE_USER_CQ": (7, 2), "RESIZE_USER_CQ": (7, 2)}
+# First release of rdma-core with each operation for which the provider's CMakeLists.txt looks in the headers.
+OPERATIONS_SINCE = {"ATOMIC_WRITE": 44, "FLUSH": 45}
 
 
 def verdict(what: str, faults: list[str]) -> Count:
@@ -162,14 +165,20 @@ def _get_source(tools: builder.Builder, release: str) -> None:
             rdma_core.ensure(tools.tree, _archive(pathlib.Path(name), release))
 
 
+def missing_operations(version: str, rules: str) -> list[str]:
+    """Complaints about operations that rdma-core offers but ninja's rules for the provider do not enable."""
+    return [f"{name} is compiled out" for name, since in OPERATIONS_SINCE.items()
+            if _numbers(version)[0] >= since and not re.search(rf"-DPIB_HAVE_{name}\b", rules)]
+
+
 def compile_provider(tools: builder.Builder, release: str, options: str = "") -> list[str]:
     """Compiles in the rdma-core of a release; returns complaints. options: additional ones of cmake."""
     try:
         _get_source(tools, release)
-        guest_build.compile_provider(tools, options=options)
+        library = guest_build.compile_provider(tools, options=options)
     except ui.LabError as error:
         return [str(error).splitlines()[0], *complaints(str(error)), str(error).splitlines()[-1]]
-    return []
+    return missing_operations(rdma_core.version(tools.tree), (library.parents[1] / "build.ninja").read_text())
 
 
 def _check(release: str) -> Count:

@@ -2,6 +2,7 @@
 """./pib test kernels selects kernels and judges compilations of the driver."""
 
 import pathlib
+import re
 import types
 
 import pytest
@@ -87,10 +88,27 @@ def test_a_source_missing_on_the_mirror_fails_the_provider_with_advice(tools, tm
     assert "404" in faults[0] and f"unpack the source of that release from elsewhere as {tmp_path}" in faults[-1]
 
 
-def test_a_source_in_the_cache_is_used(tools, monkeypatch, tmp_path):
+@pytest.mark.parametrize("rules, faults", [
+    ("  DEFINES = -DPIB_HAVE_ATOMIC_WRITE -DVERBS_DEBUG\n", []),
+    ("  DEFINES = -DPIB_HAVE_ATOMIC_WRITE_ -DPIB_HAVE_FLUSH\n", ["ATOMIC_WRITE is compiled out"])])
+def test_a_source_in_the_cache_is_used(tools, monkeypatch, tmp_path, rules, faults):
+    """rdma-core 44 has no FLUSH."""
     (tmp_path / "pib-hca" / "rdma-core-44.0-2").mkdir(parents=True)
-    monkeypatch.setattr(guest_build, "compile_provider", lambda found, options: rdma_core.source(found.tree))
-    assert kernels.compile_provider(tools, "bookworm") == []
+
+    def compile_in(found, options):
+        build = rdma_core.source(found.tree) / f"build{options}"
+        build.mkdir()
+        (build / "build.ninja").write_text(rules)
+        return build / "lib" / "libpib-rdmav34.so"
+    monkeypatch.setattr(guest_build, "compile_provider", compile_in)
+    assert kernels.compile_provider(tools, "bookworm") == faults
+
+
+def test_an_operation_of_a_newer_rdma_core_must_be_in_its_headers():
+    looked_for = re.search(r"foreach \(PIB_OPERATION (.*)\)", (rdma_core.PROVIDER / "CMakeLists.txt").read_text())[1]
+    assert looked_for.split() == list(kernels.OPERATIONS_SINCE)
+    assert kernels.missing_operations("56.1-1", "DEFINES = -DPIB_HAVE_ATOMIC_WRITE -DPIB_HAVE_FLUSH -Dx\n") == []
+    assert kernels.missing_operations("61.0-1", "DEFINES = -DPIB_HAVE_ATOMIC_WRITE\n") == ["FLUSH is compiled out"]
 
 
 def test_a_tree_is_made_without_the_source(tools, monkeypatch, tmp_path):

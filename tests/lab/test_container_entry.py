@@ -3,6 +3,7 @@
 
 import os
 import pty
+import shutil
 import subprocess
 
 import pytest
@@ -98,3 +99,18 @@ def test_up_on_a_terminal_starts_a_shell_unless_a_signal_ended_it(start, status,
     os.close(inner)
     assert said[0].startswith("pib ") and said[0].endswith(" up")
     assert said[1:] == ([f"bash {process.pid}"] if shell else []) and code == (0 if shell else status)
+
+
+def test_the_containers_scripts_run_from_a_clone_of_git_for_windows(tmp_path):
+    """By default that git converts the ends of lines, and no program has the name in "#!/bin/sh\\r"."""
+    def git(*words):
+        subprocess.run(["git", "-C", tmp_path, "-c", "core.autocrlf=true", *words], check=True, capture_output=True)
+    git("init")
+    for name in (".gitattributes", "packaging/container-entry", "debian/rules"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        shutil.copy(paths.ROOT / name, tmp_path / name)
+    git("add", ".")
+    for script in ("packaging/container-entry", "debian/rules"):
+        (tmp_path / script).unlink()
+        git("checkout", "--", script)
+        assert (tmp_path / script).read_bytes() == (paths.ROOT / script).read_bytes()

@@ -85,6 +85,14 @@ def test_the_core_configures_by_itself(source):
     assert sorted(path.name for path in core.glob("*/meson.build")) == ["meson.build"] * 3
 
 
+def test_warnings_of_the_core_are_no_errors_in_a_clone_of_qemu(source):
+    """QEMU's configure makes all warnings errors if its source has .git; Debian's source has none."""
+    (source / "meson.build").write_text("project('qemu', 'cpp')\nsubproject('pib-hca')\n")
+    subprocess.run(["meson", "setup", "-Dwerror=true", source / "build", source], check=True, capture_output=True)
+    commands = (source / "build" / "compile_commands.json").read_text()
+    assert commands.count("-std=c++23") > 50 and "-Werror" not in commands
+
+
 def test_the_same_files_make_the_same_patches(source, tmp_path):
     subprocess.run([PATCHES / "series.py", tmp_path / "again"], check=True)
     made = {path.name: path.read_bytes() for path in sorted((tmp_path / "series").iterdir())}

@@ -162,7 +162,7 @@ def _renew_image(kernel: str) -> None:
 
 
 def on_kernels(run: Run) -> Count:
-    """Compiles the driver for every kernel, and runs guest tests on the newest one."""
+    """Compiles the driver for every kernel, and runs guest tests on the newest one of Debian 13."""
     count = kernels.check(run.progress)
     with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
         _renew_image(kernels.newest(kernels.kernels(kernels.tree(NEWEST_KERNEL))))

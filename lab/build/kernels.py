@@ -21,8 +21,9 @@ LOG = STAGE = "kernels"
 # Free space in GiB for making each release's tree, and for the drivers in it.
 NEW_GIB = {"bookworm-backports": 4.5, "trixie-backports": 2.5, "testing": 2.0}
 REVISION = "1"                  # part of the cache key: increase it with each change of the code that makes a tree
-KERNEL = r"linux-headers-\d+\.\d+\.\d\S*-amd64"
+KERNEL = r"linux-headers-\d\S*-amd64"
 GENERIC = re.compile(r"linux-headers-\d+\.\d+\.\d[\d.+a-z]*(-\d+)?-amd64")
+OTHER_FLAVOUR = re.compile(r"-[a-z]+-amd64$")
 FLAVOURS = ("amd64", "cloud-amd64", "rt-amd64")
 # kernel-doc, which W=1 runs, needs Perl or Python; pahole makes BTF data.
 TOOLS = ("perl", "dwarves")
@@ -107,7 +108,7 @@ def kernels(base: pathlib.Path) -> list[str]:
 
 def newest(versions: list[str]) -> str:
     """The newest of these kernels of the flavour that guests boot."""
-    return max((one for one in versions if GENERIC.fullmatch(f"linux-headers-{one}")), key=_numbers)
+    return max((one for one in versions if not OTHER_FLAVOUR.search(one)), key=_numbers)
 
 
 # -- driver -------------------------------------------------------------------

@@ -133,6 +133,17 @@ def test_a_mirror_without_kernels_is_not_a_pass(monkeypatch):
         kernels.tree("testing")
 
 
+def test_the_kernel_of_a_metapackage_is_selected_whatever_its_name(monkeypatch):
+    """A series begins with a kernel such as 7.4, whose packages may have no third number in their names."""
+    said = {"pkgnames": "linux-headers-7.3.4+deb14-amd64\n",
+            "show": "Package: linux-headers-amd64\nDepends: linux-headers-7.4-amd64 (= 7.4-1)\n"}
+    archive = types.SimpleNamespace(env={}, offered=lambda *_: [])
+    monkeypatch.setattr(kernels, "_archive", lambda *_: archive)
+    monkeypatch.setattr(debian, "output", lambda *words, **_: said[words[1]])
+    wanted, _ = kernels._wanted("testing")
+    assert {"linux-headers-7.3.4+deb14-amd64", "linux-headers-7.4-amd64"} <= set(wanted)
+
+
 def test_a_new_version_of_a_package_makes_a_new_tree(monkeypatch):
     entries = []
     monkeypatch.setattr(kernels.cache, "entry", lambda name, _make: entries.append(name))
@@ -145,6 +156,7 @@ def test_a_new_version_of_a_package_makes_a_new_tree(monkeypatch):
 def test_the_newest_kernel_is_one_that_guests_boot():
     assert kernels.newest(["6.12.9+deb13-amd64", "6.12.57+deb13-amd64", "7.0.1+deb14-cloud-amd64"]) == (
         "6.12.57+deb13-amd64")
+    assert kernels.newest(["7.3.4+deb14-amd64", "7.4-amd64", "7.4-rt-amd64", "6.1.0-56-amd64"]) == "7.4-amd64"
 
 
 class Silent:

@@ -21,6 +21,7 @@ DESCRIPTION = re.compile(r'\{"([\w-]+)",\s*((?:"[^"]*"\s*)+)\}')
 DEFAULT = re.compile(r'DEFINE_PROP_(?:BOOL|UINT32|SIZE)\("([\w-]+)",\s*PibHca,\s*[\w.]+,\s*(\w+)\)')
 WORDS = {"false": "off", "true": "on", "DEVICE_MEMORY_DEFAULT": "1M"}
 LINK = re.compile(r"\[([^\]]*)\]\([^)\s]+\)")
+COMMAND = re.compile(r"(?<!\S)(`?)\./pib(?=[ `])")
 RULE = re.compile(r"\|(---\|)+")
 
 
@@ -70,7 +71,7 @@ def document(text: str, description: str) -> str:
     """A document as the body of a page: its title becomes the name, its sections keep their headings."""
     listed = "".join(f"`{name}`\n\n: {said}\n\n" for name, said in properties().items())
     text = re.sub(r"^<!-- SPDX.*-->\n", "", text).replace(PROPERTIES, listed)
-    text = LINK.sub(r"\1", tables(text)).replace("`./pib ", "`pib ")
+    text = COMMAND.sub(r"\1pib", LINK.sub(r"\1", tables(text)))
     title, body = re.fullmatch(r"# ([\w-]+)\n(.*)", text, re.DOTALL).groups()
     body = re.sub("^##+ (.*)", lambda found: f"# {found[1].upper()}", body, flags=re.MULTILINE)
     return f"# NAME\n\n{title} - {description}\n\n# DESCRIPTION\n{body}"

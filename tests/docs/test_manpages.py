@@ -69,8 +69,12 @@ class ManualPages(unittest.TestCase):
                          ["a", "`-x`", ": first second", "`a|b`", ": third", "", "z"])
 
     def test_links_and_paths_of_a_checkout_go(self):
-        page = manpage.document("# x\n\n`./pib up`, see [here](y.md#z).\n", "description")
-        self.assertEqual(page, "# NAME\n\nx - description\n\n# DESCRIPTION\n\n`pib up`, see here.")
+        text = "# x\n\n`./pib up`, see [here](y.md#z).\n\n    ./pib map; ls ./pib-lab.deb\n"
+        page = manpage.document(text, "description")
+        self.assertEqual(page, "# NAME\n\nx - description\n\n# DESCRIPTION\n\n`pib up`, see here.\n\n"
+                               "    pib map; ls ./pib-lab.deb")
+        for name in ("pib-switch", "pib-topology", "pib-replay", "pib-hca"):
+            self.assertIsNone(re.search(r"\./pib(?![\w-])", self.page(name)), name)
 
     def test_the_page_of_the_command_has_its_installed_name(self):
         """troff takes a line that begins with ./pib for an unknown macro, and leaves it out."""

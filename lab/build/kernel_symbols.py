@@ -212,7 +212,7 @@ def _of_tree(base: pathlib.Path, known: Kernel) -> Kernel:
 
 
 def _built(base: pathlib.Path, version: str) -> Kernel | None:
-    """The kernel of an image if it was built in a tree, without its directory in the cache."""
+    """The kernel of an image if it was built in a tree, else None. Its directory is not yet the one in the cache."""
     if tree := kernel_tree.of_image(base):
         return Kernel(base, version, tree, again=f"./pib up --kernel-dir {shlex.quote(str(tree))}")
     if kind := OF_LAB.fullmatch(base.name):

@@ -213,7 +213,8 @@ def _subordinate_ids(user: str) -> list[str]:
     if not lacking:
         return []
     first = _first_unused_id()
-    # usermod removes no ranges of a user who has processes, so that a line that suffices is put before the others.
+    # unshare uses the first range of a user, and usermod removes no ranges of a user who has processes. The advice
+    # therefore puts a sufficient range before a short one.
     advice = [f"sudo sed -i '1i {user}:{first}:{IDS}' {file}" for file, short in lacking.items() if short]
     if options := " ".join(f"{SUBORDINATE[file]} {first}-{first + IDS - 1}" for file, short in lacking.items()
                            if not short):

@@ -103,7 +103,7 @@ def _parsed(file: pathlib.Path, text: bytes) -> State:
         data["commands"] = {name: Command(**fields) for name, fields in data["commands"].items()}
         return State(**data)
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise Unusable(f"{file} is damaged ({error}). What runs is found without it by:  ./pib down") from error
+        raise Unusable(f"{file} is damaged ({error}). End what still runs:  ./pib down") from error
 
 
 def _here(found: State, file: pathlib.Path) -> State | None:
@@ -112,7 +112,7 @@ def _here(found: State, file: pathlib.Path) -> State | None:
         return None                                     # the host has rebooted since, which ended the processes
     if (there.machine, there.namespace) != (here.machine, here.namespace):
         raise Unusable(f"the lab of {file.parent} was started on another host, or in another container, named "
-                       f"{there.host}. End it there; if that has gone, forget it here:  ./pib down")
+                       f"{there.host}. End it there. If that host is gone, forget the lab here:  ./pib down")
     if there.directory != here.directory:
         if (pathlib.Path(there.directory) / file.name).exists():
             return None                                 # a copy of another lab's file, which still exists

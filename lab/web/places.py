@@ -6,7 +6,9 @@ import subprocess
 
 from lab.web.model import Fabric
 
-LEAST, MOST_EXACT = 7, 200      # numbers of switches: the page places fewer; sfdp, faster than neato, places more
+# Numbers of switches: the page itself places fewer than LEAST; sfdp, which is faster than neato, places more than
+# MOST_EXACT.
+LEAST, MOST_EXACT = 7, 200
 TIMEOUT_S = 60
 # Size of a switch's box in inches. Boxes do not overlap. A layout is about as wide as high in inches; in units of this
 # box it has about the shape of a window.

@@ -27,8 +27,8 @@ struct BurstRequest {
     SendCrc crc = SendCrc::kElided;  // single packet: its checksums
     bool is_offer = false;           // the payload stays in this side's memory
 };
-// Room for `packets` packets; 0: the link is down, or credits or space are lacking. Registers can
-// return the object because of the order of its members.
+// Room for `packets` packets; 0: the link is down, or credits or space are lacking. The order of
+// the members lets functions return the object in registers.
 class BurstRoom {
   public:
     BurstRoom() = default;

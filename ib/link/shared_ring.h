@@ -110,8 +110,8 @@ class RingProducer {
             ring_.load(ring_.control->data_event, std::memory_order_relaxed);
         return ring_passed(event, std::exchange(kicked_, published_), published_);
     }
-    // Asks for a wake-up when half of the used bytes are free; false if they already are, or if
-    // there are none.
+    // Asks for a wake-up when half of the used bytes are free. False: the ring has no used bytes,
+    // or half of them are free already.
     [[nodiscard]] bool await_room() {
         if (consumed_ == published_) {
             return false;

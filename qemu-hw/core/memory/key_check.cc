@@ -33,7 +33,7 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
     return region != nullptr && resolve_region(*region, within, target);
 }
 
-// The rule that an access breaks that is outside of a key's range, or else of its memory.
+// The rule that an access breaks: it is outside of the key's range, or else outside of its memory.
 Verdict why_out_of_range(uint64_t first, uint64_t bytes, const KeyedRange& range) {
     if (range.addr < first) {
         return refuse(Rule::kKeyBefore, range.addr, first);

@@ -14,8 +14,8 @@ void event_open(struct hca *hca);
 void event_wait(struct hca *hca, int milliseconds);
 
 /*
- * Waits until a file has input, and takes events meanwhile: the device gives a driver 60 s for that (manual, 9). People
- * may take longer.
+ * Waits until a file has input, and takes events meanwhile: a user may type for longer than the 60 s that the device
+ * gives a driver to take events (manual, 9).
  */
 void event_wait_input(struct hca *hca, int file);
 

@@ -76,7 +76,7 @@ static void check_reset(volatile uint8_t *registers)
 
 static void take_care_of_the_end(volatile uint8_t *registers)
 {
-	/* Those that end a process, by a user, a terminal or a closed pipe; and those of a fault of this program. */
+	/* Signals from a user, a terminal or a closed pipe, which end a process; and signals of faults of this program. */
 	static const int ENDS[] = { SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM };
 	static const int FAULTS[] = { SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSEGV };
 

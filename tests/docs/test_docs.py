@@ -280,7 +280,7 @@ WQ_FATAL DEVICE_SPEED_CHANGE""".split()
 
 class Troubleshooting(unittest.TestCase):
     def test_every_status_and_event_of_verbs_is_named(self):
-        """Those that the device never reports are named as such, below the others."""
+        """The document also names those that the device never reports, below the others."""
         text = (ROOT / "docs" / "troubleshooting.md").read_text()
         for kind, names in (("IBV_WC_", STATUSES), ("IBV_EVENT_", EVENTS)):
             self.assertEqual([], [name for name in names if not re.search(rf"\b{kind}{name}\b", text)])

@@ -86,7 +86,7 @@ def test_a_result_that_cannot_be_written_is_reported(job, results, capfd, line, 
 
 
 def test_a_command_that_removes_the_labs_sockets_keeps_its_status(job, results, fabric, capfd):
-    """rm -rf /tmp/*  is such a command."""
+    """A user may run  rm -rf /tmp/*  in a test."""
     sockets = f"""$(tr -d '\\n' <{fabric.file} | sed 's/.*"sockets": *"\\([^"]*\\)".*/\\1/')"""
     assert job(f'test -S "{sockets}/hub" && rm -r "{sockets}" && exit 7') == 7
     assert list(verdict(results).values()) == ["", "exit status 7"]
@@ -129,7 +129,7 @@ def test_guests_that_do_not_answer_are_reported(job, results, monkeypatch):
 
 
 def test_guests_are_asked_side_by_side_and_once_if_they_do_not_answer(job, results, monkeypatch):
-    """All consoles are there before that: the user may lose patience."""
+    """ci writes all consoles before it asks the guests, because a user who loses patience may interrupt it."""
     both, asked, run = threading.Barrier(2, timeout=LIMIT_S), [], guest.Guest.run
 
     def hangs(node, command, *, timeout_s, **options):

@@ -94,7 +94,7 @@ def test_the_caches_of_a_job_are_kept_if_its_test_fails():
 
 
 def test_the_cache_is_saved_before_the_job_of_gitlab_times_out():
-    """A job that has used up its time runs no after_script; without a time of its own that has 5 minutes."""
+    """A job that has used up its time runs no after_script. An after_script without its own limit has 5 minutes."""
     job = yaml.safe_load((FOLDER / "gitlab-ci.yml").read_text())["rdma"]
     script, after = (int(job["variables"][f"RUNNER_{name}_TIMEOUT"].removesuffix("m"))
                      for name in ("SCRIPT", "AFTER_SCRIPT"))

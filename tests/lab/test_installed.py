@@ -149,7 +149,7 @@ def test_the_switchs_service_may_give_sockets_to_a_group():
 
 
 def test_a_purge_removes_the_group_with_its_other_members_and_the_notes_of_the_hook(tmp_path):
-    """Programs of ours take the place of those that change the system. userdel has left the group."""
+    """Scripts stand for the programs that change the system. That for userdel does not remove the group."""
     called = tmp_path / "called"
     for name in ("rm", "userdel", "getent", "groupdel"):
         (tmp_path / name).write_text(f'#!/bin/sh\necho {name} "$@" >>{called}\n')

@@ -87,7 +87,7 @@ def test_only_the_owner_reads_the_log_of_a_process(start, tmp_path):
 
 
 def test_a_cleaner_of_old_files_skips_the_directory_of_a_running_process(start, tmp_path):
-    """Such a cleaner takes an exclusive lock of each directory."""
+    """A cleaner such as systemd-tmpfiles takes an exclusive lock of each directory."""
     ours = start("sleep", "1000")
     directory = os.open(tmp_path, os.O_RDONLY)
     try:

@@ -64,7 +64,7 @@ def test_device_and_provider_belong_to_one_version(built):
 
 
 def test_packages_do_not_contain_paths_of_their_builder(built):
-    """Others build the same packages, in another home directory."""
+    """A builder with another home directory makes the same packages."""
     for file in built.files(*package_trees.ALL):
         content = subprocess.run(["dpkg-deb", "--fsys-tarfile", file], check=True, capture_output=True).stdout
         for place in (f"{package_trees.SHARED}/cache", clean_tree.SOURCE):

@@ -47,7 +47,7 @@ def nop(hca, index):
 
 
 def test_help_documents_every_property():
-    """PCI and PCI Express bring those that a pcie-root-port has, too."""
+    """The properties of PCI and PCI Express, which a pcie-root-port has as well, are left out."""
     listed = re.compile(r"^  ([\w-]+)=<\w+>(?: +- (\w?).*)?$", re.M)
     others = dict(listed.findall(run_qemu("-device", "pcie-root-port,help").stdout))
     all_of_them = listed.findall(run_qemu("-device", "pib-hca,help").stdout)

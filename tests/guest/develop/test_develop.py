@@ -176,7 +176,7 @@ def test_an_hca_of_vfio_is_left_there(ours):
 
 
 def test_a_kernel_that_hangs_reports_where_it_is(ours, tmp_path, monkeypatch):
-    """Long before the limit of an exchange."""
+    """The report comes long before an exchange reaches its limit."""
     def late(*_):
         pytest.fail("the hang was not noticed before the limit")
     monkeypatch.setattr(exchange, "_explain_hang", late)

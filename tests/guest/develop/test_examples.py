@@ -164,7 +164,7 @@ def serve(bench, program, words, client):
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGQUIT, signal.SIGPIPE])
 def test_a_signal_ends_the_program_after_a_reset(program, number):
-    """The handler of these signals exits with a status: a program that dies by one of them has reset nothing."""
+    """The program handles these signals and exits with a status. A program that a signal kills resets no device."""
     running = started(program, "rc-pingpong")
     try:
         said_until_it_waits(running, "rc-pingpong")
@@ -213,7 +213,7 @@ def test_the_memory_of_a_peer_is_written_and_read(bench, program):
 
 
 def test_no_driver_of_vm1_has_broken_a_rule(bench):
-    """A reset hides from the other tests that the device has stopped for a rule, as when a module was unloaded."""
+    """Other tests may not see that the device has stopped for a broken rule: unloading a module resets the device."""
     refusals = vm.device_property(bench.monitor("vm1"), "refusals")["refusals"]["entries"]
     assert [entry["text"] for entry in refusals] == []
 

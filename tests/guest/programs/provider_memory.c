@@ -334,7 +334,7 @@ static bool is_executable(struct ibv_context *context)
 	return found;
 }
 
-/* Such processes, among them those with an executable stack, ask for each page to be executable. */
+/* A process with READ_IMPLIES_EXEC, for example with an executable stack, maps each readable page as executable. */
 static void a_process_whose_pages_are_executable_opens_the_device(void)
 {
 	int before = personality(0xffffffff);

@@ -122,8 +122,8 @@ def test_a_kernel_that_hangs_does_not_hang_the_part(tmp_path, monkeypatch):
 
 
 def test_the_machine_has_what_unit_tests_look_up():
-    """A test asks for the name of root's group, another one gives a host an /etc/hosts of its own. A socket's test
-    watches a directory, and the switch confines itself. It makes certificates that begin in the past."""
+    """Unit tests look up the name of root's group, use an /etc/hosts of their own, watch a directory with inotify,
+    confine the switch with seccomp, and make certificates that begin in the past."""
     init = machine.INIT.read_text()
     assert "date -s " in init
     assert all(f"> /etc/{name}\n" in init for name in ("passwd", "group", "hosts"))

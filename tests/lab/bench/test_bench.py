@@ -182,7 +182,7 @@ def test_what_cannot_be_measured_or_kept_is_refused_at_once(monkeypatch, tmp_pat
 
 
 def test_a_second_bench_waits_for_the_first(monkeypatch, tmp_path, capsys):
-    """Both have the same lab, and would measure each other."""
+    """Two benches would use the same lab, and measure each other."""
     monkeypatch.setattr(bench, "RUN", tmp_path / "bench")
     monkeypatch.setattr(bench.up, "machine", lambda **_wanted: None)
     monkeypatch.setattr(bench.host_build, "build", lambda **_more: None)

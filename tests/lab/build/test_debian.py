@@ -41,7 +41,7 @@ esac
 
 @pytest.mark.parametrize("name", ["trixie", "stable"])
 def test_the_mirror_is_that_of_the_machines_own_release(monkeypatch, tmp_path, name):
-    """The archive of old releases, which has none of the guests, precedes the others in the alphabet."""
+    """apt lists the archive of old releases first, and this archive has no release for guests."""
     (tmp_path / "apt-get").write_text(INDEX_TARGETS.format(name=name))
     (tmp_path / "apt-get").chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")

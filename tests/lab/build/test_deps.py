@@ -243,7 +243,8 @@ def test_sudo_that_wants_a_password_is_not_called_missing(program, monkeypatch):
     ("echo 'user is not in the sudoers file.'; exit 1", "(?s)in the sudoers file.*run as root:\n\napt-get install a"),
     ('[ "$2" = true ] || { echo "E: no space"; exit 100; }', r"(?s)E: no space\n\(all of it in [^\n]*$")])
 def test_a_user_who_may_not_use_sudo_is_told_what_to_run(program, tmp_path, monkeypatch, sudo, said):
-    """A terminal is there for the password, so sudo is asked first. The second one has accepted the password."""
+    """sudo is tried, because a terminal is there for the password. The second sudo accepts it, but its command
+    fails."""
     monkeypatch.setattr(paths, "RUN", tmp_path / ".lab")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     program("sudo", f"#!/bin/sh\n{sudo}\n")

@@ -155,7 +155,7 @@ def test_the_symbols_of_a_kernel_with_checks_are_in_the_labs_tree(tmp_path, made
 
 
 def test_a_kernel_with_checks_of_an_older_pib_is_not_for_the_user_to_build(tmp_path, made):
-    """Its guests may still run after pib has become newer. make in the cache's tree would be the wrong advice."""
+    """Guests with this kernel may still run after an update of pib. Advice to run make in the cache would be wrong."""
     base = an_image(tmp_path / "guest-trixie-kasan-0123456789ab")
     lay_out(base / "builder" / "usr" / "src" / "linux")
     (base / "builder" / "usr" / "src" / "linux" / "vmlinux").unlink()

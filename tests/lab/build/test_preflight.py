@@ -68,7 +68,7 @@ def test_space_for_temporary_files_and_for_the_run_directory_is_checked(monkeypa
 
 
 def test_root_that_may_make_no_devices_is_told_so_before_anything_is_compiled(plenty, monkeypatch, tmp_path):
-    """Some containers let root neither make device nodes nor have a user namespace in which it mounts them."""
+    """Some containers let root neither make device nodes nor mount them in a user namespace."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     can_mount, makes = [False], [False]
@@ -273,7 +273,7 @@ def test_a_user_without_a_name_is_called_by_his_number(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("fails", ["", "Operation not permitted"])
 def test_a_cache_in_which_files_have_one_owner_is_refused(monkeypatch, tmp_path, fails):
-    """Such as one on NFS. The programs are stand-ins, because this user may be root."""
+    """NFS, for example, may give all files one owner. The programs are stand-ins, because this user may be root."""
     for name, script in {"unshare": 'while [ "$1" != sh ] && [ "$1" != true ]; do shift; done; exec "$@"',
                          "newuidmap": "", "chown": f"echo 'chown: {fails}' >&2; exit {len(fails)}"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")

@@ -499,7 +499,7 @@ def test_a_guest_runs_on_after_an_interrupt_of_its_dump(lab, dumped, kernel, mon
 
 
 def test_a_second_dump_waits_for_the_session_of_the_first(lab, dumped, kernel, base, monkeypatch):
-    """Both have the same temporary file."""
+    """Two dumps would use the same temporary file."""
     def session(argv):
         lock = argv[5] + ".lock"
         assert subprocess.run(["flock", "--nonblock", lock, "true"], check=False).returncode

@@ -110,7 +110,7 @@ def test_a_refusal_is_reported(tmp_path):
 @pytest.mark.parametrize("answer", [b"", b"{", b"[]\n", b"no JSON\n", b"[" * 100000 + b"\n",
                                     b"x" * (2 * capture.MOST_BLOCK)], ids=lambda answer: str(answer[:10]))
 def test_an_answer_that_is_not_of_a_switch_is_reported(tmp_path, answer):
-    """The last one has no end before the limit."""
+    """The last answer has no newline before the limit of its length."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(tmp_path / "s"))
         listener.listen()

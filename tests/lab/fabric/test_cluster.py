@@ -43,8 +43,8 @@ def test_up_starts_the_wanted_guests_and_down_ends_them(lab):
     ("ends", 60, 0, "(?s)QEMU of vm0 ended after .*a bad option"),
     ("no-boot", 60, -59, "booting: no progress for 1 s.*vm0 starting")])
 def test_a_guest_that_does_not_come_up_leaves_nothing_behind(lab, monkeypatch, kind, limit, more, said):
-    """limit: seconds until QEMU answers. more: what the boot of the guest has in addition; a small sum ends the test
-    soon, and a slow machine still starts the stand-in for QEMU."""
+    """limit: seconds in which QEMU must answer. more: seconds that the boot of the guest may take in addition. With the
+    small sum of the last row the boot fails soon, but a slow machine has time to start the stand-in for QEMU."""
     monkeypatch.setenv("FAKE_QEMU", kind)
     monkeypatch.setattr(vm, "BOOT_S", limit)
     monkeypatch.setattr(vm, "BOOT_EACH_S", more)

@@ -59,7 +59,7 @@ def test_wrong_settings_of_a_topology_are_refused():
     ("dragonfly routers=40 globals=40", "would have 81 ports"), ("ring hosts=62", "would have 64 ports"),
     ("line switches=99999999999", "NUMBER 1 to 49151"), ("line switches=" + "9" * 5000, "NUMBER 1 to 49151")])
 def test_a_fabric_that_the_switch_refuses_is_not_made(words, said, monkeypatch):
-    """Nor are its links made, which takes minutes if there are enough of them."""
+    """make() refuses before it makes the links, which could take minutes."""
     count, link = itertools.count(), topology.Net.link
     monkeypatch.setattr(topology.Net, "link", lambda *given: next(count) < 200_000 and link(*given))
     kind, *settings = words.split()

@@ -160,8 +160,8 @@ def test_a_cable_that_the_tables_no_longer_use_may_be_the_cause(seen, peer_ends)
 
 
 def test_a_cable_that_the_tables_of_that_time_used_is_the_cause(seen):
-    """Both cables of leaf2 are pulled, one after the other. Only the first one was on the path; or their order is not
-    known, because no table of that time is."""
+    """Both cables of leaf2 are pulled, one after the other. Either the tables of that time show that only the first
+    one was on the path, or no table of that time is known."""
     now = {name: dict(found["lft"]["entries"]) for name, found in seen.switches.items()}
     over_spine2 = {**now, "leaf1": {1: 3, 2: 2}, "leaf2": {1: 2, 2: 3}}
     pull(seen, "leaf2", 2)

@@ -15,7 +15,7 @@ def _seen() -> Evidence:
 
 
 def test_a_link_that_is_down_has_the_connections_that_it_cuts_off_or_that_may_have_used_it(seen):
-    """The tables lead over spine1: spine2's link was on the path before, perhaps."""
+    """The tables lead over spine1 now. The path may have used spine2's link before."""
     pull(seen, "leaf2", 2)
     line, = why.lines(seen)
     assert ("link leaf2[2] to spine2[2] went down at 12:03:09: the cable was pulled; 2 QPs may have used it and have "

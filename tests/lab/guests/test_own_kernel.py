@@ -161,7 +161,7 @@ def test_the_driver_is_compiled_against_the_tree_by_this_machine(tree, base, tmp
 
 @pytest.mark.parametrize("config, said", [("", "-O1 -g"), ("CONFIG_DEBUG_INFO=y\n", "-O1")])
 def test_a_driver_has_lines_of_source_whatever_the_kernels_options(tree, base, tmp_path, monkeypatch, config, said):
-    """Reports of faults are shown with them."""
+    """Reports of a driver's faults name the lines."""
     (tree / ".config").write_text(CONFIG + config)
     (tree / "Makefile").write_text("modules:\n\techo \"$(KCFLAGS)\" >$(M)/given; touch $(M)/modules.order\n")
     (tmp_path / "driver").mkdir()

@@ -25,7 +25,7 @@ def a_port(tmp_path):
 
 
 def listed(directory: pathlib.Path, shell: str = "sh") -> list[str]:
-    """The program's lines. It finds no other program, as it shall start none."""
+    """The lines that the program prints. PATH leads to no other program, because the program must not start any."""
     done = subprocess.run([shutil.which(shell), PROGRAM, directory], env={"PATH": "/none"}, capture_output=True,
                           text=True, check=True)
     assert done.stderr == ""

@@ -118,7 +118,7 @@ def test_a_started_command_is_ended(tmp_path, monkeypatch):
 
 
 def test_commands_of_a_guest_that_does_not_answer_end_on_this_machine(tmp_path, monkeypatch, capfd):
-    """Its kernel may have died. An interrupt still ends the commands of the other guests, and is the reason."""
+    """The guest's kernel may have died. attach() still raises the user's interrupt, which also ends other commands."""
     monkeypatch.setenv("PATH", f"{pathlib.Path(__file__).parents[1] / 'programs'}:{os.environ['PATH']}")
     monkeypatch.setenv("FAKE_SSH", "hangs")
     monkeypatch.setattr(guest, "END_S", 0.2)

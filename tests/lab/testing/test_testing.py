@@ -78,7 +78,7 @@ def test_a_runner_that_ends_badly_without_a_failed_test_is_a_failure(tmp_path):
 
 
 def test_a_program_that_skips_all_its_tests_is_not_a_failure(tmp_path):
-    """Its exit status is 4, which meson takes for a failure."""
+    """The exit status of a Catch2 program is then 4, which meson takes for a failure."""
     log = tmp_path / "testlog.json"
     skipped = {"name": "seccomp", "result": "FAIL", "returncode": 4, "stdout": "test cases: 3 | 3 skipped\n"}
     log.write_text(json.dumps(skipped) + '\n{"result": "OK", "stdout": ""}\n')
@@ -89,7 +89,7 @@ def test_a_program_that_skips_all_its_tests_is_not_a_failure(tmp_path):
 
 
 def test_results_of_an_earlier_run_are_not_counted(monkeypatch, tmp_path):
-    """meson ends before it writes results, where an earlier run has left some."""
+    """meson ends before it replaces the results that an earlier run has left."""
     old = tmp_path / "meson-logs" / "testlog.json"
     old.parent.mkdir()
     old.write_text('{"result": "OK", "stdout": ""}\n')

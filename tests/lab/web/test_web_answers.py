@@ -85,7 +85,8 @@ def test_the_page_says_as_why_does_that_nothing_is_wrong(quiet):
 
 
 def test_the_page_knows_over_which_cable_the_packets_of_a_failed_request_went(quiet):
-    """The subnet manager has changed the tables since. Of a time before the page's first reading none is known."""
+    """The subnet manager has changed the tables since the failure. The page knows no tables from before its first
+    reading."""
     quiet.read_guests()
     quiet.read_fabric()
     fabric, answers = quiet.source.process.fabric, Answers(quiet)
@@ -119,7 +120,7 @@ def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
 
 
 def test_what_is_kept_moves_with_a_clock_that_is_set_back(quiet, monkeypatch):
-    """Otherwise the past would be later than the present, and a moment could not be found."""
+    """Readings of the past would otherwise be later than the present, and a moment could not be found."""
     fabric = quiet.source.process.fabric
     quiet.read_guests()
     quiet.read_fabric()
@@ -184,7 +185,7 @@ def test_each_of_two_compared_moments_has_its_own_links(quiet):
     found = answers.rerouted({"begin": str(end), "end": str(begin)})
     assert [sum(found[when]["counts"]) for when in ("before", "after")] == [first, last] and last < first
     assert found["names"] == {}
-    quiet.fabric = watch.model.Fabric()         # as when all switches have gone since
+    quiet.fabric = watch.model.Fabric()         # a reading after all switches have ended
     quiet.past.note(time.time(), quiet.fabric)
     leaf, = found["switches"]
     assert answers.rerouted({"begin": str(begin), "end": str(end)})["names"] == {leaf: "leaf2"}

@@ -63,7 +63,7 @@ LINK = """
 
 
 def test_packets_that_the_fault_stages_drop_are_named_at_the_curves(tmp_path):
-    """They are not discards, so that the curve does not have them."""
+    """The curve does not show these packets, because the port does not count them as discards."""
     lossy, clean, wide = page_code.run(tmp_path, LINK + """
         const all = shown({out: {drop: 0.5, counts: {seen: 1700, dropped: 800}}},
                           {in: {drop: 0.1, counts: {seen: 900, dropped: 12, corrupted: 3, delayed: 5}}});

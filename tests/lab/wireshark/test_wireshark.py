@@ -143,7 +143,7 @@ def test_the_names_file_has_lids_and_both_ends_of_connections(shown):
 
 
 def test_the_command_prints_the_names(shown, tmp_path):
-    """Without the lab's guests, which the control socket of a switch does not know."""
+    """The names lack the lab's guests, because the control socket of a switch does not know them."""
     said = User(tmp_path).run(str(paths.ROOT / "pib"), "wireshark", "names", "--control", str(shown.process.path))
     shown.source.found = {}
     assert said == names.text(shown.found()) and f"lid {shown.near} node1[1]\n" in said

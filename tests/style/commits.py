@@ -13,6 +13,9 @@ MOST_BODY_COLUMNS = 100
 COMPONENTS = ("hw-interface", "ib", "core", "glue", "driver", "provider", "switch", "lab", "tests", "docs", "build")
 SUBJECT = re.compile(r"(?P<components>[a-z-]+(?:, [a-z-]+)*): (?P<change>\S.*)")
 SIGNED_OFF = re.compile(r"^Signed-off-by: .+ <\S+@\S+>$", re.MULTILINE)
+# Other forms of a verb than the imperative, as the first word: "adds", "added", "adding".
+IMPERATIVES = "alias|bias|bring|embed|exceed|feed|focus|heed|need|ping|proceed|ring|seed|speed|string|swing"
+OTHER_FORM = re.compile(rf"(?!(?:{IMPERATIVES})\b)[a-z]+(?:[^su]s|ed|ing)\b")
 # "git commit --verbose" shows the change below this line.
 SCISSORS = "# ------------------------ >8 ------------------------"
 
@@ -27,6 +30,8 @@ def subject_faults(subject: str) -> list[str]:
     unknown = [name for name in form["components"].split(", ") if name not in COMPONENTS]
     if unknown:
         faults.append(f"unknown component {', '.join(unknown)}: expected one of {', '.join(COMPONENTS)}")
+    if OTHER_FORM.match(form["change"]):
+        faults.append("the change does not open with an imperative: say what the commit does, \"wake senders\"")
     if form["change"].endswith("."):
         faults.append("the subject ends with a full stop: remove it")
     if ";" in form["change"]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Comments of C, C++ and Python files, and those that open with a word that names no thing of the code."""
+"""Comments of C, C++, JavaScript and Python files, and those that open with a word that names no thing of the code."""
 
 import ast
 import io

@@ -15,7 +15,7 @@ import subprocess
 
 INCLUDE = re.compile(r'^\s*#\s*include\s+"([^"]+)"', re.MULTILINE)
 FLAGS = ("-std=c++23", "-fsyntax-only", "-Wall", "-Wextra", "-Werror", "-x", "c++")
-FOLDERS = ("hw-interface", "ib", "link-memory", "qemu-hw/core", "fabric-switch")
+FOLDERS = ("hw-interface", "ib", "link-memory", "qemu-hw/core", "qemu-hw/replay", "fabric-switch")
 
 
 def include_dirs(root: pathlib.Path) -> list[pathlib.Path]:

@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 MOST_METHODS = 25
 MOST_SOURCES = 2
 TEST_SOURCE = re.compile(r"tests/.*\.cc$")
-FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "fabric-switch/", "tests/")
+FOLDERS = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-switch/", "tests/")
 
 
 def of_tree() -> dict[str, classes.Class]:

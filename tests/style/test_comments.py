@@ -15,7 +15,7 @@ class Comments(unittest.TestCase):
     def test_no_comment_opens_with_a_riddle(self):
         found = [f"{path.relative_to(ROOT)}:{line}: {comment.splitlines()[0][:80]}"
                  for path in tree.files(ROOT)
-                 if path.suffix in (".c", ".cc", ".h", ".py")
+                 if path.suffix in (".c", ".cc", ".h", ".js", ".py")
                  for line, comment in comments.riddles(path)]
         self.assertEqual(found, [], "name the thing that does something: \"The caller\", \"A QP that\"")
 

@@ -31,7 +31,7 @@ LICENCE_OF_THE_REST = "GPL-2.0-or-later"
 # Debian 12 and 13 both have this version; another one lays out differently.
 CLANG_FORMAT = "clang-format-19"
 # Folders with C++, and exceptions in them: C for guests and the core's C interface have the layout of other projects.
-FORMATTED = ("ib/", "qemu-hw/core/", "fabric-switch/", "tests/")
+FORMATTED = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-switch/", "tests/")
 UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 # Tests of single sources, and the folder whose sources they test.
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}

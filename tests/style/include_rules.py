@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The include rules: the table of docs/architecture.md, read from the document, and the rooms of each folder's README,
-checked for every #include of the tree."""
+checked for every #include of the tree; and that no modules of lab/ import each other in a circle."""
+import ast
 import pathlib
 import re
 import sys
@@ -189,9 +190,36 @@ def interface_faults(root):
                 yield f"{where}: leads to {header.name}, by {by.relative_to(root)}"
 
 
+def imports(root):
+    """The modules of lab/ -> the modules of lab/ that each imports, anywhere in its text."""
+    files = {".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__init__"): path
+             for path in sorted((root / "lab").rglob("*.py"))}
+    found = {}
+    for name, path in files.items():
+        named = set()
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                named |= {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                inside = {f"{node.module}.{alias.name}" for alias in node.names}
+                named |= inside & files.keys() or {node.module}
+        found[name] = (named & files.keys()) - {name}
+    return found
+
+
+def circle_faults(root):
+    """Modules of lab/ that import each other in a circle, or from it."""
+    left = imports(root)
+    while free := {name for name, others in left.items() if not others & left.keys()}:
+        left = {name: others for name, others in left.items() if name not in free}
+    for name in sorted(left):
+        yield f"{name} leads to a circle: it imports {', '.join(sorted(left[name] & left.keys()))}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
-    found = [*table_faults(), *faults(root), *room_faults(root), *interface_faults(root)]
+    found = [*table_faults(), *faults(root), *room_faults(root), *interface_faults(root),
+             *circle_faults(root)]
     print("\n".join(found) if found else "include rules hold")
     return 1 if found else 0
 

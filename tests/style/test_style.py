@@ -216,6 +216,18 @@ class IncludeRules(unittest.TestCase):
                 (root / name).write_text(text)
             self.assertEqual(len(list(include_rules.interface_faults(root))), 2)
 
+    def test_modules_of_the_lab_that_import_each_other_are_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in (("__init__", ""), ("ground", "import re\n"), ("room/__init__", ""),
+                               ("room/a", "from lab import ground\nfrom lab.room import b\n"),
+                               ("room/b", "def f():\n    from lab.room import a\n    return a\n")):
+                (root / "lab" / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / "lab" / f"{name}.py").write_text(text)
+            self.assertEqual(len(list(include_rules.circle_faults(root))), 2)
+            (root / "lab/room/b.py").write_text("import lab.ground\n")
+            self.assertEqual(list(include_rules.circle_faults(root)), [])
+
     def test_an_unknown_room_and_a_short_path_are_noticed(self):
         self.assertEqual(len(self.faults("attic/x.cc", "base/a.h")), 1)
         self.assertEqual(len(self.faults("memory/x.cc", "b.h")), 1)

@@ -15,7 +15,7 @@ HEADING = re.compile(r"^#+ +(.*)$", re.MULTILINE)
 TEST = re.compile(r"`([\w/]+\.(?:cc|py))`")
 
 
-FOLDERS = ("docs", "examples", "fabric-switch", "hw-interface", "ib", "packaging", "qemu-hw", "tests")
+FOLDERS = ("docs", "examples", "fabric-switch", "hw-interface", "ib", "lab", "packaging", "qemu-hw", "tests")
 
 
 def documents() -> list[pathlib.Path]:
@@ -133,7 +133,8 @@ def promise_faults(text: str) -> list[str]:
 
 
 # Folders whose README has a line for each source file.
-LISTED = ("ib", "qemu-hw/core", "fabric-switch")
+LISTED = ("ib", "qemu-hw/core", "fabric-switch", "lab")
+LISTED_SUFFIXES = (".h", ".cc", ".py", ".js")
 FILE = re.compile(r"`([\w.]+)`")
 
 
@@ -161,7 +162,7 @@ class Readmes(unittest.TestCase):
     def test_a_readme_lists_the_sources_of_its_folder(self):
         for folder in LISTED:
             sources = {str(path.relative_to(ROOT / folder)) for path in (ROOT / folder).rglob("*")
-                       if path.suffix in (".h", ".cc")}
+                       if path.suffix in LISTED_SUFFIXES and path.name != "__init__.py"}
             self.assertGreater(len(sources), 20)
             self.assertEqual(listed_files((ROOT / folder / "README.md").read_text()), sources)
 

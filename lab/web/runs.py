@@ -8,7 +8,7 @@ from typing import Any
 from lab.fabric import control
 from lab.fabric.evidence import NS, Json
 
-MOST_BEGINS = 100               # limit of kept begins of runs, of each guest
+MOST_BEGINS = 100               # limit of runs of a guest whose beginnings are kept
 FABRIC = ""                     # the key of the switches among the guests' names
 
 

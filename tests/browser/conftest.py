@@ -23,7 +23,7 @@ EXAMPLES = paths.ROOT / "examples" / "topologies"
 SCREENSHOTS = paths.RUN / "screenshots"
 PATIENCE_S = 120
 READINGS = 3                    # before the page opens: then the parts below a link's curves stay at their places
-MOST_TABS = 150                 # more than the page has controls
+MOST_TABS = 150                 # limit, above the number of controls on the page
 TAB, DOWN = "\ue004", "\ue015"
 
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Decodes structures of the hardware interface as text: a line for each field, as Wireshark shows a packet."""
 
+import dataclasses
+
 from lab.interface.description import Field, Interface
 
 INDENT = "    "
@@ -10,6 +12,9 @@ SEGMENTS = {"RDMA_WRITE": "rdma", "RDMA_WRITE_WITH_IMM": "rdma", "RDMA_READ": "r
             "LOCAL_INV": "key", "BIND_MW": "bind", "REG_MR": "reg", "FLUSH": "flush"}
 DECIMAL = 0x10000               # larger numbers are addresses, GUIDs and keys
 DATAGRAM_TYPES = ("SMI", "GSI", "UD")
+IMMEDIATE = "imm_data"
+# Structures whose imm_data is an R_Key, little-endian, if another field has this value or flag.
+HOLDS_KEY = {"pib_hca_wqe_control": ("opcode", "SEND_WITH_INV"), "pib_hca_cqe": ("flags", "INVALIDATED")}
 
 
 def _number(field: Field, data: bytes) -> int:
@@ -26,11 +31,24 @@ def _value(field: Field, data: bytes) -> str:
     return f"{number:#x} ({number})" + (f", not {field.least} to {field.most}" if ranged else "")
 
 
+def _fields(interface: Interface, struct: str, data: bytes) -> tuple[Field, ...]:
+    """The fields of a structure. Its imm_data is a number in the byte order of what it holds."""
+    fields = interface.structs[struct].fields
+    if struct not in HOLDS_KEY:
+        return fields
+    name, value = HOLDS_KEY[struct]
+    field = next(one for one in fields if one.name == name)
+    names, number = field.names, _number(field, data[field.offset:field.offset + field.size])
+    if names is None or not (number >> names.of[value] & 1 if names.bits else number == names.of[value]):
+        return fields
+    return tuple(dataclasses.replace(one, kind="le32") if one.name == IMMEDIATE else one for one in fields)
+
+
 def lines(interface: Interface, struct: str, data: bytes, at: int = 0, indent: str = "") -> list[str]:
     """Lines for the fields of a structure; for reserved fields only if they are not 0. data: may end early. at: offset
     of the structure in it."""
     found = [f"{indent}{at:3}: {struct}"]
-    for field in interface.structs[struct].fields:
+    for field in _fields(interface, struct, data[at:]):
         part = data[at + field.offset:at + field.offset + field.size]
         if len(part) < field.size:
             return found + [f"{indent}{INDENT}{at + field.offset:3}: (ends here)"]
@@ -79,7 +97,7 @@ def _brief_value(field: Field, data: bytes) -> str:
 def brief(interface: Interface, struct: str, data: bytes, prefix: str = "") -> list[str]:
     """Names and values of the fields that are not 0, in words for one line. data: may end early."""
     found = []
-    for field in interface.structs[struct].fields:
+    for field in _fields(interface, struct, data):
         part = data[field.offset:field.offset + field.size]
         if len(part) < field.size or not any(part):
             continue

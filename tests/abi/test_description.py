@@ -190,6 +190,18 @@ class Words(unittest.TestCase):
         self.assertIn("     50: log_sq_depth = 0x1f (31), not 0 to 14", shown)
         self.assertIn("     48: type = RC (0x2)", shown)
 
+    def test_the_key_of_an_invalidation_is_little_endian(self):
+        control = "07010000" "3026538a" + "00" * 8
+        self.assertIn("      4: imm_data = 0x8a532630 (2320705072)",
+                      words.send_wqe(self.interface, bytes.fromhex(control)))
+        self.assertIn("      4: imm_data = 0x3026538a (807818122)",
+                      words.send_wqe(self.interface, bytes.fromhex("01" + control[2:])))
+        cqe = bytearray(64)
+        cqe[12:16], cqe[27] = bytes.fromhex("3026538a"), 1 << 3
+        self.assertIn("imm_data 0x8a532630", words.brief(self.interface, "pib_hca_cqe", bytes(cqe)))
+        cqe[27] = 1 << 1
+        self.assertIn("imm_data 0x3026538a", words.brief(self.interface, "pib_hca_cqe", bytes(cqe)))
+
     def test_truncated_wqes_inline_data_and_datagrams_are_printed(self):
         control = bytes.fromhex("00090000" "00000000" "02000000" "00000000")
         self.assertEqual(words.send_wqe(self.interface, control + b"\xab\xcd")[-1], " 16: data = ab cd")

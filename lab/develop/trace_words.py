@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from lab import ui
-from lab.interface import description, words
+from lab.interface import description, refusals, words
 
 NS = 1_000_000_000
 NS_PER_US = 1000
@@ -13,7 +13,6 @@ UAR_BAR = 2                     # PIB_HCA_BAR_UAR
 UAR_BYTES = 4096                # PIB_HCA_UAR_PAGE_SIZE
 SEND_DOORBELL = "SEND"          # PIB_HCA_UAR_SEND
 INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
-QPN = "QPN"
 # Events whose number is a QPN.
 QP_EVENTS = {"PATH_MIGRATED", "COMM_ESTABLISHED", "SQ_DRAINED", "QP_FATAL", "QP_REQUEST_ERROR", "QP_ACCESS_ERROR",
              "PATH_MIG_FAILED", "LAST_WQE_REACHED"}
@@ -76,14 +75,16 @@ class Words:
         return " ".join(words.brief(interface, command.input, bytes.fromhex(entry.get("input", ""))))
 
     def concerns(self, entry: Entry, qpn: int) -> bool:
-        """Whether an entry is about this QP: its WQEs, their completions and refusals, its packets, its doorbell, its
-        events, commands that name it."""
+        """Whether an entry is about this QP: its WQEs, their completions, its packets, its doorbell, its events,
+        commands and refusals that name it."""
         if entry["kind"] == "command":
             return qpn in self._qpns(entry)
         if entry["kind"] in ("eqe", "interrupt"):
             return self.name("EVENT", entry.get("event", -1)) in QP_EVENTS and entry["number"] == qpn
         if entry["kind"] == "store":
             return self.rung(entry) == qpn
+        if entry["kind"] == "refusal":
+            return qpn in refusals.qpns(entry)
         return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
 
     def _qpns(self, entry: Entry) -> Iterator[int]:
@@ -91,9 +92,9 @@ class Words:
         command = self._commands.get(entry["opcode"])
         if command is None:
             return
-        if command.object == QPN or QPN in command.object and self._injected(entry) in QP_EVENTS:
+        if command.object == refusals.QPN or refusals.QPN in command.object and self._injected(entry) in QP_EVENTS:
             yield entry["object"]
-        if command.result == QPN and not entry["status"]:
+        if command.result == refusals.QPN and not entry["status"]:
             yield entry["result"]
 
     def _injected(self, entry: Entry) -> str:

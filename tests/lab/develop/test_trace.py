@@ -156,6 +156,19 @@ def test_refusals_except_those_of_commands_are_printed_at_their_time(device, cap
     assert shown(capsys, "--commands") == [told.line(entry) for entry in (COMMAND, REFUSED, MODIFY)]
 
 
+@pytest.mark.parametrize("rule, text, number", [
+    ("8.3.1", "QP 0x41 misused: sq_producer 130 passes the ring; at most 128 (manual 8.3 rule 1)", 0x41),
+    ("7.2.4", "CQ 0x1 misused: address 0x41000 of its memory belongs to QP 0x41 (manual 7.2 rule 4)", 0x41),
+    ("8.2.2", "store to BAR2 at 0x0 refused: value 0x41 must be the number of a QP (manual 8.2 rule 2)", 0x41),
+    ("8.2.3", "store to BAR2 at 0x0 refused: value 0x41 names a QP of another UAR: 0x3 (manual 8.2 rule 3)", 0x41),
+    ("8.3.10", "QP 0 misused: sq_producer 1: the device ignores a doorbell (manual 8.3 rule 10)", 0)])
+def test_refusals_that_name_a_qp_concern_it(rule, text, number):
+    entry = {**OF_STORE, "rule": rule, "text": text}
+    assert trace_words.Words().concerns(entry, number)
+    assert not trace_words.Words().concerns(entry, 0x1) and not trace_words.Words().concerns(entry, 0x3)
+    assert not trace_words.Words().concerns({**entry, "rule": "8.2.5", "text": text.replace("QP", "CQ")}, number)
+
+
 def test_a_refusal_is_printed_once_and_not_if_it_is_older_than_the_recording(device, capsys):
     reader = trace.Reader(frozenset({trace.REFUSAL}), trace_words.Words())
     assert list(reader.new([], refusals(OF_STORE))) == [OF_STORE]

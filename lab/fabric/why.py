@@ -13,6 +13,7 @@ from lab.fabric.causes import (EVENTS, LOCAL, REFUSED, Causes, drops, ended_name
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.qp_paths import QpPaths
 from lab.fabric.wiring import Link, Outage, Place, Wiring
+from lab.interface import refusals
 
 PAGE = "docs/troubleshooting.md"
 FIRST_SECTION = "1-first-looks"
@@ -105,7 +106,8 @@ class Findings:
     @staticmethod
     def _refusal(guest: str, entry: Json) -> Finding:
         text = re.sub(r" id \d+ refused: ", " refused: ", entry["text"], count=1)
-        return Finding(entry["at"], f"{guest}: {text}", REFUSAL_SECTION, frozenset({guest}))
+        about = {guest}.union(*(_qp_names(guest, qpn) for qpn in refusals.qpns(entry)))
+        return Finding(entry["at"], f"{guest}: {text}", REFUSAL_SECTION, frozenset(about))
 
     def _completion(self, guest: str, entry: Json) -> Finding:
         status = entry["status"]

@@ -131,6 +131,20 @@ def test_a_repeated_refused_command_has_one_line(seen):
     assert not why.lines(seen, "vm0")
 
 
+@pytest.mark.parametrize("entry", [
+    {"rule": "8.3.1", "text": "QP 0x41 misused: sq_producer 130 passes the ring; at most 128 (manual 8.3 rule 1)"},
+    {"rule": "8.2.2", "text": "store to BAR2 at 0x0 refused: value 0x41 must be the number of a QP (manual 8.2 "
+                             "rule 2)"},
+    {"rule": "6.15.7", "text": "MODIFY_QP of 0x41 id 9 refused: state 3 at byte 4 (manual 6.15 rule 7)",
+     "command": "MODIFY_QP", "object": 0x41, "id": 9, "status": 8}])
+def test_a_refusal_that_names_a_qp_is_the_answer_about_the_qp(seen, entry):
+    state = {"now_ns": 5_000_000_000, "refusals": {"count": 1, "entries": [{**entry, "time_ns": 4_000_000_000}]}}
+    seen.guests["vm1"]["hcas"][0]["refusals"] = evidence.refusals(state, NOW)
+    line, = why.lines(seen)
+    assert why.lines(seen, "vm1:0x41") == why.lines(seen, "0x41") == [line]
+    assert why.lines(seen, "vm0") == []
+
+
 @pytest.mark.parametrize("name, port", [("leaf2", 3), ("leaf2", 1), ("spine1", 1), ("leaf1", 3)])
 def test_a_pulled_cable_of_the_path_is_the_cause(seen, name, port):
     pull(seen, name, port)

@@ -2,9 +2,9 @@
 """A device's trace as a time line in Chrome's JSON trace format, which Perfetto and chrome://tracing show.
 
 Its tracks: the command queue, each QP, each CQ, each EQ, each direction of a link, the accesses of each virtual
-processor, accesses to memory, interrupts, refusals. Arrows lead from the doorbell to a WQE, its packets, its CQE, the
-EQE and the interrupt. Calls of the driver have a track for each task of the guest. Slices of one row must nest, so a
-track with overlapping slices has several rows."""
+processor, accesses to memory, interrupts, refusals. Arrows lead from the doorbell or kick to a WQE, its packets, its
+CQE, the EQE and the interrupt. Calls of the driver have a track for each task of the guest. Slices of one row must
+nest, so a track with overlapping slices has several rows."""
 
 import bisect
 import dataclasses
@@ -133,6 +133,7 @@ class Timeline:
         self._packets: dict[int, Slice] = {}                    # by sequence
         self._open: dict[tuple[str, int, int], Work] = {}       # by kind of queue, QPN, counter
         self._doorbells: dict[int, Slice] = {}                  # the last doorbell store, by QPN
+        self._kicks: dict[int, Slice] = {}                      # the last kick, by UAR
         self._completed: dict[int, Work] = {}                   # by CQN, until the interrupt
         self._paths: list[list[Slice]] = []
         self._calls: dict[str, list[Slice]] = {}                # by task
@@ -168,6 +169,7 @@ class Timeline:
         self._open.clear()
         self._packets.clear()
         self._doorbells.clear()
+        self._kicks.clear()
         self._completed.clear()
 
     def _stop(self, work: Work, why: str) -> None:
@@ -194,14 +196,20 @@ class Timeline:
         name = self._words.operation(entry) if queue == "send" else "RECEIVE"
         shown = self._show(Slice(f"{self._node} QP {entry['qpn']:#x}", queue, entry["time_ns"], None, name,
                                  {"WQE": entry["counter"], "data": self._words.data(entry)}))
-        cause = (self._packets.get(entry.get("packet", -1)) if queue == "recv" else
-                 self._doorbells.get(entry["qpn"]))
+        cause = self._packets.get(entry.get("packet", -1)) if queue == "recv" else self._rung(entry["qpn"])
         path = [shown] if cause is None else [cause, shown]
         key = (queue, entry["qpn"], entry["counter"])
         if key in self._open:               # The QP was reset, or its number belongs to a new QP.
             self._stop(self._open[key], "it did not complete")
         self._open[key] = Work(shown, entry.get("psn", 0), entry.get("packets", 0), path)
         self._paths.append(path)
+
+    def _rung(self, qpn: int) -> Slice | None:
+        """The last doorbell of a QP, or the last kick of its UAR if that is later."""
+        doorbell, kick = self._doorbells.get(qpn), self._kicks.get(self._words.uars.get(qpn, -1))
+        if doorbell is None or kick is None:
+            return doorbell or kick
+        return max(doorbell, kick, key=lambda one: one.begin_ns)
 
     def _done(self, entry: Entry) -> None:
         queue = entry["kind"].partition("-")[0]
@@ -227,6 +235,9 @@ class Timeline:
         rung = self._words.rung(entry) if store else None
         if rung is not None:
             self._doorbells[rung] = shown
+        kicked = self._words.kicked(entry) if store else None
+        if kicked is not None:
+            self._kicks[kicked] = shown
 
     def _dma(self, entry: Entry) -> None:
         way = entry["kind"].partition("-")[2]

@@ -94,6 +94,7 @@ class Reader:
             if self._next and entry["sequence"] > self._next:
                 yield entry["sequence"] - self._next
             self._next = entry["sequence"] + 1
+            self.words.learn(entry)
             if self._wants(entry):
                 yield entry
 
@@ -115,6 +116,12 @@ def recording(lab: cluster.Cluster, name: str, kinds: list[str], once: bool) -> 
     now_ns = vm.device_property(monitor, "refusals")["now_ns"]
     with borrowed.borrowed(monitor, lab.sockets() / f"{name}.trace", needed, check) as missing:
         yield monitor, now_ns if ENTRIES in missing else 0
+
+
+def uars(monitor: Any) -> dict[int, int]:
+    """The UAR of each QP of the guest's device. A device that QEMU has not realized yet has no lists."""
+    qps = vm.device_property(monitor, "objects").get("qps", {"entries": []})
+    return {qp["qpn"]: qp["uar"] for qp in qps["entries"]}
 
 
 def follow(monitor: Any, reader: Reader, seconds: float, tell: Callable[[Entry | int], None]) -> None:
@@ -201,6 +208,8 @@ def _trace(options) -> int:
                                           f"the guest's kernel records {options.node}'s driver for only one command "
                                           "at a time"))
         monitor, reader.since_ns = held.enter_context(recording(lab, options.node, named, options.once))
+        if "store" in reader.wanted:
+            words.uars.update(uars(monitor))
         if options.output:
             record = functools.partial(_record, options.node, monitor, reader, seconds)
             _write(options.output, functools.partial(_record_calls, lab.node(options.node), options.event, record)

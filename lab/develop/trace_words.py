@@ -12,6 +12,7 @@ NS_PER_US = 1000
 UAR_BAR = 2                     # PIB_HCA_BAR_UAR
 UAR_BYTES = 4096                # PIB_HCA_UAR_PAGE_SIZE
 SEND_DOORBELL = "SEND"          # PIB_HCA_UAR_SEND
+KICK = "KICK"                   # PIB_HCA_UAR_KICK
 INLINE = 1 << 3                 # PIB_HCA_WQE_INLINE
 # Events whose number is a QPN.
 QP_EVENTS = {"PATH_MIGRATED", "COMM_ESTABLISHED", "SQ_DRAINED", "QP_FATAL", "QP_REQUEST_ERROR", "QP_ACCESS_ERROR",
@@ -32,9 +33,11 @@ def names() -> dict[str, dict[int, str]]:
 
 
 class Words:
-    """Formats an entry of the trace as one line, or parts of it."""
+    """Formats an entry of the trace as one line, or parts of it. uars: the UAR of each known QP, whose kicks are in
+    place of the QP's doorbell."""
 
     def __init__(self) -> None:
+        self.uars: dict[int, int] = {}
         self._names = names()
         self._commands = {one.opcode: one for one in description.interface().commands}
 
@@ -74,15 +77,25 @@ class Words:
             return ""
         return " ".join(words.brief(interface, command.input, bytes.fromhex(entry.get("input", ""))))
 
+    def learn(self, entry: Entry) -> None:
+        """Takes the UAR of a new QP from its command."""
+        command = self._commands.get(entry.get("opcode", -1)) if entry["kind"] == "command" else None
+        if command is None or command.result != refusals.QPN or entry["status"]:
+            return
+        field = next(one for one in description.interface().structs[command.input].fields if one.name == "uar")
+        given = bytes.fromhex(entry.get("input", ""))[field.offset:field.offset + field.size]
+        if len(given) == field.size:
+            self.uars[entry["result"]] = int.from_bytes(given, "little")
+
     def concerns(self, entry: Entry, qpn: int) -> bool:
-        """Whether an entry is about this QP: its WQEs, their completions, its packets, its doorbell, its events,
-        commands and refusals that name it."""
+        """Whether an entry is about this QP: its WQEs, their completions, its packets, its doorbell, kicks of
+        its UAR, its events, commands and refusals that name it."""
         if entry["kind"] == "command":
             return qpn in self._qpns(entry)
         if entry["kind"] in ("eqe", "interrupt"):
             return self.name("EVENT", entry.get("event", -1)) in QP_EVENTS and entry["number"] == qpn
         if entry["kind"] == "store":
-            return self.rung(entry) == qpn
+            return self.rung(entry) == qpn or self.kicked(entry) == self.uars.get(qpn, -1)
         if entry["kind"] == "refusal":
             return qpn in refusals.qpns(entry)
         return qpn == (entry.get("dest_qpn") if entry["kind"] == "packet-in" else entry.get("qpn"))
@@ -112,6 +125,11 @@ class Words:
         """The QPN of a store to a send doorbell; None for other entries."""
         where, name = self.register(entry)
         return int(entry["value"], 16) if where.startswith("UAR") and name == SEND_DOORBELL else None
+
+    def kicked(self, entry: Entry) -> int | None:
+        """The UAR of a kick; None for other entries."""
+        where, name = self.register(entry)
+        return int(where.removeprefix("UAR ")) if where.startswith("UAR") and name == KICK else None
 
     def event(self, entry: Entry) -> str:
         """The event of an EQE."""

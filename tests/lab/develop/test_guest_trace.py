@@ -104,7 +104,7 @@ def traced(monkeypatch, tmp_path, guest, *words):
     monkeypatch.setattr(trace, "recording", lambda _lab, name, _kinds, _once: contextlib.nullcontext((name, 0)))
     done = {"sequence": 0, "time_ns": 7_000_015_000, "kind": "command", "fetched_ns": 7_000_014_000, "opcode": 0x40,
             "id": 7, "object": 0, "status": 0, "result": 3}
-    properties = {"trace": [done], "refusals": {"now_ns": 0, "refusals": trace.NO_REFUSALS}}
+    properties = {"objects": {}, "trace": [done], "refusals": {"now_ns": 0, "refusals": trace.NO_REFUSALS}}
     monkeypatch.setattr(trace.vm, "device_property", lambda _monitor, name: properties[name])
     file = tmp_path / "trace.json"
     options = command_line.parser().parse_args(["trace", "vm1", "--output", str(file), "--seconds", "0", *words])

@@ -53,8 +53,10 @@ TWO_WRITES = entries(
 class Drawn:
     """A time line, read again from its JSON, after checks that hold for each."""
 
-    def __init__(self, found, calls=()):
-        line = timeline.Timeline("vm1", trace_words.Words())
+    def __init__(self, found, calls=(), uars=()):
+        words = trace_words.Words()
+        words.uars.update(uars)
+        line = timeline.Timeline("vm1", words)
         for entry in found:
             line.add(entry)
         line.add_calls(list(calls))
@@ -227,6 +229,18 @@ def test_an_arrow_begins_at_the_doorbell_and_ends_at_the_interrupt():
                           interrupt, {**interrupt, "time_ns": 9900}, {**interrupt, "time_ns": 9950, "event": 9}))
     assert drawn.paths() == [["UAR 2 SEND = 0x41", "RDMA_WRITE", "psn 1", "in 1", "SUCCESS", "COMPLETION 3 in EQ 1"]]
     assert {("vm1 vCPUs", "other accesses"), ("vm1 interrupts", "vector 2")} <= set(drawn.rows())
+
+
+def test_an_arrow_begins_at_the_kick_of_the_uar_unless_the_doorbell_is_later():
+    kick = {"time_ns": 500, "kind": "store", "bar": 2, "offset": 0x3020, "size": 4, "value": "0x0"}
+    other = {**kick, "time_ns": 600, "offset": 0x4020}
+    rung = {**kick, "time_ns": 700, "offset": 0x3000, "value": "0x41"}
+    uars = {0x41: 3, 0x42: 4, 0x43: 5}
+    drawn = Drawn(entries(kick, other, wqe(650, 7, 1, 1), wqe(660, 7, 1, 1, 0x43), rung, wqe(800, 8, 2, 1),
+                          {**kick, "time_ns": 850}, wqe(900, 9, 3, 1)), uars=uars)
+    assert drawn.paths() == [["UAR 3 KICK = 0x0", "RDMA_WRITE"], ["UAR 3 SEND = 0x41", "RDMA_WRITE"],
+                             ["UAR 3 KICK = 0x0", "RDMA_WRITE"]]
+    assert Drawn([*entries(kick), 5, *entries(wqe(650, 7, 1, 1))], uars=uars).paths() == []
 
 
 def test_an_arrow_passes_the_eqe():

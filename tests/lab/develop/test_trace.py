@@ -56,7 +56,8 @@ def refusals(*entries, count=0):
 def a_device(monkeypatch, tmp_path):
     """The properties of a simulated device by name."""
     properties = {trace.ENTRIES: 16, "trace": ALL, **dict.fromkeys(trace.OPTIONAL.values(), True), "changes": [],
-                  "refusals": {"now_ns": 5_600_000_000, "refusals": refusals()}}
+                  "refusals": {"now_ns": 5_600_000_000, "refusals": refusals()},
+                  "objects": {"qps": {"count": 1, "entries": [{"qpn": 0x42, "uar": 3}]}}}
     monkeypatch.setattr(trace.cluster.Cluster, "node", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "monitor", lambda _self, name: name)
     monkeypatch.setattr(trace.cluster.Cluster, "sockets", lambda _self: tmp_path)
@@ -195,6 +196,22 @@ def test_commands_that_name_a_qp_concern_it(more):
     {**EQE, "event": 4, "number": 0x41}, DMA])
 def test_entries_that_do_not_name_a_qp_do_not_concern_it(entry):
     assert not trace_words.Words().concerns(entry, 0x41)
+
+
+def test_a_kick_of_its_uar_concerns_a_qp(device, capsys):
+    """The UAR is that of the device's QPs, or of the command that creates the QP meanwhile."""
+    kick = {**RUNG, "sequence": 1, "offset": 0x3020, "value": "0x0"}
+    device["trace"] = [kick, {**kick, "sequence": 2, "offset": 0x4020}]
+    assert shown(capsys, "--registers", "--qp", "0x42") == ["8.000000  UAR 3 KICK = 0x0, vCPU 1"]
+    given = bytearray(64)
+    given[28:32] = (4).to_bytes(4, "little")
+    create = {**COMMAND, "opcode": 0x50, "result": 0x42, "input": bytes(given).hex()}
+    device["trace"].insert(0, create)
+    assert shown(capsys, "--registers", "--qp", "0x42") == ["8.000000  UAR 4 KICK = 0x0, vCPU 1"]
+    device["trace"][0] = {**create, "status": 3}
+    assert shown(capsys, "--registers", "--qp", "0x42") == ["8.000000  UAR 3 KICK = 0x0, vCPU 1"]
+    device["trace"][0] = {**create, "input": ""}
+    assert shown(capsys, "--registers", "--qp", "0x42") == ["8.000000  UAR 3 KICK = 0x0, vCPU 1"]
 
 
 def test_events_of_a_qp_name_it():

@@ -25,18 +25,21 @@ def of_guest(lab: cluster.Cluster, name: str, anew: bool = False) -> Counts:
     return found or coverage_points.empty()
 
 
-def read(file: pathlib.Path) -> Counts:
+def read(file: pathlib.Path, more: Counts | None = None) -> Counts:
+    """The counts in the file, together with other ones."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
-        return coverage_points.merged(coverage_points.empty(), found)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ui.LabError(f"{file} has no counts of a driver ({error}). Name a file that --merge has written, or one "
-                          "that does not exist") from error
+        found = coverage_points.merged(json.loads(file.read_text(encoding="utf-8")), more or coverage_points.empty())
+        coverage_points.points(description.interface(), found)      # another version has structures of other lengths
+        return found
+    except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
+        raise ui.LabError(f"{file} has no counts of a driver ({error}), or those of another version of the interface. "
+                          "Name a file that --merge of this version has written, or one that does not exist"
+                          ) from error
 
 
 def merge(file: pathlib.Path, counts: Counts) -> Counts:
     """Merges the counts into the file, which need not exist, and replaces it atomically; returns the merged counts."""
-    together = coverage_points.merged(read(file), counts) if file.exists() else counts
+    together = read(file, counts) if file.exists() else counts
     try:
         handle, name = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
         with open(handle, "w", encoding="utf-8") as out:
@@ -108,8 +111,9 @@ def show(lab: cluster.Cluster, named: list[str], options: argparse.Namespace) ->
         raise ui.LabError("no guest runs. Start some:  ./pib up   or name a file of counts:  --merge FILE")
     for name in nodes:
         lab.node(name)          # raises LabError if the guest does not run
-    if options.merge and options.reset:
-        merge(options.merge, coverage_points.empty())       # an unusable file ends this before the reset
+    if options.merge and options.reset:     # an unusable file ends this before the reset
+        merge(options.merge, coverage_points.empty())
+        read(options.merge, coverage_points.of_all([of_guest(lab, name) for name in nodes]))
     counts = coverage_points.of_all([of_guest(lab, name, options.reset) for name in nodes])
     if options.merge:
         counts = merge(options.merge, counts)

@@ -163,8 +163,22 @@ def test_devices_keep_counts_that_cannot_be_merged(devices, tmp_path):
         with pytest.raises(ui.LabError):
             run("--reset", "--merge", file)
     assert devices["asked"] == []
-    assert run("vm0", "--reset", "--merge", tmp_path / "new") == 0 and devices["asked"] == ["coverage-taken"]
+    assert run("vm0", "--reset", "--merge", tmp_path / "new") == 0
+    assert devices["asked"] == ["coverage", "coverage-taken"]
     assert json.loads((tmp_path / "new").read_text())["recv_wqes"] == 1
+
+
+def test_counts_of_another_version_of_the_interface_are_an_error(devices, monkeypatch, tmp_path):
+    """The structures have grown; a reset does not lose the devices' counts."""
+    file = tmp_path / "counts"
+    file.write_text(json.dumps(counts(commands=[command(CREATE_CQ, [OK], cq(5)[:24])])))
+    for words in (["--merge", file], ["--reset", "--merge", file]):
+        with pytest.raises(ui.LabError, match="another version of the interface"):
+            run("vm0", *words)
+    assert "coverage-taken" not in devices["asked"]
+    monkeypatch.setattr(driver_coverage.cluster.Cluster, "nodes", lambda _lab: [])
+    with pytest.raises(ui.LabError, match="another version of the interface"):
+        run("--merge", file)
 
 
 @pytest.mark.usefixtures("devices")

@@ -279,6 +279,14 @@ PORT_ERR LID_CHANGE PKEY_CHANGE SM_CHANGE SRQ_ERR SRQ_LIMIT_REACHED QP_LAST_WQE_
 WQ_FATAL DEVICE_SPEED_CHANGE""".split()
 
 
+class FirstDriver(unittest.TestCase):
+    def test_the_guide_shows_the_version_of_the_interface(self):
+        reset = re.search(r'"PIB_HCA_REG_VERSION".* reset = "(\w+)"',
+                          (ROOT / "hw-interface" / "pib_hca_regs.toml").read_text())
+        shown = re.findall(r"interface (0x[0-9a-f]+),", (ROOT / "docs" / "first-driver.md").read_text())
+        self.assertEqual([int(reset[1], 16)], [int(version, 16) for version in shown])
+
+
 class Troubleshooting(unittest.TestCase):
     def test_every_status_and_event_of_verbs_is_named(self):
         """The document also names those that the device never reports, below the others."""

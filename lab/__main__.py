@@ -249,7 +249,7 @@ def _add_capture(add) -> None:
     command = add("capture", _capture, "write packets of the running fabric to standard output, as pcapng, live")
     command.add_argument("node", nargs="?", default="", metavar="NODE",
                          help="only packets from or to this guest (default: all packets)")
-    command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
+    command.add_argument("--qp", type=trace.qpn, metavar="N",
                          help="only packets of this QP, and of its peer to it; for example 0x40")
     command.add_argument("--count", type=int, metavar="N", help="end after this many packets")
 

@@ -5,6 +5,7 @@ The device records them (property trace-entries) since its start, or else while 
 device's property "trace". A refused command's entry has the reason; those of other refusals, and of misuse that a
 strict device names, are in the property "objects"."""
 
+import argparse
 import collections
 import contextlib
 import dataclasses
@@ -26,6 +27,7 @@ from lab.guests.guest import Guest
 INTERVAL_S = 0.5
 ENTRIES = "trace-entries"
 REFUSAL = "refusal"
+QPNS = 1 << 24
 KINDS = {"commands": ("command",), "wqes": ("send-wqe", "recv-wqe", "send-done", "recv-done"),
          "packets": ("packet-out", "packet-in"), "registers": ("load", "store"), "dma": ("dma-read", "dma-write"),
          "interrupts": ("eqe", "interrupt"), "refusals": (REFUSAL,)}
@@ -221,6 +223,17 @@ def _trace(options) -> int:
     return 0
 
 
+def qpn(text: str) -> int:
+    """The number of a QP that a user has typed."""
+    try:
+        number = int(text, 0)
+    except ValueError:
+        number = -1
+    if not 0 <= number < QPNS:
+        raise argparse.ArgumentTypeError(f"{text} is not the number of a QP. Name one that the guest has, as 0x41")
+    return number
+
+
 def add_commands(add) -> None:
     command = add("trace", _trace, "show what a guest's driver does with its device, live: commands with the reasons "
                   "of refusals, WQEs and their completions, packets; Ctrl-C ends that")
@@ -228,7 +241,7 @@ def add_commands(add) -> None:
     for kind in KINDS:
         command.add_argument(f"--{kind}", action="store_true",
                              help=f"show {ABOUT[kind]} (default: all that the device records)")
-    command.add_argument("--qp", type=lambda text: int(text, 0), metavar="N",
+    command.add_argument("--qp", type=qpn, metavar="N",
                          help="only WQEs, packets, events and refusals of this QP, as 0x41, and commands that name it")
     command.add_argument("--fields", action="store_true", help="show the fields of each WQE, one in a line, "
                          "and the accesses before each misuse that a strict device has reported")

@@ -137,6 +137,14 @@ def test_kinds_and_qps_are_chosen(capsys, words, sequences):
     assert shown(capsys, *words) == [told.line(ALL[sequence]) for sequence in sequences]
 
 
+@pytest.mark.parametrize("command", ["trace", "capture"])
+@pytest.mark.parametrize("text", ["abc", "-1", "041", "0x1000000"])
+def test_a_word_that_is_not_the_number_of_a_qp_is_refused(capsys, command, text):
+    with pytest.raises(SystemExit):
+        command_line.parser().parse_args([command, "vm1", f"--qp={text}"])
+    assert f"{text} is not the number of a QP. Name one" in capsys.readouterr().err
+
+
 def test_each_entry_is_printed_once_and_lost_ones_are_counted():
     reader = trace.Reader(frozenset({"command"}), trace_words.Words())
     assert list(reader.new([COMMAND, REFUSED], refusals())) == [COMMAND, REFUSED]

@@ -190,6 +190,11 @@ class Words(unittest.TestCase):
         self.assertIn("     50: log_sq_depth = 0x1f (31), not 0 to 14", shown)
         self.assertIn("     48: type = RC (0x2)", shown)
 
+    def test_each_operation_but_sends_has_a_segment(self):
+        operations = set(self.interface.names["wqe_opcode"].of)
+        self.assertEqual(operations - set(words.SEGMENTS), {"SEND", "SEND_WITH_IMM", "SEND_WITH_INV"})
+        self.assertLessEqual({f"pib_hca_wqe_{name}" for name in words.SEGMENTS.values()}, set(self.interface.structs))
+
     def test_the_key_of_an_invalidation_is_little_endian(self):
         control = "07010000" "3026538a" + "00" * 8
         self.assertIn("      4: imm_data = 0x8a532630 (2320705072)",

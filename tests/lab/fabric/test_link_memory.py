@@ -15,17 +15,12 @@ import pytest
 
 from lab import process, waiting
 from lab.fabric import switch_process
+from link_frames import BURSTS, MEMORY, PEER_COPY, SHARED_MEMORY, WELCOME_BYTES, features_of, frame, hello
 
 PATIENCE_S = 60
-HELLO, WELCOME, MEMORY = 1, 2, 8
-SHARED_MEMORY, BURSTS, PEER_COPY = 1, 2, 4
 RING_BYTES_AT, MAPPED_AT = 65536, 8
 MAPPED, NOT_MAPPED = 1, 2
 HUGE_PAGE = 2 << 20
-
-
-def frame(kind: int, body: bytes) -> bytes:
-    return struct.pack(">BBHI", kind, 0, 0, len(body)) + body
 
 
 def joined(path, guid: int) -> tuple[socket.socket, int, list[int]]:
@@ -33,12 +28,9 @@ def joined(path, guid: int) -> tuple[socket.socket, int, list[int]]:
     sock = socket.socket(socket.AF_UNIX)
     sock.settimeout(PATIENCE_S)
     sock.connect(str(path))
-    features = SHARED_MEMORY | BURSTS | PEER_COPY
-    sock.sendall(frame(HELLO, struct.pack(">4sHHIBBHQQQ64s8x", b"PIBL", 1, 3, features, 1, 1, 0, guid, guid + 1, 0,
-                                          b"test")))
-    answer, descriptors, _, _ = socket.recv_fds(sock, 40, 2)
-    assert answer[0] == WELCOME
-    return sock, struct.unpack(">I", answer[12:16])[0], descriptors
+    sock.sendall(hello(guid))
+    answer, descriptors, _, _ = socket.recv_fds(sock, WELCOME_BYTES, 2)
+    return sock, features_of(answer), descriptors
 
 
 class Device:

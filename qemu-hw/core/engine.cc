@@ -51,6 +51,7 @@ Engine::Engine(const Config& config, Host& host)
     eqs_.count_with(coverage_);
     if (strict_) {
         strict_->report_to(objects_.refusals);
+        doorbell_watch_.emplace(host_, *strict_);
     }
     cqs_.set_knobs(config_.knobs);
     srqs_.set_knobs(config_.knobs);
@@ -98,6 +99,7 @@ void Engine::timer() {
     ports_.timer(now);
     if (strict_ && !health_.is_fatal()) {
         strict_->timer(now);
+        doorbell_watch_->timer(now, transport_.verbs());
     }
     if (adversity_) [[unlikely]] {
         adversity_->timer(now, objects_, health_.is_fatal());
@@ -115,6 +117,7 @@ void Engine::reset(bool cold) {
     objects_.clear();  // revokes all memory
     if (strict_) {
         strict_->reset();
+        doorbell_watch_->stop();
     }
     resetting_ = true;
     counters_ = fresh_counters();
@@ -145,6 +148,7 @@ Verdict Engine::enable(const CommandQueue::Rings& rings) {
     const Verdict verdict = commands_.start(rings);
     if (strict_ && verdict == CmdStatus::kOk) {
         strict_->enabled();
+        doorbell_watch_->start();
     }
     return verdict;
 }
@@ -217,7 +221,10 @@ void Engine::settle() {
     resetting_ = resetting_ && withheld_;
     const uint64_t look_again = withheld_ ? host_.now_ns() + kCopyPollNs : kNever;
     // A stopped device ignores the doorbells that a strict device waits for.
-    uint64_t patience = strict_ && !health_.is_fatal() ? strict_->next_deadline() : kNever;
+    uint64_t patience = kNever;
+    if (strict_ && !health_.is_fatal()) [[unlikely]] {
+        patience = std::min(strict_->next_deadline(), doorbell_watch_->next_deadline());
+    }
     if (adversity_) [[unlikely]] {
         adversity_->host().store_payload();
         patience = std::min(patience, adversity_->next_deadline(objects_, commands_));

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <optional>
 
 #include "base/config.h"
 #include "base/counters.h"
@@ -18,6 +19,7 @@
 #include "memory/mpt.h"
 #include "memory/peer_copy.h"
 #include "mmio/device_objects.h"
+#include "mmio/doorbell_watch.h"
 #include "pib_hca_hw.h"
 #include "port/hca_ports.h"
 #include "queues/cq.h"
@@ -103,6 +105,7 @@ class Engine {
     Journal journal_;
     DriverCoverage coverage_;
     std::unique_ptr<Strict> strict_;
+    std::optional<DoorbellWatch> doorbell_watch_;  // nullopt: the device is not strict
     Counters counters_;
     DeviceHealth health_;
     EqTable eqs_;

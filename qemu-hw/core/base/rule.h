@@ -320,6 +320,7 @@ enum class Rule : uint32_t {
     kRecvChanged = rule_value(8, 3, 8, Effect::kNamed),
     kInitProducers = rule_value(8, 3, 9, Effect::kNamed),
     kSendEarly = rule_value(8, 3, 10, Effect::kNamed),
+    kSendUnrung = rule_value(8, 3, 11, Effect::kNamed),
 
     // Event queues.
     kEqeLeft = rule_value(9, 1, 1, Effect::kNamed),

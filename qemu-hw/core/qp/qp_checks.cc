@@ -45,8 +45,12 @@ void check_header(Host& host, Strict& strict, const QueuePair& qp) {
     }
 }
 
+uint32_t send_producer_in_memory(Host& host, const QueuePair& qp) {
+    return producer_in_memory(refresh_send_producer, host, qp, qp.sq);
+}
+
 void check_init(Host& host, Strict& strict, const QueuePair& qp) {
-    const uint32_t send = producer_in_memory(refresh_send_producer, host, qp, qp.sq);
+    const uint32_t send = send_producer_in_memory(host, qp);
     const uint32_t recv = producer_in_memory(refresh_receive_producer, host, qp, qp.rq);
     if (send != 0 || recv != 0) {
         strict.broken(Rule::kInitProducers, subject_of(qp), send, recv);
@@ -87,7 +91,7 @@ void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const Work
 
 void check_doorbell(Host& host, Strict& strict, const QueuePair& qp) {
     if ((qp.state == QpState::kInit || qp.state == QpState::kRtr) && qp.sq.present) {
-        const uint32_t posted = producer_in_memory(refresh_send_producer, host, qp, qp.sq);
+        const uint32_t posted = send_producer_in_memory(host, qp);
         if (posted != qp.sq.consumer) {
             strict.broken(Rule::kSendEarly, subject_of(qp), posted);
         }

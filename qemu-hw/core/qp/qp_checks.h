@@ -17,6 +17,8 @@ namespace pib::hca {
 void check_new_qp(Strict& strict, const QueuePair& qp);
 // Checks the reserved bytes of the header of a QP's buffer.
 void check_header(Host& host, Strict& strict, const QueuePair& qp);
+// The send producer in guest memory; qp.sq.producer if the memory is not accessible.
+uint32_t send_producer_in_memory(Host& host, const QueuePair& qp);
 // Checks that both producer counters are 0. Call this when the QP goes from Reset to Init.
 void check_init(Host& host, Strict& strict, const QueuePair& qp);
 // Checks the producer counter of `queue`, sq or rq of `qp`, and the header's reserved bytes. Call

@@ -493,6 +493,8 @@ constexpr RuleText kTexts[] = {
      " must be 0 before Init; so must rq_producer:", Number::kDecimal},
     {Rule::kSendEarly, REGISTER(sq_producer), Number::kDecimal,
      ": the device ignores a doorbell for WQEs before RTS", Number::kNone},
+    {Rule::kSendUnrung, REGISTER(sq_producer), Number::kDecimal,
+     ": no doorbell has been rung for its WQEs, for seconds:", Number::kDecimal},
 
     // Event queues.
     {Rule::kEqeLeft, REGISTER(vector), Number::kDecimal,

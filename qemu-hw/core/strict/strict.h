@@ -21,9 +21,9 @@ namespace pib::hca {
 
 class Strict {
   public:
-    // The driver must take the EQEs of an interrupt within kSteps * kStepNs. The time is measured
-    // in steps, so that a jump of the clock after a pause of the virtual machine uses up one step
-    // only.
+    // The driver must take the EQEs of an interrupt, and ring the doorbell of a send WQE, within
+    // kSteps * kStepNs. The time is measured in steps, so that a jump of the clock after a pause of
+    // the virtual machine uses up one step only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
     // Doorbells that may arm an EQ with the same counter although an EQE beyond it is there.

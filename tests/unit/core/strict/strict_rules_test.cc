@@ -128,6 +128,17 @@ void let_a_minute_pass(RefusalRoom& r) {
     }
 }
 
+// Posts send WQEs without a doorbell and waits for more than a minute.
+void post_unrung(RefusalRoom& r, int wqes) {
+    MiniQp& qp = r.qp.qpn == 0 ? working_qp(r) : r.qp;
+    for (int i = 0; i < wqes; ++i) {
+        r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
+    }
+    let_a_minute_pass(r);
+    r.host.clock_ns += Strict::kStepNs;
+    r.device->timer();
+}
+
 // Raises an interrupt of the async EQ and does not serve it for a minute.
 void leave_interrupt(RefusalRoom& r) {
     r.d.arm(r.async_eq);
@@ -436,6 +447,29 @@ constexpr MisuseCase kCases[] = {
          r.host.poke(in.addr + offsetof(pib_hca_shadow_page, summary),
                      uint64_t{1} << r.qp.qpn / 64);
          r.d.ring(0, PIB_HCA_UAR_KICK, 0);
+     }},
+    {Rule::kSendUnrung,
+     "QP 0x40 misused: sq_producer 2: no doorbell has been rung for its WQEs, for seconds: 60",
+     [](RefusalRoom& r) { post_unrung(r, 2); }},
+    {Rule::kSendUnrung,
+     "QP 0x40 misused: sq_producer 2: no doorbell has been rung for its WQEs, for seconds: 60",
+     [](RefusalRoom& r) {
+         MiniQp& qp = working_qp(r);
+         r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND});  // waits for its ACK
+         post_unrung(r, 1);
+     }},
+    {Rule::kSendUnrung,
+     "QP 0x40 misused: sq_producer 1: no doorbell has been rung for its WQEs, for seconds: 60",
+     [](RefusalRoom& r) {
+         r.d.ring_send(working_qp(r));
+         post_unrung(r, 1);
+     }},
+    {Rule::kSendUnrung,
+     "QP 0x40 misused: sq_producer 1: no doorbell has been rung for its WQEs, for seconds: 60",
+     [](RefusalRoom& r) {
+         working_qp(r);
+         to_state(r, PIB_HCA_QPS_ERR);
+         post_unrung(r, 1);
      }},
 
     // ---- events and completions

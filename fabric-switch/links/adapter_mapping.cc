@@ -45,6 +45,7 @@ class Mappings {
             return std::unexpected(
                 "all guests together have more than 32 TiB of memory: give them less");
         }
+        all_.reserve(all_.size() + 1);  // so that emplace_back() does not throw
         void* base =
             ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE, fd, 0);
         if (base == MAP_FAILED) {

@@ -67,7 +67,7 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
         if (who != nullptr && same_port(*who, hello)) {
             known = number;
         }
-        vacant = is_attached(number) ? vacant : number;
+        vacant = is_attached(number) || owned ? vacant : number;
         unused = who == nullptr ? number : unused;
     }
     if (known != 0 && is_attached(known)) {

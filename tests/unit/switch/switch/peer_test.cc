@@ -78,14 +78,17 @@ TEST_CASE("peer: GUIDs of a port are refused to another user, present or absent"
     CHECK(sw.admission().admit(make_hello(0x3000), user("2"))->number == 2);
 }
 
-TEST_CASE("peer: a port that another device gets forgets its owner") {
+TEST_CASE("peer: the port of an absent device goes to another device of its user only") {
     auto config = TestFabric::default_config();
     config.num_ports = 1;
     fabric::Switch sw(config);
     REQUIRE(sw.admission().admit(make_hello(0x1000), user("1")));
-    REQUIRE(sw.admission().admit(make_hello(0x2000), user("2")));
-    CHECK(sw.admission().owner(1) == "user 2");
-    CHECK(sw.admission().admit(make_hello(0x1000), user("3")));
+    const auto refused = sw.admission().admit(make_hello(0x2000), user("2"));
+    REQUIRE_FALSE(refused);
+    CHECK(refused.error().reason == RefuseReason::kNoFreePort);
+    CHECK(sw.admission().owner(1) == "user 1");
+    CHECK(sw.admission().admit(make_hello(0x3000), user("1")));
+    CHECK(sw.admission().owner(1) == "user 1");
 }
 
 TEST_CASE("peer: all ports of a node in a topology belong to the user of the first one") {

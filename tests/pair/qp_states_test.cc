@@ -6,6 +6,7 @@
 #include <catch2/generators/catch_generators.hpp>
 
 #include "pair.h"
+#include "qp/turn.h"
 
 using namespace pib;
 using namespace pib::hca;
@@ -244,6 +245,37 @@ TEST_CASE("a CQ overrun moves only the QPs of that CQ to Error") {
     pair.a.post(other_a, {});
     pair.settle();
     CHECK(pair.a.poll(other_a)->status == PIB_HCA_WC_SUCCESS);
+}
+
+// Each overrun makes the device look at all QPs.
+TEST_CASE("after a CQ overrun among many QPs a doorbell waits for the next turn") {
+    Hca hca(1);
+    const uint32_t shared = hca.make_cq(4).cqn;
+    for (uint64_t looks = 0; looks < (64u << 10); looks += kLookCost) {
+        (void)hca.create({.type = PIB_HCA_QP_UD, .cqn = shared});
+    }
+    std::vector<Qp> senders;
+    for (int i = 0; i < 3; ++i) {
+        senders.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_cq_depth = 1}));
+        start_datagram(hca, senders.back(), 1);
+    }
+    SendWr wr{.dest_qpn = 1, .qkey = 1};
+    wr.av.dlid = 1;
+    wr.av.port = 1;
+    for (Qp& sender : senders) {
+        for (int i = 0; i < 3; ++i) {
+            hca.write_send(sender, wr);
+        }
+        hca.ring(sender);
+    }
+    const auto failed_now = [&] {
+        const auto events = hca.events();
+        return std::ranges::count(events, PIB_HCA_EVENT_CQ_ERROR, &pib_hca_eqe::type);
+    };
+    CHECK(failed_now() == 1);
+    while (hca.transport.run()) {
+    }
+    CHECK(failed_now() == 2);
 }
 
 TEST_CASE("the first request in RTR raises COMM_EST once") {

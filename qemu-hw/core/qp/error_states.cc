@@ -95,6 +95,7 @@ void fatal(QpServices& services, QueuePair& qp) {
 // error.
 void cq_failed(QpServices& services, uint32_t cqn) {
     services.qps().for_each([&](QueuePair& qp) {
+        services.scheduler().add_extra(kLookCost);
         if (qp.state != QpState::kReset && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
             fatal(services, qp);
         }

@@ -85,7 +85,7 @@ void Scheduler::clear() {
         parked.clear();
     }
     turns_ = woken_ = false;
-    copied_ = 0;
+    extra_ = 0;
 }
 
 }  // namespace pib::hca

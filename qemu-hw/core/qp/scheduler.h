@@ -37,11 +37,12 @@ class Scheduler {
     // The host has called Device::run(): the request is no longer pending.
     void woken() { woken_ = false; }
 
-    // Bytes of this HCA's own multicast packets that were copied to its QPs since the last call of
-    // take_copied(). The copies of one packet may exceed the budget of its turn many times.
-    void add_copied(uint32_t bytes) { copied_ += bytes; }
-    uint64_t copied() const { return copied_; }
-    uint64_t take_copied() { return std::exchange(copied_, 0); }
+    // Work since the last call of take_extra() that may exceed the budget of its turn many times,
+    // as bytes of payload: copies of this HCA's own multicast packets to its QPs, and searches for
+    // the QPs of a CQ that has failed.
+    void add_extra(uint64_t bytes) { extra_ += bytes; }
+    uint64_t extra() const { return extra_; }
+    uint64_t take_extra() { return std::exchange(extra_, 0); }
 
     // The port has no room for the QP's packet: the QP gets no turns until room() or unpark().
     void park(QueuePair& qp);
@@ -60,7 +61,7 @@ class Scheduler {
     std::array<std::vector<uint32_t>, kMaxPorts> parked_;
     bool turns_ = false;
     bool woken_ = false;
-    uint64_t copied_ = 0;
+    uint64_t extra_ = 0;
 };
 
 }  // namespace pib::hca

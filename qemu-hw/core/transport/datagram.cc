@@ -49,11 +49,11 @@ Turn Datagram::run(QueuePair& qp, Budget& budget) {
             return Turn::kMore;  // the QP gets a turn in the lane of this packet's VL
         }
         const uint32_t bytes = qp.window.front().wqe.data.length;
-        const uint64_t copied = services_.scheduler().copied();
+        const uint64_t before = services_.scheduler().extra();
         switch (send_front(qp)) {
             case Sent::kYes:
                 budget.charge(bytes);
-                budget.spend(services_.scheduler().copied() - copied);
+                budget.spend(services_.scheduler().extra() - before);
                 qp.req.sent_end = qp.window.front().psn_first + 1;
                 complete_send(services_, qp, {});
                 break;
@@ -175,7 +175,8 @@ Sent Datagram::send_front(QueuePair& qp) {
             return;
         }
         if (const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided)) {
-            services_.scheduler().add_copied(multicast_in(qp.port(), *view) * wqe.data.length);
+            services_.scheduler().add_extra(multicast_in(qp.port(), *view) *
+                                            (wqe.data.length + kCopyCost));
         }
     };
     const Outlet to{

@@ -19,8 +19,6 @@ namespace {
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
 // Turns of one run(). Copies of multicasts count as turns by their bytes.
 constexpr uint64_t kRunTurns = 64;
-// Work of a received multicast's copy besides its payload, as bytes of payload: WQE, CQE and event.
-constexpr uint64_t kCopyCost = 512;
 
 }  // namespace
 
@@ -61,8 +59,8 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
 // Gives the QP a turn at once, unless it would overtake others, or earlier doorbells since the last
 // run() have made many copies of multicasts.
 void Transport::ring(QueuePair& qp) {
-    if (services_.scheduler().others_wait(qp) ||
-        services_.scheduler().copied() >= kTurnBudget.bytes) [[unlikely]] {
+    if (services_.scheduler().others_wait(qp) || services_.scheduler().extra() >= kTurnBudget.bytes)
+        [[unlikely]] {
         services_.schedule(qp);
         return;
     }
@@ -139,9 +137,9 @@ bool Transport::run() {
     scheduler.woken();
     scheduler.begin_turns();
     RunQueue& queue = scheduler.run_queue();
-    (void)scheduler.take_copied();
+    (void)scheduler.take_extra();
     for (uint64_t turns = 0; turns < kRunTurns && !queue.empty();
-         turns += 1 + scheduler.take_copied() / kTurnBudget.bytes) {
+         turns += 1 + scheduler.take_extra() / kTurnBudget.bytes) {
         serve(queue.next_port());
     }
     scheduler.end_turns();

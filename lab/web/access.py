@@ -45,8 +45,8 @@ def origin_allowed(origin: str | None, host: str) -> bool:
     return origin is None or origin == f"http://{host}"
 
 
-def fetch_allowed(site: str | None, mode: str | None) -> bool:
-    """Whether the page that causes a request is this server's, by the headers Sec-Fetch-Site and Sec-Fetch-Mode of
-    browsers: for an image or a script of another site's page they send no Origin. Other programs send neither. A link
-    on another page is allowed."""
-    return site in (None, "same-origin", "none") or mode == "navigate"
+def fetch_allowed(site: str | None, destination: str | None) -> bool:
+    """Whether the page that causes a request is this server's, by the headers Sec-Fetch-Site and Sec-Fetch-Dest of
+    browsers: for an image, a script or a frame of another site's page they send no Origin. Other programs send neither.
+    A link on another page is allowed."""
+    return site in (None, "same-origin", "none") or destination == "document"

@@ -90,7 +90,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if not access.host_allowed(self.headers.get("Host", "")):
             return 403, f"the Host header is a foreign name: use the address that {command} has printed"
         if not (access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", ""))
-                and access.fetch_allowed(self.headers.get("Sec-Fetch-Site"), self.headers.get("Sec-Fetch-Mode"))):
+                and access.fetch_allowed(self.headers.get("Sec-Fetch-Site"), self.headers.get("Sec-Fetch-Dest"))):
             return 403, "the request comes from another site's page"
         if not self.server.room.know(self.connection):
             return 503, "too many requests are under way: try again later, or close a page"

@@ -158,14 +158,15 @@ def metrics_without_switches():
 
 @pytest.mark.parametrize("headers", [
     {"Host": "evil.example"}, {"Host": ""}, {"Origin": "http://evil.example"},
-    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors"},      # a page loads an image
-    {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors"}])      # so does a page at another port
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "image"},
+    {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "no-cors", "Sec-Fetch-Dest": "script"},   # a page at another port
+    {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "iframe"}])
 def test_metrics_are_not_for_pages_of_other_sites(scrape, headers):
     """A site's name may resolve to this machine's address, so that its page may read the answers."""
     status, text = scrape(**headers)
     assert status == 403 and "pib_up" not in text
     assert scrape() == scrape(Host="localhost:9417") == scrape(Host="[::1]:1", Accept="text/plain")
-    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate"}
+    link = {"Sec-Fetch-Site": "cross-site", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
     assert scrape() == scrape(**{"Sec-Fetch-Site": "none"}) == scrape(**link)
     assert "pib_up 1.0" in scrape()[1]
 

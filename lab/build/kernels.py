@@ -108,7 +108,8 @@ def kernels(base: pathlib.Path) -> list[str]:
 
 def newest(versions: list[str]) -> str:
     """The newest of these kernels of the flavour that guests boot."""
-    return max((one for one in versions if not OTHER_FLAVOUR.search(one)), key=_numbers)
+    return max((one for one in versions if not OTHER_FLAVOUR.search(one)),
+               key=lambda one: (_numbers(re.split(r"[^\d.]", one)[0]), _numbers(one)))
 
 
 # -- driver -------------------------------------------------------------------

@@ -157,6 +157,8 @@ def test_the_newest_kernel_is_one_that_guests_boot():
     assert kernels.newest(["6.12.9+deb13-amd64", "6.12.57+deb13-amd64", "7.0.1+deb14-cloud-amd64"]) == (
         "6.12.57+deb13-amd64")
     assert kernels.newest(["7.3.4+deb14-amd64", "7.4-amd64", "7.4-rt-amd64", "6.1.0-56-amd64"]) == "7.4-amd64"
+    assert kernels.newest(["7.4.1+deb14-amd64", "7.4+deb14-amd64"]) == "7.4.1+deb14-amd64"
+    assert kernels.newest(["6.1.0-9-amd64", "6.1.0-56-amd64"]) == "6.1.0-56-amd64"
 
 
 class Silent:

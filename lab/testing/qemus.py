@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test qemu: tests the device in the QEMU of Debian 13 and in Debian's newest QEMU. For each the device is
-compiled twice: to be loaded into Debian's program, and in QEMU's own tree."""
+"""./pib test qemu: tests the device in the QEMUs of Debian 13 and of its backports, and in Debian's newest QEMU. For each
+the device is compiled twice: to be loaded into Debian's program, and in QEMU's own tree."""
 
 import functools
 import os
@@ -15,7 +15,8 @@ from lab.testing.progress import Progress
 
 # The tests take each QEMU from the newest of these releases whose source the mirror has. If the mirror lacks the source
 # of a newer version, that is a failure.
-QEMUS = {"QEMU 10.0": ("trixie",), "the newest QEMU": ("trixie-backports", "testing")}
+QEMUS = {"QEMU 10.0": ("trixie",), "QEMU of backports": ("trixie-backports",),
+         "the newest QEMU": ("trixie-backports", "testing")}
 GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_names_of_interrupts"
 
 
@@ -74,11 +75,15 @@ def _counted(what: str, check: Callable[[], Count]) -> Count:
         return FAILURE
 
 
-def _check(progress: Progress, name: str, releases: tuple[str, ...]) -> Count:
-    """Tests one QEMU. An older version than the newest is tested as well, but the part then counts a failure, because
-    nothing is known about the newest."""
+def _check(progress: Progress, name: str, releases: tuple[str, ...], done: set[str]) -> Count:
+    """Tests one QEMU, unless that of its release is in `done`. An older version than the newest is tested as well, but
+    the part then counts a failure, because nothing is known about the newest."""
     qemu, missing = _newest(name, releases)
     tested = f"{name}: {qemu.version} of {qemu.release}"
+    if qemu.release in done:
+        ui.say(f"{tested}, which has been tested")
+        return Count()
+    done.add(qemu.release)
     ui.say(tested)
     count = (_counted(name, lambda: _loaded(progress, name, qemu))
              + _counted(f"{name}, with the device in its tree", lambda: _in_tree(progress, name, qemu)))
@@ -90,5 +95,6 @@ def _check(progress: Progress, name: str, releases: tuple[str, ...]) -> Count:
 
 
 def check(progress: Progress) -> Count:
-    return sum((_counted(name, functools.partial(_check, progress, name, releases))
+    done: set[str] = set()
+    return sum((_counted(name, functools.partial(_check, progress, name, releases, done))
                 for name, releases in QEMUS.items()), Count())

@@ -77,11 +77,12 @@ def without_qemus(monkeypatch, tmp_path):
 
 
 def test_the_newest_available_qemu_is_tested_and_a_newer_one_is_a_failure(ran, tmp_path, capsys):
-    assert qemus.check(None) == Count(passed=6, failed=1)
+    assert qemus.check(None) == Count(passed=6, failed=2)
     said = capsys.readouterr().err
-    assert "1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in said
+    assert "the newest QEMU: 1:11.1.3 of trixie-backports CANNOT BE TESTED: 404" in said
+    assert "QEMU of backports: the mirror has no source of 1:11.1.3 of trixie-backports" in said
     assert "the newest QEMU: 1:10.2.2 of testing was tested, 1:11.1.3 of trixie-backports NOT" in said
-    assert tuple(stage for stage, _, _ in ran) == qemus.stages()
+    assert [stage for stage, _, _ in ran] == [stage for stage in qemus.stages() if "backports" not in stage]
     folders = [str(tmp_path / name) for name in ("trixie", "trixie", "trixie-10.0.13", "testing", "testing",
                                                  "testing-10.2.2")]
     assert [folder for _, folder, _ in ran] == folders
@@ -92,16 +93,27 @@ def test_a_qemu_that_does_not_compile_is_a_failure_and_the_others_are_tested(ran
     def compiled(_version, suites):
         raise ui.LabError(f"compiling QEMU of {suites[0].name}: failed")
     monkeypatch.setattr(qemu_tree, "compiled", compiled)
-    monkeypatch.setitem(qemus.QEMUS, "the newest QEMU", ("testing",))
+    monkeypatch.setattr(qemus, "QEMUS", {"QEMU 10.0": ("trixie",), "the newest QEMU": ("testing",)})
     assert qemus.check(None) == Count(passed=4, failed=2)
     assert [stage for stage, _, _ in ran] == [stage for stage in qemus.stages() if "in the tree" not in stage]
 
 
 def test_a_mirror_with_the_newest_source_makes_no_failure(ran, monkeypatch, capsys):
-    monkeypatch.setitem(qemus.QEMUS, "the newest QEMU", ("testing",))
+    monkeypatch.setattr(qemus, "QEMUS", {"QEMU 10.0": ("trixie",), "the newest QEMU": ("testing",)})
     assert qemus.check(None) == Count(passed=6) and len(ran) == 6
     said = capsys.readouterr().err
     assert "the newest QEMU: 1:10.2.2 of testing" in said and "NOT" not in said
+
+
+@pytest.mark.parametrize(("backports", "tested"), [("1:11.1.3", ["trixie", "trixie-backports"]),
+                                                   ("1:10.2.0", ["trixie", "trixie-backports", "testing"])])
+def test_the_qemu_of_backports_is_tested_once_beside_a_newer_one(ran, monkeypatch, tmp_path, backports, tested):
+    versions = {"trixie": "1:10.0.13", "trixie-backports": backports, "testing": "1:10.2.2"}
+    monkeypatch.setattr(qemu_release, "newest", versions.__getitem__)
+    monkeypatch.setattr(qemu_release, "ensure", lambda release: qemu_release.Release(
+        release, versions[release], tmp_path / release, tmp_path / "headers"))
+    assert qemus.check(None) == Count(passed=3 * len(tested))
+    assert [pathlib.Path(folder).name for _, folder, _ in ran[::3]] == tested
 
 
 def test_a_mirror_without_any_source_is_a_failure(ran, monkeypatch):

@@ -9,6 +9,7 @@ from typing import Any
 
 from lab.fabric.evidence import NS, Json
 from lab.fabric.sm_log import Decision
+from lab.interface import refusals
 from lab.web.connections import Change
 from lab.web.model import Fabric, Link, Node
 
@@ -134,7 +135,14 @@ class Timeline:
                 self._event(at, guest, slot, entry)
         lost = hca["objects"].get("refusals", {}).get("count", 0) - len(hca["refusals"])
         for entry in self._unread((guest, slot, "refusals"), {"lost": max(lost, 0), "entries": hca["refusals"]}):
-            self._add(entry["at"], "refused", f"{guest}: {entry['text']}", guest=guest, slot=slot, about=guest)
+            self._refused(guest, slot, entry)
+
+    def _refused(self, guest: str, slot: int, entry: Json) -> None:
+        """An event for a refusal; of a QP, if it names one only."""
+        named = refusals.qpns(entry)
+        qpn = named.pop() if len(named) == 1 else 0
+        self._add(entry["at"], "refused", f"{guest}: {entry['text']}", guest=guest, slot=slot, qpn=qpn,
+                  about=f"{guest}:{qpn:#x}" if qpn else guest)
 
     def _event(self, at: float, guest: str, slot: int, entry: Json) -> None:
         words = entry["event"].split("_")

@@ -178,7 +178,7 @@ def test_failures_of_hcas_are_events():
     journal = [{"kind": "completion", "at": 7.0, "qpn": 0x41, "queue": "send", "status": "IBV_WC_RETRY_EXC_ERR"},
                {"kind": "event", "at": 8.0, "event": "IBV_EVENT_QP_FATAL", "number": 0x42, "port": 1},
                {"kind": "event", "at": 9.0, "event": "IBV_EVENT_PORT_ERR", "number": 1, "port": 1}]
-    refusals = [{"at": 10.0 + number, "text": f"refused {number}"} for number in range(2)]
+    refusals = [{"at": 10.0 + number, "rule": "6.5.3", "text": f"refused {number}"} for number in range(2)]
     hca = {"lost": 0, "journal": journal, "refusals": refusals, "objects": {"refusals": {"count": 2}}}
     line.read_hca("vm0", 0, hca)
     line.read_hca("vm0", 0, hca)
@@ -187,7 +187,7 @@ def test_failures_of_hcas_are_events():
         (9.0, "vm0: IBV_EVENT_PORT_ERR, number 1, port 1", "vm0"), (10.0, "vm0: refused 0", "vm0"),
         (11.0, "vm0: refused 1", "vm0")]
     hca["objects"]["refusals"]["count"] = 66
-    hca["refusals"] = [{"at": 20.0 + number, "text": f"refused {number + 2}"} for number in range(64)]
+    hca["refusals"] = [{"at": 20.0 + number, "rule": "6.5.3", "text": f"refused {number + 2}"} for number in range(64)]
     line.read_hca("vm0", 0, hca)
     assert [event.text for event in line.events][5:] == [f"vm0: refused {number + 2}" for number in range(64)]
 

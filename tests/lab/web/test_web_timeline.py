@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Entries of journals in the time line of ./pib web."""
 
+import pytest
+
 from lab.web import model
 from lab.web.timeline import Timeline
 
@@ -35,3 +37,14 @@ def test_a_guest_that_restarted_with_as_many_failures_is_read_again():
             {"time_ns": time_ns, "kind": "completion", "at": 1.0, "qpn": time_ns, "queue": "send",
              "status": "IBV_WC_RETRY_EXC_ERR"}]})
     assert [event.qpn for event in line.events] == [70, 60]
+
+
+@pytest.mark.parametrize(("text", "qpn", "about"), [
+    ("QP 0x41 misused: sq_producer 2 is behind an earlier one: 3", 0x41, "vm0:0x41"),
+    ("CQ 0x1 misused: consumer 5 is ahead of the CQEs written: 0", 0, "vm0"),
+    ("QP 0x41 misused: its memory is QP 0x42's", 0, "vm0")])
+def test_a_refusal_that_names_one_queue_pair_is_that_ones(text, qpn, about):
+    line = Timeline()
+    line.read_hca("vm0", 0, {"lost": 0, "journal": [], "objects": {}, "refusals": [
+        {"time_ns": 1, "at": 1.0, "rule": "8.3.4", "kind": "misuse", "text": text}]})
+    assert [(event.qpn, event.about) for event in line.events] == [(qpn, about)]

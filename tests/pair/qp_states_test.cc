@@ -278,6 +278,23 @@ TEST_CASE("after a CQ overrun among many QPs a doorbell waits for the next turn"
     CHECK(failed_now() == 2);
 }
 
+TEST_CASE("a CQ overrun by a received packet counts for the link's turn") {
+    Pair pair;
+    Qp qa = pair.a.create();
+    Qp qb = pair.b.create({.log_cq_depth = 1});
+    pair.connect(qa, qb);
+    for (int i = 0; i < 100; ++i) {
+        (void)pair.b.create({.type = PIB_HCA_QP_UD, .cqn = qb.cqn});
+    }
+    for (int i = 0; i < 3; ++i) {
+        pair.b.post_recv(qb, {});
+        pair.a.post(qa, {});
+    }
+    pair.settle();
+    CHECK(pair.b.saw_event(PIB_HCA_EVENT_CQ_ERROR, qb.cqn));
+    CHECK(pair.b.transport.take_copied() >= 100 * kLookCost);
+}
+
 TEST_CASE("the first request in RTR raises COMM_EST once") {
     Pair pair;
     const Qp qa = pair.a.create();

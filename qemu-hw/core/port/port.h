@@ -25,8 +25,8 @@ class PortClient {
     // that the port itself answers are not delivered. The burst is valid during the call. The
     // result and `payload` are as in link::LinkEvents::link_burst().
     virtual uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) = 0;
-    // Bytes of the local copies of multicast packets since the last call: work in addition to the
-    // packets' own bytes.
+    // Work of packets since the last call in addition to their own bytes, as bytes of payload:
+    // local copies of multicasts, and searches for the QPs of a CQ that has failed.
     virtual uint64_t take_copied() { return 0; }
     // begin() has refused a packet of this port, and may now succeed.
     virtual void port_ready(unsigned port) = 0;

@@ -174,7 +174,9 @@ void Transport::port_changed(unsigned port) {
 }
 
 uint32_t Transport::burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) {
+    const uint64_t before = services_.scheduler().extra();
     const uint32_t taken = take(port, burst, payload);
+    work_in_ += services_.scheduler().extra() - before;
     if (taken == 0 && payload.form == ib::Placement::Form::kPulled &&
         services_.peer_copy() != nullptr) {
         services_.peer_copy()->pull_ended(port);
@@ -187,7 +189,7 @@ uint32_t Transport::take(unsigned port, const ib::Burst& burst, ib::Placement& p
     const ib::Service service = packet.opcode().service;
     const ib::Qpn dest = packet.bth().dest_qp;
     if (service == ib::Service::kUd && dest == ib::kMulticastQpn) {
-        copied_in_ += datagram_.multicast_in(port, packet) * (packet.payload().size() + kCopyCost);
+        work_in_ += datagram_.multicast_in(port, packet) * (packet.payload().size() + kCopyCost);
         return 1;
     }
     QueuePair* qp = services_.qps().find_wire(port, dest);

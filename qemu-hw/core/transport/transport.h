@@ -48,7 +48,7 @@ class Transport final : public PortClient {
 
     // ---- PortClient
     uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement& payload) override;
-    uint64_t take_copied() override { return std::exchange(copied_in_, 0); }
+    uint64_t take_copied() override { return std::exchange(work_in_, 0); }
     void port_ready(unsigned port) override;
     void port_changed(unsigned port) override;
 
@@ -68,7 +68,9 @@ class Transport final : public PortClient {
     QpVerbs verbs_;
     Completer completer_;
     Datagram datagram_;
-    uint64_t copied_in_ = 0;  // bytes of copies of received multicasts, kCopyCost included
+    // Work of received packets besides their own delivery, as bytes of payload: copies of
+    // multicasts, and searches for the QPs of a CQ that has failed.
+    uint64_t work_in_ = 0;
 };
 
 }  // namespace pib::hca

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test qemu: tests the device in the QEMUs of Debian 13 and of its backports, and in Debian's newest QEMU. For each
-the device is compiled twice: to be loaded into Debian's program, and in QEMU's own tree."""
+"""./pib test qemu: tests the device in the QEMUs of Debian 13 and of its backports, and in Debian's newest QEMU. For
+each the device is compiled twice: to be loaded into Debian's program, and in QEMU's own tree."""
 
 import functools
 import os

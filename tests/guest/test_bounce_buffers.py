@@ -23,8 +23,9 @@ def guests_with_bounce_buffers():
 def test_memory_of_processes_is_refused_with_the_reason(bouncing):
     node = bouncing[1]
     assert "swiotlb=force" in sh(node, "cat /proc/cmdline")
-    code, out, err = sh(node, f"timeout 60 ib_write_bw -d {DEVICE}", check=False)
+    code, out, err = sh(node, f"timeout 60 ibv_rc_pingpong -d {DEVICE}", check=False)
     assert code not in (0, 124), out + err      # 124: it has waited for a client
+    assert "Couldn't" in err, err
     assert "memory of processes refused: DMA needs bounce buffers" in sh(node, "dmesg")
 
 

@@ -31,10 +31,12 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("buildah")
 
 
 class Buildah:
-    """Containers and images in a directory of the test."""
+    """Containers and images in a directory of the test. Warnings, as of the machine's networks for podman, would mix
+    with the output."""
 
     def __init__(self, directory: pathlib.Path):
-        self.options = ("--root", directory / "root", "--runroot", directory / "run", "--storage-driver", "vfs")
+        self.options = ("--log-level", "error", "--root", directory / "root", "--runroot", directory / "run",
+                        "--storage-driver", "vfs")
 
     def __call__(self, *words, before=(), check=True) -> str:
         """Output of buildah. before: a command that starts it."""

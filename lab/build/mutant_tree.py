@@ -51,7 +51,7 @@ class Tree:
 
     def configure(self) -> None:
         # ccache keeps no object that was compiled with precompiled headers.
-        quicker = () if shutil.which("ccache") else host_build.PRECOMPILED
+        quicker = () if shutil.which("ccache") else (host_build.PRECOMPILED, host_build.NO_WERROR)
         again = ["--reconfigure"] if (self.build / "build.ninja").exists() else []
         linker = {"CC_LD": LINKER, "CXX_LD": LINKER} if shutil.which(f"ld.{LINKER}") else {}
         ui.run("configuring the tree of the mutants",

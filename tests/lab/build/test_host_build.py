@@ -95,6 +95,16 @@ def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch
     assert values["precompiled"] is precompiled and values["werror"] is not precompiled
 
 
+def test_the_build_with_sanitizers_has_precompiled_headers_and_errors_for_warnings(tmp_path, monkeypatch):
+    argvs, directory = [], tmp_path / "build-sanitized"
+    directory.mkdir()
+    monkeypatch.setattr(host_build, "SANITIZED", directory)
+    monkeypatch.setattr(host_build.ui, "run", lambda _what, argv, *_rest, **_options: argvs.append(argv))
+    monkeypatch.setattr(shutil, "which", lambda _program: None)
+    host_build.build(directory, tmp_path)
+    assert host_build.PRECOMPILED in argvs[0] and host_build.NO_WERROR not in argvs[0]
+
+
 @pytest.mark.parametrize("free_mib, option", [(100, ["-j1"]), (6000, ["-j10"]), (64000, [])])
 def test_compilers_fit_into_the_memory_of_many_processors(tmp_path, build, monkeypatch, free_mib, option):
     """The kernel would kill a compiler."""

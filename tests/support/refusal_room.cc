@@ -42,6 +42,13 @@ std::string last_rule(Device& device) {
            objects.substr(after, objects.find('"', after) - after);
 }
 
+void let_steps_pass(RefusalRoom& room, unsigned steps) {
+    for (unsigned step = 0; step < steps; ++step) {
+        room.host.clock_ns += Strict::kStepNs;
+        room.device->timer();
+    }
+}
+
 Config refusal_config() {
     Config config = bench_config(2);
     config.knobs.inject = true;

@@ -165,6 +165,8 @@ std::set<std::string> check_accesses(std::span<const AccessCase> cases);
 std::set<std::string> check_misuses(std::span<const MisuseCase> cases);
 // Number and text of the last entry of "refusals" in the property `objects`; "" without an entry.
 std::string last_rule(Device& device);
+// Lets the time of Strict::kStepNs pass `steps` times; the device's timer expires after each.
+void let_steps_pass(RefusalRoom& room, unsigned steps);
 
 // Initializes a RefusalCase whose command gets the input `valid` with one field changed.
 #define REFUSED_IN(rule, valid, change, text) \

@@ -121,28 +121,19 @@ MiniQp& receiving_qp(RefusalRoom& r) {
     return qp;
 }
 
-void let_a_minute_pass(RefusalRoom& r) {
-    for (unsigned i = 0; i < Strict::kSteps; ++i) {
-        r.host.clock_ns += Strict::kStepNs;
-        r.device->timer();
-    }
-}
-
 // Posts send WQEs without a doorbell and waits for more than a minute.
 void post_unrung(RefusalRoom& r, int wqes) {
     MiniQp& qp = r.qp.qpn == 0 ? working_qp(r) : r.qp;
     for (int i = 0; i < wqes; ++i) {
         r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
     }
-    let_a_minute_pass(r);
-    r.host.clock_ns += Strict::kStepNs;
-    r.device->timer();
+    let_steps_pass(r, Strict::kSteps + 1);
 }
 
 // Raises an interrupt of the async EQ and does not serve it for a minute.
 void leave_interrupt(RefusalRoom& r) {
     r.d.arm(r.async_eq);
-    let_a_minute_pass(r);
+    let_steps_pass(r, Strict::kSteps);
 }
 
 // Takes all events without arming again; the next one raises no interrupt.
@@ -151,7 +142,7 @@ void forget_to_arm(RefusalRoom& r) {
     while (r.d.poll(r.async_eq)) {
     }
     CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
-    let_a_minute_pass(r);
+    let_steps_pass(r, Strict::kSteps);
 }
 
 // Arms the async EQ again and again while an EQE waits.

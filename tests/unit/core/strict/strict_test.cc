@@ -41,12 +41,6 @@ struct LegalRoom : RefusalRoom {
         in.state = state;
         MiniDriver::must(d.modify(qp, in), "MODIFY_QP");
     }
-    void let_steps_pass(unsigned steps) {
-        for (unsigned step = 0; step < steps; ++step) {
-            host.clock_ns += Strict::kStepNs;
-            device->timer();
-        }
-    }
     void bring_up() {
         d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
         CHECK(d.read32(PIB_HCA_REG_STATUS) == 0);
@@ -343,14 +337,14 @@ TEST_CASE("an interrupt that is served has no deadline") {
     LegalRoom room;
     for (int i = 0; i < 5; ++i) {
         room.d.arm(room.async_eq);  // events of commands wait, so arming raises an interrupt
-        room.let_steps_pass(Strict::kSteps - 1);
+        let_steps_pass(room, Strict::kSteps - 1);
         while (room.d.poll(room.async_eq)) {
         }
         CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
     }
     while (room.d.poll(room.async_eq)) {
     }
-    room.let_steps_pass(10 * Strict::kSteps);  // no EQE waits
+    let_steps_pass(room, 10 * Strict::kSteps);  // no EQE waits
 }
 
 TEST_CASE("a driver may ring a send doorbell up to a minute late, again and again") {
@@ -363,7 +357,7 @@ TEST_CASE("a driver may ring a send doorbell up to a minute late, again and agai
         datagram.av.port = 1;
         datagram.dest_qpn = room.qp.qpn;
         room.d.post_send(room.qp, datagram, true);
-        room.let_steps_pass(Strict::kSteps);
+        let_steps_pass(room, Strict::kSteps);
         room.d.ring_send(room.qp);
         CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_SUCCESS);
     }
@@ -374,19 +368,16 @@ TEST_CASE("send WQEs need no doorbell in SQD, because the device finds them in R
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_SQD);
     room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
-    room.let_steps_pass(2 * Strict::kSteps);
+    let_steps_pass(room, 2 * Strict::kSteps);
     room.to_state(PIB_HCA_QPS_RTS);
-    room.let_steps_pass(2 * Strict::kSteps);
+    let_steps_pass(room, 2 * Strict::kSteps);
 }
 
 TEST_CASE("a producer that cannot be right is not taken for WQEs without a doorbell") {
     RefusalRoom room(strict_config());
     room.pass(room.rts_in());
     room.qp.memory.poke(offsetof(pib_hca_qp_header, sq_producer), 0xdeadbeefu);
-    for (unsigned step = 0; step < 2 * Strict::kSteps; ++step) {
-        room.host.clock_ns += Strict::kStepNs;
-        room.device->timer();
-    }
+    let_steps_pass(room, 2 * Strict::kSteps);
     CHECK(last_rule(*room.device).empty());
 }
 
@@ -397,7 +388,7 @@ TEST_CASE("a process may stop before it rings a doorbell") {
     MiniQp qp = room.d.create_qp(shape);
     room.d.connect_ud(qp, 1, 0);
     room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
-    room.let_steps_pass(2 * Strict::kSteps);
+    let_steps_pass(room, 2 * Strict::kSteps);
 }
 
 TEST_CASE("a strict device sets no timer after a reset until it is enabled") {
@@ -420,10 +411,7 @@ TEST_CASE("the driver of a device that has stopped may leave its events") {
     while (room.d.poll(room.async_eq)) {  // the device ignores the doorbell
     }
     room.host.timer_deadline_ns = kNever;
-    for (unsigned step = 0; step < 2 * Strict::kSteps; ++step) {
-        room.host.clock_ns += Strict::kStepNs;
-        room.device->timer();
-    }
+    let_steps_pass(room, 2 * Strict::kSteps);
     CHECK(room.host.timer_deadline_ns == kNever);
     CHECK(room.host.warnings.empty());
     CHECK(last_rule(*room.device).empty());
@@ -432,7 +420,7 @@ TEST_CASE("the driver of a device that has stopped may leave its events") {
 TEST_CASE("a driver may poll an EQ that it has never armed whenever it likes") {
     LegalRoom room;
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
-    room.let_steps_pass(10 * Strict::kSteps);
+    let_steps_pass(room, 10 * Strict::kSteps);
 }
 
 TEST_CASE(

@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from lab import ui
-from lab.build import kernel_module
+from lab.build import debug_kernel, image, kernel_module
 from lab.fabric import wanted
-from lab.guests import debug_kernel, extra_packages, guest_kernel, hca_properties, image, vm
+from lab.guests import extra_packages, guest_kernel, hca_properties, vm
 from lab.hosts import place
 
 FILE = pathlib.Path("pib.toml")

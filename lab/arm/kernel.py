@@ -6,10 +6,9 @@ import shutil
 
 from lab import paths, ui
 from lab.arm import tree
-from lab.build import builder, cache
-from lab.guests import debug_kernel, image
+from lab.build import builder, cache, debug_kernel
 
-FRAGMENT = image.FILES / "arm-64k.config"
+FRAGMENT = pathlib.Path(__file__).with_name("arm-64k.config")
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 IMAGE = "arch/arm64/boot/Image"
 MAKE = f"make -C linux ARCH=arm64 CROSS_COMPILE={tree.TRIPLET}-"

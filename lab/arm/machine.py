@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from lab import ui
 from lab.arm import tree
 from lab.build import builder
-from lab.guests import image, initramfs
+from lab.guests import initramfs
 from lab.testing.counts import ALL_SKIPPED, FAILURE, Count, catch2
 
-INIT = image.FILES / "arm-init"
+INIT = pathlib.Path(__file__).with_name("arm-init")
 MEMORY_MIB, CPUS = 4096, 2
 ARCHIVE, KERNEL = "boot.cpio", "boot.kernel"    # files in the builder's working directory
 TEST_S = 3600                   # limit for one test, reached only by a hang

@@ -6,13 +6,13 @@ import pathlib
 import re
 
 from lab import paths, ui
-from lab.build import builder, cache, debian, qemu_headers, rdma_core, user_namespace
-from lab.guests import image
+from lab.build import builder, cache, debian, image, qemu_headers, rdma_core, user_namespace
 
 RELEASE = "trixie"
 ARCHITECTURES = ("amd64", "arm64")
 TRIPLET = "aarch64-linux-gnu"
 LOG = "arm"
+PACKAGES = pathlib.Path(__file__).with_name("arm-packages.txt")
 NEW_GIB = 8.0                   # free space for making the tree, and for what is compiled in it
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 HEADERS = "/qemu-headers"       # in the tree, with the layout of qemu_headers.py
@@ -59,7 +59,7 @@ def _headers(tools: builder.Builder, archive: debian.Archive) -> None:
 def _make(out: pathlib.Path) -> None:
     archive = debian.Archive(out / "apt", debian.release_suites(RELEASE), ("deb", "deb-src"), ARCHITECTURES)
     archive.update(LOG)
-    kernel, packages = _kernel(archive), image.packages("arm-packages.txt")
+    kernel, packages = _kernel(archive), image.listed(PACKAGES)
     image.bootstrap("making the tree of cross compilers", [*packages, f"linux-kbuild-{kernel}"], out / "builder",
                     [f"--architectures={','.join(ARCHITECTURES)}", *image.builder_options(RELEASE)],
                     RELEASE, archive, LOG)
@@ -71,7 +71,7 @@ def _make(out: pathlib.Path) -> None:
 
 
 def _directory() -> pathlib.Path:
-    recipe = paths.recipe_hash(REVISION, RELEASE, *image.packages("arm-packages.txt"), *KERNEL, *CONFIGURE)
+    recipe = paths.recipe_hash(REVISION, RELEASE, *image.listed(PACKAGES), *KERNEL, *CONFIGURE)
     return paths.cache() / f"arm-{RELEASE}-{recipe}"
 
 

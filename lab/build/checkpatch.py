@@ -10,8 +10,7 @@ import subprocess
 import tempfile
 
 from lab import paths, ui
-from lab.build import cache, debian
-from lab.guests import image
+from lab.build import cache, debian, image
 
 LOG = "checkpatch"
 SCRIPT = "scripts/checkpatch.pl"

@@ -5,8 +5,7 @@
 import pathlib
 
 from lab import paths
-from lab.build import cache, debian, user_namespace
-from lab.guests import image
+from lab.build import cache, debian, image, user_namespace
 
 RELEASE = image.RELEASES[0]
 PACKAGES = ("python3-drgn",)

@@ -17,9 +17,8 @@ import shutil
 import tempfile
 
 from lab import lock, paths, ui
-from lab.build import builder, cache, kernel_module, kernel_tree, rdma_core, symbols
+from lab.build import builder, cache, image, kernel_module, kernel_tree, rdma_core, symbols
 from lab.build.kernel_module import COMMON, MAKE
-from lab.guests import image
 
 OUT = paths.guest_results()
 REVISION = "3"                  # part of the cache key: increase it with each change of the code below

@@ -14,8 +14,7 @@ import shlex
 import shutil
 
 from lab import paths, ui
-from lab.build import builder, cache, debian, elf, kernel_tree, user_namespace
-from lab.guests import debug_kernel, image
+from lab.build import builder, cache, debian, debug_kernel, elf, image, kernel_tree, user_namespace
 
 LOG = "kernel-symbols"
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below

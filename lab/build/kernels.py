@@ -11,8 +11,7 @@ import shutil
 import tempfile
 
 from lab import paths, ui
-from lab.build import builder, cache, debian, guest_build, kernel_module, rdma_core, user_namespace
-from lab.guests import image
+from lab.build import builder, cache, debian, guest_build, image, kernel_module, rdma_core, user_namespace
 from lab.testing.counts import Count
 from lab.testing.progress import Progress
 

@@ -8,8 +8,7 @@ import pathlib
 import tempfile
 
 from lab import paths, ui
-from lab.build import cache, debian, qemu_headers, user_namespace
-from lab.guests import image
+from lab.build import cache, debian, image, qemu_headers, user_namespace
 
 PACKAGES = (qemu_headers.PACKAGE, "libstdc++6")     # the device needs libstdc++6
 FROM_BACKPORTS = "qemu-* seabios ipxe-qemu"

@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable
 
 from lab import errors, paths, table, ui, up, waiting
-from lab.build import guest_build, kernel_module, kernel_tree
+from lab.build import guest_build, image, kernel_module, kernel_tree
 from lab.develop import driver_coverage, exchange, provider, report, watch
 from lab.fabric import cluster, subnet
-from lab.guests import console, guest, image, vm
+from lab.guests import console, guest, vm
 
 NODE = re.compile(r"vm\d+")
 COVERAGE = "coverage"           # word in place of a directory; a directory of this name is given as ./coverage

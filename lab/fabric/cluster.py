@@ -7,11 +7,11 @@ import shutil
 import signal
 
 from lab import paths, ui
-from lab.build import guest_build
+from lab.build import guest_build, image
 from lab.fabric import rundir, split, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
-from lab.guests import guest_kernel, image, initramfs, key, kvm, libvirt_xml, own_image, vm
+from lab.guests import guest_kernel, initramfs, key, kvm, libvirt_xml, own_image, vm
 from lab.guests.guest import Guest
 from lab.hosts import connection, spread
 

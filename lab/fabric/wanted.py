@@ -6,9 +6,9 @@ import functools
 import pathlib
 
 from lab import paths
-from lab.build import kernel_module
+from lab.build import image, kernel_module
 from lab.fabric import split, switch_process, topology
-from lab.guests import extra_packages, image, initramfs, own_image, vm
+from lab.guests import extra_packages, initramfs, own_image, vm
 from lab.hosts import place
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests

@@ -12,8 +12,7 @@ import shlex
 from collections.abc import Iterator
 
 from lab import paths, ui
-from lab.build import cache, debian, user_namespace
-from lab.guests import image
+from lab.build import cache, debian, image, user_namespace
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
 UNKNOWN = re.compile(r"^E: Unable to locate package (\S+)", re.MULTILINE)

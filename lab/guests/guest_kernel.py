@@ -10,8 +10,8 @@ import pathlib
 from collections.abc import Callable
 
 from lab import paths, ui
-from lab.build import builder, kernel_tree, preflight
-from lab.guests import debug_kernel, extra_packages, image as debian_image, own_kernel
+from lab.build import builder, debug_kernel, image as debian_image, kernel_tree, preflight
+from lab.guests import extra_packages, own_kernel
 
 VARIABLE = "PIB_KERNEL"
 KINDS: dict[str, Callable[[], pathlib.Path]] = {

@@ -9,10 +9,12 @@ import tempfile
 from collections.abc import Iterator, Sequence
 
 from lab import paths
-from lab.guests import image, key
+from lab.build import image
+from lab.guests import key
 
-INIT = image.FILES / "initramfs-init"
-ROOTFS = image.FILES / "rootfs"
+FILES = pathlib.Path(__file__).parent / "files"
+INIT = FILES / "initramfs-init"
+ROOTFS = FILES / "rootfs"
 # ext4 requests crc32c by a name that modules.dep does not list.
 ROOT_DISK_MODULES = ("virtio_pci", "virtio_blk", "crc32c_generic", "ext4")
 

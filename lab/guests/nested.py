@@ -11,9 +11,9 @@ import signal
 import tempfile
 
 from lab import child, memory, paths, ui
-from lab.guests import image, initramfs, kvm, vm
+from lab.guests import initramfs, kvm, vm
 
-INIT = image.FILES / "nested-init"
+INIT = initramfs.FILES / "nested-init"
 MODULES = ("9pnet_virtio", "9p", "overlay", "kvm_amd")
 MEMORY_MIB = 6144               # memory for two guests, and for the files that they and their tests write
 LEAST_MIB = 2048                # with less the emulated host does not boot

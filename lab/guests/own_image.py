@@ -14,11 +14,11 @@ import tarfile
 import tempfile
 
 from lab import paths, ui
-from lab.guests import image, initramfs, key, vm
+from lab.guests import initramfs, key, vm
 
-OWN_ROOTFS = image.FILES / "own-rootfs"
-INIT = image.FILES / "fit-init"
-LOOK = image.FILES / "fit-look"
+OWN_ROOTFS = initramfs.FILES / "own-rootfs"
+INIT = initramfs.FILES / "fit-init"
+LOOK = initramfs.FILES / "fit-look"
 SHARED = ("usr/local/lib/lab", "etc/udev/rules.d/60-rdma-persistent-naming.rules",
           "etc/udev/rules.d/96-lab-ipoib.rules")     # files from the lab's own image, ROOTFS
 FORMATS = ("raw", "qcow2")

@@ -12,8 +12,7 @@ import pathlib
 import shutil
 
 from lab import paths, ui
-from lab.build import cache, kernel_tree
-from lab.guests import image
+from lab.build import cache, image, kernel_tree
 
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 LOG = "own-kernel"

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from lab import memory, paths, ui, up
 from lab.bench import bench_host
-from lab.build import cache, deps, host_build, kernels, preflight, steps
-from lab.guests import debug_kernel, guest_kernel, image, kvm, nested, vm
+from lab.build import cache, debug_kernel, deps, host_build, image, kernels, preflight, steps
+from lab.guests import guest_kernel, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress

@@ -3,9 +3,8 @@
 import pathlib
 import re
 
-from lab.build import kernel_module, kernel_tree
+from lab.build import image, kernel_module, kernel_tree
 from lab.develop import commands
-from lab.guests import image
 from rdma import sh, wait_active
 
 SOURCE = pathlib.Path(__file__).parent / "develop" / "drivers" / "kernel_verbs"

@@ -3,8 +3,9 @@
 import re
 import subprocess
 
+from lab.build import image
 from lab.develop import coverage_points, driver_coverage, trace, trace_words
-from lab.guests import image, vm
+from lab.guests import vm
 from lab.interface import description
 from rdma import DEVICE, PATIENCE_S, debugfs, put_program, sh, wait_active, wait_until
 

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from lab.guests import image
+from lab.build import image
 from rdma import DEVICE, sh, wait_active
 
 SUITE = "/tmp/rdma-core/tests"

@@ -15,8 +15,7 @@ import shlex
 import subprocess
 
 from lab import lock, paths
-from lab.build import cache, checkout, debian, user_namespace
-from lab.guests import image
+from lab.build import cache, checkout, debian, image, user_namespace
 
 LOG = "clean-tree"
 MINIMAL = ("git", "python3", "sudo")

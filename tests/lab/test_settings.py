@@ -12,9 +12,9 @@ import pytest
 
 from checkouts import pib
 from lab import paths, settings, ui
-from lab.build import cache
+from lab.build import cache, image
 from lab.fabric import topology_kinds
-from lab.guests import guest_kernel, hca_properties, image, vm
+from lab.guests import guest_kernel, hca_properties, vm
 
 sys.path.insert(0, str(paths.ROOT / "packaging"))
 import manpage  # noqa: E402  pylint: disable=wrong-import-position

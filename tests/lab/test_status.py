@@ -7,9 +7,10 @@ import signal
 import pytest
 
 from lab import paths, status, ui
+from lab.build import debug_kernel, image
 from lab.fabric import cluster, subnet, switch_process
 from lab.fabric.wanted import Wanted
-from lab.guests import debug_kernel, guest_kernel, image
+from lab.guests import guest_kernel
 
 PORT = subnet.Port("vm0", "pib_0", 1, "0x0670696200020000", 1, 1, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")
 

@@ -11,8 +11,7 @@ import package_trees
 import pytest
 
 from lab import paths
-from lab.build import checkout, debian
-from lab.guests import image
+from lab.build import checkout, debian, image
 
 BASE = "localhost/pib-base"
 IMAGE = "localhost/pib-hca"

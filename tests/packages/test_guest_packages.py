@@ -10,9 +10,9 @@ import pytest
 import clean_tree
 import package_trees
 from lab import process, up
-from lab.build import debian, host_build
+from lab.build import debian, host_build, image
 from lab.fabric import switch_process
-from lab.guests import image, vm
+from lab.guests import vm
 
 HERE = pathlib.Path(__file__).parent
 DEBIAN = ["linux-image-amd64", "linux-headers-amd64", "systemd-sysv", "udev", "dbus", "kmod", "netbase", "iproute2",

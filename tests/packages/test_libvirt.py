@@ -11,9 +11,10 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from lab import libvirt, paths, up
+from lab.build import image
 from lab.fabric import cluster
 from lab.fabric.wanted import Wanted
-from lab.guests import image, libvirt_xml, own_image, vm
+from lab.guests import libvirt_xml, own_image, vm
 
 DIRECTORIES = "/run/libvirt /var/lib/libvirt /etc/libvirt /var/cache/libvirt /var/log/libvirt"
 # libvirtd starts QEMU as root, which runs this test and owns its files.

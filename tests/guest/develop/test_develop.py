@@ -9,10 +9,10 @@ import socket
 import pytest
 
 from lab import paths, ui, up
-from lab.build import kernel_module
+from lab.build import debug_kernel, kernel_module
 from lab.develop import commands, crash, debug_commands, exchange, gdb, guest_trace, report, trace_words
 from lab.fabric import capture
-from lab.guests import debug_kernel, guest_kernel, vm
+from lab.guests import guest_kernel, vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, sh, wait_until
 

@@ -10,9 +10,9 @@ import pytest
 
 import labs
 from lab import paths
-from lab.build import kernel_tree
+from lab.build import image, kernel_tree
 from lab.develop import commands
-from lab.guests import guest_kernel, image
+from lab.guests import guest_kernel
 from rdma import DEVICE, port_state, sh
 
 pytestmark = [pytest.mark.nightly,

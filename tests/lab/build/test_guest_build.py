@@ -10,8 +10,8 @@ import subprocess
 import pytest
 
 from lab import paths
-from lab.build import builder, cache, debian, guest_build, rdma_core
-from lab.guests import image, initramfs
+from lab.build import builder, cache, debian, guest_build, image, rdma_core
+from lab.guests import initramfs
 
 STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n"
 

@@ -8,10 +8,10 @@ import struct
 import pytest
 
 from lab import ui
-from lab.build import elf, kernel_symbols, kernel_tree
+from lab.build import debug_kernel, elf, kernel_symbols, kernel_tree
 from lab.develop import crash, dump, gdb, kernel_place
 from lab.fabric.wanted import Wanted
-from lab.guests import debug_kernel, vm
+from lab.guests import vm
 
 VERSION = "7.0.1-mine"
 ID = bytes(range(20))

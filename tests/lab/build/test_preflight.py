@@ -12,8 +12,8 @@ import types
 import pytest
 
 from lab import environment, paths, ui
-from lab.build import builder, preflight, qemu_headers, root_namespace, user_namespace
-from lab.guests import guest_kernel, image
+from lab.build import builder, image, preflight, qemu_headers, root_namespace, user_namespace
+from lab.guests import guest_kernel
 from lab.testing import parts
 
 

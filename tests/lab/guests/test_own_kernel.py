@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 from lab import paths, ui
-from lab.build import debian, kernel_module, kernel_tree
-from lab.guests import guest_kernel, image, own_kernel
+from lab.build import debian, image, kernel_module, kernel_tree
+from lab.guests import guest_kernel, own_kernel
 
 VERSION = "7.0.1-mine"
 CONFIG = "".join([*(f"CONFIG_{name}=y\n" for name in kernel_tree.BUILT_IN),

@@ -8,9 +8,9 @@ import subprocess
 import pytest
 
 from lab.fabric import subnet
-from lab.guests import image
+from lab.guests import initramfs
 
-PROGRAM = image.FILES / "rootfs/usr/local/lib/lab/ports"
+PROGRAM = initramfs.FILES / "rootfs/usr/local/lib/lab/ports"
 FILES = {"gids/0": "fe80:0000:0000:0000:0670:6962:0002:0010", "lid": "0x1f", "sm_lid": "0x1", "state": "4: ACTIVE",
          "phys_state": "5: LinkUp", "rate": "100 Gb/sec (4X EDR)"}
 

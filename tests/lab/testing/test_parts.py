@@ -9,9 +9,9 @@ import threading
 import pytest
 
 from lab import memory, paths, ui, up
-from lab.build import deps, host_build, preflight
+from lab.build import deps, host_build, image, preflight
 from lab.develop import coverage_points, driver_coverage
-from lab.guests import image, vm
+from lab.guests import vm
 from lab.testing import parts, runners, simulate, used
 from lab.testing.counts import Count
 

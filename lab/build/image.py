@@ -30,7 +30,7 @@ RELEASES = ("trixie", "bookworm", "trixie-backports")
 KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    # taken from the backports suite, if any
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
-FILES = pathlib.Path(__file__).parent / "files"
+FILES = pathlib.Path(__file__).parent
 ROOT_SIZE = "4G"                # sparse
 NEW_GIB = 5.0                   # free space for making an image with its build tree
 REVISION = "5"                  # part of the cache key, as lists of options are: increase it with each change of code
@@ -51,9 +51,14 @@ NO_INITRAMFS = ['--setup-hook=mkdir -p "$1/etc/initramfs-tools" && '
                 "--dpkgopt=force-confold", "--dpkgopt=path-exclude=/etc/kernel/postinst.d/initramfs-tools"]
 
 
-def packages(name: str) -> list[str]:
-    lines = (FILES / name).read_text().splitlines()
+def listed(file: pathlib.Path) -> list[str]:
+    """The packages that a file lists: one in each line, and comments."""
+    lines = file.read_text().splitlines()
     return [word for line in lines if (word := line.split("#", 1)[0].strip())]
+
+
+def packages(name: str) -> list[str]:
+    return listed(FILES / name)
 
 
 def release() -> str:

@@ -12,8 +12,7 @@ import re
 import shutil
 
 from lab import paths, ui
-from lab.build import builder, cache, rdma_core, user_namespace
-from lab.guests import image
+from lab.build import builder, cache, image, rdma_core, user_namespace
 
 KINDS = ("lockdep", "kasan")
 LOG = "guest-kernel"

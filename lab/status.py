@@ -6,7 +6,7 @@ import shlex
 import subprocess
 
 from lab import errors, paths, table, ui
-from lab.fabric import cluster, labs, rundir, state, subnet, subnet_progress, switch_process
+from lab.fabric import cluster, labs, ports_table, rundir, state, subnet, subnet_progress, switch_process
 from lab.guests import guest_kernel, kvm, vm
 from lab.hosts import spread
 
@@ -65,7 +65,7 @@ def _ports(lab: cluster.Cluster) -> bool:
     seen = subnet.look(lab, ANSWER_S)
     ports = [port for found in seen.values() for port in found or []]
     if ports:
-        print("\n" + table.ports_table(ports, {}))
+        print("\n" + ports_table.text(ports, {}))
     silent = [name for name, found in seen.items() if found is None]
     if silent:
         print(f"\n{', '.join(silent)}: does not answer within {ANSWER_S} s. "

@@ -5,9 +5,9 @@ import contextlib
 import dataclasses
 import pathlib
 
-from lab import ui, up
+from lab import ui
 from lab.bench import bench_figures, bench_host
-from lab.fabric import cluster, subnet
+from lab.fabric import cluster, subnet, up
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
 from lab.guests.guest import Guest

@@ -8,9 +8,9 @@ import re
 import subprocess
 import time
 
-from lab import ui, up
+from lab import ui
 from lab.bench import bench_figures
-from lab.fabric import cluster, subnet, topology_kinds
+from lab.fabric import cluster, subnet, topology_kinds, up
 from lab.fabric.wanted import Wanted
 from lab.guests.guest import Guest
 from lab.bench.bench_figures import LESS, Kind

@@ -12,10 +12,10 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from lab import errors, paths, table, ui, up, waiting
+from lab import errors, paths, ui, waiting
 from lab.build import guest_build, image, kernel_module, kernel_tree
 from lab.develop import driver_coverage, exchange, provider, report, watch
-from lab.fabric import cluster, subnet
+from lab.fabric import cluster, ports_table, subnet, up
 from lab.guests import console, guest, vm
 
 NODE = re.compile(r"vm\d+")
@@ -173,7 +173,7 @@ def _settle(lab: cluster.Cluster, asked: list[str], expected: set[tuple[str, int
         ui.say(f"not every port is ACTIVE after {ACTIVE_S} s. What the subnet manager says:  "
                f"./pib exec {up.MANAGER} -- tail /var/log/opensm.log")
     if seen:
-        print(table.ports_table(seen, {}))
+        print(ports_table.text(seen, {}))
 
 
 # -- provider -----------------------------------------------------------------

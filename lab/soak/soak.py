@@ -10,8 +10,8 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from lab import errors, lock, paths, ui, up
-from lab.fabric import cluster
+from lab import errors, lock, paths, ui
+from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from lab.soak import curve, rule, samples
 from lab.soak.loads import LOADS, Load

@@ -13,8 +13,9 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import child, paths, ui, up
+from lab import child, paths, ui
 from lab.build import deps, host_build
+from lab.fabric import up
 from lab.testing import fuzz_corpus, fuzz_report, runners
 
 FOLDER = paths.ROOT / "tests" / "fuzz"

@@ -12,7 +12,7 @@ from lab.testing.mutant import Mutant
 
 MOST_S = 1800
 PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "--nightly")
-BUILD = ("/usr/bin/python3", "-B", "-c", "from lab import up; up.prepare()")
+BUILD = ("/usr/bin/python3", "-B", "-c", "from lab.fabric import up; up.prepare()")
 
 
 class Hunt:

@@ -12,9 +12,10 @@ import random
 import re
 from collections.abc import Callable
 
-from lab import memory, paths, ui, up
+from lab import memory, paths, ui
 from lab.bench import bench_host
 from lab.build import cache, debug_kernel, deps, host_build, image, kernels, preflight, steps
+from lab.fabric import up
 from lab.guests import guest_kernel, kvm, nested, vm
 from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.counts import FAILURE, Count

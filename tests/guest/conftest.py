@@ -16,7 +16,8 @@ import os
 import pytest
 
 import labs
-from lab import environment, up
+from lab import environment
+from lab.fabric import up
 from rdma import complaints, wait_until
 
 DEFAULT_NODES = 2

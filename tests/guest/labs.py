@@ -7,9 +7,9 @@ import os
 import pathlib
 import subprocess
 
-from lab import paths, ui, up
+from lab import paths, ui
 from lab.develop import driver_coverage
-from lab.fabric import cluster
+from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 
 _running = []

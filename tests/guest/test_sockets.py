@@ -3,7 +3,7 @@
 import pytest
 
 import labs
-from lab import up
+from lab.fabric import up
 from rdma import DEVICE, pair, wait_until
 
 

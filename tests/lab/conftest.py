@@ -8,8 +8,8 @@ import pathlib
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import environment, paths, up
-from lab.fabric import cluster, switch_process
+from lab import environment, paths
+from lab.fabric import cluster, switch_process, up
 from lab.guests import guest_kernel, initramfs, kvm, vm
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"

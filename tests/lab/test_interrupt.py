@@ -9,8 +9,8 @@ import threading
 
 import pytest
 
-from lab import process, signals, ui, up, waiting
-from lab.fabric import cluster
+from lab import process, signals, ui, waiting
+from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 
 LIMIT_S = 60

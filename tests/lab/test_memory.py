@@ -3,7 +3,8 @@
 
 import pytest
 
-from lab import memory, ui, up
+from lab import memory, ui
+from lab.fabric import up
 from lab.fabric.wanted import Wanted
 from lab.guests import nested, vm
 

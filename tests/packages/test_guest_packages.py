@@ -9,9 +9,9 @@ import pytest
 
 import clean_tree
 import package_trees
-from lab import process, up
+from lab import process
 from lab.build import debian, host_build, image
-from lab.fabric import switch_process
+from lab.fabric import switch_process, up
 from lab.guests import vm
 
 HERE = pathlib.Path(__file__).parent

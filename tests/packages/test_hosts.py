@@ -9,8 +9,8 @@ import shutil
 import pytest
 
 import libvirt_host
-from lab import paths, status, up
-from lab.fabric import cluster, measure, subnet, topology
+from lab import paths, status
+from lab.fabric import cluster, measure, subnet, topology, up
 from lab.fabric.wanted import Wanted
 from lab.guests import kvm
 from lab.hosts import place, spread

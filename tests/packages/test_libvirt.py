@@ -10,9 +10,9 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import libvirt, paths, up
+from lab import libvirt, paths
 from lab.build import image
-from lab.fabric import cluster
+from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from lab.guests import libvirt_xml, own_image, vm
 

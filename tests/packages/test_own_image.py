@@ -6,8 +6,8 @@ import pathlib
 
 import pytest
 
-from lab import paths, up
-from lab.fabric import cluster, measure, subnet
+from lab import paths
+from lab.fabric import cluster, measure, subnet, up
 from lab.fabric.wanted import Wanted
 
 

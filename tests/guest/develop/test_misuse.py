@@ -8,9 +8,10 @@ import subprocess
 
 import pytest
 
-from lab import ui, up
+from lab import ui
 from lab.build import guest_build, kernel_module
 from lab.develop import commands, provider
+from lab.fabric import up
 from lab.guests import vm
 from lab.testing import misuse, patches
 from labs import booted

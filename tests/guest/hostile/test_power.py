@@ -11,8 +11,8 @@ import time
 import pytest
 
 import labs
-from lab import ui, up
-from lab.fabric import cluster
+from lab import ui
+from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from rdma import kernel_complaints, resources, wait_active, wait_until
 from traffic import begin_transfer, end_transfer, goes_on, received

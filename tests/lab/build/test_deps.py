@@ -8,8 +8,9 @@ import sys
 
 import pytest
 
-from lab import memory, paths, ui, up
+from lab import memory, paths, ui
 from lab.build import debian, deps, preflight
+from lab.fabric import up
 from lab.fabric.wanted import Wanted
 
 GERMAN_POLICY = """#!/bin/sh

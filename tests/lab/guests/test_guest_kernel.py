@@ -5,8 +5,9 @@ import subprocess
 
 import pytest
 
-from lab import paths, ui, up
+from lab import paths, ui
 from lab.build import debug_kernel, image, preflight
+from lab.fabric import up
 from lab.fabric.wanted import Wanted
 from lab.guests import extra_packages, guest_kernel, initramfs, nested
 

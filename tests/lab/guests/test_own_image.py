@@ -9,9 +9,10 @@ import tarfile
 
 import pytest
 
-from lab import ui, up
+from lab import ui
 from lab.build import host_build
 from lab.develop import commands
+from lab.fabric import up
 from lab.fabric.wanted import Wanted
 from lab.guests import own_image
 

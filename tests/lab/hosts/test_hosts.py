@@ -9,8 +9,8 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import settings, ui, up
-from lab.fabric import cluster, split, topology, topology_kinds
+from lab import settings, ui
+from lab.fabric import cluster, split, topology, topology_kinds, up
 from lab.fabric.wanted import Wanted
 from lab.guests import libvirt_xml, vm
 from lab.hosts import domain, place, spread, switches

@@ -5,8 +5,9 @@ import re
 
 import pytest
 
-from lab import __main__ as command, paths, ui, up
+from lab import __main__ as command, paths, ui
 from lab.build import host_build
+from lab.fabric import up
 from lab.testing import fuzz, fuzz_corpus, fuzz_report
 from lab.testing.fuzz import Wanted
 from lab.testing.fuzz_report import Row

@@ -7,9 +7,9 @@ import pathlib
 
 import pytest
 
-from lab import ui, up
+from lab import ui
 from lab.build import deps, preflight
-from lab.fabric import counters, evidence, measure, subnet
+from lab.fabric import counters, evidence, measure, subnet, up
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel
 

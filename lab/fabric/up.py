@@ -7,9 +7,9 @@ import pathlib
 import subprocess
 from collections.abc import Iterable, Iterator
 
-from lab import memory, paths, table, ui
+from lab import memory, paths, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
-from lab.fabric import cluster, counters, evidence, ipoib, measure, subnet, switch_process
+from lab.fabric import cluster, counters, evidence, ipoib, measure, ports_table, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, own_image, own_kernel, vm
 from lab.hosts import spread
@@ -156,7 +156,7 @@ def up(wanted: Wanted) -> int:
             return 0
         measured = _measured(lab) if wanted.count > 1 else {}
         clear_errors(lab, ports)
-        print(table.ports_table(ports, measured))
+        print(ports_table.text(ports, measured))
         if measured:
             print("bandwidth: ib_write_bw, 64 KiB; latency: ib_write_lat, 8 bytes; vm0 to vm1")
     finally:

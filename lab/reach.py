@@ -10,8 +10,7 @@ import threading
 from typing import IO
 
 from lab import signals, ui
-from lab.develop import report
-from lab.fabric import cluster
+from lab.fabric import cluster, report
 from lab.guests import relay
 from lab.guests.guest import Guest, Running
 

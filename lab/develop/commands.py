@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 from lab import errors, paths, ui, waiting
 from lab.build import guest_build, image, kernel_module, kernel_tree
-from lab.develop import driver_coverage, exchange, provider, report, watch
-from lab.fabric import cluster, ports_table, subnet, up
+from lab.develop import driver_coverage, exchange, provider, watch
+from lab.fabric import cluster, ports_table, report, subnet, up
 from lab.guests import console, guest, vm
 
 NODE = re.compile(r"vm\d+")

@@ -11,7 +11,8 @@ import time
 
 from lab import errors, ui, waiting
 from lab.build import kernel_module, symbols
-from lab.develop import hang, ipoib, report
+from lab.develop import hang, ipoib
+from lab.fabric import report
 from lab.fabric.cluster import Cluster
 from lab.guests import vm
 from lab.guests.guest import ANSWER_S, Guest, answers

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from lab import ui
-from lab.develop import report
-from lab.fabric import cluster, control, switch_process
+from lab.fabric import cluster, control, report, switch_process
 from lab.guests import vm
 
 NS = 1e9

@@ -10,8 +10,8 @@ import pytest
 
 from lab import paths, ui
 from lab.build import debug_kernel, kernel_module
-from lab.develop import commands, crash, debug_commands, exchange, gdb, guest_trace, report, trace_words
-from lab.fabric import capture, up
+from lab.develop import commands, crash, debug_commands, exchange, gdb, guest_trace, trace_words
+from lab.fabric import capture, report, up
 from lab.guests import guest_kernel, vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, sh, wait_until

@@ -16,8 +16,8 @@ import pytest
 
 from lab import __main__ as command_line, paths, ui, waiting
 from lab.build import builder, kernel_module, symbols
-from lab.develop import commands, exchange, ipoib, report, watch
-from lab.fabric import cluster, subnet
+from lab.develop import commands, exchange, ipoib, watch
+from lab.fabric import cluster, report, subnet
 from lab.fabric.wanted import Wanted
 
 ALIAS = "pci:v00001234d00001B0Csv*sd*bc*sc*i*"

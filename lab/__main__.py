@@ -11,12 +11,12 @@ from lab import ci, clean, complete, environment, errors, libvirt, paths, reach,
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, image, qemu_headers
 from lab.develop import commands as develop, debug_commands, replay, trace
-from lab.fabric import capture, causes, cluster, ctl, evidence, source, top, topology_kinds, up, wanted, why
+from lab.fabric import (capture, causes, cluster, ctl, evidence, report, source, spread, top, topology_kinds, up, wanted,
+                        why)
 from lab.guests import guest_kernel, relay
-from lab.fabric import map as fabric_map, report
+from lab.fabric import map as fabric_map
 from lab.soak import soak
 from lab.testing import fuzz, parts, simulate
-from lab.hosts import spread
 from lab.web import metrics, server as web_server, watch
 from lab.wireshark import install, names as wireshark_names, ports as wireshark_ports
 

@@ -6,9 +6,8 @@ import shlex
 import subprocess
 
 from lab import errors, paths, table, ui
-from lab.fabric import cluster, labs, ports_table, rundir, state, subnet, subnet_progress, switch_process
+from lab.fabric import cluster, labs, ports_table, rundir, spread, state, subnet, subnet_progress, switch_process
 from lab.guests import guest_kernel, kvm, vm
-from lab.hosts import spread
 
 PROCESSORS = {"kvm": "KVM", "tcg": "emulation (TCG)"}
 ANSWER_S = 5                    # time limit for the answer of a guest or a switch

@@ -8,12 +8,12 @@ import signal
 
 from lab import paths, ui
 from lab.build import guest_build, image
-from lab.fabric import rundir, split, state, switch_process, topology
+from lab.fabric import rundir, split, spread, state, switch_process, topology
 from lab.fabric.recorded import Recorded
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, initramfs, key, kvm, libvirt_xml, own_image, vm
 from lab.guests.guest import Guest
-from lab.hosts import connection, spread
+from lab.hosts import connection
 
 HUB = "hub"
 

@@ -5,9 +5,8 @@ import pathlib
 from typing import Protocol
 
 from lab import ui
-from lab.fabric import cluster, evidence, topology
+from lab.fabric import cluster, evidence, spread, topology
 from lab.fabric.evidence import Evidence, Json
-from lab.hosts import spread
 
 
 class Source(Protocol):

@@ -9,10 +9,9 @@ from collections.abc import Iterable, Iterator
 
 from lab import memory, paths, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
-from lab.fabric import cluster, counters, evidence, ipoib, measure, ports_table, subnet, switch_process
+from lab.fabric import cluster, counters, evidence, ipoib, measure, ports_table, spread, subnet, switch_process
 from lab.fabric.wanted import Wanted
 from lab.guests import guest_kernel, own_image, own_kernel, vm
-from lab.hosts import spread
 
 GUIDE = "docs/user-guide.md, section 15"
 MANAGER = "vm0"                 # the guest in which the subnet manager runs

@@ -10,10 +10,10 @@ import pytest
 
 import libvirt_host
 from lab import paths, status
-from lab.fabric import cluster, measure, subnet, topology, up
+from lab.fabric import cluster, measure, spread, subnet, topology, up
 from lab.fabric.wanted import Wanted
 from lab.guests import kvm
-from lab.hosts import place, spread
+from lab.hosts import place
 
 TREE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"
 HERE, THERE, A, B = "10.213.1.1", "10.213.1.2", "10.213.2.1", "10.213.2.2"

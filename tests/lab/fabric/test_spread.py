@@ -9,10 +9,10 @@ import pytest
 
 from lab import __main__ as command_line
 from lab import status, ui
-from lab.fabric import cluster, source
+from lab.fabric import cluster, host_switches, source, spread
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
-from lab.hosts import connection, place, program, spread, switches
+from lab.hosts import connection, place, program
 
 HOSTS = place.hosts(["qemu+ssh://a/system", "qemu+ssh://b/system"])
 # Each stand-in notes its end. One of a host writes that its files are there; one of a guest, its port and that it has
@@ -46,8 +46,8 @@ def _noted(tmp_path, monkeypatch):
     monkeypatch.setattr(program, "PYTHON", [sys.executable, str(script), str(noted)])
     monkeypatch.setattr(spread, "URI", 4)
     monkeypatch.setattr(connection, "accelerator", lambda _uris: "tcg")
-    monkeypatch.setattr(switches, "make_ca", lambda directory: directory.mkdir())
-    monkeypatch.setattr(switches, "certify", lambda directory, *_: [])
+    monkeypatch.setattr(host_switches, "make_ca", lambda directory: directory.mkdir())
+    monkeypatch.setattr(host_switches, "certify", lambda directory, *_: [])
     return noted
 
 

@@ -7,10 +7,10 @@ import tempfile
 import urllib.parse
 
 from lab import process, ui
-from lab.fabric import recorded
+from lab.fabric import host_switches, recorded
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
-from lab.hosts import domain, place, program, switches
+from lab.hosts import domain, place, program
 
 COPY_S = 7200                   # reached only by a hang: the guests' disk is copied to the host
 
@@ -43,7 +43,7 @@ def check(wanted: Wanted) -> None:
     for number in range(wanted.count):
         wanted.host_of(number)
     for number in range(len(wanted.hosts)):
-        switches.guids(wanted.net, wanted.parts, number)
+        host_switches.guids(wanted.net, wanted.parts, number)
 
 
 def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
@@ -53,7 +53,7 @@ def start_hosts(lab: recorded.Recorded, wanted: Wanted, boot: vm.Boot) -> None:
     late = range(len(wanted.hosts))
     with tempfile.TemporaryDirectory(dir=lab.sockets()) as work:
         keys = pathlib.Path(work) / "ca"
-        switches.make_ca(keys)
+        host_switches.make_ca(keys)
         for number in late:
             _lay_out(lab.sockets() / title(number), wanted, boot, number, keys)
     for number in late:
@@ -73,12 +73,13 @@ def _lay_out(where: pathlib.Path, wanted: Wanted, boot: vm.Boot, number: int, ke
         (where / kind).mkdir(parents=True, mode=0o700)
     for name, source in ((domain.KERNEL, boot.kernel), (domain.INITRD, boot.initrd), (domain.DISK, boot.disk)):
         (where / "guests" / name).symlink_to(source)
-    for file in switches.certify(keys, number, wanted.hosts[number], switches.guids(wanted.net, wanted.parts, number)):
+    guids = host_switches.guids(wanted.net, wanted.parts, number)
+    for file in host_switches.certify(keys, number, wanted.hosts[number], guids):
         shutil.copy(file, where / "switch")
-    words = switches.options(wanted.hosts, wanted.net, wanted.parts, number)
-    (where / "switch" / switches.OPTIONS).write_text(f"PLACED={' '.join(words)}\n")
+    words = host_switches.options(wanted.hosts, wanted.net, wanted.parts, number)
+    (where / "switch" / host_switches.OPTIONS).write_text(f"PLACED={' '.join(words)}\n")
     if wanted.net:
-        (where / "switch" / switches.TOPOLOGY).write_bytes(wanted.wiring)
+        (where / "switch" / host_switches.TOPOLOGY).write_bytes(wanted.wiring)
 
 
 SEVERAL = ("web", "why", "map", "metrics")        # commands that take the control sockets of several processes

@@ -8,9 +8,9 @@ import shutil
 
 from lab import paths, ui
 from lab.arm import tree
+from lab.base import counts
+from lab.base.counts import Count
 from lab.build import builder, kernels
-from lab.testing import counts
-from lab.testing.counts import Count
 
 LOG = tree.LOG
 CHECKOUT, BUILD = "arm", "arm/build"    # folders below the builder's working directory

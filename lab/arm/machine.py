@@ -11,9 +11,9 @@ from collections.abc import Iterable
 
 from lab import ui
 from lab.arm import tree
+from lab.base.counts import ALL_SKIPPED, catch2, Count, FAILURE
 from lab.build import builder
 from lab.guests import initramfs
-from lab.testing.counts import ALL_SKIPPED, FAILURE, Count, catch2
 
 INIT = pathlib.Path(__file__).with_name("arm-init")
 MEMORY_MIB, CPUS = 4096, 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""./pib test kernels: compiles the driver for every kernel, and the provider in every rdma-core, of Debian.
+"""Compiles the driver for every kernel, and the provider in every rdma-core, of Debian.
 
 Each Debian release has a tree in the cache with its compiler and the headers of all kernels of its suites. The driver
 passes if it compiles with W=1 without a warning and uses everything that the kernel offers."""
@@ -12,11 +12,9 @@ import tempfile
 
 from lab import paths, ui
 from lab.build import builder, cache, debian, guest_build, image, kernel_module, rdma_core, user_namespace
-from lab.testing.counts import Count
-from lab.testing.progress import Progress
 
 RELEASES = ("bookworm-backports", "trixie-backports", "testing")
-LOG = STAGE = "kernels"
+LOG = "kernels"
 # Free space in GiB for making each release's tree, and for the drivers in it.
 NEW_GIB = {"bookworm-backports": 4.5, "trixie-backports": 2.5, "testing": 2.0}
 REVISION = "1"                  # part of the cache key: increase it with each change of the code that makes a tree
@@ -35,11 +33,6 @@ OFFERED_SINCE = {"ODP": (6, 1), "DMA_DEV_NEED_SYNC": (6, 10), "PLACEMENT": (6, 1
                  "CREATE_USER_CQ": (7, 2), "RESIZE_USER_CQ": (7, 2)}
 # First release of rdma-core with each operation for which the provider's CMakeLists.txt looks in the headers.
 OPERATIONS_SINCE = {"ATOMIC_WRITE": 44, "FLUSH": 45}
-
-
-def verdict(what: str, faults: list[str]) -> Count:
-    ui.say(f"{what}: {'; '.join(faults[:3]) or 'passed'}")
-    return Count(failed=1) if faults else Count(passed=1)
 
 
 # -- trees --------------------------------------------------------------------
@@ -180,27 +173,3 @@ def compile_provider(tools: builder.Builder, release: str, options: str = "") ->
     except ui.LabError as error:
         return [str(error).splitlines()[0], *complaints(str(error)), str(error).splitlines()[-1]]
     return missing_operations(rdma_core.version(tools.tree), (library.parents[1] / "build.ninja").read_text())
-
-
-def _check(release: str) -> Count:
-    base = tree(release)
-    tools = builder.Builder(base)
-    with tools.locked():
-        count = sum((verdict(f"driver, {release}, kernel {kernel}", compile_driver(tools, kernel))
-                     for kernel in kernels(base)), Count())
-        version = rdma_core.version(base / "builder")
-        return count + verdict(f"provider, {release}, rdma-core {version}", compile_provider(tools, release))
-
-
-def check(progress: Progress) -> Count:
-    """Compiles driver and provider for all releases. A release without a tree is a failure."""
-    stage, count = progress.begin(STAGE), Count()
-    for number, release in enumerate(RELEASES, 1):
-        try:
-            count += _check(release)
-        except ui.LabError as error:
-            count += verdict(release, [str(error)])
-        stage.count(number, len(RELEASES))
-        progress.show(stage)
-    stage.end(count)
-    return count

@@ -6,8 +6,9 @@ import pathlib
 from collections.abc import Callable
 
 from lab.arm import host, kernel, machine, tree
-from lab.build import builder, kernels, rdma_core
-from lab.testing.counts import Count
+from lab.base.counts import Count
+from lab.build import builder, rdma_core
+from lab.testing import all_kernels
 from lab.testing.progress import Progress
 
 STAGE = "arm"
@@ -34,9 +35,10 @@ def check(progress: Progress) -> Count:
     stage = progress.begin(STAGE)
     tools = builder.Builder(tree.ensure())
     with tools.locked():
-        count = sum((kernels.verdict(f"driver, kernel {name}", faults)
+        count = sum((all_kernels.verdict(f"driver, kernel {name}", faults)
                      for name, faults in host.compile_driver(tools).items()), Count())
-        count += kernels.verdict(f"provider, rdma-core {rdma_core.version(tools.tree)}", host.compile_provider(tools))
+        version = rdma_core.version(tools.tree)
+        count += all_kernels.verdict(f"provider, rdma-core {version}", host.compile_provider(tools))
         host.compile_host(tools)
         tests = host.programs(tools)
         for number, run in enumerate(RUNS.values(), 1):

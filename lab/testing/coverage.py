@@ -10,9 +10,9 @@ import pathlib
 import re
 
 from lab import paths, ui
+from lab.base.counts import Count, FAILURE
 from lab.build import host_build
 from lab.testing import runners
-from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 from lab.testing.reasons import names
 

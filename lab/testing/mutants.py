@@ -9,10 +9,10 @@ import time
 from collections.abc import Iterator
 
 from lab import paths, ui
+from lab.base.counts import Count, FAILURE
 from lab.build import mutant_tree
 from lab.build.mutant_tree import Test, Tree
 from lab.testing import guest_mutants, mutant, patches, simulate
-from lab.testing.counts import FAILURE, Count
 from lab.testing.mutant import Mutant
 from lab.testing.progress import Progress, Stage
 

@@ -13,12 +13,12 @@ import re
 from collections.abc import Callable
 
 from lab import memory, paths, ui
+from lab.base.counts import Count, FAILURE
 from lab.bench import bench_host
 from lab.build import cache, debug_kernel, deps, host_build, image, kernels, preflight, steps
 from lab.fabric import up
 from lab.guests import guest_kernel, kvm, nested, vm
-from lab.testing import arm, coverage, mutants, qemus, runners, simulate, style, used
-from lab.testing.counts import FAILURE, Count
+from lab.testing import all_kernels, arm, coverage, mutants, qemus, runners, simulate, style, used
 from lab.testing.progress import Progress
 
 KVM_TESTS = "test_kvm or test_kicks"
@@ -164,7 +164,7 @@ def _renew_image(kernel: str) -> None:
 
 def on_kernels(run: Run) -> Count:
     """Compiles the driver for every kernel, and runs guest tests on the newest one of Debian 13."""
-    count = kernels.check(run.progress)
+    count = all_kernels.check(run.progress)
     with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
         _renew_image(kernels.newest(kernels.kernels(kernels.tree(NEWEST_KERNEL))))
         up.prepare()
@@ -242,7 +242,7 @@ PARTS = {UNIT: Part(unit, ("tests/lab", *style.FOLDERS, "tests/qemu", host_build
          **{name: _guests(name) for name in GUESTS},
          ADVERSARY: Part(adversary, (_stage(ADVERSARY),)),
          "kvm": Part(on_kvm, (_stage("kvm"),)),
-         "kernels": Part(on_kernels, (kernels.STAGE, _stage(NEWEST_KERNEL)),
+         "kernels": Part(on_kernels, (all_kernels.STAGE, _stage(NEWEST_KERNEL)),
                          images=({image.VARIABLE: NEWEST_KERNEL},), entries=kernels.missing),
          QEMU: Part(lambda run: qemus.check(run.progress), qemus.stages(), entries=lambda: {QEMU: QEMU_GIB}),
          "arm": Part(lambda run: arm.check(run.progress), (arm.STAGE,), images=(), entries=arm.missing),

@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 
 from lab import paths
+from lab.base.counts import Count
 from lab.testing import usual
-from lab.testing.counts import Count
 
 SHOW_S = 30                     # interval between two progress lines
 FILE = "test-seconds.json"

@@ -8,9 +8,9 @@ import pathlib
 from collections.abc import Callable
 
 from lab import paths, ui
+from lab.base.counts import Count, FAILURE
 from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import runners
-from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
 # The tests take each QEMU from the newest of these releases whose source the mirror has. If the mirror lacks the source

@@ -11,8 +11,9 @@ import threading
 from collections.abc import Iterator
 
 from lab import child, lock, paths, ui
+from lab.base import counts
 from lab.build import host_build
-from lab.testing import counts, events
+from lab.testing import events
 from lab.testing.progress import Progress, Stage
 
 SANITIZER_ENV = {"ASAN_OPTIONS": "abort_on_error=1:detect_leaks=1",

@@ -7,9 +7,9 @@ import pathlib
 import random
 
 from lab import child, ui
+from lab.base.counts import Count, FAILURE
 from lab.build import host_build
 from lab.testing import runners
-from lab.testing.counts import FAILURE, Count
 from lab.testing.progress import Progress
 
 STAGE = "simulation"

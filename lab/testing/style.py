@@ -3,8 +3,8 @@
 
 import os
 
+from lab.base.counts import Count
 from lab.testing import runners
-from lab.testing.counts import Count
 from lab.testing.progress import Progress
 
 FOLDERS = ("tests/style", "tests/driver")

@@ -9,11 +9,11 @@ import os
 from collections.abc import Callable, Iterable
 
 from lab import paths, ui
+from lab.base.counts import Count, FAILURE
 from lab.develop import coverage_points, driver_coverage
 from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.testing import runners
-from lab.testing.counts import FAILURE, Count
 from lab.testing.reasons import names
 
 VARIABLE = "PIB_TEST_COVERAGE"  # file to which guest tests add the counts of their devices

@@ -11,9 +11,9 @@ import pytest
 
 from lab import paths
 from lab.arm import host, kernel, machine, tree
+from lab.base.counts import Count, FAILURE
 from lab.build import debian
 from lab.testing import arm, progress
-from lab.testing.counts import FAILURE, Count
 
 GOOD = """[    0.1] a word of the kernel\r
 lab: pages of 64 kB\r

@@ -10,9 +10,9 @@ import sys
 import pytest
 
 from lab import paths, ui
+from lab.base.counts import Count
 from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import qemus, runners
-from lab.testing.counts import Count
 
 
 def test_qemu_runs_with_the_libraries_of_its_release(tmp_path):

@@ -5,9 +5,9 @@ import json
 import pytest
 
 from lab import paths, ui
+from lab.base.counts import Count
 from lab.build import host_build
 from lab.testing import coverage, runners
-from lab.testing.counts import Count
 
 
 def file(name, *lines):

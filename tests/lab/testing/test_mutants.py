@@ -9,9 +9,9 @@ import time
 import pytest
 
 from lab import __main__ as command, paths, ui
+from lab.base.counts import Count
 from lab.build import checkout, mutant_tree
 from lab.testing import guest_mutants, mutant, mutants, parts, patches
-from lab.testing.counts import Count
 from lab.testing.mutant import Mutant
 from lab.testing.mutants import Verdict
 

@@ -9,12 +9,12 @@ import threading
 import pytest
 
 from lab import memory, paths, ui
+from lab.base.counts import Count
 from lab.build import deps, host_build, image, preflight
 from lab.develop import coverage_points, driver_coverage
 from lab.fabric import up
 from lab.guests import vm
 from lab.testing import parts, runners, simulate, used
-from lab.testing.counts import Count
 
 LIMIT_S = 60
 

@@ -5,8 +5,8 @@ import json
 
 import pytest
 
+from lab.base.counts import Count
 from lab.testing import parts, progress as module, usual
-from lab.testing.counts import Count
 from lab.testing.progress import History, Progress
 
 

@@ -4,11 +4,11 @@ import fnmatch
 
 import pytest
 
+from lab.base.counts import Count, FAILURE
 from lab.develop import coverage_points
 from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.testing import used
-from lab.testing.counts import FAILURE, Count
 
 
 def test_points_without_a_reason_are_found():

@@ -7,12 +7,13 @@ import pathlib
 import re
 import sys
 
-from lab import ci, clean, complete, environment, errors, libvirt, paths, reach, settings, signals, status, ui
+from lab import ci, clean, complete, libvirt, reach, settings, status
+from lab.base import environment, errors, paths, signals, ui
 from lab.bench import bench
 from lab.build import checkpatch, debian, deps, guest_build, image, qemu_headers
 from lab.develop import commands as develop, debug_commands, replay, trace
-from lab.fabric import (capture, causes, cluster, ctl, evidence, report, source, spread, top, topology_kinds, up, wanted,
-                        why)
+from lab.fabric import (capture, causes, cluster, ctl, evidence, report, source, spread, top, topology_kinds, up,
+                        wanted, why)
 from lab.guests import guest_kernel, relay
 from lab.fabric import map as fabric_map
 from lab.soak import soak

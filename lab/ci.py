@@ -20,7 +20,8 @@ import threading
 import xml.etree.ElementTree as xml
 from collections.abc import Callable, Iterator
 
-from lab import errors, groups, junit, paths, reach, settings, signals, ui
+from lab import junit, reach, settings
+from lab.base import errors, groups, paths, signals, ui
 from lab.fabric import cluster, counters, subnet, switch_process, up, wanted
 from lab.guests import relay
 

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Sequence
 
-from lab import paths, table, ui
+from lab.base import paths, table, ui
 from lab.build import cache, user_namespace
 
 DAY_S = 24 * 3600

@@ -11,7 +11,7 @@ import os
 import re
 from typing import NoReturn
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster
 
 VARIABLE = "_ARGCOMPLETE"       # argcomplete's environment variable, which the shell sets

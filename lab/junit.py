@@ -8,7 +8,7 @@ import time
 import xml.etree.ElementTree as xml
 from typing import Iterator
 
-from lab import errors, ui
+from lab.base import errors, ui
 
 CLASS = "pib"
 

@@ -7,7 +7,8 @@ import os
 import pathlib
 import xml.etree.ElementTree as xml
 
-from lab import status, ui
+from lab import status
+from lab.base import ui
 from lab.fabric import cluster
 from lab.guests import kvm, libvirt_xml, own_image, vm
 

@@ -9,7 +9,7 @@ import tempfile
 import threading
 from typing import IO
 
-from lab import signals, ui
+from lab.base import signals, ui
 from lab.fabric import cluster, report
 from lab.guests import relay
 from lab.guests.guest import Guest, Running

@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.build import debug_kernel, image, kernel_module
 from lab.fabric import wanted
 from lab.guests import extra_packages, guest_kernel, hca_properties, vm

@@ -5,7 +5,7 @@ import pathlib
 import shlex
 import subprocess
 
-from lab import errors, paths, table, ui
+from lab.base import errors, paths, table, ui
 from lab.fabric import cluster, labs, ports_table, rundir, spread, state, subnet, subnet_progress, switch_process
 from lab.guests import guest_kernel, kvm, vm
 

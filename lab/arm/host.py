@@ -6,9 +6,8 @@ import pathlib
 import shlex
 import shutil
 
-from lab import paths, ui
 from lab.arm import tree
-from lab.base import counts
+from lab.base import counts, paths, ui
 from lab.base.counts import Count
 from lab.build import builder, kernels
 

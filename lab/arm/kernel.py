@@ -4,8 +4,8 @@
 import pathlib
 import shutil
 
-from lab import paths, ui
 from lab.arm import tree
+from lab.base import paths, ui
 from lab.build import builder, cache, debug_kernel
 
 FRAGMENT = pathlib.Path(__file__).with_name("arm-64k.config")

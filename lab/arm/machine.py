@@ -9,8 +9,8 @@ import shlex
 import shutil
 from collections.abc import Iterable
 
-from lab import ui
 from lab.arm import tree
+from lab.base import ui
 from lab.base.counts import ALL_SKIPPED, catch2, Count, FAILURE
 from lab.build import builder
 from lab.guests import initramfs

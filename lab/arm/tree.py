@@ -5,7 +5,7 @@ import contextlib
 import pathlib
 import re
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder, cache, debian, image, qemu_headers, rdma_core, user_namespace
 
 RELEASE = "trixie"

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The ground of all rooms."""
+"""Messages, processes, locks, directories: modules that all rooms use."""

@@ -7,7 +7,7 @@ import tempfile
 import time
 from typing import Callable, Iterable
 
-from lab import lock, paths, table, ui
+from lab.base import lock, paths, table, ui
 from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
                        bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 
-from lab import paths, process, ui, waiting
+from lab.base import paths, process, ui, waiting
 from lab.bench import bench_host
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load

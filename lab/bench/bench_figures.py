@@ -6,7 +6,7 @@ import json
 import pathlib
 import statistics
 
-from lab import ui
+from lab.base import ui
 
 VERSION = 1
 MORE, LESS = "more is better", "less is better"

@@ -5,7 +5,7 @@ import contextlib
 import dataclasses
 import pathlib
 
-from lab import ui
+from lab.base import ui
 from lab.bench import bench_figures, bench_host
 from lab.fabric import cluster, subnet, up
 from lab.fabric.wanted import Wanted

@@ -9,7 +9,7 @@ import subprocess
 import time
 from typing import Iterable
 
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.bench import bench_figures
 from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_steps import Step

@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import threading
 
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.bench import bench_host
 from lab.fabric import switch_process, topology
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 from typing import Iterable
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.bench import bench_figures, bench_host
 from lab.bench.bench_figures import LESS, MORE, Kind
 from lab.bench.bench_guests import DIRECT, ROCE, Guests, sh

@@ -7,7 +7,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 
 WAIT_S = 120
 SECONDS = 10.0

@@ -5,7 +5,7 @@ import dataclasses
 import traceback
 from typing import Callable, Iterable
 
-from lab import ui
+from lab.base import ui
 from lab.bench import bench_figures
 
 

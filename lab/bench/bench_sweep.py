@@ -8,7 +8,7 @@ import re
 import subprocess
 import time
 
-from lab import ui
+from lab.base import ui
 from lab.bench import bench_figures
 from lab.fabric import cluster, subnet, topology_kinds, up
 from lab.fabric.wanted import Wanted

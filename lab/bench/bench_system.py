@@ -8,7 +8,7 @@ import subprocess
 import time
 from typing import Iterable
 
-from lab import paths, process, ui, waiting
+from lab.base import paths, process, ui, waiting
 from lab.bench import bench_guests, bench_host, bench_messages
 from lab.fabric import cluster, control, measure, subnet
 from lab.fabric.wanted import Wanted

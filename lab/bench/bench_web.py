@@ -12,7 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 
-from lab import paths, ui, waiting
+from lab.base import paths, ui, waiting
 from lab.bench import bench_host, bench_load, bench_page
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load, Sample

@@ -9,7 +9,7 @@ import os
 import pathlib
 import shutil
 
-from lab import lock, paths, ui
+from lab.base import lock, paths, ui
 from lab.build import user_namespace
 
 # The objtool of newer kernels reads /proc/self/maps and fails without it. Where root of a container may not mount

@@ -13,7 +13,7 @@ import pathlib
 import secrets
 from typing import Callable, Iterator
 
-from lab import lock, paths, process, ui
+from lab.base import lock, paths, process, ui
 from lab.build import user_namespace
 
 PART = ".part"

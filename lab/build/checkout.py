@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lab import paths
+from lab.base import paths
 from lab.build import builder, debian
 
 NO_SOURCES = (".git", ".lab", ".cache")

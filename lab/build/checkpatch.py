@@ -9,7 +9,7 @@ import pathlib
 import subprocess
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian, image
 
 LOG = "checkpatch"

@@ -13,7 +13,7 @@ import re
 import subprocess
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
 DEBIANS = "/usr/share/keyrings/debian-archive-"     # begin of the names of Debian's keyrings

@@ -11,7 +11,7 @@ import pathlib
 import re
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder, cache, image, rdma_core, user_namespace
 
 KINDS = ("lockdep", "kasan")

@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import debian, preflight
 
 LIST = pathlib.Path(__file__).with_name("packages.txt")

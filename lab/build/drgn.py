@@ -4,7 +4,7 @@
 
 import pathlib
 
-from lab import paths
+from lab.base import paths
 from lab.build import cache, debian, image, user_namespace
 
 RELEASE = image.RELEASES[0]

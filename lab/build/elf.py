@@ -6,7 +6,7 @@ import pathlib
 import struct
 from typing import BinaryIO
 
-from lab import ui
+from lab.base import ui
 
 HEADER = struct.Struct("<4sBB10xHHIQQQIHHHHHH")     # Elf64_Ehdr
 SEGMENT = struct.Struct("<IIQQQQQQ")                # Elf64_Phdr

@@ -16,7 +16,7 @@ import shlex
 import shutil
 import tempfile
 
-from lab import lock, paths, ui
+from lab.base import lock, paths, ui
 from lab.build import builder, cache, image, kernel_module, kernel_tree, rdma_core, symbols
 from lab.build.kernel_module import COMMON, MAKE
 

@@ -8,7 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Iterable
 
-from lab import lock, memory, paths, ui
+from lab.base import lock, memory, paths, ui
 from lab.build import qemu_headers
 
 SANITIZED = paths.ROOT / "build-sanitized"

@@ -21,7 +21,7 @@ import pathlib
 import shlex
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian, rdma_core, steps, user_namespace
 
 VARIABLE = "PIB_GUEST"

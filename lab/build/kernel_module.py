@@ -9,7 +9,7 @@ import shlex
 import shutil
 import subprocess
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder
 
 COMMON = "hw-interface"

@@ -13,7 +13,7 @@ import re
 import shlex
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder, cache, debian, debug_kernel, elf, image, kernel_tree, user_namespace
 
 LOG = "kernel-symbols"

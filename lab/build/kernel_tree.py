@@ -6,7 +6,7 @@ import pathlib
 import re
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder
 
 MARK = "kernel-dir"             # file in an image's directory: the tree that its kernel is from

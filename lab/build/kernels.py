@@ -10,7 +10,7 @@ import re
 import shutil
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder, cache, debian, guest_build, image, kernel_module, rdma_core, user_namespace
 
 RELEASES = ("bookworm-backports", "trixie-backports", "testing")

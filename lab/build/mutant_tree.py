@@ -11,7 +11,7 @@ import pathlib
 import shutil
 import subprocess
 
-from lab import groups, paths, ui
+from lab.base import groups, paths, ui
 from lab.build import builder, cache, checkout, host_build
 
 LOG = "mutants"

@@ -12,9 +12,9 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
+from lab.base.memory import available_mib
 from lab.build import qemu_headers, user_namespace
-from lab.memory import available_mib
 
 # Programs, and the Debian packages that contain them. An installed lab compiles nothing for the host.
 COMPILING = {"g++": "g++", "meson": "meson", "ninja": "ninja-build", "pkg-config": "pkg-config", "flex": "flex",

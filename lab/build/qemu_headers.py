@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian
 
 PACKAGE = "qemu-system-x86"

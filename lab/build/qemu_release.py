@@ -7,7 +7,7 @@ import dataclasses
 import pathlib
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian, image, qemu_headers, user_namespace
 
 PACKAGES = (qemu_headers.PACKAGE, "libstdc++6")     # the device needs libstdc++6

@@ -7,7 +7,7 @@ import pathlib
 import sys
 from collections.abc import Iterator
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian, qemu_headers
 
 LOG = "qemu-tree"

@@ -13,7 +13,7 @@ import shutil
 import sys
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian
 
 LOG = "guest-provider"

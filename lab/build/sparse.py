@@ -9,7 +9,7 @@ import re
 import shlex
 import subprocess
 
-from lab import paths
+from lab.base import paths
 from lab.build import builder, kernel_module
 
 # Macros that gcc predefines and sparse does not.

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import groups
+from lab.base import groups
 
 BEHIND = 10                     # niceness of a step beside another one
 

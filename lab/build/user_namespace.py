@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 
-from lab import paths
+from lab.base import paths
 
 ENTER = ("unshare", "--map-auto", "--map-root-user", "--mount")
 # The same for root, whose IDs newuidmap refuses.

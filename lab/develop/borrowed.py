@@ -11,7 +11,7 @@ import pathlib
 from collections.abc import Callable, Iterator
 from typing import Any, TextIO
 
-from lab import ui
+from lab.base import ui
 from lab.guests import vm
 
 USERS = ".users"                # suffix of the second file

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 
-from lab import errors, paths, ui, waiting
+from lab.base import errors, paths, ui, waiting
 from lab.build import guest_build, image, kernel_module, kernel_tree
 from lab.develop import driver_coverage, exchange, provider, watch
 from lab.fabric import cluster, ports_table, report, subnet, up

@@ -5,7 +5,7 @@ import html
 import pathlib
 import re
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.develop.coverage_points import Point
 from lab.interface import description
 from lab.interface.description import Interface

@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lab import lock, ui
+from lab.base import lock, ui
 from lab.build import drgn, kernel_symbols
 from lab.develop import dump
 from lab.fabric.cluster import Cluster

@@ -4,7 +4,7 @@
 import argparse
 import pathlib
 
-from lab import ui
+from lab.base import ui
 from lab.develop import crash, gdb
 from lab.fabric import cluster
 

@@ -8,7 +8,7 @@ import os
 import pathlib
 import tempfile
 
-from lab import ui
+from lab.base import ui
 from lab.develop import coverage_page, coverage_points
 from lab.develop.coverage_points import Counts, Point
 from lab.fabric import cluster

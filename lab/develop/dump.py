@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Iterator
 
-from lab import signals, ui, waiting
+from lab.base import signals, ui, waiting
 from lab.build import elf, kernel_symbols
 from lab.develop import kernel_place
 from lab.fabric import evidence

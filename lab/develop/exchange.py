@@ -9,7 +9,7 @@ import subprocess
 import tempfile
 import time
 
-from lab import errors, ui, waiting
+from lab.base import errors, ui, waiting
 from lab.build import kernel_module, symbols
 from lab.develop import hang, ipoib
 from lab.fabric import report

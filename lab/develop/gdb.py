@@ -9,7 +9,7 @@ import shutil
 import signal
 from collections.abc import Iterator
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import deps, kernel_symbols, symbols
 from lab.develop import gdb_server, kernel_place
 from lab.fabric.cluster import Cluster

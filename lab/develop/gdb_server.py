@@ -7,7 +7,7 @@ import pathlib
 import socket
 from collections.abc import Iterator
 
-from lab import lock, ui
+from lab.base import lock, ui
 from lab.fabric.cluster import Cluster
 from lab.guests import vm
 

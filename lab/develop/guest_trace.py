@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.guests.guest import Guest
 
 SCRIPT = pathlib.Path(__file__).with_name("in_guest_trace.py")

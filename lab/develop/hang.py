@@ -9,7 +9,7 @@ import re
 import time
 from collections.abc import Callable
 
-from lab import process, ui
+from lab.base import process, ui
 from lab.guests import vm
 
 LOOK_S = 0.25                   # interval of looks at the processors

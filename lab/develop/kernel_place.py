@@ -7,7 +7,7 @@ function."""
 import pathlib
 import re
 
-from lab import ui
+from lab.base import ui
 from lab.build import elf, kernel_symbols
 from lab.guests import vm
 

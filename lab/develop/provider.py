@@ -4,7 +4,7 @@
 import pathlib
 import shutil
 
-from lab import ui
+from lab.base import ui
 from lab.build import builder, guest_build
 from lab.guests.guest import Guest
 

@@ -7,7 +7,7 @@ import os
 import pathlib
 import shlex
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import host_build
 from lab.develop import gdb
 from lab.guests import relay

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import errors, lock, ui
+from lab.base import errors, lock, ui
 from lab.develop import borrowed, guest_trace, timeline
 from lab.develop.trace_words import NS_PER_US, Entry, Words
 from lab.fabric import cluster

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.interface import description, refusals, words
 
 NS = 1_000_000_000

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from lab import errors, ui
+from lab.base import errors, ui
 from lab.fabric import cluster, control, evidence
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports

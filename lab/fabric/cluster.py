@@ -6,7 +6,7 @@ import pathlib
 import shutil
 import signal
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import guest_build, image
 from lab.fabric import rundir, split, spread, state, switch_process, topology
 from lab.fabric.recorded import Recorded

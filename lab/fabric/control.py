@@ -9,7 +9,7 @@ import socket
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 
 BYTES_PER_UNIT = 4              # unit of PortXmitData and PortRcvData in bytes
 TIMEOUT_S = 30

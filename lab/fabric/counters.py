@@ -3,7 +3,7 @@
 
 import subprocess
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.guests.guest import Guest
 
 QUIET_S = 3                     # a guest's kernel sends its first packets to multicast groups within a second or two

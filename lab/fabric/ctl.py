@@ -5,7 +5,7 @@ import pathlib
 import re
 import subprocess
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, control, switch_process
 
 GUEST_PORT = re.compile(r"(vm\d+)(?:\[(\d+)\])?")

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, control, report, switch_process
 from lab.guests import vm
 

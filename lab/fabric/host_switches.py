@@ -4,7 +4,7 @@
 import pathlib
 import subprocess
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import split, switch_process, topology
 from lab.hosts import place
 

@@ -2,7 +2,7 @@
 """IP over InfiniBand: port 1 of each guest has an address from its boot, and a name such as vm0-ib. The interface
 carries packets once the port has joined the broadcast group, which the subnet manager creates."""
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import cluster, subnet
 
 # A port usually joins at once, but a fabric may be set up to refuse it. The limit counts from the last guest that has

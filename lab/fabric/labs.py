@@ -3,7 +3,7 @@
 
 import pathlib
 
-from lab import errors, paths, process, ui
+from lab.base import errors, paths, process, ui
 from lab.fabric import recorded, state
 
 

@@ -4,7 +4,7 @@
 import dataclasses
 import time
 
-from lab import process
+from lab.base import process
 from lab.fabric import cluster, control, evidence
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterable
 
-from lab import table, ui
+from lab.base import table, ui
 from lab.fabric import control
 
 MIB = 1 << 20

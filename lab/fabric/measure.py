@@ -5,7 +5,7 @@ import dataclasses
 import subprocess
 from collections.abc import Callable
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import subnet
 from lab.guests.guest import Guest
 

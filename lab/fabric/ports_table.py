@@ -3,7 +3,7 @@
 
 import re
 
-from lab import table
+from lab.base import table
 from lab.fabric import measure, subnet
 
 

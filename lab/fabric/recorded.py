@@ -6,7 +6,7 @@ import pathlib
 import signal
 from collections.abc import Callable, Iterable, Iterator
 
-from lab import lock, process, signals, ui
+from lab.base import lock, process, signals, ui
 from lab.fabric import rundir, state
 
 START_S = 300                   # limit until a process is ready, reached only by a hang

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 from lab.build import builder, symbols
 from lab.fabric.cluster import Cluster
 from lab.guests import vm

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from lab import ui
+from lab.base import ui
 
 FILE = "/var/log/opensm.log"
 FLUSH = "-d 2"                  # opensm writes each line at once. Otherwise SUBNET UP waits in its buffer

@@ -7,7 +7,7 @@ import subprocess
 import time
 from collections.abc import Callable
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import sm_log
 from lab.guests.guest import Guest
 

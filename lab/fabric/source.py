@@ -4,7 +4,7 @@
 import pathlib
 from typing import Protocol
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, evidence, spread, topology
 from lab.fabric.evidence import Evidence, Json
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 from collections.abc import Iterable
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import topology
 
 PLAIN = re.compile(r"\w[\w.:+-]*", re.ASCII)    # neither pib-switch nor systemd splits or changes such a name

@@ -6,7 +6,7 @@ import shutil
 import tempfile
 import urllib.parse
 
-from lab import process, ui
+from lab.base import process, ui
 from lab.fabric import host_switches, recorded
 from lab.fabric.wanted import Wanted
 from lab.guests import vm

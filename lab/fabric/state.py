@@ -9,7 +9,7 @@ import os
 import pathlib
 import socket
 
-from lab import process, ui
+from lab.base import process, ui
 
 VERSION = 5                     # version of the file
 NAME = "state.json"

@@ -8,7 +8,7 @@ import re
 import subprocess
 from typing import Callable
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import cluster, sm_log, sm_steps, subnet_progress, topology
 from lab.guests.guest import Guest, answers
 

@@ -7,7 +7,7 @@ import pathlib
 import time
 from collections.abc import Iterable, Mapping
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import control, sm_steps
 from lab.fabric.sm_steps import Step
 

@@ -7,7 +7,7 @@ import pathlib
 import socket
 import subprocess
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.guests import vm
 
 PROGRAM = paths.SWITCH

@@ -6,7 +6,7 @@ import sys
 import time
 from collections.abc import Callable
 
-from lab import table, ui
+from lab.base import table, ui
 from lab.fabric import cluster
 from lab.fabric.load import MIB, Load, Sample, load, sample
 

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 import re
 
-from lab import ui
+from lab.base import ui
 
 SWITCH_GUID = 0x0650_4942_0001_0000     # locally administered, as pib-switch assigns them
 HOST_GUID = 0x0650_4942_0100_0000

@@ -5,7 +5,7 @@ import inspect
 import itertools
 from collections.abc import Callable
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import topology
 
 MOST_PORTS = 36

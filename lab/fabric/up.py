@@ -7,7 +7,7 @@ import pathlib
 import subprocess
 from collections.abc import Iterable, Iterator
 
-from lab import memory, paths, ui
+from lab.base import memory, paths, ui
 from lab.build import deps, guest_build, host_build, kernel_module, preflight, steps
 from lab.fabric import cluster, counters, evidence, ipoib, measure, ports_table, spread, subnet, switch_process
 from lab.fabric.wanted import Wanted

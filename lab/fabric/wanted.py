@@ -5,7 +5,7 @@ import dataclasses
 import functools
 import pathlib
 
-from lab import paths
+from lab.base import paths
 from lab.build import image, kernel_module
 from lab.fabric import split, switch_process, topology
 from lab.guests import extra_packages, initramfs, own_image, vm

@@ -6,10 +6,9 @@ import dataclasses
 import re
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import failures
-from lab.fabric.causes import (EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, explains, qp_name, retries,
-                               wqe_reason)
+from lab.fabric.causes import EVENTS, LOCAL, REFUSED, Causes, drops, ended_name, explains, qp_name, retries, wqe_reason
 from lab.fabric.evidence import Evidence, Json
 from lab.fabric.qp_paths import QpPaths
 from lab.fabric.wiring import Link, Outage, Place, Wiring

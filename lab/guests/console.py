@@ -10,7 +10,7 @@ import termios
 import tty
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 from lab.guests import vm
 
 LEAVE = b"\x1d"                 # Ctrl-]

@@ -11,7 +11,7 @@ import re
 import shlex
 from collections.abc import Iterator
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, debian, image, user_namespace
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1

@@ -14,7 +14,7 @@ import secrets
 import shlex
 import subprocess
 
-from lab import signals, ui, waiting
+from lab.base import signals, ui, waiting
 from lab.guests import relay
 
 CONNECT_S = 300                 # reached only by a hang

@@ -9,7 +9,7 @@ import os
 import pathlib
 from collections.abc import Callable
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder, debug_kernel, image as debian_image, kernel_tree, preflight
 from lab.guests import extra_packages, own_kernel
 

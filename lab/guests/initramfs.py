@@ -8,7 +8,7 @@ import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from lab import paths
+from lab.base import paths
 from lab.build import image
 from lab.guests import key
 

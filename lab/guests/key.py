@@ -4,7 +4,7 @@
 import pathlib
 import subprocess
 
-from lab import ui
+from lab.base import ui
 
 
 def public(key: pathlib.Path) -> pathlib.Path:

@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import IO, cast
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.guests import initramfs, vm
 
 VARIABLE = "PIB_ACCEL"

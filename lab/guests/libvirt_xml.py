@@ -7,7 +7,7 @@ plug it by commands of QEMU's monitor."""
 import pathlib
 import xml.etree.ElementTree as xml
 
-from lab import ui
+from lab.base import ui
 from lab.guests import vm
 
 NAMESPACE = "http://libvirt.org/schemas/domain/qemu/1.0"

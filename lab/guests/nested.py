@@ -10,7 +10,7 @@ import shlex
 import signal
 import tempfile
 
-from lab import child, memory, paths, ui
+from lab.base import child, memory, paths, ui
 from lab.guests import initramfs, kvm, vm
 
 INIT = initramfs.FILES / "nested-init"

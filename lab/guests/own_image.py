@@ -13,7 +13,7 @@ import subprocess
 import tarfile
 import tempfile
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.guests import initramfs, key, vm
 
 OWN_ROOTFS = initramfs.FILES / "own-rootfs"

@@ -11,7 +11,7 @@ import os
 import pathlib
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache, image, kernel_tree
 
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below

@@ -10,7 +10,7 @@ import re
 import socket
 from collections.abc import Iterator
 
-from lab import paths, process, ui, waiting
+from lab.base import paths, process, ui, waiting
 from lab.guests import hca_properties
 
 QEMU = "qemu-system-x86_64"

@@ -9,7 +9,7 @@ import os
 import sys
 from collections.abc import Callable
 
-from lab import ui
+from lab.base import ui
 from lab.hosts import connection, program
 from lab.hosts.domain import CHANNEL
 

@@ -7,7 +7,7 @@ import shlex
 import xml.etree.ElementTree as xml
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 from lab.guests import kvm
 
 

@@ -16,7 +16,7 @@ import sys
 import threading
 import time
 
-from lab import signals, ui
+from lab.base import signals, ui
 from lab.guests import vm
 from lab.hosts import connection, owner, place, pool, program
 from lab.hosts.domain import DISK

@@ -11,7 +11,7 @@ import pathlib
 import signal
 import sys
 
-from lab import signals
+from lab.base import signals
 from lab.hosts import connection, place, pool, program
 
 

@@ -6,7 +6,7 @@ import pathlib
 import re
 import urllib.parse
 
-from lab import paths, ui
+from lab.base import paths, ui
 
 PORT = 7471                     # default TCP port at which a host's switch accepts trunks of other hosts' switches
 SWITCH_GUID = 0x0670_6962_0003_0000     # numbered as the guests' GUIDs in vm.py

@@ -4,7 +4,7 @@
 import os
 from collections.abc import Callable
 
-from lab import errors, paths, process, signals
+from lab.base import errors, paths, process, signals
 
 PYTHON = ["/usr/bin/python3", "-I", "-B", str(paths.ROOT / "lab" / "start.py")]
 

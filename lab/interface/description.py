@@ -9,7 +9,7 @@ import re
 import tomllib
 from typing import Any
 
-from lab import paths
+from lab.base import paths
 
 FOLDER = paths.ROOT / "hw-interface"
 PARTS = ("regs", "cmd", "hw", "rules")

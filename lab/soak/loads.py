@@ -7,7 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable, Iterator
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import cluster, ctl, ipoib, measure, subnet
 from lab.guests import vm
 from lab.guests.guest import Guest

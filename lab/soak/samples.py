@@ -8,7 +8,7 @@ import pathlib
 import re
 from collections.abc import Iterable
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, control, evidence
 
 PROC = pathlib.Path("/proc")

@@ -10,7 +10,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 
-from lab import errors, lock, paths, ui
+from lab.base import errors, lock, paths, ui
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from lab.soak import curve, rule, samples

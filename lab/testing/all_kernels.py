@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib test kernels: driver and provider compile with all kernels and all versions of rdma-core that Debian has."""
 
-from lab import ui
+from lab.base import ui
 from lab.base.counts import Count
 from lab.build import builder, kernels, rdma_core
 from lab.testing.progress import Progress

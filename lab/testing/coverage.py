@@ -9,7 +9,7 @@ import json
 import pathlib
 import re
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count, FAILURE
 from lab.build import host_build
 from lab.testing import runners

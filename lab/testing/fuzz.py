@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import tempfile
 
-from lab import child, paths, ui
+from lab.base import child, paths, ui
 from lab.build import deps, host_build
 from lab.fabric import up
 from lab.testing import fuzz_corpus, fuzz_report, runners

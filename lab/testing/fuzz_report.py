@@ -5,7 +5,7 @@ import dataclasses
 import pathlib
 import re
 
-from lab import paths, ui
+from lab.base import paths, ui
 
 FILE = paths.ROOT / "docs" / "fuzzing.md"
 HEAD = "| target | executions | seconds | edges reached | edges in the program |\n|---|---|---|---|---|\n"

@@ -4,7 +4,7 @@
 import os
 import subprocess
 
-from lab import groups, paths, ui
+from lab.base import groups, paths, ui
 from lab.build import mutant_tree
 from lab.build.mutant_tree import LOG, Test, Tree
 from lab.testing import mutant, patches

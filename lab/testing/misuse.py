@@ -7,7 +7,7 @@ import pathlib
 import re
 import shutil
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import guest_build, kernel_module
 from lab.testing import patches
 

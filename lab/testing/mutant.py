@@ -6,7 +6,7 @@ import fnmatch
 import pathlib
 import re
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.testing import patches
 
 FOLDER = paths.ROOT / "tests" / "mutants"

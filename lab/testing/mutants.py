@@ -8,7 +8,7 @@ import pathlib
 import time
 from collections.abc import Iterator
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count, FAILURE
 from lab.build import mutant_tree
 from lab.build.mutant_tree import Test, Tree

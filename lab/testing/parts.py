@@ -12,7 +12,7 @@ import random
 import re
 from collections.abc import Callable
 
-from lab import memory, paths, ui
+from lab.base import memory, paths, ui
 from lab.base.counts import Count, FAILURE
 from lab.bench import bench_host
 from lab.build import cache, debug_kernel, deps, host_build, image, kernels, preflight, steps

@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Iterator, Sequence
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import builder
 
 LICENCE = "SPDX-License-Identifier: GPL-2.0-or-later"

@@ -10,7 +10,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable
 
-from lab import paths
+from lab.base import paths
 from lab.base.counts import Count
 from lab.testing import usual
 

@@ -7,7 +7,7 @@ import os
 import pathlib
 from collections.abc import Callable
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count, FAILURE
 from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import runners

@@ -10,8 +10,7 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from lab import child, lock, paths, ui
-from lab.base import counts
+from lab.base import child, counts, lock, paths, ui
 from lab.build import host_build
 from lab.testing import events
 from lab.testing.progress import Progress, Stage

@@ -6,7 +6,7 @@ import os
 import pathlib
 import random
 
-from lab import child, ui
+from lab.base import child, ui
 from lab.base.counts import Count, FAILURE
 from lab.build import host_build
 from lab.testing import runners

@@ -8,7 +8,7 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterable
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count, FAILURE
 from lab.develop import coverage_points, driver_coverage
 from lab.develop.coverage_points import Point

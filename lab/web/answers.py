@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import capture, control, failures, why
 from lab.fabric.evidence import NS, Json, Table
 from lab.web import connections, explanations, model, recording, routing

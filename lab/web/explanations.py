@@ -5,7 +5,7 @@ import pathlib
 import re
 from typing import Any
 
-from lab import paths, ui
+from lab.base import paths, ui
 
 PLACES = (paths.ROOT / "docs" / "troubleshooting.md",
           pathlib.Path("/usr/share/doc/pib-hca-doc/docs/troubleshooting.md"),

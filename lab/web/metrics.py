@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, control, switch_process
 from lab.fabric.evidence import Json
 from lab.web import http_server

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import capture
 from lab.web import sequence
 

@@ -10,7 +10,7 @@ import urllib.parse
 from collections.abc import Iterator
 from typing import Any
 
-from lab import errors, files, ui
+from lab.base import errors, files, ui
 from lab.web import access, http_server
 from lab.web.answers import Answers, Refused
 from lab.web.watch import Watcher

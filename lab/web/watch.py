@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from lab import errors, ui
+from lab.base import errors, ui
 from lab.fabric import control, sm_log, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports

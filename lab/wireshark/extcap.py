@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from lab import environment, errors, paths, signals, ui
+from lab.base import environment, errors, paths, signals, ui
 from lab.fabric import capture, source
 from lab.wireshark import filters, names, ports
 

@@ -3,7 +3,7 @@
 
 import itertools
 
-from lab import ui
+from lab.base import ui
 from lab.fabric.capture import Rules
 
 TERMS = {"lid": ("slid", "dlid"), "slid": ("slid",), "dlid": ("dlid",), "qp": ("qp",), "source_qp": ("source_qp",)}

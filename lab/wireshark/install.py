@@ -7,7 +7,7 @@ import shlex
 import shutil
 import subprocess
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.wireshark import names
 
 PLUGIN = "pib-hca.lua"

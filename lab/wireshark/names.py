@@ -6,7 +6,7 @@ import pathlib
 import threading
 from collections.abc import Callable, Iterator
 
-from lab import files, ui
+from lab.base import files, ui
 from lab.fabric.evidence import Json
 from lab.wireshark import ports
 

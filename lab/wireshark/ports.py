@@ -6,7 +6,7 @@ import dataclasses
 import pathlib
 import re
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import capture, control, source
 from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, hca_ports

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.bench import bench_page
 from lab.fabric import topology
 from lab.web import server, watch

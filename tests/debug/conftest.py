@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "guest"))
 # pylint: disable=wrong-import-position
-from lab import environment
+from lab.base import environment
 from labs import booted, new_kernel_messages
 from rdma import complaints, sh
 

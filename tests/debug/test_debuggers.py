@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 from conftest import ADDRESSES
-from lab import ui
+from lab.base import ui
 from lab.develop import crash, debug_commands, dump, gdb
 from lab.fabric import evidence
 from lab.guests import vm

@@ -2,7 +2,7 @@
 """The driver's sources against the kernel's coding style, the glue's against QEMU's."""
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import checkpatch
 
 STYLES = {"kernel": (checkpatch.KERNEL, checkpatch.driver_files, 15),

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 FIRST = paths.ROOT / "examples" / "first-driver"
 STEPS = sorted(path.name for path in FIRST.glob("step*"))

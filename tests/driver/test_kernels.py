@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 DRIVER = paths.ROOT / "guest-driver"
 INCLUDE = re.compile(r"#include <(.*)>")

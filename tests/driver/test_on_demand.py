@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 DRIVER = paths.ROOT / "guest-driver"
 HEADERS = {"rdma/ib_umem_odp.h": """

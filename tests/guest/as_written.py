@@ -4,7 +4,7 @@ import os
 import re
 import subprocess
 
-from lab import paths
+from lab.base import paths
 from rdma import wait_until
 
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.M | re.S)
@@ -13,7 +13,7 @@ PIB = """#!/usr/bin/env -S /usr/bin/python3 -B
 import pathlib
 import sys
 sys.path.insert(0, {root!r})
-from lab import paths
+from lab.base import paths
 paths.RUN, paths.PROGRAM = paths.RUN / {lab!r}, __file__
 from lab import __main__
 sys.exit(__main__.main())

@@ -16,7 +16,7 @@ import os
 import pytest
 
 import labs
-from lab import environment
+from lab.base import environment
 from lab.fabric import up
 from rdma import complaints, wait_until
 

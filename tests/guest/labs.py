@@ -7,7 +7,7 @@ import os
 import pathlib
 import subprocess
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.develop import driver_coverage
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted

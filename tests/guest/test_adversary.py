@@ -11,7 +11,7 @@ import time
 import pytest
 
 import labs
-from lab import ui
+from lab.base import ui
 from lab.build import kernel_module
 from lab.develop import commands
 from lab.fabric import subnet

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.fabric import capture, evidence, source
 from lab.web import answers, watch
 from lab.wireshark import install
@@ -53,7 +53,7 @@ EXTCAP = """\
 #!/usr/bin/python3 -IB
 import pathlib, sys
 sys.path.insert(0, {root!r})
-from lab import paths
+from lab.base import paths
 paths.RUN = pathlib.Path({lab!r})
 from lab.wireshark import extcap
 sys.argv[1:1] = ["--names", {names!r}]

@@ -13,7 +13,8 @@ import sys
 import pytest
 
 import diags
-from lab import paths, reach
+from lab import reach
+from lab.base import paths
 from lab.fabric import counters
 from rdma import sh, switch_port, wait_active, wait_until
 from test_rdmacm import pair
@@ -21,7 +22,7 @@ from test_rdmacm import pair
 # Runs a command as ./pib exec does; arguments: the fields of a Guest, whether with a terminal, and a command.
 ATTACH = """
 import pathlib, sys
-from lab import signals
+from lab.base import signals
 from lab.guests.guest import Guest
 signals.raise_on_end()
 name, port, key, control, log, terminal, *command = sys.argv[1:]

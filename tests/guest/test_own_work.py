@@ -12,7 +12,7 @@ import pytest
 
 import as_written
 import labs
-from lab import paths
+from lab.base import paths
 from lab.fabric import cluster
 from rdma import sh
 

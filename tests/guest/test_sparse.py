@@ -2,7 +2,7 @@
 """Checks the driver's sources with sparse. No guest runs for it, but the guests' build tree is needed."""
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import guest_build, kernel_module, sparse
 from lab.guests import guest_kernel
 

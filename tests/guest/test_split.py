@@ -8,7 +8,7 @@ import time
 import pytest
 
 import diags
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 from labs import booted
 from rdma import sh, wait_active, wait_until

@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 import managers
-from lab import paths
+from lab.base import paths
 from lab.fabric import ctl, subnet, topology
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, lid, pair, perftest, perftest_rows, run_pair, sh, wait_active, wait_until

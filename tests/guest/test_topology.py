@@ -9,7 +9,7 @@ import pytest
 
 import diags
 import managers
-from lab import paths
+from lab.base import paths
 from lab.fabric import source, subnet, subnet_progress, topology
 from lab.web import answers, watch
 from labs import booted

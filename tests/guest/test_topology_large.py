@@ -5,7 +5,7 @@ import re
 import pytest
 
 import diags
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 from labs import booted
 from rdma import PATIENCE_S, lid, sh

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 import as_written
-from lab import paths
+from lab.base import paths
 
 # "program" makes a disk of packages.
 TUTORIALS = {"driver": (), "faults": (), "subnet": (), "program": pytest.mark.nightly}

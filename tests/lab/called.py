@@ -13,7 +13,7 @@ import shutil
 import sys
 from collections.abc import Callable, Iterator
 
-from lab import environment, paths
+from lab.base import environment, paths
 from lab.build import deps
 
 PATH = ":".join(name for name in environment.SYSTEM if "local" not in name)

@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import subprocess
 
-from lab import paths
+from lab.base import paths
 
 
 def copy_checkout(target: pathlib.Path) -> pathlib.Path:

@@ -14,7 +14,7 @@ import secrets
 import shlex
 import subprocess
 
-from lab import lock, paths
+from lab.base import lock, paths
 from lab.build import cache, checkout, debian, image, user_namespace
 
 LOG = "clean-tree"

@@ -8,7 +8,7 @@ import pathlib
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import environment, paths
+from lab.base import environment, paths
 from lab.fabric import cluster, switch_process, up
 from lab.guests import guest_kernel, initramfs, kvm, vm
 

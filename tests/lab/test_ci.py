@@ -13,7 +13,8 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from checkouts import pib
-from lab import __main__ as command_line, ci, junit, lock, process, signals, ui, waiting
+from lab import __main__ as command_line, ci, junit
+from lab.base import lock, process, signals, ui, waiting
 from lab.fabric import cluster, counters, subnet, up
 from lab.fabric.wanted import Wanted
 from lab.guests import guest

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from lab import __main__ as command_line
-from lab import paths
+from lab.base import paths
 
 FOLDER = paths.ROOT / "examples" / "ci"
 ENTRY = paths.ROOT / "packaging" / "container-entry"
@@ -127,7 +127,7 @@ def test_a_change_of_any_source_makes_the_image_anew(tmp_path, programs):
     git("init", "-q")
     keys = []
     for text in ("old", "new"):
-        (source / "lab" / "up.py").write_text(text)
+        (source / "lab" / "ci.py").write_text(text)
         git("add", ".")
         git("commit", "-q", "-m", text)
         keys += [key(), key()]

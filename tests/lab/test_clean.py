@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from lab import clean, lock, paths, ui
+from lab import clean
+from lab.base import lock, paths, ui
 from lab.build import cache
 from lab.fabric.wanted import Wanted
 

@@ -7,12 +7,13 @@ import sys
 
 import pytest
 
-from lab import complete, paths
+from lab import complete
+from lab.base import paths
 from lab.fabric.wanted import Wanted
 
 ASK = """
 import pathlib, sys
-from lab import paths
+from lab.base import paths
 paths.RUN = pathlib.Path(sys.argv[1])
 from lab import __main__
 sys.argv = ["pib"]

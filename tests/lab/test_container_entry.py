@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 ENTRY = paths.ROOT / "packaging" / "container-entry"
 

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 CONFIGURE = """#!/bin/sh
 echo "$(basename "$0") $* CFLAGS=$CFLAGS CXXFLAGS=$CXXFLAGS" >>{called}
@@ -18,7 +18,7 @@ INSTALL = """#!/bin/sh
 cd debian/tmp/usr/share/pib-hca || exit 1
 mkdir guest-driver hw-interface lab
 touch guest-driver/main.c guest-driver/main.o guest-driver/.main.o.cmd guest-driver/pib_hca.ko guest-driver/pib_hca.mod \\
-    guest-driver/pib_hca.mod.c guest-driver/modules.order guest-driver/Module.symvers hw-interface/pib_hca_hw.h lab/ui.py
+    guest-driver/pib_hca.mod.c guest-driver/modules.order guest-driver/Module.symvers hw-interface/pib_hca_hw.h lab/ci.py
 """
 
 
@@ -89,7 +89,7 @@ def test_products_of_a_driver_that_was_built_in_the_checkout_are_not_packed(make
     plugin.touch()
     make("override_dh_auto_install", "VERSION=1", HOME=str(tmp_path), programs={"dh_auto_install": INSTALL})
     packed = {path.name for path in (source / "debian" / "tmp").rglob("*") if path.is_file()}
-    assert packed == {"main.c", "pib_hca_hw.h", "ui.py", "libpib-rdmav34.so", "pib.driver"}
+    assert packed == {"main.c", "pib_hca_hw.h", "ci.py", "libpib-rdmav34.so", "pib.driver"}
 
 
 def test_a_source_package_has_nothing_that_pib_leaves_in_a_checkout(source):

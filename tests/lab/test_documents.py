@@ -14,7 +14,8 @@ import xml.etree.ElementTree as xml
 import pytest
 
 from lab import __main__ as command_line
-from lab import paths, settings
+from lab import settings
+from lab.base import paths
 from lab.build import qemu_headers
 from lab.guests import libvirt_xml, vm
 

@@ -8,7 +8,8 @@ import random
 
 import pytest
 
-from lab import paths, settings, ui
+from lab import settings
+from lab.base import paths, ui
 from lab.fabric import split, topology
 
 ROUNDS = int(os.environ.get("PIB_TEST_ROUNDS", "500"))

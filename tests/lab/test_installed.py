@@ -13,7 +13,7 @@ import pytest
 
 from checkouts import pib
 from lab import __main__ as command_line
-from lab import paths
+from lab.base import paths
 from lab.build import deps, kernel_module, preflight
 
 NOTE = {"version": "1.2.3", "qemu": "10.0.2", "switch": "/usr/bin/pib-switch",

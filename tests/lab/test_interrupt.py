@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from lab import process, signals, ui, waiting
+from lab.base import process, signals, ui, waiting
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 

@@ -13,7 +13,7 @@ import xml.etree.ElementTree as xml
 import pytest
 import yaml
 
-from lab import paths
+from lab.base import paths
 from lab.guests import libvirt_xml, vm
 
 FOLDER = paths.ROOT / "examples" / "kubevirt"

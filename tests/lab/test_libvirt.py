@@ -7,7 +7,8 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import libvirt, ui
+from lab import libvirt
+from lab.base import ui
 from lab.fabric.wanted import Wanted
 from lab.guests import libvirt_xml, vm
 

@@ -13,14 +13,16 @@ import threading
 import pytest
 
 from checkouts import pib
-from lab import paths, reach, ui
+from lab import reach
+from lab.base import paths, ui
 from lab.fabric.wanted import Wanted
 from lab.guests import guest, vm
 
 LIMIT_S = 60
 EXEC_ALL = """
 import pathlib, sys
-from lab import paths, reach
+from lab import reach
+from lab.base import paths
 from lab.fabric import cluster
 from lab.guests import guest
 guest.END = str(paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/end")

@@ -11,7 +11,8 @@ import sys
 import pytest
 
 from checkouts import pib
-from lab import paths, settings, ui
+from lab import settings
+from lab.base import paths, ui
 from lab.build import cache, image
 from lab.fabric import topology_kinds
 from lab.guests import guest_kernel, hca_properties, vm

@@ -55,7 +55,7 @@ def test_started_programs_do_not_inherit_the_python_path(checkout):
 
 
 def test_an_interrupt_during_imports_prints_one_line(checkout):
-    (checkout / "lab" / "lock.py").write_text("raise KeyboardInterrupt\n")
+    (checkout / "lab" / "base" / "lock.py").write_text("raise KeyboardInterrupt\n")
     done = pib(checkout, "status")
     assert (done.returncode, done.stderr) == (130, "pib: interrupted\n")
 

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from lab import paths, status, ui
+from lab import status
+from lab.base import paths, ui
 from lab.build import debug_kernel, image
 from lab.fabric import cluster, subnet, switch_process
 from lab.fabric.wanted import Wanted

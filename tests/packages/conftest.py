@@ -8,7 +8,7 @@ import pytest
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[1] / "lab"))
 
-from lab import environment  # noqa: E402  pylint: disable=wrong-import-position
+from lab.base import environment  # noqa: E402  pylint: disable=wrong-import-position
 from lab.build import deps  # noqa: E402  pylint: disable=wrong-import-position
 import own_disk as own_disk_image  # noqa: E402  pylint: disable=wrong-import-position
 import package_trees  # noqa: E402  pylint: disable=wrong-import-position

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 
-from lab import paths
+from lab.base import paths
 from lab.hosts import domain
 
 HERE = pathlib.Path(__file__).parent

@@ -6,7 +6,7 @@ import re
 import shutil
 
 import package_trees
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import debian, user_namespace
 
 

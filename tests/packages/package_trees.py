@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import clean_tree
-from lab import paths
+from lab.base import paths
 from lab.build import cache, checkout, debian
 
 SHARED = "/shared"

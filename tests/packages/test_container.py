@@ -10,7 +10,7 @@ import subprocess
 import package_trees
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import checkout, debian, image
 
 BASE = "localhost/pib-base"

@@ -9,7 +9,7 @@ import pytest
 
 import clean_tree
 import package_trees
-from lab import process
+from lab.base import process
 from lab.build import debian, host_build, image
 from lab.fabric import switch_process, up
 from lab.guests import vm

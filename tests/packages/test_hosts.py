@@ -9,7 +9,8 @@ import shutil
 import pytest
 
 import libvirt_host
-from lab import paths, status
+from lab import status
+from lab.base import paths
 from lab.fabric import cluster, measure, spread, subnet, topology, up
 from lab.fabric.wanted import Wanted
 from lab.guests import kvm

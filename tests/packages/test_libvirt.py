@@ -10,7 +10,8 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import libvirt, paths
+from lab import libvirt
+from lab.base import paths
 from lab.build import image
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted

@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.fabric import cluster, measure, subnet, up
 from lab.fabric.wanted import Wanted
 

@@ -8,8 +8,8 @@ import pytest
 
 import clean_tree
 import package_trees
-from lab import paths
 from lab.arm.tree import ARCHITECTURES
+from lab.base import paths
 from lab.build import debian
 
 # Programs that users of the host's packages do not need.

@@ -5,7 +5,7 @@ import tomllib
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import guest_build, kernel_module
 from lab.testing import misuse, patches
 

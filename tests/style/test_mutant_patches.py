@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.testing import mutant, patches
 
 LEAST = 80

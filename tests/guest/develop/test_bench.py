@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import as_written
-from lab import paths
+from lab.base import paths
 from rdma import DEVICE, wait_until
 
 LAB = "test-bench"

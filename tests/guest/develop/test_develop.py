@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import debug_kernel, kernel_module
 from lab.develop import commands, crash, debug_commands, exchange, gdb, guest_trace, trace_words
 from lab.fabric import capture, report, up

@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import builder, kernel_module
 from lab.develop import commands
 from lab.guests import guest_kernel, vm

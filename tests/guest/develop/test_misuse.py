@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import guest_build, kernel_module
 from lab.develop import commands, provider
 from lab.fabric import up

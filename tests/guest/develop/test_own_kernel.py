@@ -9,7 +9,7 @@ import subprocess
 import pytest
 
 import labs
-from lab import paths
+from lab.base import paths
 from lab.build import image, kernel_tree
 from lab.develop import commands
 from lab.guests import guest_kernel

@@ -11,7 +11,7 @@ import time
 import pytest
 
 import labs
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from rdma import kernel_complaints, resources, wait_active, wait_until

@@ -9,8 +9,8 @@ import subprocess
 
 import pytest
 
-from lab import paths
 from lab.arm import host, kernel, machine, tree
+from lab.base import paths
 from lab.base.counts import Count, FAILURE
 from lab.build import debian
 from lab.testing import arm, progress

@@ -10,7 +10,7 @@ import xml.etree.ElementTree
 import pytest
 
 import simulated_fabric
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_messages,
                        bench_objects, bench_page, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.fabric import topology

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lab import groups, lock, paths, process, ui
+from lab.base import groups, lock, paths, process, ui
 from lab.build import cache, steps
 from lab.guests import vm
 
@@ -101,7 +101,7 @@ def test_files_of_a_killed_maker_are_removed(place):
 
 STEP = """
 import pathlib, signal, sys
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import cache
 def stop(*_): raise KeyboardInterrupt
 signal.signal(signal.SIGTERM, stop)

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import checkout
 
 SOURCES = [".githooks/one", "lab/one.py", "pib"]

@@ -10,7 +10,8 @@ import sys
 import clean_tree
 import pytest
 
-from lab import clean, paths, ui
+from lab import clean
+from lab.base import paths, ui
 from lab.build import debian, deps
 
 USERS = ("root", clean_tree.USER)
@@ -20,7 +21,7 @@ CHECKS = ("preflight.check(preflight.Needed(5, 1)); preflight.check_programs()" 
           else "missing = preflight.programs(True); assert not missing, missing")
 SCRIPT = f"""
 ./pib deps
-PYTHONPATH=. /usr/bin/python3 -B -c 'from lab import environment; environment.settle()
+PYTHONPATH=. /usr/bin/python3 -B -c 'from lab.base import environment; environment.settle()
 from lab.build import preflight; {CHECKS}'
 PYTHONPATH=.:tests/lab /usr/bin/python3 -B -c 'import called; called.check()'
 qemu-system-x86_64 --version

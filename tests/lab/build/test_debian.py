@@ -6,7 +6,7 @@ import pathlib
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import debian, qemu_headers
 
 SUITES = [debian.Suite("cdrom://[Debian 13]/", "trixie", "Debian"),

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lab import memory, paths, ui
+from lab.base import memory, paths, ui
 from lab.build import debian, deps, preflight
 from lab.fabric import up
 from lab.fabric.wanted import Wanted

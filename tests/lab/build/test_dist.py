@@ -6,7 +6,7 @@ import tarfile
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 
 

@@ -9,7 +9,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import builder, cache, debian, guest_build, image, rdma_core
 from lab.guests import initramfs
 

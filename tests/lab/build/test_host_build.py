@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from lab import memory, paths
+from lab.base import memory, paths
 from lab.build import host_build, qemu_headers
 
 PROJECT = "project('x')\ncustom_target('copy', input: 'in', output: 'out', command: ['cp', '@INPUT@', '@OUTPUT@'])\n"

@@ -7,7 +7,7 @@ import struct
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import debug_kernel, elf, kernel_symbols, kernel_tree
 from lab.develop import crash, dump, gdb, kernel_place
 from lab.fabric.wanted import Wanted

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import builder, debian, guest_build, kernel_module, kernels, rdma_core
 
 

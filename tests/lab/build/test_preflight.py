@@ -11,7 +11,7 @@ import types
 
 import pytest
 
-from lab import environment, paths, ui
+from lab.base import environment, paths, ui
 from lab.build import builder, image, preflight, qemu_headers, root_namespace, user_namespace
 from lab.guests import guest_kernel
 from lab.testing import parts

@@ -112,7 +112,7 @@ def test_a_machine_that_lacks_a_program_is_noticed(monkeypatch, tmp_path):
 def test_calls_are_found_in_a_source():
     text = """
 import subprocess, yaml, os.path
-from lab import ui
+from lab.base import ui
 TOOL = "meson"
 argv = ["mmdebstrap", "--mode"]
 subprocess.run([*before, "mke2fs", "-q"], env={})

@@ -8,7 +8,7 @@ import tomllib
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.build import qemu_headers
 
 # Versions of QEMU differ in what changes a route of interrupts. By version and header:

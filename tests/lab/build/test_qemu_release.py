@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count
 from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import qemus, runners
@@ -46,7 +46,7 @@ def test_headers_of_the_environment_precede_those_of_the_installed_qemu(monkeypa
 
 
 def test_another_build_directory_holds_the_device_and_the_switch(tmp_path):
-    said = subprocess.run([sys.executable, "-c", "from lab import paths; print(paths.DEVICE, paths.SWITCH)"],
+    said = subprocess.run([sys.executable, "-c", "from lab.base import paths; print(paths.DEVICE, paths.SWITCH)"],
                           env={paths.BUILD_VARIABLE: str(tmp_path), "PYTHONPATH": str(paths.ROOT)},
                           capture_output=True, text=True, check=True).stdout.split()
     assert [pathlib.Path(word).is_relative_to(tmp_path) for word in said] == [True, True]

@@ -7,7 +7,8 @@ import subprocess
 
 import pytest
 
-from lab import clean, paths, ui
+from lab import clean
+from lab.base import paths, ui
 from lab.build import cache, debian, qemu_tree
 
 PATCHES = paths.ROOT / "packaging" / "qemu"

@@ -10,13 +10,13 @@ import time
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import steps
 
 LIMIT_S = 60
 INTERRUPTED = """
 import pathlib, sys
-from lab import child, paths, signals, ui
+from lab.base import child, paths, signals, ui
 from lab.build import steps
 paths.RUN = pathlib.Path(sys.argv[1])
 signals.raise_on_end()

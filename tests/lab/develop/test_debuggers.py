@@ -16,7 +16,8 @@ from unittest import mock
 
 import pytest
 
-from lab import __main__ as command_line, paths, ui
+from lab import __main__ as command_line
+from lab.base import paths, ui
 from lab.build import debian, kernel_symbols, symbols
 from lab.develop import crash, debug_commands, dump, gdb, gdb_server, kernel_place
 from lab.fabric.wanted import Wanted

@@ -14,7 +14,8 @@ import threading
 
 import pytest
 
-from lab import __main__ as command_line, paths, ui, waiting
+from lab import __main__ as command_line
+from lab.base import paths, ui, waiting
 from lab.build import builder, kernel_module, symbols
 from lab.develop import commands, exchange, ipoib, watch
 from lab.fabric import cluster, report, subnet

@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import kernel_module
 from lab.develop import exchange, ipoib
 from lab.fabric.wanted import Wanted

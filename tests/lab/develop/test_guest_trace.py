@@ -10,7 +10,8 @@ import types
 
 import pytest
 
-from lab import __main__ as command_line, lock, ui
+from lab import __main__ as command_line
+from lab.base import lock, ui
 from lab.develop import guest_trace, in_guest_trace, trace
 
 # The text of a trace, as Linux 6.12 writes it.

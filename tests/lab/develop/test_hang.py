@@ -6,7 +6,7 @@ import types
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.develop import exchange, hang
 
 REGISTERS = ("RIP={address:016x} RFL={flags:08x} [-------] CPL={level} II=0 A20=1 SMM=0 HLT={halted}\n"

@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from lab import __main__ as command_line, paths, ui
+from lab import __main__ as command_line
+from lab.base import paths, ui
 from lab.develop import gdb, replay
 from lab.fabric.wanted import Wanted
 

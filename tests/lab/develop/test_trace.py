@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from lab import __main__ as command_line, ui
+from lab import __main__ as command_line
+from lab.base import ui
 from lab.develop import trace, trace_words
 from lab.guests import vm
 

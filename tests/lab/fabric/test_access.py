@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lab import paths, process, waiting
+from lab.base import paths, process, waiting
 from lab.fabric import switch_process
 from link_frames import WELCOME, WELCOME_BYTES, features_of, hello
 

@@ -15,7 +15,7 @@ import types
 import pytest
 
 import simulated_fabric
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.fabric import capture, control, switch_process, topology
 
 PATIENCE_S = 60

@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from lab import process, signals, ui, waiting
+from lab.base import process, signals, ui, waiting
 from lab.build import cache, guest_build
 from lab.fabric import cluster, state
 from lab.fabric.wanted import Wanted

@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import control
 
 

@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import waiting
+from lab.base import waiting
 from lab.fabric import counters
 
 

@@ -7,7 +7,7 @@ import types
 import pytest
 
 from lab import __main__ as command_line
-from lab import process, ui
+from lab.base import process, ui
 from lab.fabric import cluster, ctl, switch_process
 
 ONE = """

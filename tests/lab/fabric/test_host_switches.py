@@ -5,7 +5,7 @@ import shlex
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import cluster, host_switches, split, spread, topology, topology_kinds, up
 from lab.fabric.wanted import Wanted
 from lab.hosts import place

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from lab import paths, ui, waiting
+from lab.base import paths, ui, waiting
 from lab.fabric import ipoib, subnet
 
 PORT = subnet.Port("vm0", "pib_0", 1, "0x1", 1, 1, "ACTIVE", "LinkUp", "100 Gb/sec (4X EDR)")

@@ -13,7 +13,7 @@ import struct
 
 import pytest
 
-from lab import process, waiting
+from lab.base import process, waiting
 from lab.fabric import switch_process
 from link_frames import BURSTS, MEMORY, PEER_COPY, SHARED_MEMORY, WELCOME_BYTES, features_of, frame, hello
 

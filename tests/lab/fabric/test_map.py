@@ -16,7 +16,7 @@ import prometheus_client
 import pytest
 
 import simulated_fabric
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.fabric import control, evidence, map as fabric_map, switch_process, topology
 from lab.web import metrics
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import measure, subnet
 
 PATIENCE_S = 60

@@ -6,7 +6,7 @@ import tempfile
 
 import pytest
 
-from lab import process, ui
+from lab.base import process, ui
 from lab.fabric import rundir
 from lab.fabric.wanted import Wanted
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import sm_log, sm_steps
 from lab.fabric.sm_steps import Step
 

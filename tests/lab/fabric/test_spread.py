@@ -8,7 +8,8 @@ import types
 import pytest
 
 from lab import __main__ as command_line
-from lab import status, ui
+from lab import status
+from lab.base import ui
 from lab.fabric import cluster, host_switches, source, spread
 from lab.fabric.wanted import Wanted
 from lab.guests import vm

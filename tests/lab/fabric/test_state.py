@@ -9,7 +9,7 @@ import shutil
 import pytest
 
 from checkouts import copy_checkout, pib
-from lab import paths, process
+from lab.base import paths, process
 from lab.fabric import labs, recorded, rundir, state
 
 

@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from lab import paths, process, status, ui
+from lab import status
+from lab.base import paths, process, ui
 from lab.fabric import subnet_progress, switch_process, topology
 from lab.fabric.sm_steps import Step
 from lab.fabric.subnet_progress import Progress

@@ -7,7 +7,8 @@ import stat
 
 import pytest
 
-from lab import process, status, ui
+from lab import status
+from lab.base import process, ui
 from lab.fabric import switch_process
 
 PATIENCE_S = 60

@@ -12,7 +12,7 @@ import types
 
 import pytest
 
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.fabric import load, switch_process, top
 from lab.fabric.load import Sample
 

@@ -8,7 +8,7 @@ import re
 import pytest
 
 from lab import __main__ as command_line
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.fabric import split, topology, topology_kinds
 
 EXAMPLES = sorted((paths.ROOT / "examples" / "topologies").glob("*.topo"))

@@ -7,7 +7,7 @@ import pathlib
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import deps, preflight
 from lab.fabric import counters, evidence, measure, subnet, up
 from lab.fabric.wanted import Wanted

@@ -7,7 +7,7 @@ import types
 
 import pytest
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import sm_log, sm_steps, subnet
 
 STAMP = "Nov 23 14:40:01 000200 [7F3C1700] 0x80 -> "

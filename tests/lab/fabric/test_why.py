@@ -8,7 +8,7 @@ import time
 import pytest
 
 from lab import __main__ as command_line
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.fabric import cluster, evidence, failures, switch_process, why
 from lab.fabric.evidence import Evidence
 from lab.fabric.wanted import Wanted

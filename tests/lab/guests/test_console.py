@@ -13,7 +13,7 @@ import types
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.guests import console, vm
 
 PATIENCE_S = 60

@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.guests import extra_packages
 
 SAID = "Reading package lists...\nE: Unable to locate package no-such\nE: Unable to locate package x2\n"

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import debug_kernel, image, preflight
 from lab.fabric import up
 from lab.fabric.wanted import Wanted

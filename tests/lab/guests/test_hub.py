@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from lab import paths, process
+from lab.base import paths, process
 from lab.guests import hub
 
 

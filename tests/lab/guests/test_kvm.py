@@ -7,7 +7,8 @@ import time
 
 import pytest
 
-from lab import signals, status, ui
+from lab import status
+from lab.base import signals, ui
 from lab.fabric import rundir, state
 from lab.guests import guest_kernel, initramfs, kvm, vm
 

@@ -9,7 +9,7 @@ import tarfile
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.build import host_build
 from lab.develop import commands
 from lab.fabric import up

@@ -8,7 +8,7 @@ import shutil
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.build import debian, image, kernel_module, kernel_tree
 from lab.guests import guest_kernel, own_kernel
 

@@ -11,12 +11,12 @@ import sys
 
 import pytest
 
-from lab import paths, ui, waiting
+from lab.base import paths, ui, waiting
 from lab.guests import guest, relay
 
 ATTACH = """
 import pathlib, sys
-from lab import signals
+from lab.base import signals
 from lab.guests import guest
 signals.raise_on_end()
 directory = pathlib.Path(sys.argv[1])

@@ -9,7 +9,8 @@ import threading
 
 import pytest
 
-from lab import status, ui
+from lab import status
+from lab.base import ui
 from lab.fabric import rundir
 from lab.fabric.wanted import Wanted
 from lab.guests import vm

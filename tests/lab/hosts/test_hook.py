@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 
 MINE = '<domain>\n  <metadata>\n    <pib:switch xmlns:pib="urn:pib-hca:libvirt">pib-0a1b</pib:switch>\n' \
        "  </metadata>\n</domain>\n"

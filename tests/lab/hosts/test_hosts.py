@@ -8,7 +8,8 @@ import xml.etree.ElementTree as xml
 
 import pytest
 
-from lab import settings, ui
+from lab import settings
+from lab.base import ui
 from lab.fabric import split, topology_kinds
 from lab.fabric.wanted import Wanted
 from lab.guests import libvirt_xml, vm

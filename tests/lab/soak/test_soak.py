@@ -10,7 +10,8 @@ import xml.etree.ElementTree
 import pytest
 
 import simulated_fabric
-from lab import __main__ as command, paths, ui
+from lab import __main__ as command
+from lab.base import paths, ui
 from lab.fabric import evidence, topology
 from lab.soak import curve, loads, rule, samples, soak
 from lab.soak.loads import Load

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """./pib test kernels compiles for each release."""
 
-from lab import ui
+from lab.base import ui
 from lab.base.counts import Count
 from lab.testing import all_kernels
 

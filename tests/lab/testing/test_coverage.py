@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.base.counts import Count
 from lab.build import host_build
 from lab.testing import coverage, runners

@@ -5,7 +5,8 @@ import re
 
 import pytest
 
-from lab import __main__ as command, paths, ui
+from lab import __main__ as command
+from lab.base import paths, ui
 from lab.build import host_build
 from lab.fabric import up
 from lab.testing import fuzz, fuzz_corpus, fuzz_report

@@ -8,7 +8,8 @@ import time
 
 import pytest
 
-from lab import __main__ as command, paths, ui
+from lab import __main__ as command
+from lab.base import paths, ui
 from lab.base.counts import Count
 from lab.build import checkout, mutant_tree
 from lab.testing import guest_mutants, mutant, mutants, parts, patches

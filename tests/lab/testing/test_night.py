@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.testing import parts, qemus
 
 # Test files that only run at night, because starting their own guests or fabrics takes a long time.

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from lab import memory, paths, ui
+from lab.base import memory, paths, ui
 from lab.base.counts import Count
 from lab.build import deps, host_build, image, preflight
 from lab.develop import coverage_points, driver_coverage

@@ -6,7 +6,8 @@ import pathlib
 
 import pytest
 
-from lab import __main__ as command, child, paths
+from lab import __main__ as command
+from lab.base import child, paths
 from lab.build import host_build
 from lab.testing import parts, simulate
 from lab.testing.progress import History, Progress

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lab import paths
+from lab.base import paths
 from lab.base.counts import Count
 from lab.build import host_build
 from lab.testing import events, runners
@@ -66,7 +66,7 @@ def test_for_ever(guests):
 """
 RUN_PYTEST = """
 import pathlib, sys
-from lab import paths
+from lab.base import paths
 from lab.testing import progress, runners
 paths.RUN = pathlib.Path(sys.argv[1])
 history = progress.History(paths.RUN / "seconds")
@@ -182,7 +182,7 @@ def test_the_tests_in_clean_trees_come_last(tmp_path):
     """These tests take as long as the others of their folder together."""
     file, folder = tmp_path / "events", paths.ROOT / "tests" / "lab"
     subprocess.run([*runners.PYTEST, "--collect-only", folder / "build" / "test_clean_trees.py",
-                    folder / "test_paths.py"], cwd=paths.ROOT, capture_output=True, check=True,
+                    folder / "base" / "test_paths.py"], cwd=paths.ROOT, capture_output=True, check=True,
                    env={**os.environ, "PYTHONPATH": str(paths.ROOT), events.VARIABLE: str(file)})
     names = [name.partition("::")[0] for name in json.loads(file.read_text().splitlines()[0])["tests"]]
     assert names[0].endswith("/test_paths.py") and names[-1].endswith("/test_clean_trees.py")

@@ -4,7 +4,7 @@
 import pytest
 
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 from lab.web import watch
 

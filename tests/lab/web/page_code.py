@@ -7,7 +7,7 @@ import shutil
 import subprocess
 from typing import Any
 
-from lab import paths
+from lab.base import paths
 
 PAGE = paths.ROOT / "lab" / "web" / "page"
 TIMEOUT_S = 60

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from lab import paths, waiting
+from lab.base import paths, waiting
 from lab.fabric import sm_log, topology
 from lab.web import timeline, watch
 import simulated_fabric

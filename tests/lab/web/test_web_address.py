@@ -9,7 +9,7 @@ import types
 
 import pytest
 
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.fabric import switch_process
 from lab.web import server
 

@@ -9,7 +9,7 @@ import types
 import pytest
 
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import source, topology
 from lab.web import answers as answers_module, connections, watch
 from lab.web.answers import Answers, Refused

@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import ui
+from lab.base import ui
 from lab.fabric import causes
 from lab.web import explanations
 

@@ -7,7 +7,7 @@ import copy
 import pytest
 
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 from lab.fabric.wiring import HcaPort
 from lab.web import connections, model, routes as routes_module, routing, traffic

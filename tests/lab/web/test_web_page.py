@@ -7,7 +7,7 @@ import pytest
 
 import page_code
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"

@@ -7,7 +7,7 @@ import math
 import pytest
 
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import topology
 from lab.web import model, places
 

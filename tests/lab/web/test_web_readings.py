@@ -4,7 +4,7 @@
 import pytest
 
 import simulated_fabric
-from lab import paths
+from lab.base import paths
 from lab.fabric import control, topology
 from lab.web import model, readings, traffic
 

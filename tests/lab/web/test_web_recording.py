@@ -7,7 +7,7 @@ import time
 import pytest
 
 import simulated_fabric
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.fabric import topology
 from lab.web import recording
 

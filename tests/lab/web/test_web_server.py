@@ -17,7 +17,7 @@ import urllib.request
 import pytest
 
 import simulated_fabric
-from lab import paths, process, ui
+from lab.base import paths, process, ui
 from lab.fabric import source, switch_process, topology
 from lab.web import access, publish, server, watch
 

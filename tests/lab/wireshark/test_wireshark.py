@@ -10,7 +10,7 @@ import time
 import pytest
 
 import simulated_fabric
-from lab import paths, ui
+from lab.base import paths, ui
 from lab.fabric import topology
 from lab.wireshark import extcap, filters, install, names, ports
 

@@ -5,7 +5,7 @@ import pathlib
 import re
 from collections.abc import Iterator
 
-from lab import ui
+from lab.base import ui
 
 MEMINFO = pathlib.Path("/proc/meminfo")
 CONTROL_GROUP = pathlib.Path("/proc/self/cgroup")

@@ -5,11 +5,11 @@ import signal
 import subprocess
 import sys
 
-from lab import paths
+from lab.base import paths
 
 NOHUP = """
 import signal, sys
-from lab import child, signals
+from lab.base import child, signals
 signal.signal(signal.SIGHUP, signal.SIG_IGN)        # as nohup does
 signals.raise_on_end()
 line = "echo begun; until [ -e $0 ]; do sleep 0.05; done; echo done"

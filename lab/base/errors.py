@@ -9,7 +9,7 @@ import subprocess
 import sys
 import traceback
 
-from lab import paths, signals, ui
+from lab.base import paths, signals, ui
 
 DEBUG = "PIB_DEBUG"
 INTERRUPTED = 130               # exit status for SIGINT, as in shells

@@ -4,7 +4,7 @@
 import time
 from typing import Callable, TypeVar
 
-from lab import ui
+from lab.base import ui
 
 POLL_S = 0.05
 Value = TypeVar("Value")

@@ -3,7 +3,7 @@
 
 import pytest
 
-from lab import memory, ui
+from lab.base import memory, ui
 from lab.fabric import up
 from lab.fabric.wanted import Wanted
 from lab.guests import nested, vm

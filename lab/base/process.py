@@ -14,7 +14,7 @@ import subprocess
 import time
 from typing import Callable, Iterator, TypeVar
 
-from lab import paths, ui, waiting
+from lab.base import paths, ui, waiting
 
 STOP_S = 30                     # limit until a process ends; ending a domain on another host takes seconds
 Value = TypeVar("Value")

@@ -11,7 +11,7 @@ import os
 import pathlib
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
+ROOT = pathlib.Path(__file__).resolve().parents[2]
 NOTE = ROOT / "installed.json"
 INSTALLED: dict[str, str] = json.loads(NOTE.read_text()) if NOTE.exists() else {}   # empty in a checkout
 COMMAND = "pib" if INSTALLED else "./pib"

@@ -5,7 +5,7 @@ import types
 
 import pytest
 
-from lab import ui, waiting
+from lab.base import ui, waiting
 from lab.fabric import subnet, topology_kinds
 from lab.guests import vm
 

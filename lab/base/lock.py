@@ -10,7 +10,7 @@ import sys
 import time
 from typing import Iterator, TextIO
 
-from lab import groups, ui
+from lab.base import groups, ui
 
 POLL_S = 0.2
 MODE = 0o600

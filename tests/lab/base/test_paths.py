@@ -3,7 +3,7 @@
 
 import os
 
-from lab import paths
+from lab.base import paths
 
 
 def test_parts_of_a_recipe_are_separated():

@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from lab import groups, paths
+from lab.base import groups, paths
 
 START = time.monotonic()
 HEARTBEAT_S = 15

@@ -8,7 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable, Sequence
 
-from lab import paths, signals, ui
+from lab.base import paths, signals, ui
 
 DRAIN_S = 10                    # limit for reading a program's last output: its children may keep the pipe open
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from checkouts import pib
-from lab import lock
+from lab.base import lock
 from lab.build import cache
 
 

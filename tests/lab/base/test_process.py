@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from lab import process, ui
+from lab.base import process, ui
 
 STUBBORN = """
 import signal, time

@@ -13,7 +13,7 @@ import threading
 import pytest
 
 from checkouts import pib
-from lab import errors, paths, signals, ui, waiting
+from lab.base import errors, paths, signals, ui, waiting
 
 
 @pytest.mark.parametrize("error, expected", [
@@ -93,7 +93,7 @@ def test_a_full_disk_is_reported(checkout):
 def test_no_other_file_gets_the_number_of_a_closed_stream(checkout, stream):
     """Otherwise the next file that is opened gets the number, and output goes there: to a lock, to a guest's disk."""
     (checkout / "lab" / "status.py").write_text(
-        "import os, sys\nfrom lab import ui\n\n\ndef status(_lab):\n    ui.say('told')\n"
+        "import os, sys\nfrom lab.base import ui\n\n\ndef status(_lab):\n    ui.say('told')\n"
         "    with open('/etc/hostname') as file:\n        print(file.fileno() > 2, sys.stdout.fileno(), flush=True)\n"
         "    return 0\n\n\ndef down(_every):\n    return 0\n")
     done = subprocess.run(["sh", "-c", f"exec {checkout}/pib status {stream}>&-"], capture_output=True, text=True,

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
 """The include rules: the table of docs/architecture.md, read from the document, and the rooms of each folder's README,
-checked for every #include of the tree; and that no modules of lab/ import each other in a circle."""
+checked for every #include of the tree and every import of lab/; and that no modules of lab/ import each other in a
+circle."""
 import ast
 import pathlib
 import re
@@ -58,6 +59,24 @@ ROOMS = {
         "control": ("base", "switch", "links", "fabric"),
         "": ("base", "switch", "tls", "links", "fabric", "control"),
     },
+}
+
+# The same for lab/: the rooms below that the modules of a room may import. The folder itself has the commands.
+LAB = {
+    "base": (),
+    "interface": ("base",),
+    "build": ("base",),
+    "guests": ("base", "build"),
+    "hosts": ("base", "guests"),
+    "fabric": ("base", "interface", "build", "guests", "hosts"),
+    "develop": ("base", "interface", "build", "guests", "fabric"),
+    "web": ("base", "interface", "fabric"),
+    "wireshark": ("base", "fabric"),
+    "bench": ("base", "build", "guests", "fabric", "web"),
+    "soak": ("base", "guests", "fabric", "bench"),
+    "arm": ("base", "build", "guests"),
+    "testing": ("base", "interface", "build", "guests", "fabric", "develop", "bench", "arm"),
+    "": ("base", "build", "guests", "hosts", "fabric", "develop", "web", "wireshark", "bench", "soak", "testing"),
 }
 
 # Rooms of the HCA that know nothing of the register interface, so that a second one can stand beside it: no
@@ -125,13 +144,13 @@ def faults(root):
 
 
 def table_faults():
-    """Rooms that would include one above them: arrows run down only."""
-    for folder, rooms in ROOMS.items():
+    """Rooms that would include or import one above them: arrows run down only."""
+    for folder, rooms in (*ROOMS.items(), ("lab", LAB)):
         order = list(rooms)
         for room, below in rooms.items():
             for other in below:
                 if other not in order[:order.index(room)]:
-                    yield f"{folder}: {room or 'the folder itself'} may not include {other}, which is not below it"
+                    yield f"{folder}: {room or 'the folder itself'} may not use {other}, which is not below it"
 
 
 def room_of(path, folder):
@@ -216,10 +235,26 @@ def circle_faults(root):
         yield f"{name} leads to a circle: it imports {', '.join(sorted(left[name] & left.keys()))}"
 
 
+def lab_faults(root):
+    """Imports of lab/ that lead from a room to one that is not below it."""
+    def room_of_module(name):
+        room = name.split(".")[1] if "." in name else ""
+        return room if (root / "lab" / room).is_dir() else ""
+    for name, others in imports(root).items():
+        room = room_of_module(name)
+        if room not in LAB:
+            yield f"{name}: {room} is not one of the rooms of lab"
+            continue
+        for other in sorted(others):
+            owner = room_of_module(other)
+            if owner not in (room, *LAB[room]):
+                yield f"{name}: import of {other}: {room or 'lab'} may not import {owner or 'lab'}"
+
+
 def main():
     root = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ".").resolve()
     found = [*table_faults(), *faults(root), *room_faults(root), *interface_faults(root),
-             *circle_faults(root)]
+             *circle_faults(root), *lab_faults(root)]
     print("\n".join(found) if found else "include rules hold")
     return 1 if found else 0
 

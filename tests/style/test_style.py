@@ -228,6 +228,33 @@ class IncludeRules(unittest.TestCase):
             (root / "lab/room/b.py").write_text("import lab.ground\n")
             self.assertEqual(list(include_rules.circle_faults(root)), [])
 
+    def test_imports_of_the_lab_lead_down(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name, text in (("__init__", ""), ("ci", "from lab.base import ui\nfrom lab.fabric import up\n"),
+                               ("base/__init__", ""), ("base/ui", "import re\n"), ("fabric/__init__", ""),
+                               ("fabric/up", "from lab.base import ui\nfrom lab.build import cache\n"),
+                               ("build/__init__", ""), ("build/cache", "from lab.base.ui import LabError\n")):
+                (root / "lab" / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / "lab" / f"{name}.py").write_text(text)
+            self.assertEqual(list(include_rules.lab_faults(root)), [])
+            for name, text in (("base/ui", "from lab.build.cache import entry\n"), ("fabric/up", "import lab.ci\n"),
+                               ("build/cache", "def f():\n    from lab import ci\n    return ci\n"),
+                               ("attic/old", "from lab.base import ui\n")):
+                file = root / "lab" / f"{name}.py"
+                file.parent.mkdir(exist_ok=True)
+                kept = file.read_text() if file.exists() else None
+                file.write_text(text)
+                self.assertEqual(len(list(include_rules.lab_faults(root))), 1, name)
+                if kept is None:
+                    file.unlink()
+                else:
+                    file.write_text(kept)
+
+    def test_the_labs_readme_has_its_rooms_in_their_order(self):
+        rooms = re.findall(r"^\| \[(\w+)\]\(#\1\) \|", (ROOT / "lab" / "README.md").read_text(), re.MULTILINE)
+        self.assertEqual(rooms, [room for room in include_rules.LAB if room])
+
     def test_an_unknown_room_and_a_short_path_are_noticed(self):
         self.assertEqual(len(self.faults("attic/x.cc", "base/a.h")), 1)
         self.assertEqual(len(self.faults("memory/x.cc", "b.h")), 1)

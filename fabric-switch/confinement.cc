@@ -66,7 +66,7 @@ using Filter = std::unique_ptr<void, decltype(&seccomp_release)>;
 #ifdef PIB_INSTRUMENTED
 // Sanitizers and coverage need most system calls at the program's end, so this filter refuses only
 // a few.
-constexpr std::uint32_t kOtherCalls = SCMP_ACT_ALLOW;
+constexpr uint32_t kOtherCalls = SCMP_ACT_ALLOW;
 
 int add_rules(scmp_filter_ctx filter) {
     int failed = 0;
@@ -77,7 +77,7 @@ int add_rules(scmp_filter_ctx filter) {
     return failed;
 }
 #else
-constexpr std::uint32_t kOtherCalls = SCMP_ACT_ERRNO(EPERM);
+constexpr uint32_t kOtherCalls = SCMP_ACT_ERRNO(EPERM);
 
 int add_rules(scmp_filter_ctx filter) {
     int failed = 0;

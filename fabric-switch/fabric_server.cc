@@ -20,8 +20,8 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 constexpr unsigned kAcceptsPerTurn = 64;
 // Maximum number of times that all busy connections are served before the sockets are polled again.
 constexpr unsigned kRingTurns = 16;
@@ -32,9 +32,9 @@ constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are
 // The network of NoteBudget for the switch's own notes about new connections.
 constexpr const char* kNoNetwork = "";
 
-std::uint64_t clock_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                                      std::chrono::nanoseconds(1));
+uint64_t clock_ns() {
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                 std::chrono::nanoseconds(1));
 }
 
 std::string no_certificates(const Address& address) {
@@ -44,7 +44,7 @@ std::string no_certificates(const Address& address) {
 }
 
 // Reserves room for all connections, so that adding one to a list cannot fail.
-void make_room(std::size_t connections, std::vector<Connection*>& to_flush,
+void make_room(size_t connections, std::vector<Connection*>& to_flush,
                std::vector<Connection*>& busy) {
     to_flush.reserve(connections);
     busy.reserve(connections);
@@ -53,7 +53,7 @@ void make_room(std::size_t connections, std::vector<Connection*>& to_flush,
 // Allocates the list's node first: the dialer keeps a pointer to the new connection, so nothing may
 // fail after on_deadline().
 void dial_one(Dialer& dialer, ConnectionHost& host,
-              std::list<std::unique_ptr<Connection>>& connections, std::uint64_t now_ns) {
+              std::list<std::unique_ptr<Connection>>& connections, uint64_t now_ns) {
     std::list<std::unique_ptr<Connection>> place(1);
     place.front() = dialer.on_deadline(host, now_ns);
     if (place.front() != nullptr) {
@@ -91,7 +91,7 @@ class FabricServer::Listener final : public PollHandler {
             ::unlink(address_.path.c_str());
         }
     }
-    void ready(std::uint32_t) override {
+    void ready(uint32_t) override {
         for (unsigned i = 0; i < kAcceptsPerTurn && server_.accept_one(*this); ++i) {
         }
     }
@@ -114,7 +114,7 @@ class FabricServer::Signals final : public PollHandler {
         sigaddset(&set, SIGTERM);
         fd_ = UniqueFd(::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC));
     }
-    void ready(std::uint32_t) override { stop_ = true; }
+    void ready(uint32_t) override { stop_ = true; }
     void out_of_memory() override {}
     [[nodiscard]] int fd() const { return fd_.get(); }
 
@@ -301,7 +301,7 @@ void FabricServer::drop_overdue_connections() {
     }
 }
 
-void FabricServer::dial(std::uint64_t now_ns) {
+void FabricServer::dial(uint64_t now_ns) {
     if (now_ns < dial_at_ns_) {
         return;
     }
@@ -334,7 +334,7 @@ void FabricServer::schedule(Connection& connection) {
 
 void FabricServer::note(const Connection& connection, const std::string& text) {
     const std::string& port = connection.link.port_name();
-    const std::uint64_t now_ns = fabric_->now_ns();
+    const uint64_t now_ns = fabric_->now_ns();
     if (port.empty() ? notes_.permit_newcomer(connection.peer().network, now_ns)
                      : notes_.permit_port(port, now_ns)) {
         spdlog::info("{}{}", port.empty() ? "new connection: " : "", text);
@@ -343,7 +343,7 @@ void FabricServer::note(const Connection& connection, const std::string& text) {
 
 // A write to one connection may produce output for another: a queued packet, or a credit.
 void FabricServer::flush() {
-    for (std::size_t i = 0; i < to_flush_.size(); ++i) {
+    for (size_t i = 0; i < to_flush_.size(); ++i) {
         Connection& connection = *to_flush_[i];
         connection.write();
         connection.in_flush_list = false;
@@ -366,7 +366,7 @@ void FabricServer::serve_busy() {
         if (turn != 0) {
             fabric_->advance(clock_ns());
         }
-        for (std::size_t i = 0; i < busy_.size(); ++i) {
+        for (size_t i = 0; i < busy_.size(); ++i) {
             if (busy_[i]->is_open() && busy_[i]->serve()) {
                 schedule(*busy_[i]);  // frees the ring space of handled frames for the peer
             }
@@ -383,18 +383,18 @@ void FabricServer::serve_busy() {
 // ---- the loop
 
 int FabricServer::timeout_ms() {
-    const std::uint64_t next =
+    const uint64_t next =
         std::min({fabric_->next_deadline(), dial_at_ns_, newcomers_.next_deadline(),
                   unfinished_memory().next_deadline()});
-    const std::uint64_t now = clock_ns();
+    const uint64_t now = clock_ns();
     if (next <= now) {
         return 0;
     }
-    const std::uint64_t wait = (next - now) / kNsPerMs + 1;
+    const uint64_t wait = (next - now) / kNsPerMs + 1;
     const bool accept_paused = control_ != nullptr && control_->accept_paused();
     const bool idle = next == UINT64_MAX && tap_ == nullptr && !accept_paused && !accept_paused_;
     const int most = accept_paused_ ? kPausedWaitMs : kMaxWaitMs;
-    return idle ? -1 : static_cast<int>(std::min<std::uint64_t>(wait, most));
+    return idle ? -1 : static_cast<int>(std::min<uint64_t>(wait, most));
 }
 
 std::expected<void, std::string> FabricServer::run() {
@@ -403,7 +403,7 @@ std::expected<void, std::string> FabricServer::run() {
         return std::unexpected(std::string("signalfd: ") + std::strerror(errno));
     }
     pib_ask_for_short_slices();
-    std::uint64_t flushed_ns = 0;
+    uint64_t flushed_ns = 0;
     PibIdleSpin idle;
     pib_idle_spin_init(&idle, poll_us_);
     bool awake = false;

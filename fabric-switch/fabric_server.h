@@ -70,7 +70,7 @@ class FabricServer final : private ConnectionHost {
     void serve_busy();
     void flush();
     void drop_overdue_connections();
-    void dial(std::uint64_t now_ns);
+    void dial(uint64_t now_ns);
     void reap_closed();
     [[nodiscard]] int timeout_ms();
 
@@ -85,7 +85,7 @@ class FabricServer final : private ConnectionHost {
     std::vector<Connection*> busy_;
     std::list<std::unique_ptr<Connection>> connections_;  // declared after the lists that they fill
     std::vector<std::unique_ptr<Dialer>> dialers_;
-    std::uint64_t dial_at_ns_ = UINT64_MAX;
+    uint64_t dial_at_ns_ = UINT64_MAX;
     Newcomers newcomers_;
     std::list<std::unique_ptr<Connection>> closed_;
     UniqueFd spare_fd_;  // closed to accept and close a connection when no descriptor is free

@@ -21,10 +21,10 @@ using namespace pib::fabric;
 // Derives the GUID from the addresses of --listen, so that the subnet manager sees a restarted
 // switch as the same node. topology.cc explains why the GUID begins with 0x06.
 ib::Guid default_guid(const std::vector<std::string>& listen) {
-    std::uint64_t hash = 0xCBF29CE484222325;
+    uint64_t hash = 0xCBF29CE484222325;
     for (const std::string& address : listen) {
         for (const char c : address) {
-            hash = (hash ^ static_cast<std::uint8_t>(c)) * 0x100000001B3;
+            hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001B3;
         }
     }
     return ib::Guid(0x0650'4942'0000'0000 | (hash & 0xFFFF'FFFF));
@@ -42,16 +42,16 @@ std::expected<ib::Guid, std::string> guid_of(const ServeOptions& options) {
 }
 
 // Codes of PortInfo:MTUCap and PortInfo:VLCap; 0: IBA does not have this value.
-std::uint8_t mtu_code(unsigned bytes) {
-    for (std::uint8_t code = 1; code <= 5; ++code) {
+uint8_t mtu_code(unsigned bytes) {
+    for (uint8_t code = 1; code <= 5; ++code) {
         if (ib::mtu_bytes(static_cast<ib::Mtu>(code)) == bytes) {
             return code;
         }
     }
     return 0;
 }
-std::uint8_t vl_code(unsigned vls) {
-    for (std::uint8_t code = 1; code <= 5; ++code) {
+uint8_t vl_code(unsigned vls) {
+    for (uint8_t code = 1; code <= 5; ++code) {
         if (link::data_vls(code) == vls) {
             return code;
         }
@@ -64,8 +64,8 @@ std::expected<void, std::string> complete_config(ServeOptions& options) {
     if (!guid) {
         return std::unexpected(guid.error());
     }
-    const std::uint8_t mtu = mtu_code(options.mtu_bytes);
-    const std::uint8_t vls = vl_code(options.data_vls);
+    const uint8_t mtu = mtu_code(options.mtu_bytes);
+    const uint8_t vls = vl_code(options.data_vls);
     if (mtu == 0) {
         return std::unexpected("MTU is 256, 512, 1024, 2048 or 4096");
     }
@@ -73,7 +73,7 @@ std::expected<void, std::string> complete_config(ServeOptions& options) {
         return std::unexpected("data VLs are 1, 2, 4, 8 or 15");
     }
     options.config.node_guid = *guid;
-    options.config.num_ports = static_cast<std::uint8_t>(options.ports);
+    options.config.num_ports = static_cast<uint8_t>(options.ports);
     options.config.mtu_cap = static_cast<ib::Mtu>(mtu);
     options.config.vl_cap = vls;
     return {};
@@ -93,14 +93,14 @@ std::expected<std::unique_ptr<Fabric>, std::string> make_fabric(const ServeOptio
 // Connects as --connect says: `text` is ADDRESS or ADDRESS=NODE,NODE...
 std::expected<void, std::string> connect(FabricServer& server, const std::string& text,
                                          const SocketRules& rules) {
-    const std::size_t equals = text.find('=');
+    const size_t equals = text.find('=');
     const auto address = Address::parse(std::string_view(text).substr(0, equals));
     if (!address) {
         return std::unexpected(address.error());
     }
     std::vector<std::string> nodes;
-    for (std::size_t at = equals; at != std::string::npos;) {
-        const std::size_t end = text.find(',', at + 1);
+    for (size_t at = equals; at != std::string::npos;) {
+        const size_t end = text.find(',', at + 1);
         nodes.push_back(text.substr(at + 1, end == std::string::npos ? end : end - at - 1));
         at = end;
     }

@@ -52,7 +52,7 @@ void add_certificate(CLI::App& cert, CertOptions& options, const std::string& na
             is_ca ? "days of validity (3650)" : "days of validity (365)")
         ->check(CLI::Range(1U, kMostDays));
     if (is_ca) {
-        command->preparse_callback([&options](std::size_t) { options.days = kCaYears * kYear; });
+        command->preparse_callback([&options](size_t) { options.days = kCaYears * kYear; });
         return;
     }
     command->add_option("NAME", options.name, "name of the switch or host, and of its directory")

@@ -26,7 +26,7 @@ bool is_program(const std::filesystem::path& path) {
 }
 
 bool is_port(const std::string& text) {
-    std::uint16_t number = 0;
+    uint16_t number = 0;
     const auto [rest, error] = std::from_chars(text.data(), text.data() + text.size(), number);
     return error == std::errc() && rest == text.data() + text.size();
 }

@@ -12,31 +12,31 @@ namespace pib::fabric {
 namespace {
 
 struct FileHeader {
-    std::uint32_t magic = 0xA1B23C4D;  // times are nanoseconds
-    std::uint16_t major = 2;
-    std::uint16_t minor = 4;
-    std::uint32_t zone = 0;
-    std::uint32_t precision = 0;
-    std::uint32_t snap_length = 65535;
-    std::uint32_t link_type;
+    uint32_t magic = 0xA1B23C4D;  // times are nanoseconds
+    uint16_t major = 2;
+    uint16_t minor = 4;
+    uint32_t zone = 0;
+    uint32_t precision = 0;
+    uint32_t snap_length = 65535;
+    uint32_t link_type;
 };
 static_assert(sizeof(FileHeader) == 24);
 
 struct RecordHeader {
-    std::uint32_t seconds;
-    std::uint32_t nanoseconds;
-    std::uint32_t captured_bytes;
-    std::uint32_t packet_bytes;
+    uint32_t seconds;
+    uint32_t nanoseconds;
+    uint32_t captured_bytes;
+    uint32_t packet_bytes;
 };
 static_assert(sizeof(RecordHeader) == 16);
 
-constexpr std::uint32_t kLinkTypeInfiniBand = 247;
+constexpr uint32_t kLinkTypeInfiniBand = 247;
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 }  // namespace
 
-PcapTap::PcapTap(std::FILE* file, std::int64_t wall_offset_ns, PcapFormat format)
+PcapTap::PcapTap(std::FILE* file, int64_t wall_offset_ns, PcapFormat format)
     : file_(file), wall_offset_ns_(wall_offset_ns), format_(format) {
     const FileHeader header{.link_type =
                                 format == PcapFormat::kErf ? kLinkTypeErf : kLinkTypeInfiniBand};
@@ -45,7 +45,7 @@ PcapTap::PcapTap(std::FILE* file, std::int64_t wall_offset_ns, PcapFormat format
 }
 
 std::expected<std::unique_ptr<PcapTap>, std::string> PcapTap::open(const std::string& path,
-                                                                   std::int64_t wall_offset_ns,
+                                                                   int64_t wall_offset_ns,
                                                                    PcapFormat format) {
     std::FILE* file = path == "-" ? stdout : std::fopen(path.c_str(), "wbe");
     if (file == nullptr) {
@@ -55,7 +55,7 @@ std::expected<std::unique_ptr<PcapTap>, std::string> PcapTap::open(const std::st
     return std::unique_ptr<PcapTap>(new PcapTap(file, wall_offset_ns, format));
 }
 
-void PcapTap::write(const void* bytes, std::size_t size) {
+void PcapTap::write(const void* bytes, size_t size) {
     failed_ = failed_ || std::fwrite(bytes, 1, size, file_.get()) != size;
 }
 
@@ -63,18 +63,18 @@ void PcapTap::flush() {
     failed_ = failed_ || std::fflush(file_.get()) != 0;
 }
 
-void PcapTap::packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) {
-    const std::size_t size = packet.size() + kCrcBytes;
+void PcapTap::packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) {
+    const size_t size = packet.size() + kCrcBytes;
     if (failed_ || size > packet_.size()) {
         return;
     }
     std::memcpy(packet_.data(), packet.data(), packet.size());
     link::append_crcs(std::span(packet_).first(size));
-    const std::uint64_t wall = arrival.now_ns + static_cast<std::uint64_t>(wall_offset_ns_);
+    const uint64_t wall = arrival.now_ns + static_cast<uint64_t>(wall_offset_ns_);
     const bool erf = format_ == PcapFormat::kErf;
-    const auto record_bytes = static_cast<std::uint32_t>(size + (erf ? kErfBytes : 0));
-    const RecordHeader record{static_cast<std::uint32_t>(wall / kNsPerSecond),
-                              static_cast<std::uint32_t>(wall % kNsPerSecond), record_bytes,
+    const auto record_bytes = static_cast<uint32_t>(size + (erf ? kErfBytes : 0));
+    const RecordHeader record{static_cast<uint32_t>(wall / kNsPerSecond),
+                              static_cast<uint32_t>(wall % kNsPerSecond), record_bytes,
                               record_bytes};
     write(&record, sizeof(record));
     if (erf) {

@@ -15,7 +15,7 @@
 
 namespace pib::fabric {
 
-enum class PcapFormat : std::uint8_t {
+enum class PcapFormat : uint8_t {
     // LINKTYPE_INFINIBAND, 247: LRH to VCRC and nothing else. Wireshark 4 does not read this
     // number; `editcap` or its DLT_USER table can translate it.
     kInfiniBand,
@@ -29,9 +29,9 @@ class PcapTap final : public PacketTap {
     // "-" is standard output. `wall_offset_ns` is added to the packets' times to get the time of
     // day. The error is one line for a user.
     static std::expected<std::unique_ptr<PcapTap>, std::string> open(
-        const std::string& path, std::int64_t wall_offset_ns,
+        const std::string& path, int64_t wall_offset_ns,
         PcapFormat format = PcapFormat::kInfiniBand);
-    void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
+    void packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) override;
     // Writes buffered packets to the file.
     void flush();
     // Whether a write has failed, for example on a full disk. The switch goes on.
@@ -45,14 +45,14 @@ class PcapTap final : public PacketTap {
             }
         }
     };
-    PcapTap(std::FILE* file, std::int64_t wall_offset_ns, PcapFormat format);
-    void write(const void* bytes, std::size_t size);
+    PcapTap(std::FILE* file, int64_t wall_offset_ns, PcapFormat format);
+    void write(const void* bytes, size_t size);
 
     std::unique_ptr<std::FILE, Close> file_;
-    std::int64_t wall_offset_ns_;
+    int64_t wall_offset_ns_;
     PcapFormat format_;
     bool failed_ = false;
-    std::array<std::uint8_t, PacketPool::kMaxPacketBytes + 6> packet_;
+    std::array<uint8_t, PacketPool::kMaxPacketBytes + 6> packet_;
 };
 
 }  // namespace pib::fabric

@@ -15,15 +15,15 @@ namespace {
 
 // The shortest time to stay awake, after many times without work: short compared with a wake-up,
 // but long enough to notice new work.
-constexpr std::uint64_t kLeastNs = 2'000;
+constexpr uint64_t kLeastNs = 2'000;
 // The count of runnable threads is read again after kLookNs if the processors sufficed for them,
 // else after kBusyNs, because the count seldom changes between two packets of a stream.
-constexpr std::uint64_t kLookNs = 4'000;
-constexpr std::uint64_t kBusyNs = 200'000;
+constexpr uint64_t kLookNs = 4'000;
+constexpr uint64_t kBusyNs = 200'000;
 
-std::uint64_t now_ns() {
-    return static_cast<std::uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
-                                      std::chrono::nanoseconds(1));
+uint64_t now_ns() {
+    return static_cast<uint64_t>(std::chrono::steady_clock::now().time_since_epoch() /
+                                 std::chrono::nanoseconds(1));
 }
 
 // Counts the processors that this thread may run on.
@@ -60,7 +60,7 @@ unsigned pib_runnable_threads(const char* loadavg) {
 void pib_idle_spin_init(PibIdleSpin* spin, uint32_t most_us) {
     *spin = {.loadavg_fd = -1,
              .processors = own_processors(),
-             .most_ns = std::uint64_t{most_us} * 1000,
+             .most_ns = uint64_t{most_us} * 1000,
              .budget_ns = 0,
              .began_ns = 0,
              .looked_ns = 0,
@@ -83,7 +83,7 @@ bool pib_idle_spin_go_on(PibIdleSpin* spin) {
     if (spin->loadavg_fd < 0) {
         return false;
     }
-    const std::uint64_t now = now_ns();
+    const uint64_t now = now_ns();
     if (now < spin->busy_until_ns) {
         return false;
     }

@@ -20,9 +20,9 @@ std::unexpected<std::string> failed(const char* what) {
     return std::unexpected(std::string(what) + ": " + std::strerror(errno));
 }
 
-bool is_ring_size(std::size_t bytes) {
-    return std::has_single_bit(bytes) && bytes >= std::size_t{1} << SharedMemory::kMinLogRing &&
-           bytes <= std::size_t{1} << SharedMemory::kMaxLogRing;
+bool is_ring_size(size_t bytes) {
+    return std::has_single_bit(bytes) && bytes >= size_t{1} << SharedMemory::kMinLogRing &&
+           bytes <= size_t{1} << SharedMemory::kMaxLogRing;
 }
 
 }  // namespace
@@ -51,12 +51,12 @@ SharedMemory::~SharedMemory() {
 RingView SharedMemory::ring(unsigned direction) const {
     return {.control = reinterpret_cast<RingControl*>(base_ + direction * kControlStride),
             .bytes = base_ + kControlBytes + direction * 2 * ring_,
-            .size = static_cast<std::uint32_t>(ring_)};
+            .size = static_cast<uint32_t>(ring_)};
 }
 
 // Maps each ring's bytes twice in a row. The address range is reserved first, so that no other
 // thread's mapping can get in between.
-std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, std::size_t ring) {
+std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, size_t ring) {
     SharedMemory memory;
     memory.ring_ = ring;
     void* base = ::mmap(nullptr, memory.address_space(), PROT_NONE,
@@ -64,13 +64,13 @@ std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, std:
     if (base == MAP_FAILED) {
         return failed("no room for a link's shared memory");
     }
-    memory.base_ = static_cast<std::uint8_t*>(base);
-    const auto place = [&](std::size_t at, std::size_t bytes, std::size_t offset) {
+    memory.base_ = static_cast<uint8_t*>(base);
+    const auto place = [&](size_t at, size_t bytes, size_t offset) {
         return ::mmap(memory.base_ + at, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
                       memfd, static_cast<off_t>(offset)) != MAP_FAILED;
     };
     bool placed = place(0, kControlBytes, 0);
-    for (std::size_t half = 0; half < 4; ++half) {
+    for (size_t half = 0; half < 4; ++half) {
         placed =
             placed && place(kControlBytes + half * ring, ring, kControlBytes + half / 2 * ring);
     }
@@ -81,7 +81,7 @@ std::expected<SharedMemory, std::string> SharedMemory::map_rings(int memfd, std:
 }
 
 std::expected<SharedMemory, std::string> SharedMemory::create(unsigned log_ring) {
-    const std::size_t ring = std::size_t{1} << log_ring;
+    const size_t ring = size_t{1} << log_ring;
     const int memfd = ::memfd_create("pib-link", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (memfd < 0) {
         return failed("memfd_create");
@@ -110,7 +110,7 @@ std::expected<SharedMemory, std::string> SharedMemory::map(int memfd) {
     if (::fstat(memfd, &info) != 0) {
         return failed("fstat");
     }
-    const auto bytes = static_cast<std::size_t>(info.st_size);
+    const auto bytes = static_cast<size_t>(info.st_size);
     if (bytes <= kControlBytes || !is_ring_size((bytes - kControlBytes) / 2) ||
         (bytes - kControlBytes) % 2 != 0) {
         return std::unexpected("the link's shared memory has an odd size");

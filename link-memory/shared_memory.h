@@ -20,8 +20,8 @@ namespace pib::link {
 class SharedMemory {
   public:
     // The largest page size of a kernel, so that the rings can be mapped with every page size.
-    static constexpr std::size_t kControlBytes = 65536;
-    static constexpr std::size_t kControlStride = 1024;
+    static constexpr size_t kControlBytes = 65536;
+    static constexpr size_t kControlStride = 1024;
     static constexpr unsigned kMinLogRing = 16;
     static constexpr unsigned kMaxLogRing = 26;
 
@@ -40,16 +40,15 @@ class SharedMemory {
     [[nodiscard]] int memfd() const { return memfd_; }
     // The ring with the number `direction`, 0 or 1.
     [[nodiscard]] RingView ring(unsigned direction) const;
-    [[nodiscard]] std::size_t ring_size() const { return ring_; }
+    [[nodiscard]] size_t ring_size() const { return ring_; }
 
   private:
     SharedMemory() = default;
-    [[nodiscard]] static std::expected<SharedMemory, std::string> map_rings(int memfd,
-                                                                            std::size_t ring);
-    [[nodiscard]] std::size_t address_space() const { return kControlBytes + 4 * ring_; }
+    [[nodiscard]] static std::expected<SharedMemory, std::string> map_rings(int memfd, size_t ring);
+    [[nodiscard]] size_t address_space() const { return kControlBytes + 4 * ring_; }
 
-    std::uint8_t* base_ = nullptr;
-    std::size_t ring_ = 0;
+    uint8_t* base_ = nullptr;
+    size_t ring_ = 0;
     int memfd_ = -1;
 };
 

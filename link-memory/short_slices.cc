@@ -12,18 +12,18 @@ namespace {
 
 // The first version of the kernel's struct sched_attr, which glibc before 2.41 does not declare.
 struct SchedAttr {
-    std::uint32_t size = sizeof(SchedAttr);
-    std::uint32_t policy = 0;  // SCHED_OTHER
-    std::uint64_t flags = 0;
-    std::int32_t nice = 0;
-    std::uint32_t priority = 0;
-    std::uint64_t runtime_ns = 0;  // the slice
-    std::uint64_t deadline_ns = 0;
-    std::uint64_t period_ns = 0;
+    uint32_t size = sizeof(SchedAttr);
+    uint32_t policy = 0;  // SCHED_OTHER
+    uint64_t flags = 0;
+    int32_t nice = 0;
+    uint32_t priority = 0;
+    uint64_t runtime_ns = 0;  // the slice
+    uint64_t deadline_ns = 0;
+    uint64_t period_ns = 0;
 };
 static_assert(sizeof(SchedAttr) == 48);
 
-constexpr std::uint64_t kSliceNs = 100'000;  // the kernel's minimum
+constexpr uint64_t kSliceNs = 100'000;  // the kernel's minimum
 
 }  // namespace
 

@@ -24,8 +24,8 @@ namespace {
 
 constexpr int kBacklog = 512;
 // Maximum length of the suffix ".PID" that the path of a Unix socket has until the socket listens.
-constexpr std::size_t kSuffix = 8;
-constexpr std::size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
+constexpr size_t kSuffix = 8;
+constexpr size_t kMostPath = sizeof(sockaddr_un::sun_path) - 1;
 
 std::string system_error(const std::string& what) {
     return what + ": " + std::strerror(errno);
@@ -46,7 +46,7 @@ std::optional<sockaddr_un> unix_address(const std::string& path) {
     return address;
 }
 
-std::string bad_path(const std::string& path, std::size_t most = kMostPath) {
+std::string bad_path(const std::string& path, size_t most = kMostPath) {
     return "socket path has to have 1 to " + std::to_string(most) + " bytes: " + path;
 }
 
@@ -213,7 +213,7 @@ std::expected<ListeningSockets, std::string> listen_tcp(const Address& address,
 
 std::optional<HostPort> HostPort::parse(std::string_view text) {
     const bool bracketed = text.starts_with('[');
-    const std::size_t end = bracketed ? text.find(']') : text.find(':');
+    const size_t end = bracketed ? text.find(']') : text.find(':');
     if (bracketed && end == std::string_view::npos) {
         return std::nullopt;
     }

@@ -21,7 +21,7 @@ struct FdCloser::Queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<int> waiting;
-    std::size_t open = 0;  // not closed yet: those that wait or that the thread has taken
+    size_t open = 0;  // not closed yet: those that wait or that the thread has taken
     bool runs = false;
     bool ended = false;
 };

@@ -17,7 +17,7 @@ namespace pib::fabric {
 class FdCloser {
   public:
     // Number of descriptors that wait to be closed, from which is_full() returns true.
-    static constexpr std::size_t kMany = 256;
+    static constexpr size_t kMany = 256;
 
     // Closes a descriptor; if it is a socket, without lingering.
     static void close_now(int fd);

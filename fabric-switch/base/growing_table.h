@@ -11,16 +11,16 @@ namespace pib::fabric {
 template <typename T, T kUnused>
 class GrowingTable {
   public:
-    explicit GrowingTable(std::size_t size) : size_(size) {}
+    explicit GrowingTable(size_t size) : size_(size) {}
 
-    [[nodiscard]] std::size_t size() const { return size_; }
+    [[nodiscard]] size_t size() const { return size_; }
     // The number of entries up to the highest that has ever been used.
-    [[nodiscard]] std::size_t used() const { return entries_.size(); }
-    [[nodiscard]] T operator[](std::size_t index) const {
+    [[nodiscard]] size_t used() const { return entries_.size(); }
+    [[nodiscard]] T operator[](size_t index) const {
         return index < entries_.size() ? entries_[index] : kUnused;
     }
     // `index` is below size().
-    void set(std::size_t index, T value) {
+    void set(size_t index, T value) {
         if (index >= entries_.size()) {
             if (value == kUnused) {
                 return;
@@ -31,7 +31,7 @@ class GrowingTable {
     }
 
   private:
-    std::size_t size_;
+    size_t size_;
     std::vector<T> entries_;
 };
 

@@ -13,7 +13,7 @@ namespace pib::fabric {
 
 // parse_guid_digits() accepts hexadecimal digits alone, and refuses all else and the GUID 0.
 inline std::optional<ib::Guid> parse_guid_digits(std::string_view text) {
-    std::uint64_t value = 0;
+    uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
     if (error != std::errc{} || end != text.data() + text.size() || value == 0) {
         return std::nullopt;

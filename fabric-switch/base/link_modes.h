@@ -10,9 +10,9 @@ namespace pib::fabric {
 
 // Masks as in PortInfo:Link*Supported; 0: not set in the topology file.
 struct LinkModes {
-    std::uint8_t width = 0;
-    std::uint8_t speed = 0;
-    std::uint8_t speed_ext = 0;
+    uint8_t width = 0;
+    uint8_t speed = 0;
+    uint8_t speed_ext = 0;
 
     bool operator==(const LinkModes&) const = default;
     // Takes an unset width, and unset speeds, from `other`. If either speed is set here, neither

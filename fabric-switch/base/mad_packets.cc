@@ -7,7 +7,7 @@ namespace pib::fabric {
 namespace {
 
 // A packet to QP1 with a wrong key, for a trap.
-ib::KeyViolation violation(const ib::PacketView& packet, const ib::Deth& deth, std::uint32_t key) {
+ib::KeyViolation violation(const ib::PacketView& packet, const ib::Deth& deth, uint32_t key) {
     ib::KeyViolation found{.key = key,
                            .sl = packet.lrh().sl,
                            .slid = packet.lrh().slid,
@@ -35,8 +35,7 @@ std::optional<ib::Mad> mad_of(const ib::PacketView& packet, ib::Qpn qp) {
     return mad;
 }
 
-std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port,
-                              std::uint64_t now_ns) {
+std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port, uint64_t now_ns) {
     const auto mad = mad_of(packet, ib::kQp1);
     const auto deth = packet.deth();
     if (!mad || !deth || !packet.lrh().slid.is_unicast()) {
@@ -89,7 +88,7 @@ ib::PacketHeaders gmp_reply_headers(const ib::PacketView& request, const ib::Por
     headers.bth.opcode = ib::opcode::kUdSendOnly;
     // The answer has the port's own P_Key. The P_Key of the request may be that of a limited
     // member, and limited members refuse each other's packets (IBA 10.9.3).
-    headers.bth.pkey = port.pkeys[static_cast<std::size_t>(port.find_pkey(request.bth().pkey))];
+    headers.bth.pkey = port.pkeys[static_cast<size_t>(port.find_pkey(request.bth().pkey))];
     headers.bth.dest_qp = request.deth() ? request.deth()->src_qp : ib::kQp1;
     headers.bth.psn = psn;
     headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};

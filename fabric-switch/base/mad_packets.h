@@ -20,19 +20,17 @@ namespace pib::fabric {
 // PortInfo, and reported by trap 257 or 258 (IBA 10.9.4, 14.2.5.1): the caller sends the port's
 // traps.
 [[nodiscard]] std::optional<ib::Mad> gmp_of(const ib::PacketView& packet, ib::PortAttrs& port,
-                                            std::uint64_t now_ns);
+                                            uint64_t now_ns);
 
 // A UD SEND packet with a MAD, from LRH to payload, without ICRC and VCRC.
 class MadPacket {
   public:
     MadPacket(const ib::PacketHeaders& headers, const ib::Mad& mad);
-    [[nodiscard]] std::span<const std::uint8_t> bytes() const {
-        return std::span(buffer_).first(size_);
-    }
+    [[nodiscard]] std::span<const uint8_t> bytes() const { return std::span(buffer_).first(size_); }
 
   private:
-    std::array<std::uint8_t, ib::kMaxHeaders + ib::kMadSize> buffer_;
-    std::size_t size_ = 0;
+    std::array<uint8_t, ib::kMaxHeaders + ib::kMadSize> buffer_;
+    size_t size_ = 0;
 };
 
 // Headers of a packet from QP0 to QP0 on VL15.

@@ -7,14 +7,14 @@
 
 namespace pib::fabric {
 
-void PacketPool::add_slab(std::size_t size_class) {
-    constexpr std::size_t kAlign = sizeof(std::max_align_t);
-    const std::size_t stride = (sizeof(Buffer) + kSizes[size_class] + kAlign - 1) / kAlign;
+void PacketPool::add_slab(size_t size_class) {
+    constexpr size_t kAlign = sizeof(std::max_align_t);
+    const size_t stride = (sizeof(Buffer) + kSizes[size_class] + kAlign - 1) / kAlign;
     slabs_.push_back(std::make_unique_for_overwrite<std::max_align_t[]>(stride * kBuffersPerSlab));
-    for (std::size_t i = 0; i < kBuffersPerSlab; ++i) {
+    for (size_t i = 0; i < kBuffersPerSlab; ++i) {
         auto* buffer = new (&slabs_.back()[i * stride]) Buffer{};
         buffer->pool = this;
-        buffer->size_class = static_cast<std::uint8_t>(size_class);
+        buffer->size_class = static_cast<uint8_t>(size_class);
         buffer->next_free = std::exchange(free_[size_class], buffer);
     }
 }
@@ -27,19 +27,19 @@ PacketRef PacketPool::hold(const ib::PacketBytes& packet, const Origin& origin) 
     return held;
 }
 
-PacketRef PacketPool::take(std::size_t bytes, const Origin& origin) {
+PacketRef PacketPool::take(size_t bytes, const Origin& origin) {
     const auto fits = std::ranges::lower_bound(kSizes, bytes);
     if (fits == kSizes.end()) {
         return {};
     }
-    const auto size_class = static_cast<std::size_t>(fits - kSizes.begin());
+    const auto size_class = static_cast<size_t>(fits - kSizes.begin());
     if (free_[size_class] == nullptr) {
         add_slab(size_class);
     }
     Buffer* buffer = free_[size_class];
     free_[size_class] = buffer->next_free;
     buffer->refs = 1;
-    buffer->size = static_cast<std::uint16_t>(bytes);
+    buffer->size = static_cast<uint16_t>(bytes);
     buffer->origin = origin;
     ++held_;
     return PacketRef(buffer);

@@ -19,11 +19,11 @@ namespace pib::fabric {
 
 // The receive buffer that a packet occupies until it is sent or dropped; none if `blocks` is 0.
 struct Origin {
-    std::uint8_t port = 0;     // ingress port, 0: the switch itself
-    std::uint8_t vl = 0;       // ingress VL
-    std::uint32_t blocks = 0;  // credit blocks
+    uint8_t port = 0;     // ingress port, 0: the switch itself
+    uint8_t vl = 0;       // ingress VL
+    uint32_t blocks = 0;  // credit blocks
     // Generation of the link on which the packet arrived: a later link must not return its credits.
-    std::uint64_t link_serial = 0;
+    uint64_t link_serial = 0;
 };
 
 class OriginSink {
@@ -50,7 +50,7 @@ class PacketRef {
 
     explicit operator bool() const { return buffer_ != nullptr; }
     void reset();
-    [[nodiscard]] std::span<std::uint8_t> bytes() const;  // LRH to padding, no checksums
+    [[nodiscard]] std::span<uint8_t> bytes() const;  // LRH to padding, no checksums
     [[nodiscard]] const Origin& origin() const;
 
   private:
@@ -58,11 +58,11 @@ class PacketRef {
     struct Buffer {
         PacketPool* pool;
         Buffer* next_free;
-        std::uint32_t refs;
-        std::uint16_t size;
-        std::uint8_t size_class;
+        uint32_t refs;
+        uint16_t size;
+        uint8_t size_class;
         Origin origin;
-        [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(this + 1); }
+        [[nodiscard]] uint8_t* data() { return reinterpret_cast<uint8_t*>(this + 1); }
     };
     explicit PacketRef(Buffer* buffer) : buffer_(buffer) {}
     void retain() const;
@@ -80,24 +80,24 @@ class PacketPool {
     // `origin`.
     [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
     // The same with a buffer of `bytes` bytes, into which the caller writes the packet.
-    [[nodiscard]] PacketRef take(std::size_t bytes, const Origin& origin);
-    [[nodiscard]] std::size_t held_packets() const { return held_; }
+    [[nodiscard]] PacketRef take(size_t bytes, const Origin& origin);
+    [[nodiscard]] size_t held_packets() const { return held_; }
 
-    static constexpr std::size_t kMaxPacketBytes = 4352;
+    static constexpr size_t kMaxPacketBytes = 4352;
 
   private:
     friend class PacketRef;
     using Buffer = PacketRef::Buffer;
-    static constexpr std::array<std::uint16_t, 5> kSizes = {128, 320, 1152, 2304, kMaxPacketBytes};
-    static constexpr std::size_t kBuffersPerSlab = 32;
+    static constexpr std::array<uint16_t, 5> kSizes = {128, 320, 1152, 2304, kMaxPacketBytes};
+    static constexpr size_t kBuffersPerSlab = 32;
 
     void give_back(Buffer* buffer);
-    void add_slab(std::size_t size_class);
+    void add_slab(size_t size_class);
 
     OriginSink& sink_;
     std::array<Buffer*, kSizes.size()> free_{};
     std::vector<std::unique_ptr<std::max_align_t[]>> slabs_;
-    std::size_t held_ = 0;
+    size_t held_ = 0;
 };
 
 struct OfferRecord;
@@ -139,11 +139,11 @@ class Transit {
     [[nodiscard]] const OfferRecord* offer() const { return offer_; }
     [[nodiscard]] const ib::PacketBytes& bytes() const { return bytes_; }
     // The bytes of the first packet that the peer cannot change any more: at least the headers.
-    [[nodiscard]] std::span<const std::uint8_t> head() const {
+    [[nodiscard]] std::span<const uint8_t> head() const {
         return bytes_.head().subspan(is_single() ? 0 : ib::kBurstFirst);
     }
     // All bytes of a single packet. Copies them to a buffer if the peer can still change them.
-    [[nodiscard]] std::span<const std::uint8_t> settled() {
+    [[nodiscard]] std::span<const uint8_t> settled() {
         if (!bytes_.is_stable()) {
             hold();
         }
@@ -190,7 +190,7 @@ inline void PacketRef::reset() {
         buffer->pool->give_back(buffer);
     }
 }
-inline std::span<std::uint8_t> PacketRef::bytes() const {
+inline std::span<uint8_t> PacketRef::bytes() const {
     return {buffer_->data(), buffer_->size};
 }
 inline const Origin& PacketRef::origin() const {

@@ -14,12 +14,12 @@ Poller::Poller() : epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
     }
 }
 
-bool Poller::add(int fd, std::uint32_t events, PollHandler& handler) {
+bool Poller::add(int fd, uint32_t events, PollHandler& handler) {
     epoll_event event{.events = events, .data = {.ptr = &handler}};
     return ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
-void Poller::modify(int fd, std::uint32_t events, PollHandler& handler) {
+void Poller::modify(int fd, uint32_t events, PollHandler& handler) {
     epoll_event event{.events = events, .data = {.ptr = &handler}};
     ::epoll_ctl(epoll_.get(), EPOLL_CTL_MOD, fd, &event);
 }

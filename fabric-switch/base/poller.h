@@ -13,7 +13,7 @@ class PollHandler {
     virtual ~PollHandler() = default;
     // `events`: EPOLL* bits. A handler must outlive the Poller::wait() call in which it was
     // removed.
-    virtual void ready(std::uint32_t events) = 0;
+    virtual void ready(uint32_t events) = 0;
     // Called after ready() has thrown std::bad_alloc. A handler that serves a peer closes that
     // peer's connection.
     virtual void out_of_memory() = 0;
@@ -23,8 +23,8 @@ class Poller {
   public:
     Poller();
     // False: the kernel refused (too many descriptors, no memory).
-    [[nodiscard]] bool add(int fd, std::uint32_t events, PollHandler& handler);
-    void modify(int fd, std::uint32_t events, PollHandler& handler);
+    [[nodiscard]] bool add(int fd, uint32_t events, PollHandler& handler);
+    void modify(int fd, uint32_t events, PollHandler& handler);
     void remove(int fd);
     // Waits at most `timeout_ms` (negative: without limit), calls `before_dispatch`, then each
     // ready handler once.
@@ -42,7 +42,7 @@ class Poller {
     UniqueFd epoll_;
     static constexpr int kBatch = 128;
     struct Event {
-        std::uint32_t events;
+        uint32_t events;
         PollHandler* handler;
     } batch_[kBatch];
 };

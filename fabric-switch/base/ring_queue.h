@@ -12,7 +12,7 @@ template <typename T>
 class RingQueue {
   public:
     [[nodiscard]] bool empty() const { return count_ == 0; }
-    [[nodiscard]] std::size_t size() const { return count_; }
+    [[nodiscard]] size_t size() const { return count_; }
     [[nodiscard]] T& front() { return slots_[begin_]; }
     [[nodiscard]] const T& front() const { return slots_[begin_]; }
 
@@ -38,7 +38,7 @@ class RingQueue {
   private:
     void grow() {
         std::vector<T> larger(slots_.empty() ? 4 : slots_.size() * 2);  // a power of two
-        for (std::size_t i = 0; i < count_; ++i) {
+        for (size_t i = 0; i < count_; ++i) {
             larger[i] = std::move(slots_[(begin_ + i) & (slots_.size() - 1)]);
         }
         slots_ = std::move(larger);
@@ -46,8 +46,8 @@ class RingQueue {
     }
 
     std::vector<T> slots_;
-    std::size_t begin_ = 0;
-    std::size_t count_ = 0;
+    size_t begin_ = 0;
+    size_t count_ = 0;
 };
 
 }  // namespace pib::fabric

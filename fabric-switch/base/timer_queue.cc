@@ -23,7 +23,7 @@ void TimerQueue::touch(TimerClient& client) {
     touched_.push_back(&client);
 }
 
-void TimerQueue::advance(std::uint64_t now_ns) {
+void TimerQueue::advance(uint64_t now_ns) {
     clock_.now_ns = std::max(clock_.now_ns, now_ns);
     update();
     while (next_deadline() <= clock_.now_ns) {
@@ -36,10 +36,10 @@ void TimerQueue::advance(std::uint64_t now_ns) {
 }
 
 void TimerQueue::update() {
-    for (std::size_t i = 0; i < touched_.size(); ++i) {
+    for (size_t i = 0; i < touched_.size(); ++i) {
         TimerClient& client = *touched_[i];
         client.touched_ = false;
-        const std::uint64_t due_ns = client.next_deadline();
+        const uint64_t due_ns = client.next_deadline();
         if (due_ns == client.due_ns_) {
             continue;
         }

@@ -11,7 +11,7 @@
 namespace pib::fabric {
 
 struct Clock {
-    std::uint64_t now_ns = 0;  // never goes backwards
+    uint64_t now_ns = 0;  // never goes backwards
 };
 
 class TimerQueue;
@@ -25,15 +25,15 @@ class TimerClient {
     TimerClient& operator=(const TimerClient&) = delete;
 
     // Called when the deadline has passed: does the work that is due.
-    virtual void on_deadline(std::uint64_t now_ns) = 0;
+    virtual void on_deadline(uint64_t now_ns) = 0;
     // The next deadline; UINT64_MAX: none. The call may drop finished work.
-    [[nodiscard]] virtual std::uint64_t next_deadline() = 0;
+    [[nodiscard]] virtual uint64_t next_deadline() = 0;
 
   private:
     friend class TimerQueue;
     TimerQueue* timers_ = nullptr;
-    std::uint64_t due_ns_ = UINT64_MAX;  // deadline with which this client is in the queue
-    std::uint64_t serial_ = 0;           // order of equal deadlines
+    uint64_t due_ns_ = UINT64_MAX;  // deadline with which this client is in the queue
+    uint64_t serial_ = 0;           // order of equal deadlines
     bool touched_ = false;
 };
 
@@ -43,10 +43,10 @@ class TimerQueue {
     // Reports an event at `client`, which may change its next deadline.
     void touch(TimerClient& client);
     // Moves the clock to `now_ns` and calls on_deadline() of all clients whose deadline has passed.
-    void advance(std::uint64_t now_ns);
+    void advance(uint64_t now_ns);
     // Reads the next deadlines of all touched clients. Must precede next_deadline().
     void update();
-    [[nodiscard]] std::uint64_t next_deadline() const {
+    [[nodiscard]] uint64_t next_deadline() const {
         return due_.empty() ? UINT64_MAX : due_.begin()->first.first;
     }
 
@@ -54,7 +54,7 @@ class TimerQueue {
     friend class TimerClient;
     void forget(TimerClient& client);
 
-    using Key = std::pair<std::uint64_t, std::uint64_t>;  // due, serial
+    using Key = std::pair<uint64_t, uint64_t>;  // due, serial
     struct Entry {
         Key first;
         TimerClient* client;
@@ -63,7 +63,7 @@ class TimerQueue {
     Clock clock_;
     std::set<Entry> due_;
     std::vector<TimerClient*> touched_;
-    std::uint64_t serial_ = 0;
+    uint64_t serial_ = 0;
 };
 
 }  // namespace pib::fabric

@@ -41,7 +41,7 @@ void CaptureClient::end() {
     }
 }
 
-void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) {
+void CaptureClient::packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) {
     if (filter_.takes(packet)) {
         stream_.add(packet, arrival);
         wait_for_room(true);
@@ -49,7 +49,7 @@ void CaptureClient::packet_seen(std::span<const std::uint8_t> packet, const Arri
 }
 
 // A client sends nothing while it captures: input, or the end of it, ends the capture.
-void CaptureClient::ready(std::uint32_t events) {
+void CaptureClient::ready(uint32_t events) {
     if (!fd_) {
         return;
     }
@@ -75,7 +75,7 @@ void CaptureClient::write() {
             end();
             return;
         }
-        stream_.sent(static_cast<std::size_t>(n));
+        stream_.sent(static_cast<size_t>(n));
     }
     wait_for_room(false);
 }

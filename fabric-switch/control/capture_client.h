@@ -21,9 +21,9 @@ class CaptureClient final : public PollHandler, public PacketTap {
     // Whether the reader has gone, and the object can be destroyed.
     [[nodiscard]] bool is_over() const { return !fd_; }
 
-    void ready(std::uint32_t events) override;
+    void ready(uint32_t events) override;
     void out_of_memory() override { end(); }
-    void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override;
+    void packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) override;
 
   private:
     void write();

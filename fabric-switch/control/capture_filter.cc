@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::uint32_t kMostQp = 0xFFFFFF;
+constexpr uint32_t kMostQp = 0xFFFFFF;
 
 std::expected<void, std::string> set_member(CaptureRule& rule, const std::string& name,
                                             const json& value) {
@@ -26,7 +26,7 @@ std::expected<void, std::string> set_member(CaptureRule& rule, const std::string
         return std::unexpected(name + (lid ? " is 0 to 65535" : " is 0 to 16777215"));
     }
     if (lid) {
-        (name == "slid" ? rule.slid : rule.dlid) = static_cast<std::uint16_t>(number);
+        (name == "slid" ? rule.slid : rule.dlid) = static_cast<uint16_t>(number);
     } else {
         (name == "qp" ? rule.qp : rule.source_qp) = number;
     }
@@ -46,7 +46,7 @@ std::expected<CaptureRule, std::string> rule_from(const json& members) {
     return rule;
 }
 
-bool matches_transport(const CaptureRule& rule, std::span<const std::uint8_t> packet) {
+bool matches_transport(const CaptureRule& rule, std::span<const uint8_t> packet) {
     const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
     if (!view || (rule.qp && view->bth().dest_qp.value() != *rule.qp)) {
         return false;
@@ -55,7 +55,7 @@ bool matches_transport(const CaptureRule& rule, std::span<const std::uint8_t> pa
     return !rule.source_qp || (deth && deth->src_qp.value() == *rule.source_qp);
 }
 
-bool matches(const CaptureRule& rule, const ib::Lrh& lrh, std::span<const std::uint8_t> packet) {
+bool matches(const CaptureRule& rule, const ib::Lrh& lrh, std::span<const uint8_t> packet) {
     if ((rule.slid && lrh.slid.value() != *rule.slid) ||
         (rule.dlid && lrh.dlid.value() != *rule.dlid)) {
         return false;
@@ -80,7 +80,7 @@ std::expected<CaptureFilter, std::string> CaptureFilter::from(const json& rules)
     return filter;
 }
 
-bool CaptureFilter::takes(std::span<const std::uint8_t> packet) const {
+bool CaptureFilter::takes(std::span<const uint8_t> packet) const {
     if (rules_.empty()) {
         return true;
     }

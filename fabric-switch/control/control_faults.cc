@@ -39,12 +39,12 @@ bool set_probability(FaultSpec& spec, const json& value) {
     return number >= 0.0 && number <= 1.0;
 }
 
-template <std::uint64_t FaultSpec::* kMember>
+template <uint64_t FaultSpec::* kMember>
 bool set_time(FaultSpec& spec, const json& value) {
     constexpr double kMaxUs = 60e6;
     const double number = value.is_number() ? value.get<double>() : -1;
     const bool good = number >= 0.0 && number <= kMaxUs;
-    spec.*kMember = good ? static_cast<std::uint64_t>(std::llround(number * kNsPerUs)) : 0;
+    spec.*kMember = good ? static_cast<uint64_t>(std::llround(number * kNsPerUs)) : 0;
     return good;
 }
 
@@ -68,7 +68,7 @@ bool set_depth(FaultSpec& spec, const json& value) {
 
 bool set_seed(FaultSpec& spec, const json& value) {
     const bool good = value.is_number_integer() && value >= 0;
-    spec.seed = good ? value.get<std::uint64_t>() : 0;
+    spec.seed = good ? value.get<uint64_t>() : 0;
     return good;
 }
 
@@ -91,8 +91,8 @@ constexpr Member kMembers[] = {
     {"seed", set_seed, "a whole number, not negative"},
     {"vl15", set_flag<&FaultSpec::vl15>, kFlag},
     {"mads_only", set_flag<&FaultSpec::mads_only>, kFlag},
-    {"attribute", set_number<&FaultSpec::attribute, std::uint16_t>, "0 to 65535"},
-    {"opcode", set_number<&FaultSpec::opcode, std::uint8_t>, "0 to 255"},
+    {"attribute", set_number<&FaultSpec::attribute, uint16_t>, "0 to 65535"},
+    {"opcode", set_number<&FaultSpec::opcode, uint8_t>, "0 to 255"},
 };
 
 std::unexpected<std::string> no_such_fault(const std::string& name) {

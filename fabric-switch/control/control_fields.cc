@@ -38,7 +38,7 @@ std::expected<void, std::string> check_fields(const json& request,
 }
 
 unsigned control_number(const json& value) {
-    const std::int64_t number = value.is_number_integer() ? value.get<std::int64_t>() : -1;
+    const int64_t number = value.is_number_integer() ? value.get<int64_t>() : -1;
     return number >= 0 && number < UINT32_MAX ? static_cast<unsigned>(number) : UINT32_MAX;
 }
 

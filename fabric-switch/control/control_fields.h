@@ -10,7 +10,7 @@
 
 namespace pib::fabric {
 
-enum class FieldType : std::uint8_t { kText, kFlag, kPort };
+enum class FieldType : uint8_t { kText, kFlag, kPort };
 
 struct RequestField {
     const char* name;

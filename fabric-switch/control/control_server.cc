@@ -20,9 +20,9 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::size_t kMaxClients = 32;
-constexpr std::size_t kMaxLineBytes = 64 * 1024;
-constexpr std::size_t kMaxCaptures = 4;
+constexpr size_t kMaxClients = 32;
+constexpr size_t kMaxLineBytes = 64 * 1024;
+constexpr size_t kMaxCaptures = 4;
 
 }  // namespace
 
@@ -30,7 +30,7 @@ class ControlServer::Client final : public PollHandler {
   public:
     Client(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
 
-    void ready(std::uint32_t events) override {
+    void ready(uint32_t events) override {
         if (!fd_) {
             return;
         }
@@ -68,7 +68,7 @@ class ControlServer::Client final : public PollHandler {
             server_.close(*this);
             return;
         }
-        input_.append(buffer.data(), static_cast<std::size_t>(n));
+        input_.append(buffer.data(), static_cast<size_t>(n));
         if (input_.size() > kMaxLineBytes) {
             server_.close(*this);
         }
@@ -76,7 +76,7 @@ class ControlServer::Client final : public PollHandler {
 
     // Answers one request per turn, so that packets do not wait for busy clients.
     void answer_one() {
-        const std::size_t end = input_.find('\n');
+        const size_t end = input_.find('\n');
         if (end == std::string::npos) {
             return;
         }
@@ -101,7 +101,7 @@ class ControlServer::Client final : public PollHandler {
                 }
                 return;
             }
-            written_ += static_cast<std::size_t>(n);
+            written_ += static_cast<size_t>(n);
         }
         written_ = 0;
         output_.clear();
@@ -121,14 +121,14 @@ class ControlServer::Client final : public PollHandler {
     UniqueFd fd_;
     std::string input_;
     std::string output_;
-    std::size_t written_ = 0;
+    size_t written_ = 0;
     bool waits_for_room_ = false;
 };
 
 class ControlServer::Listener final : public PollHandler {
   public:
     Listener(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
-    void ready(std::uint32_t) override { server_.accept_one(fd_.get()); }
+    void ready(uint32_t) override { server_.accept_one(fd_.get()); }
     void out_of_memory() override {}  // the new connection is closed
     [[nodiscard]] int fd() const { return fd_.get(); }
 

@@ -18,24 +18,24 @@ using nlohmann::json;
 namespace pi = ib::port_info;
 
 constexpr double kNsPerUs = 1000.0;
-constexpr std::size_t kMaxLidsShown = 16;
+constexpr size_t kMaxLidsShown = 16;
 
 // ---- status
 
 const char* state_name(ib::PortState state) {
     static constexpr const char* kNames[] = {"NoChange", "Down", "Initialize", "Armed", "Active"};
-    const auto index = static_cast<std::size_t>(state);
+    const auto index = static_cast<size_t>(state);
     return index < std::size(kNames) ? kNames[index] : "unknown";
 }
 
 const char* phys_name(ib::PhysState state) {
     static constexpr const char* kNames[] = {"NoChange", "Sleep",  "Polling",           "Disabled",
                                              "Training", "LinkUp", "LinkErrorRecovery", "PhyTest"};
-    const auto index = static_cast<std::size_t>(state);
+    const auto index = static_cast<size_t>(state);
     return index < std::size(kNames) ? kNames[index] : "unknown";
 }
 
-std::string width_name(std::uint64_t width) {
+std::string width_name(uint64_t width) {
     switch (width) {
         case ib::link_width::k1x:
             return "1X";
@@ -52,7 +52,7 @@ std::string width_name(std::uint64_t width) {
     }
 }
 
-std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
+std::string speed_name(uint64_t speed, uint64_t ext) {
     static constexpr const char* kBasic[] = {"?", "SDR", "DDR", "?", "QDR"};
     static constexpr const char* kExt[] = {"?", "FDR", "EDR", "?", "HDR", "?", "?", "?", "NDR"};
     if (ext != 0) {
@@ -65,7 +65,7 @@ std::string speed_name(std::uint64_t speed, std::uint64_t ext) {
 json lids_behind(const SwitchNode& node, unsigned port) {
     json lids = json::array();
     for (unsigned lid = 1; lid <= node.lft.top() && lids.size() < kMaxLidsShown; ++lid) {
-        if (node.lft.port(ib::Lid(static_cast<std::uint16_t>(lid))) == port) {
+        if (node.lft.port(ib::Lid(static_cast<uint16_t>(lid))) == port) {
             lids.push_back(lid);
         }
     }
@@ -189,7 +189,7 @@ constexpr const char* kCounterNames[] = {
 // Counters of each SL, VL or lane; the number is appended to their name.
 struct CounterBlock {
     ib::Counter first;
-    std::size_t count;
+    size_t count;
     const char* name;
 };
 constexpr CounterBlock kCounterBlocks[] = {
@@ -205,8 +205,8 @@ constexpr CounterBlock kCounterBlocks[] = {
     {ib::Counter::kFecUncorrectableBlocksLane, es::kLanes, "FECUncorrectableBlockCtrLane"},
 };
 
-constexpr std::size_t named_counters() {
-    std::size_t count = std::size(kCounterNames);
+constexpr size_t named_counters() {
+    size_t count = std::size(kCounterNames);
     for (const CounterBlock& block : kCounterBlocks) {
         count += block.count;
     }
@@ -214,22 +214,22 @@ constexpr std::size_t named_counters() {
 }
 static_assert(named_counters() == ib::kCounterCount);
 
-std::string counter_name(std::size_t index) {
+std::string counter_name(size_t index) {
     if (index < std::size(kCounterNames)) {
         return kCounterNames[index];
     }
     const auto behind = std::ranges::find_if(kCounterBlocks, [&](const CounterBlock& block) {
-        return static_cast<std::size_t>(block.first) > index;
+        return static_cast<size_t>(block.first) > index;
     });
     const CounterBlock& block = *std::prev(behind);
-    const std::size_t number = index - static_cast<std::size_t>(block.first);
+    const size_t number = index - static_cast<size_t>(block.first);
     return block.count == 1 ? block.name : block.name + std::to_string(number);
 }
 
 }  // namespace
 
 std::optional<ib::Counter> counter_named(std::string_view name) {
-    for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+    for (size_t i = 0; i < ib::kCounterCount; ++i) {
         if (counter_name(i) == name) {
             return static_cast<ib::Counter>(i);
         }
@@ -272,9 +272,9 @@ json port_counters(Switch& sw, unsigned number, bool clear) {
         sw.port(number).queues().count_wait();
     }
     json out = {{"port", number}};
-    for (std::size_t i = 0; i < ib::kCounterCount; ++i) {
+    for (size_t i = 0; i < ib::kCounterCount; ++i) {
         const auto counter = static_cast<ib::Counter>(i);
-        const std::uint64_t value = counters.value(counter, ib::CounterView::kExtended);
+        const uint64_t value = counters.value(counter, ib::CounterView::kExtended);
         if (i < std::size(kCounterNames) || value != 0) {
             out[counter_name(i)] = value;
         }
@@ -318,7 +318,7 @@ json counters(Switch& sw, const json& request) {
 json lft(Switch& sw, const json&) {
     json entries = json::array();
     for (unsigned lid = 0; lid <= sw.node().lft.top(); ++lid) {
-        const auto port = sw.node().lft.port(ib::Lid(static_cast<std::uint16_t>(lid)));
+        const auto port = sw.node().lft.port(ib::Lid(static_cast<uint16_t>(lid)));
         if (port != kNoPort) {
             entries.push_back({lid, port});
         }
@@ -329,7 +329,7 @@ json lft(Switch& sw, const json&) {
 json mft(Switch& sw, const json&) {
     json entries = json::array();
     for (unsigned i = 0; i < sw.node().mft.cap(); ++i) {
-        const auto mlid = static_cast<std::uint16_t>(ib::Lid::kMulticastFirst + i);
+        const auto mlid = static_cast<uint16_t>(ib::Lid::kMulticastFirst + i);
         const auto mask = sw.node().mft.ports(ib::Lid(mlid));
         if (!mask) {
             continue;
@@ -367,7 +367,7 @@ json by_vl(SwitchPort& port) {
     const Neighbour* neighbour = port.cable().neighbour();
     json entries = json::array();
     for (unsigned vl = 0; vl <= link::kVl15; ++vl) {
-        const std::size_t queued = port.queues().size(vl);
+        const size_t queued = port.queues().size(vl);
         if (vl < port.attrs().data_vls()) {
             entries.push_back({{"vl", vl},
                                {"queued_packets", queued},
@@ -381,7 +381,7 @@ json by_vl(SwitchPort& port) {
 
 json sl_to_vl(const ib::SlToVlTable& table) {
     json rows = json::array();
-    for (std::size_t input = 0; input < table.size(); ++input) {
+    for (size_t input = 0; input < table.size(); ++input) {
         rows.push_back(table[input]);
     }
     return rows;
@@ -404,7 +404,7 @@ json vls(Switch& sw, const json& request) {
 
 // ---- links and faults
 
-void plug(Switch& sw, std::uint8_t number, bool plugged) {
+void plug(Switch& sw, uint8_t number, bool plugged) {
     CableEnd& cable = sw.port(number).cable();
     if (cable.is_plugged() != plugged) {
         sw.journal().add(sw.now_ns(), number,
@@ -462,7 +462,7 @@ constexpr const char* kChangeNames[] = {
 };
 
 // Start of this process, ns since 1970. Clients see by it that journals were lost in a restart.
-const std::uint64_t kInstance = static_cast<std::uint64_t>(
+const uint64_t kInstance = static_cast<uint64_t>(
     std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 
 json journal(Switch& sw, const json&) {
@@ -470,7 +470,7 @@ json journal(Switch& sw, const json&) {
     for (const LinkJournal::Entry& entry : sw.journal().entries()) {
         entries.push_back({{"age_ns", sw.now_ns() - entry.time_ns},
                            {"port", entry.port},
-                           {"change", kChangeNames[static_cast<std::size_t>(entry.change)]},
+                           {"change", kChangeNames[static_cast<size_t>(entry.change)]},
                            {"times", entry.times},
                            {"detail", entry.detail}});
     }
@@ -508,7 +508,7 @@ constexpr Command kSwitchCommands[] = {
 
 }  // namespace
 
-std::string hex(std::uint64_t value, int digits) {
+std::string hex(uint64_t value, int digits) {
     char text[19];
     std::snprintf(text, sizeof(text), "0x%0*llx", digits, static_cast<unsigned long long>(value));
     return text;

@@ -23,6 +23,6 @@ namespace pib::fabric {
 // The counter with this name in "ctl counters"; no value if there is none.
 [[nodiscard]] std::optional<ib::Counter> counter_named(std::string_view name);
 // "0x" and at least `digits` hexadecimal digits.
-[[nodiscard]] std::string hex(std::uint64_t value, int digits);
+[[nodiscard]] std::string hex(uint64_t value, int digits);
 
 }  // namespace pib::fabric

@@ -13,8 +13,8 @@ using nlohmann::json;
 // Bits of a row's third number: the cable is not pulled, faults are set, the link has peer copy.
 constexpr unsigned kPlugged = 1, kFaulty = 2, kCopies = 4;
 
-std::uint64_t sum(const ib::PortCounters& counters, std::initializer_list<Counter> some) {
-    std::uint64_t total = 0;
+uint64_t sum(const ib::PortCounters& counters, std::initializer_list<Counter> some) {
+    uint64_t total = 0;
     for (const Counter counter : some) {
         total += counters.value(counter, ib::CounterView::kExtended);
     }

@@ -41,9 +41,9 @@ constexpr unsigned kMostLmc = 7;
 // Splits a line at white space outside of quotation marks.
 Words words_of(std::string_view line) {
     Words words;
-    std::size_t start = std::string_view::npos;
+    size_t start = std::string_view::npos;
     bool quoted = false;
-    for (std::size_t i = 0; i <= line.size(); ++i) {
+    for (size_t i = 0; i <= line.size(); ++i) {
         const bool end =
             i == line.size() ||
             (!quoted && (line[i] == ' ' || line[i] == '\t' || line[i] == '\r' || line[i] == '\n'));
@@ -112,8 +112,8 @@ std::expected<Ports, std::string> ports_of(const Fabric& fabric, std::string_vie
         return Failure(first.error());
     }
     Ports found{.ports = {*first}, .whole = !reference->port};
-    for (std::size_t i = 2; found.whole && i <= fabric.nodes()[first->node].links.size(); ++i) {
-        found.ports.push_back({first->node, static_cast<std::uint8_t>(i)});
+    for (size_t i = 2; found.whole && i <= fabric.nodes()[first->node].links.size(); ++i) {
+        found.ports.push_back({first->node, static_cast<uint8_t>(i)});
     }
     return found;
 }
@@ -176,7 +176,7 @@ Outcome relink_verb(Fabric& fabric, const Words& words) {
 // The switch port that keeps the faults of a link.
 struct FaultPlace {
     Switch* sw = nullptr;  // nullptr: the link has no switch port
-    std::uint8_t number = 0;
+    uint8_t number = 0;
     bool outgoing = false;  // the verb names this port, not its peer
 
     [[nodiscard]] SwitchPort& port() const { return sw->port(number); }
@@ -240,7 +240,7 @@ Outcome error_verb(Fabric& fabric, const Words& words) {
     spec.vl15 = true;
     spec.mads_only = true;
     if (words.size() > 3) {
-        spec.attribute = number_of<std::uint16_t>(words[3]);
+        spec.attribute = number_of<uint16_t>(words[3]);
         if (!spec.attribute) {
             return Failure("an attribute is a number, 17 or 0x11 for NodeInfo");
         }
@@ -267,8 +267,7 @@ Outcome performance_set_verb(Fabric& fabric, const Words& words) {
         return not_ours(words[1]);
     }
     const auto equals = std::min(words[2].find('='), words[2].size());
-    const auto value =
-        number_of<std::uint64_t>(words[2].substr(std::min(equals + 1, words[2].size())));
+    const auto value = number_of<uint64_t>(words[2].substr(std::min(equals + 1, words[2].size())));
     // ibsim's names have the attribute as a prefix: PortCounters.SymbolErrors.
     std::string_view name = words[2].substr(0, equals);
     name.remove_prefix(std::min(name.rfind('.') + 1, name.size()));
@@ -288,7 +287,7 @@ Outcome trap_verb(Fabric& fabric, const Words& words) {
     if (!port) {
         return Failure(port.error());
     }
-    const auto number = number_of<std::uint16_t>(words[2]);
+    const auto number = number_of<uint16_t>(words[2]);
     const auto error = number ? ib::link_error_of(*number) : std::nullopt;
     if (!error) {
         return Failure("not 129 (link integrity), 130 (buffer overrun) or 131 (flow control): " +
@@ -307,7 +306,7 @@ Outcome trap_verb(Fabric& fabric, const Words& words) {
 
 Outcome baselid_verb(Fabric& fabric, const Words& words) {
     const auto reference = reference_of(words[1]);
-    const auto lid = number_of<std::uint16_t>(words[2]);
+    const auto lid = number_of<uint16_t>(words[2]);
     const auto lmc = words.size() > 3 ? number_of<unsigned>(words[3]) : 0U;
     if (!reference) {
         return Failure(reference.error());
@@ -339,7 +338,7 @@ Outcome baselid_verb(Fabric& fabric, const Words& words) {
 
 struct Verb {
     const char* name;
-    std::size_t least_words, most_words;  // the verb itself included
+    size_t least_words, most_words;  // the verb itself included
     Outcome (*run)(Fabric& fabric, const Words& words);
     const char* usage;
 };

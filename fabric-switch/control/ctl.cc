@@ -40,7 +40,7 @@ std::expected<json, std::string> ask(const std::string& path, const json& reques
         if (n <= 0) {
             return std::unexpected(path + ": the switch closed the connection: look at its log");
         }
-        answer.append(buffer.data(), static_cast<std::size_t>(n));
+        answer.append(buffer.data(), static_cast<size_t>(n));
     }
     auto parsed = json::parse(answer, nullptr, false);
     if (!parsed.is_object()) {
@@ -94,8 +94,8 @@ void print_counters(const json& answer) {
     for (const json& port : answer.at("ports")) {
         fmt::print("port {}\n", port.at("port").get<int>());
         for (const auto& [name, value] : port.items()) {
-            if (name != "port" && value.get<std::uint64_t>() != 0) {
-                fmt::print("  {:<32} {}\n", name, value.get<std::uint64_t>());
+            if (name != "port" && value.get<uint64_t>() != 0) {
+                fmt::print("  {:<32} {}\n", name, value.get<uint64_t>());
             }
         }
     }
@@ -118,13 +118,13 @@ void print_mft(const json& answer) {
 void print_faults(const json& answer) {
     for (const char* direction : {"in", "out"}) {
         json counts = answer.at(direction).at("counts");
-        const auto seen = counts.at("seen").get<std::uint64_t>();
+        const auto seen = counts.at("seen").get<uint64_t>();
         counts.erase("seen");
         fmt::print("port {} {}: {}; {} packets", answer.at("port").get<int>(), direction,
                    answer.at(direction).at("description").get<std::string>(), seen);
         for (const auto& [name, count] : counts.items()) {
             if (count != 0) {
-                fmt::print(", {} {}", name, count.get<std::uint64_t>());
+                fmt::print(", {} {}", name, count.get<uint64_t>());
             }
         }
         fmt::print("\n");
@@ -145,7 +145,7 @@ void print_nodes(const json& answer) {
 void print_journal(const json& answer) {
     constexpr double kNsPerSecond = 1e9;
     for (const json& entry : answer.at("entries")) {
-        const auto times = entry.at("times").get<std::uint64_t>();
+        const auto times = entry.at("times").get<uint64_t>();
         fmt::print("{:>12.3f} s ago  port {:<3} {:<13} {}{}\n",
                    entry.at("age_ns").get<double>() / kNsPerSecond, entry.at("port").get<int>(),
                    entry.at("change").get<std::string>(), entry.at("detail").get<std::string>(),
@@ -165,7 +165,7 @@ void print_vls(const json& answer) {
     }
     fmt::print("VLHighLimit {}\nVL by SL, a line for each input port:\n",
                answer.at("high_limit").get<int>());
-    for (std::size_t input = 0; input < answer.at("sl_to_vl").size(); ++input) {
+    for (size_t input = 0; input < answer.at("sl_to_vl").size(); ++input) {
         fmt::print("{:>4}  {}\n", input, answer.at("sl_to_vl").at(input).dump());
     }
 }
@@ -225,7 +225,7 @@ json request_of(const CtlOptions& options) {
 
 // Each line is one request; the first refused request ends the script.
 int run_lines(const CtlOptions& options, std::istream& lines) {
-    std::size_t number = 0;
+    size_t number = 0;
     for (std::string line; std::getline(lines, line);) {
         ++number;
         const auto answer = ask(options.control, {{"command", "run"}, {"line", line}});

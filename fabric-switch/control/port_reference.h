@@ -18,7 +18,7 @@ struct PortReference {
     [[nodiscard]] static std::optional<PortReference> parse(std::string_view text) {
         PortReference found;
         if (text.ends_with(']')) {
-            const std::size_t open = text.rfind('[');
+            const size_t open = text.rfind('[');
             unsigned number = 0;
             const char* end = text.data() + text.size() - 1;
             if (open == std::string_view::npos) {

@@ -12,8 +12,8 @@ using link::Refuse;
 using link::RefuseReason;
 
 // NodeInfo:VendorID of phantoms without one in the file, as for switches (switch_sma.cc).
-constexpr std::uint32_t kVendorId = 0x001234;
-constexpr std::uint16_t kPhantomDeviceId = 0x1b0e;
+constexpr uint32_t kVendorId = 0x001234;
+constexpr uint16_t kPhantomDeviceId = 0x1b0e;
 
 std::unexpected<Refuse> not_here(const std::string& text) {
     return std::unexpected(Refuse{RefuseReason::kNotInTopology, text});
@@ -32,7 +32,7 @@ SwitchConfig config_of(const TopologyNode& node, const SwitchConfig& defaults) {
     config.vendor_id = node.vendor_id;
     config.device_id = node.device_id;
     config.description = node.description;
-    config.num_ports = static_cast<std::uint8_t>(node.ports.size());
+    config.num_ports = static_cast<uint8_t>(node.ports.size());
     for (const TopologyPort& port : node.ports) {
         config.port_modes.push_back(port.modes);
     }
@@ -96,7 +96,7 @@ std::expected<std::unique_ptr<Fabric>, std::string> Fabric::make(
 
 void Fabric::build() {
     const auto& listed = nodes_.topology().nodes;
-    for (std::uint32_t i = 0; i < listed.size(); ++i) {
+    for (uint32_t i = 0; i < listed.size(); ++i) {
         Node& node = nodes_[i];
         if (node.remote) {
             continue;
@@ -126,7 +126,7 @@ void Fabric::remove_tap(PacketTap& tap) {
     }
 }
 
-std::uint64_t Fabric::next_deadline() {
+uint64_t Fabric::next_deadline() {
     timers_.update();
     return cables_.is_idle() ? timers_.next_deadline() : now_ns();
 }

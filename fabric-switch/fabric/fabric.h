@@ -21,7 +21,7 @@ class Fabric final : public Admission {
   public:
     using PortId = fabric::PortId;
     using Node = FabricNodes::Node;
-    static constexpr std::uint32_t kNoLink = FabricNodes::kNoLink;
+    static constexpr uint32_t kNoLink = FabricNodes::kNoLink;
 
     // A fabric of one switch, which admits any device at its ports.
     explicit Fabric(const SwitchConfig& config);
@@ -36,7 +36,7 @@ class Fabric final : public Admission {
     [[nodiscard]] const std::vector<Node>& nodes() const { return nodes_.all(); }
     [[nodiscard]] bool has_topology() const { return nodes_.has_topology(); }
     [[nodiscard]] std::vector<Switch*> switches() const { return nodes_.switches(); }
-    [[nodiscard]] std::optional<std::uint32_t> find_node(std::string_view name) const {
+    [[nodiscard]] std::optional<uint32_t> find_node(std::string_view name) const {
         return nodes_.find(name);
     }
     [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
@@ -68,15 +68,15 @@ class Fabric final : public Admission {
     }
 
     // Moves the clock to `now_ns`. Call before links report events.
-    void advance(std::uint64_t now_ns) { timers_.advance(now_ns); }
-    [[nodiscard]] std::uint64_t now_ns() const { return timers_.clock().now_ns; }
+    void advance(uint64_t now_ns) { timers_.advance(now_ns); }
+    [[nodiscard]] uint64_t now_ns() const { return timers_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver() { return cables_.deliver(); }
     // The time of the next advance(): now while packets wait in cables; UINT64_MAX: none.
-    [[nodiscard]] std::uint64_t next_deadline();
+    [[nodiscard]] uint64_t next_deadline();
 
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
-    [[nodiscard]] std::uint32_t link_features() const override { return defaults_.link_features(); }
+    [[nodiscard]] uint32_t link_features() const override { return defaults_.link_features(); }
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
 

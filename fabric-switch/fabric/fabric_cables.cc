@@ -16,7 +16,7 @@ constexpr unsigned kPacketsPerCable = 16;
 Hello hello_of(const TopologyNode& node, unsigned port) {
     return {.features = 0,
             .role = node.is_switch ? link::Role::kSwitch : link::Role::kChannelAdapter,
-            .port_number = static_cast<std::uint8_t>(port),
+            .port_number = static_cast<uint8_t>(port),
             .node_guid = node.guid,
             .port_guid = node.is_switch ? node.guid : node.port(port).guid,
             .node_description = node.description};
@@ -26,9 +26,9 @@ Hello hello_of(const TopologyNode& node, unsigned port) {
 
 void FabricCables::lay_all() {
     const auto& listed = nodes_.topology().nodes;
-    for (std::uint32_t node = 0; node < listed.size(); ++node) {
+    for (uint32_t node = 0; node < listed.size(); ++node) {
         for (unsigned number = 1; number <= listed[node].ports.size(); ++number) {
-            const PortId here{node, static_cast<std::uint8_t>(number)};
+            const PortId here{node, static_cast<uint8_t>(number)};
             const TopologyPort& port = listed[node].port(number);
             if (!port.joined() || nodes_.link_of(here) != FabricNodes::kNoLink ||
                 (nodes_[node].remote && nodes_[port.peer_node].remote)) {
@@ -53,8 +53,8 @@ void FabricCables::cut(Link& link) {
     }
 }
 
-void FabricCables::cut_node(std::uint32_t node) {
-    for (const std::uint32_t link : nodes_[node].links) {
+void FabricCables::cut_node(uint32_t node) {
+    for (const uint32_t link : nodes_[node].links) {
         if (link != FabricNodes::kNoLink) {
             cut(links_[link]);
         }
@@ -78,19 +78,19 @@ void FabricCables::tell_neighbours(const Link& link) {
     }
 }
 
-std::uint32_t FabricCables::free_index() {
+uint32_t FabricCables::free_index() {
     if (free_links_.empty()) {
         links_.emplace_back();
-        return static_cast<std::uint32_t>(links_.size() - 1);
+        return static_cast<uint32_t>(links_.size() - 1);
     }
-    const std::uint32_t index = free_links_.back();
+    const uint32_t index = free_links_.back();
     free_links_.pop_back();
     return index;
 }
 
 // Joins two ports that have no link.
 void FabricCables::join(const PortId& a, const PortId& b) {
-    const std::uint32_t index = free_index();
+    const uint32_t index = free_index();
     Link& link = links_[index];
     link.a = a;
     link.b = b;
@@ -111,7 +111,7 @@ SwitchPort* FabricCables::connection_port(const PortId& port) {
     if (!nodes_.has_topology()) {
         return &nodes_[0].sw->port(port.port);
     }
-    const std::uint32_t index = nodes_.link_of(port);
+    const uint32_t index = nodes_.link_of(port);
     if (index == FabricNodes::kNoLink || links_[index].cable != nullptr) {
         return nullptr;
     }
@@ -131,7 +131,7 @@ void FabricCables::note(const PortId& port, LinkChange change) {
         write({0, port.port});
         return;
     }
-    const std::uint32_t index = nodes_.link_of(port);
+    const uint32_t index = nodes_.link_of(port);
     if (index != FabricNodes::kNoLink) {
         write(links_[index].a);
         write(links_[index].b);
@@ -170,7 +170,7 @@ std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
         }
         return {};
     }
-    const std::uint32_t index = nodes_.link_of(port);
+    const uint32_t index = nodes_.link_of(port);
     if (index == FabricNodes::kNoLink) {
         return std::unexpected(nodes_.name_of(port) + " has no link: Link makes one");
     }

@@ -21,7 +21,7 @@ class FabricCables final : private CableScheduler {
   public:
     // `receive_blocks`: credit blocks of a port's receive buffer for each data VL. The other
     // arguments outlive the cables.
-    FabricCables(FabricNodes& nodes, Trunks& trunks, std::uint32_t receive_blocks, PacketPool& pool)
+    FabricCables(FabricNodes& nodes, Trunks& trunks, uint32_t receive_blocks, PacketPool& pool)
         : nodes_(nodes), trunks_(trunks), receive_blocks_(receive_blocks), pool_(pool) {}
 
     // Joins the ports of the topology file.
@@ -34,7 +34,7 @@ class FabricCables final : private CableScheduler {
     [[nodiscard]] std::expected<void, std::string> relink(const PortId& port);
     // Removes the cables of a phantom. Its links remain, for the connections of the device that
     // replaces it.
-    void cut_node(std::uint32_t node);
+    void cut_node(uint32_t node);
 
     // Carries a bounded number of packets from node to node; false: no packet is left.
     bool deliver();
@@ -48,7 +48,7 @@ class FabricCables final : private CableScheduler {
 
     void cable_ready(Cable& cable) override { ready_.push_back(&cable); }
     void join(const PortId& a, const PortId& b);
-    [[nodiscard]] std::uint32_t free_index();
+    [[nodiscard]] uint32_t free_index();
     void lay(Link& link);
     void cut(Link& link);
     void tell_neighbours(const Link& link);
@@ -57,11 +57,11 @@ class FabricCables final : private CableScheduler {
 
     FabricNodes& nodes_;
     Trunks& trunks_;
-    const std::uint32_t receive_blocks_;
+    const uint32_t receive_blocks_;
     PacketPool& pool_;
     std::deque<Cable*> ready_;
-    std::vector<std::uint32_t> free_links_;  // unused indexes of links_
-    std::vector<Link> links_;                // last, so destroyed first: cables use the others
+    std::vector<uint32_t> free_links_;  // unused indexes of links_
+    std::vector<Link> links_;           // last, so destroyed first: cables use the others
 };
 
 }  // namespace pib::fabric

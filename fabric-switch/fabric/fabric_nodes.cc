@@ -24,11 +24,11 @@ FabricNodes::FabricNodes(std::unique_ptr<Switch> only) {
     node.sw = std::move(only);
 }
 
-std::optional<std::uint32_t> FabricNodes::find(std::string_view name) const {
+std::optional<uint32_t> FabricNodes::find(std::string_view name) const {
     const auto guid = name.starts_with("0x") ? parse_guid(name) : std::nullopt;
-    std::optional<std::uint32_t> described;
+    std::optional<uint32_t> described;
     unsigned matches = 0;
-    for (std::uint32_t i = 0; i < nodes_.size(); ++i) {
+    for (uint32_t i = 0; i < nodes_.size(); ++i) {
         const bool by_guid = guid && has_topology() && topology_.nodes[i].guid == *guid;
         if (nodes_[i].id == name || by_guid) {
             return i;
@@ -52,7 +52,7 @@ std::expected<PortId, std::string> FabricNodes::find_port(std::string_view name,
         return std::unexpected("\"" + std::string(name) + "\" has ports 1 to " +
                                std::to_string(nodes_[*node].links.size()));
     }
-    return PortId{*node, static_cast<std::uint8_t>(port)};
+    return PortId{*node, static_cast<uint8_t>(port)};
 }
 
 std::optional<PortId> FabricNodes::peer(const PortId& port) const {
@@ -99,7 +99,7 @@ LinkUser& FabricNodes::user(const PortId& port) {
                               : node.phantom->port(port.port);
 }
 
-void FabricNodes::join(const PortId& a, const PortId& b, std::uint32_t link) {
+void FabricNodes::join(const PortId& a, const PortId& b, uint32_t link) {
     for (const auto& [port, peer] : {std::pair(a, b), std::pair(b, a)}) {
         nodes_[port.node].links[port.port - 1U] = link;
         nodes_[port.node].unlinked[port.port - 1U] = {};

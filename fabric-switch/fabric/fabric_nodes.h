@@ -19,8 +19,8 @@ namespace pib::fabric {
 
 // A port, by its node's index and its number; number 0: no port.
 struct PortId {
-    std::uint32_t node = 0;
-    std::uint8_t port = 0;
+    uint32_t node = 0;
+    uint8_t port = 0;
     bool operator==(const PortId&) const = default;
 };
 
@@ -33,10 +33,10 @@ class FabricNodes {
         std::unique_ptr<PhantomHca> phantom;  // set for an adapter that no VM has replaced yet
         bool remote = false;                  // in another process: sw and phantom are not set
         std::string owner;                    // name of the peer that the node is bound to
-        std::vector<std::uint32_t> links;     // by port number - 1: the link's index, or kNoLink
+        std::vector<uint32_t> links;          // by port number - 1: the link's index, or kNoLink
         std::vector<PortId> unlinked;         // by port number - 1: the peer before unlink()
     };
-    static constexpr std::uint32_t kNoLink = UINT32_MAX;
+    static constexpr uint32_t kNoLink = UINT32_MAX;
 
     // Creates no switch and no phantom yet.
     explicit FabricNodes(Topology topology);
@@ -44,14 +44,14 @@ class FabricNodes {
     explicit FabricNodes(std::unique_ptr<Switch> only);
 
     [[nodiscard]] const std::vector<Node>& all() const { return nodes_; }
-    [[nodiscard]] Node& operator[](std::uint32_t node) { return nodes_[node]; }
+    [[nodiscard]] Node& operator[](uint32_t node) { return nodes_[node]; }
     [[nodiscard]] bool has_topology() const { return !topology_.nodes.empty(); }
     // The nodes of the file. Their links follow the cables that are laid and removed later.
     [[nodiscard]] const Topology& topology() const { return topology_; }
     [[nodiscard]] std::vector<Switch*> switches() const;
 
     // `name`: id, description, or GUID with 0x. No value if no node has it, or several have.
-    [[nodiscard]] std::optional<std::uint32_t> find(std::string_view name) const;
+    [[nodiscard]] std::optional<uint32_t> find(std::string_view name) const;
     // A port of the node that find() finds. Here and below, errors are one line for a user.
     [[nodiscard]] std::expected<PortId, std::string> find_port(std::string_view node,
                                                                unsigned port) const;
@@ -66,11 +66,11 @@ class FabricNodes {
     [[nodiscard]] LinkUser& user(const PortId& port);
 
     // Sets the link of both ports, which become each other's peers.
-    void join(const PortId& a, const PortId& b, std::uint32_t link);
+    void join(const PortId& a, const PortId& b, uint32_t link);
     // Removes the link of both ports; each remembers its last peer.
     void separate(const PortId& a, const PortId& b);
     // The link of a port, or kNoLink.
-    [[nodiscard]] std::uint32_t link_of(const PortId& port) const {
+    [[nodiscard]] uint32_t link_of(const PortId& port) const {
         return nodes_[port.node].links[port.port - 1U];
     }
 

@@ -9,7 +9,7 @@ namespace {
 // An adapter belongs to the process of the switches that it is joined to. Its ports share one SMA,
 // so they must not belong to two processes.
 std::expected<void, std::string> follow_switches(FabricNodes& nodes) {
-    for (std::uint32_t i = 0; i < nodes.all().size(); ++i) {
+    for (uint32_t i = 0; i < nodes.all().size(); ++i) {
         const TopologyNode& node = nodes.topology().nodes[i];
         if (node.is_switch) {
             continue;
@@ -37,7 +37,7 @@ std::expected<void, std::string> choose_nodes(FabricNodes& nodes,
     if (own.empty()) {
         return {};
     }
-    for (std::uint32_t i = 0; i < nodes.all().size(); ++i) {
+    for (uint32_t i = 0; i < nodes.all().size(); ++i) {
         nodes[i].remote = true;
     }
     for (const std::string& name : own) {

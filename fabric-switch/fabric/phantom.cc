@@ -14,15 +14,15 @@ namespace {
 using ib::Counter;
 using ib::PortEvent;
 
-constexpr std::uint64_t kNever = UINT64_MAX;
+constexpr uint64_t kNever = UINT64_MAX;
 // Maximum number of answers that wait for credits. Further answers are lost, as datagrams may be.
-constexpr std::size_t kMaxWaiting = 64;
-constexpr std::uint16_t kPKeys = 32;
-constexpr std::uint8_t kVlCap = 4;  // 8 data VLs
+constexpr size_t kMaxWaiting = 64;
+constexpr uint16_t kPKeys = 32;
+constexpr uint8_t kVlCap = 4;  // 8 data VLs
 
-ib::PortConfig port_config(const PhantomHca::PortConfig& port, std::uint8_t number) {
+ib::PortConfig port_config(const PhantomHca::PortConfig& port, uint8_t number) {
     namespace cap = ib::port_cap;
-    const std::uint32_t speeds = port.modes.speed_ext != 0 ? cap::kIsExtendedSpeedsSupported : 0;
+    const uint32_t speeds = port.modes.speed_ext != 0 ? cap::kIsExtendedSpeedsSupported : 0;
     return {.kind = ib::PortKind::kChannelAdapter,
             .port_number = number,
             .guid = port.guid,
@@ -73,10 +73,10 @@ class PhantomHca::Port final : public LinkUser {
         tell(error);
     }
     void pump() override;
-    std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
+    uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
     // Sends a packet, LRH to padding, or queues it until there are credits. Drops and counts it if
     // the queue is full.
-    void send(std::span<const std::uint8_t> packet);
+    void send(std::span<const uint8_t> packet);
     void attributes_changed(ib::PortEvents events) { cable_.attributes_changed(events); }
     void set_cable(bool plugged) { cable_.plug(plugged); }
 
@@ -84,8 +84,8 @@ class PhantomHca::Port final : public LinkUser {
     ib::PortCounters& counters;
 
   private:
-    bool transmit(std::span<const std::uint8_t> packet);
-    [[nodiscard]] std::uint64_t now_ns() const { return hca_.timers_.clock().now_ns; }
+    bool transmit(std::span<const uint8_t> packet);
+    [[nodiscard]] uint64_t now_ns() const { return hca_.timers_.clock().now_ns; }
     void tell(ib::LinkError error) {
         ib::tell_link_error(error, attrs.number, attrs, now_ns());
         hca_.timers_.touch(hca_);
@@ -98,7 +98,7 @@ class PhantomHca::Port final : public LinkUser {
 };
 
 // Takes packets singly: a MAD is a message of one packet.
-std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecord*) {
+uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecord*) {
     if (!burst.is_single()) {
         return 0;
     }
@@ -122,7 +122,7 @@ std::uint32_t PhantomHca::Port::receive(const ib::Burst& burst, const OfferRecor
     return 1;
 }
 
-bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
+bool PhantomHca::Port::transmit(std::span<const uint8_t> packet) {
     const auto lrh = ib::Lrh::parse(packet.first<ib::Lrh::kSize>());
     const auto room = cable_.neighbour()->begin({.vl = lrh.vl.value(), .longest = packet.size()});
     if (room.packets == 0) {
@@ -134,7 +134,7 @@ bool PhantomHca::Port::transmit(std::span<const std::uint8_t> packet) {
     return true;
 }
 
-void PhantomHca::Port::send(std::span<const std::uint8_t> packet) {
+void PhantomHca::Port::send(std::span<const uint8_t> packet) {
     const bool vl15 = (packet[0] >> 4) == link::kVl15;
     if (cable_.neighbour() == nullptr || !(vl15 ? attrs.link_is_up() : attrs.may_send_data())) {
         return;
@@ -166,10 +166,10 @@ PhantomHca::PhantomHca(const Config& config, TimerQueue& timers, PacketPool& poo
     node_.device_id = config.device_id;
     node_.set_description(config.description);
     for (const PortConfig& port : config.ports) {
-        const auto number = static_cast<std::uint8_t>(node_.ports.size() + 1);
+        const auto number = static_cast<uint8_t>(node_.ports.size() + 1);
         node_.ports.push_back(ib::make_port(port_config(port, number)));
     }
-    for (std::size_t i = 0; i < node_.ports.size(); ++i) {
+    for (size_t i = 0; i < node_.ports.size(); ++i) {
         ports_.push_back(std::make_unique<Port>(*this, node_.ports[i], counters_[i]));
     }
 }
@@ -200,7 +200,7 @@ void PhantomHca::smp_arrived(Port& port, const ib::PacketView& packet) {
         return;
     }
     const ib::SmiNode self{ib::NodeType::kChannelAdapter, node_.num_ports()};
-    const std::uint8_t number = port.attrs.number;
+    const uint8_t number = port.attrs.number;
     if (smp->is_directed_route() &&
         ib::smi_receive(*smp, self, number).action != ib::SmiAction::kLocal) {
         return;
@@ -259,13 +259,13 @@ void PhantomHca::send_traps() {
     }
 }
 
-void PhantomHca::on_deadline(std::uint64_t now_ns) {
+void PhantomHca::on_deadline(uint64_t now_ns) {
     ib::pma_advance(pma_node(), now_ns);
     send_traps();
 }
 
-std::uint64_t PhantomHca::next_deadline() {
-    std::uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
+uint64_t PhantomHca::next_deadline() {
+    uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
     for (const ib::PortAttrs& port : node_.ports) {
         next = std::min(next, ib::next_trap_ns(port).value_or(kNever));
     }

@@ -27,8 +27,8 @@ class PhantomHca final : public TimerClient {
     struct Config {
         ib::Guid node_guid{};
         ib::Guid system_image_guid{};
-        std::uint32_t vendor_id = 0;
-        std::uint16_t device_id = 0;
+        uint32_t vendor_id = 0;
+        uint16_t device_id = 0;
         std::string description;
         std::vector<PortConfig> ports;
     };
@@ -38,7 +38,7 @@ class PhantomHca final : public TimerClient {
     ~PhantomHca() override;
 
     [[nodiscard]] ib::SmaNode& node() { return node_; }
-    [[nodiscard]] std::uint64_t smps_answered() const { return smps_answered_; }
+    [[nodiscard]] uint64_t smps_answered() const { return smps_answered_; }
     // The first port has the number 1.
     [[nodiscard]] LinkUser& port(unsigned number);
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number - 1]; }
@@ -47,8 +47,8 @@ class PhantomHca final : public TimerClient {
     // Counts and reports the error as if the port had detected it.
     void raise(unsigned number, ib::LinkError error);
 
-    void on_deadline(std::uint64_t now_ns) override;
-    [[nodiscard]] std::uint64_t next_deadline() override;
+    void on_deadline(uint64_t now_ns) override;
+    [[nodiscard]] uint64_t next_deadline() override;
 
   private:
     class Port;
@@ -63,8 +63,8 @@ class PhantomHca final : public TimerClient {
     std::vector<ib::PortCounters> counters_;
     ib::PortSampling sampling_;
     std::vector<std::unique_ptr<Port>> ports_;
-    std::uint64_t smps_answered_ = 0;
-    std::uint32_t next_psn_ = 0;
+    uint64_t smps_answered_ = 0;
+    uint32_t next_psn_ = 0;
 };
 
 }  // namespace pib::fabric

@@ -20,22 +20,22 @@ using Result = std::expected<void, std::string>;
 
 // Locally administered EUI-64s for nodes without a GUID in the file. They begin with 0x06, because
 // Linux's ib_cm refuses service IDs that begin with 0x02, and SRP targets listen at their GUID.
-constexpr std::uint64_t kFirstSwitchGuid = 0x0650'4942'0001'0000;
-constexpr std::uint64_t kFirstCaGuid = 0x0650'4942'0100'0000;
+constexpr uint64_t kFirstSwitchGuid = 0x0650'4942'0001'0000;
+constexpr uint64_t kFirstCaGuid = 0x0650'4942'0100'0000;
 
 std::string quoted(std::string_view id) {
     return "\"" + std::string(id) + "\"";
 }
 
-std::string hex(std::uint64_t value) {
+std::string hex(uint64_t value) {
     char text[19];
     std::snprintf(text, sizeof(text), "0x%016" PRIx64, value);
     return text;
 }
 
 // The GUID in an id of ibnetdiscover's form (S-0002c90200400110, H-0002c903000e0b72); 0: none.
-std::uint64_t guid_in_id(std::string_view id) {
-    constexpr std::size_t kSize = 18;
+uint64_t guid_in_id(std::string_view id) {
+    constexpr size_t kSize = 18;
     const bool made = id.size() == kSize && (id.starts_with("S-") || id.starts_with("H-"));
     const auto guid = made ? parse_guid_digits(id.substr(2)) : std::nullopt;
     return guid ? guid->value() : 0;
@@ -47,7 +47,7 @@ class Builder {
 
     std::expected<Topology, std::string> build(std::string_view text) {
         while (!text.empty()) {
-            const std::size_t size = std::min(text.find('\n'), text.size());
+            const size_t size = std::min(text.find('\n'), text.size());
             ++line_;
             if (const auto taken = take_line(text.substr(0, size)); !taken) {
                 return Failure(taken.error());
@@ -68,7 +68,7 @@ class Builder {
 
   private:
     struct Join {
-        std::uint32_t node = 0;
+        uint32_t node = 0;
         unsigned port = 0;
         std::string peer_id;
         unsigned peer_port = 0;
@@ -103,33 +103,32 @@ class Builder {
     void give_guids(TopologyNode& node);
     Result join_all();
     Result join(const Join& join);
-    Result join_end(std::uint32_t node, unsigned port, std::uint32_t peer, unsigned peer_port,
-                    unsigned line);
+    Result join_end(uint32_t node, unsigned port, uint32_t peer, unsigned peer_port, unsigned line);
     Result check_guids() const;
 
     const std::string& file_;
     Topology topology_;
-    std::unordered_map<std::string, std::uint32_t> by_id_;
+    std::unordered_map<std::string, uint32_t> by_id_;
     std::vector<Join> joins_;
     unsigned line_ = 0;
     bool in_record_ = false;
     // Defaults for the following nodes, as in ibsim.
-    std::uint32_t vendor_id_ = 0;
-    std::uint16_t device_id_ = 0;
+    uint32_t vendor_id_ = 0;
+    uint16_t device_id_ = 0;
     LinkModes modes_;
     // Values for the next node only.
-    std::uint64_t system_image_guid_ = 0;
-    std::uint64_t guid_[2] = {0, 0};  // CA, switch; 0: not in the file
-    std::uint64_t next_guid_[2] = {kFirstCaGuid, kFirstSwitchGuid};
+    uint64_t system_image_guid_ = 0;
+    uint64_t guid_[2] = {0, 0};  // CA, switch; 0: not in the file
+    uint64_t next_guid_[2] = {kFirstCaGuid, kFirstSwitchGuid};
 };
 
 Result Builder::take(const AssignmentLine& assignment) {
     const auto& [key, value] = assignment;
     in_record_ = false;
     if (key == "vendid") {
-        vendor_id_ = static_cast<std::uint32_t>(value & 0xFFFFFF);
+        vendor_id_ = static_cast<uint32_t>(value & 0xFFFFFF);
     } else if (key == "devid") {
-        device_id_ = static_cast<std::uint16_t>(value);
+        device_id_ = static_cast<uint16_t>(value);
     } else if (key == "sysimgguid") {
         system_image_guid_ = value;
     } else if (key == "switchguid") {
@@ -137,11 +136,11 @@ Result Builder::take(const AssignmentLine& assignment) {
     } else if (key == "caguid" || key == "hcaguids") {
         guid_[0] = value;
     } else if (key == "width") {
-        modes_.width = static_cast<std::uint8_t>(value & 0x1F);
+        modes_.width = static_cast<uint8_t>(value & 0x1F);
     } else if (key == "speed") {
-        modes_.speed = static_cast<std::uint8_t>(value & 0x7);
+        modes_.speed = static_cast<uint8_t>(value & 0x7);
     } else if (key == "extspeed") {
-        modes_.speed_ext = static_cast<std::uint8_t>(value & 0xF);
+        modes_.speed_ext = static_cast<uint8_t>(value & 0xF);
     }
     return {};
 }
@@ -163,7 +162,7 @@ Result Builder::take(const NodeLine& line) {
     node.ports.assign(line.ports, {.modes = modes_});
     give_guids(node);
     const auto [known, is_new] =
-        by_id_.emplace(node.id, static_cast<std::uint32_t>(topology_.nodes.size()));
+        by_id_.emplace(node.id, static_cast<uint32_t>(topology_.nodes.size()));
     if (!is_new) {
         return Failure("the id " + quoted(node.id) + " is already used in line " +
                        std::to_string(topology_.nodes[known->second].line) +
@@ -175,9 +174,9 @@ Result Builder::take(const NodeLine& line) {
 }
 
 void Builder::give_guids(TopologyNode& node) {
-    std::uint64_t& said = guid_[node.is_switch ? 1 : 0];
-    std::uint64_t& next = next_guid_[node.is_switch ? 1 : 0];
-    std::uint64_t guid = said != 0 ? said : guid_in_id(node.id);
+    uint64_t& said = guid_[node.is_switch ? 1 : 0];
+    uint64_t& next = next_guid_[node.is_switch ? 1 : 0];
+    uint64_t guid = said != 0 ? said : guid_in_id(node.id);
     if (guid == 0) {
         guid = next;
         next += node.is_switch ? 1 : node.ports.size() + 1;
@@ -187,7 +186,7 @@ void Builder::give_guids(TopologyNode& node) {
     node.system_image_guid =
         ib::Guid(system_image_guid_ != 0 ? system_image_guid_ : node.guid.value());
     system_image_guid_ = 0;
-    for (std::size_t i = 0; !node.is_switch && i < node.ports.size(); ++i) {
+    for (size_t i = 0; !node.is_switch && i < node.ports.size(); ++i) {
         node.ports[i].guid = ib::Guid(guid + i + 1);
     }
 }
@@ -196,7 +195,7 @@ Result Builder::take(const PortLine& line) {
     if (!in_record_) {
         return Failure("a port outside of a node's record: it belongs under a Switch or Ca line");
     }
-    const auto index = static_cast<std::uint32_t>(topology_.nodes.size() - 1);
+    const auto index = static_cast<uint32_t>(topology_.nodes.size() - 1);
     TopologyNode& node = topology_.nodes[index];
     if (line.port > node.ports.size()) {
         return Failure("port " + std::to_string(line.port) + " of a node that has " +
@@ -257,12 +256,12 @@ Result Builder::join(const Join& join) {
 }
 
 // A link may appear at either end, or at both with the same values.
-Result Builder::join_end(std::uint32_t node, unsigned port, std::uint32_t peer, unsigned peer_port,
+Result Builder::join_end(uint32_t node, unsigned port, uint32_t peer, unsigned peer_port,
                          unsigned line) {
     TopologyPort& end = topology_.nodes[node].port(port);
     if (!end.joined()) {
         end.peer_node = peer;
-        end.peer_port = static_cast<std::uint8_t>(peer_port);
+        end.peer_port = static_cast<uint8_t>(peer_port);
         return {};
     }
     if (end.peer_node == peer && end.peer_port == peer_port) {
@@ -276,7 +275,7 @@ Result Builder::join_end(std::uint32_t node, unsigned port, std::uint32_t peer, 
 }
 
 Result Builder::check_guids() const {
-    std::map<std::uint64_t, unsigned> node_lines, port_lines;
+    std::map<uint64_t, unsigned> node_lines, port_lines;
     for (const TopologyNode& node : topology_.nodes) {
         const auto [known, is_new] = node_lines.emplace(node.guid.value(), node.line);
         if (!is_new) {
@@ -313,12 +312,12 @@ std::expected<Topology, std::string> load_topology(const std::string& path) {
         return Failure(path + ": cannot be read: name a topology file as ibnetdiscover writes it");
     }
     std::string text;
-    constexpr std::size_t kPiece = 1 << 16;
+    constexpr size_t kPiece = 1 << 16;
     while (file && text.size() <= kMaxTopologyBytes) {
-        const std::size_t begin = text.size();
+        const size_t begin = text.size();
         text.resize(begin + kPiece);
         file.read(&text[begin], kPiece);
-        text.resize(begin + static_cast<std::size_t>(file.gcount()));
+        text.resize(begin + static_cast<size_t>(file.gcount()));
     }
     return parse_topology(text, path);
 }

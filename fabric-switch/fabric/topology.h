@@ -18,10 +18,10 @@ namespace pib::fabric {
 
 // A port of a node; ports of a switch have no GUID.
 struct TopologyPort {
-    static constexpr std::uint32_t kNobody = std::numeric_limits<std::uint32_t>::max();
+    static constexpr uint32_t kNobody = std::numeric_limits<uint32_t>::max();
 
-    std::uint32_t peer_node = kNobody;  // index into Topology::nodes
-    std::uint8_t peer_port = 0;
+    uint32_t peer_node = kNobody;  // index into Topology::nodes
+    uint8_t peer_port = 0;
     ib::Guid guid{};
     LinkModes modes;
     unsigned line = 0;  // line of the port's link; 0: the link is only in the peer's record
@@ -35,8 +35,8 @@ struct TopologyNode {
     std::string description;  // NodeDescription: the comment after the id, or the id
     ib::Guid guid{};
     ib::Guid system_image_guid{};
-    std::uint32_t vendor_id = 0;  // 24 bits; 0: not in the file
-    std::uint16_t device_id = 0;
+    uint32_t vendor_id = 0;  // 24 bits; 0: not in the file
+    uint16_t device_id = 0;
     std::vector<TopologyPort> ports;  // [0] is port 1
     unsigned line = 0;
 
@@ -50,10 +50,10 @@ struct Topology {
 
 // Limits of a file; larger ones are refused. A subnet has no more unicast LIDs than
 // kMaxTopologyNodes.
-inline constexpr std::size_t kMaxTopologyNodes = 0xBFFF;
-inline constexpr std::size_t kMaxTopologyBytes = std::size_t{64} << 20;
-inline constexpr std::size_t kMaxTopologyLine = 4096;
-inline constexpr std::size_t kMaxNodeId = 127;
+inline constexpr size_t kMaxTopologyNodes = 0xBFFF;
+inline constexpr size_t kMaxTopologyBytes = size_t{64} << 20;
+inline constexpr size_t kMaxTopologyLine = 4096;
+inline constexpr size_t kMaxNodeId = 127;
 
 // The error is a one-line message, "FILE:LINE: mistake: remedy", without LINE if it is about the
 // whole file. `file` is used in messages only.

@@ -41,7 +41,7 @@ class Cursor {
         return true;
     }
     std::string_view word() {
-        std::size_t size = 0;
+        size_t size = 0;
         while (size < text_.size() && is_alpha(text_[size])) {
             ++size;
         }
@@ -49,7 +49,7 @@ class Cursor {
     }
     // The text before `end`, which is consumed too; no value if the line ends before.
     std::optional<std::string_view> until(char end) {
-        const std::size_t size = text_.find(end);
+        const size_t size = text_.find(end);
         if (size == std::string_view::npos) {
             return std::nullopt;
         }
@@ -58,24 +58,24 @@ class Cursor {
         return found;
     }
     // A number, hexadecimal after 0x or with `base` 16.
-    std::optional<std::uint64_t> number(int base = 10) {
+    std::optional<uint64_t> number(int base = 10) {
         skip_space();
         if (text_.starts_with("0x") || text_.starts_with("0X")) {
             text_.remove_prefix(2);
             base = 16;
         }
-        std::uint64_t value = 0;
+        uint64_t value = 0;
         const auto [end, error] =
             std::from_chars(text_.data(), text_.data() + text_.size(), value, base);
         if (error != std::errc{}) {
             return std::nullopt;
         }
-        take(static_cast<std::size_t>(end - text_.data()));
+        take(static_cast<size_t>(end - text_.data()));
         return value;
     }
 
   private:
-    std::string_view take(std::size_t size) {
+    std::string_view take(size_t size) {
         const std::string_view taken = text_.substr(0, size);
         text_.remove_prefix(size);
         return taken;
@@ -87,12 +87,12 @@ class Cursor {
 
 struct SpeedName {
     std::string_view name;
-    std::uint8_t speed;
-    std::uint8_t speed_ext;
+    uint8_t speed;
+    uint8_t speed_ext;
 };
 namespace ls = ib::link_speed;
 namespace le = ib::link_speed_ext;
-constexpr std::uint8_t kAllBasic = ls::kSdr | ls::kDdr | ls::kQdr;
+constexpr uint8_t kAllBasic = ls::kSdr | ls::kDdr | ls::kQdr;
 constexpr SpeedName kSpeeds[] = {
     {"SDR", ls::kSdr, 0},
     {"DDR", ls::kSdr | ls::kDdr, 0},
@@ -104,7 +104,7 @@ constexpr SpeedName kSpeeds[] = {
     {"NDR", kAllBasic, le::kFdr | le::kEdr | le::kHdr | le::kNdr},
 };
 
-std::uint8_t widths_up_to(std::uint64_t lanes) {
+uint8_t widths_up_to(uint64_t lanes) {
     namespace lw = ib::link_width;
     switch (lanes) {
         case 1:
@@ -126,7 +126,7 @@ std::uint8_t widths_up_to(std::uint64_t lanes) {
 LinkModes modes_in_comment(std::string_view comment) {
     LinkModes found;
     bool quoted = false;
-    for (std::size_t begin = 0, i = 0; i <= comment.size(); ++i) {
+    for (size_t begin = 0, i = 0; i <= comment.size(); ++i) {
         const bool ends = i == comment.size() || is_space(comment[i]) || comment[i] == '"';
         if (!ends) {
             continue;
@@ -142,8 +142,8 @@ LinkModes modes_in_comment(std::string_view comment) {
 
 struct Mode {
     std::string_view name;
-    std::uint64_t highest;
-    std::uint8_t LinkModes::* member;
+    uint64_t highest;
+    uint8_t LinkModes::* member;
 };
 constexpr Mode kModes[] = {
     {"w", 31, &LinkModes::width}, {"s", 7, &LinkModes::speed}, {"e", 15, &LinkModes::speed_ext}};
@@ -158,7 +158,7 @@ std::expected<void, std::string> parse_mode(Cursor& at, LinkModes& modes) {
                 return Failure(std::string(name) + "= is a mask of 1 to " +
                                std::to_string(mode.highest) + ", as in PortInfo");
             }
-            modes.*mode.member = static_cast<std::uint8_t>(*value);
+            modes.*mode.member = static_cast<uint8_t>(*value);
             return {};
         }
     }

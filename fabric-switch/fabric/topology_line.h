@@ -17,7 +17,7 @@ namespace pib::fabric {
 // vendid=0x2c9, switchguid=0x2c90200400110(2c90200400110), …
 struct AssignmentLine {
     std::string_view key;
-    std::uint64_t value = 0;
+    uint64_t value = 0;
 };
 
 // Switch 36 "S-0002c90200400110"  # "leaf 1" base port 0 lid 2 lmc 0

@@ -22,10 +22,10 @@ std::unexpected<Refuse> not_here(const std::string& text) {
 
 // The channel adapter with this NodeDescription or id; else the only one with the same first word,
 // because the first word is often the host's name, and the second the device's.
-std::optional<std::uint32_t> find_adapter(const Topology& topology, std::string_view description) {
-    std::optional<std::uint32_t> similar;
+std::optional<uint32_t> find_adapter(const Topology& topology, std::string_view description) {
+    std::optional<uint32_t> similar;
     unsigned matches = 0;
-    for (std::uint32_t i = 0; i < topology.nodes.size(); ++i) {
+    for (uint32_t i = 0; i < topology.nodes.size(); ++i) {
         const TopologyNode& node = topology.nodes[i];
         if (node.is_switch || description.empty()) {
             continue;
@@ -45,14 +45,14 @@ std::optional<std::uint32_t> find_adapter(const Topology& topology, std::string_
 }  // namespace
 
 std::expected<PortId, Refuse> find_place(const Topology& topology, const Hello& hello) {
-    for (std::uint32_t i = 0; i < topology.nodes.size(); ++i) {
+    for (uint32_t i = 0; i < topology.nodes.size(); ++i) {
         const TopologyNode& node = topology.nodes[i];
         if (node.is_switch) {
             continue;
         }
         const auto port = std::ranges::find(node.ports, hello.port_guid, &TopologyPort::guid);
         if (port != node.ports.end()) {
-            return PortId{i, static_cast<std::uint8_t>(port - node.ports.begin() + 1)};
+            return PortId{i, static_cast<uint8_t>(port - node.ports.begin() + 1)};
         }
         if (node.guid == hello.node_guid && hello.port_number <= node.ports.size()) {
             return PortId{i, hello.port_number};

@@ -20,12 +20,12 @@ void Trunks::add(const PortId& a, const PortId& b) {
 
 // Adds a trunk to any peer, at the only switch's highest port that has no trunk.
 std::expected<Trunk*, std::string> Trunks::add_to_single() {
-    const std::size_t taken = trunks_.size();
+    const size_t taken = trunks_.size();
     if (taken >= nodes_[0].sw->num_ports()) {
         return std::unexpected(
             "more --connect than the switch has ports: start it with more --ports");
     }
-    const auto port = static_cast<std::uint8_t>(nodes_[0].sw->num_ports() - taken);
+    const auto port = static_cast<uint8_t>(nodes_[0].sw->num_ports() - taken);
     nodes_[0].sw->admission().reserve(port);
     trunks_.push_back(std::make_unique<Trunk>(*nodes_[0].sw, port, Trunk::Far{}));
     return trunks_.back().get();

@@ -18,14 +18,14 @@ namespace {
 // A sparse file costs its owner nothing, but its mapping takes address space, without which the
 // switch cannot work. One adapter may map 8 TiB, all adapters together 32 TiB, a quarter of the
 // address space.
-constexpr std::uint64_t kMaxAdapterBytes = std::uint64_t{1} << 43;
-constexpr std::uint64_t kMaxMappedBytes = std::uint64_t{1} << 45;
+constexpr uint64_t kMaxAdapterBytes = uint64_t{1} << 43;
+constexpr uint64_t kMaxMappedBytes = uint64_t{1} << 45;
 
 constexpr const char* kWrongSize =
     "its memory does not have the announced size: use device and switch of one release";
 
 // Bytes mapped for all adapters. Only the thread of the event loop maps and unmaps.
-std::uint64_t mapped_bytes = 0;
+uint64_t mapped_bytes = 0;
 
 // All mappings of one adapter; the destructor unmaps them.
 class Mappings {
@@ -39,8 +39,7 @@ class Mappings {
             mapped_bytes -= mapping.size();
         }
     }
-    [[nodiscard]] std::expected<std::span<std::uint8_t>, std::string> add(int fd,
-                                                                          std::uint64_t bytes) {
+    [[nodiscard]] std::expected<std::span<uint8_t>, std::string> add(int fd, uint64_t bytes) {
         if (bytes > kMaxMappedBytes - mapped_bytes) {
             return std::unexpected(
                 "all guests together have more than 32 TiB of memory: give them less");
@@ -53,17 +52,17 @@ class Mappings {
                                    std::strerror(errno) + ": raise the switch's ulimit -v");
         }
         mapped_bytes += bytes;
-        all_.emplace_back(static_cast<std::uint8_t*>(base), bytes);
+        all_.emplace_back(static_cast<uint8_t*>(base), bytes);
         return all_.back();
     }
 
   private:
-    std::vector<std::span<std::uint8_t>> all_;
+    std::vector<std::span<uint8_t>> all_;
 };
 
 // Checks that the file has at least, or exactly, `bytes` bytes and cannot shrink: a read past its
 // end would raise SIGBUS.
-std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly) {
+std::expected<void, std::string> check(int fd, uint64_t bytes, bool exactly) {
     const int seals = ::fcntl(fd, F_GET_SEALS);
     struct statfs system{};
     struct stat info{};
@@ -76,18 +75,17 @@ std::expected<void, std::string> check(int fd, std::uint64_t bytes, bool exactly
     if (system.f_type != TMPFS_MAGIC) {
         return std::unexpected("its memory consists of huge pages (hugetlb=off is needed)");
     }
-    const auto size = static_cast<std::uint64_t>(info.st_size);
+    const auto size = static_cast<uint64_t>(info.st_size);
     if (size < bytes || (exactly && size != bytes)) {
         return std::unexpected(kWrongSize);
     }
     return {};
 }
 
-std::expected<std::vector<std::span<std::uint8_t>>, std::string> map_blocks(
-    Mappings& mappings, std::span<const UniqueFd> descriptors,
-    std::span<const std::uint64_t> blocks) {
-    std::vector<std::span<std::uint8_t>> mapped;
-    for (std::size_t i = 0; i < blocks.size(); ++i) {
+std::expected<std::vector<std::span<uint8_t>>, std::string> map_blocks(
+    Mappings& mappings, std::span<const UniqueFd> descriptors, std::span<const uint64_t> blocks) {
+    std::vector<std::span<uint8_t>> mapped;
+    for (size_t i = 0; i < blocks.size(); ++i) {
         if (const auto checked = check(descriptors[i].get(), blocks[i], false); !checked) {
             return std::unexpected(checked.error());
         }
@@ -101,9 +99,9 @@ std::expected<std::vector<std::span<std::uint8_t>>, std::string> map_blocks(
 }
 
 // Whether the blocks together exceed kMaxAdapterBytes. Subtracts, because a sum could overflow.
-bool too_large(std::span<const std::uint64_t> blocks) {
-    std::uint64_t left = kMaxAdapterBytes;
-    return !std::ranges::all_of(blocks, [&left](std::uint64_t bytes) {
+bool too_large(std::span<const uint64_t> blocks) {
+    uint64_t left = kMaxAdapterBytes;
+    return !std::ranges::all_of(blocks, [&left](uint64_t bytes) {
         const bool fits = bytes <= left;
         left -= fits ? bytes : 0;
         return fits;
@@ -113,14 +111,14 @@ bool too_large(std::span<const std::uint64_t> blocks) {
 }  // namespace
 
 std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
-    std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks) {
+    std::span<const UniqueFd> descriptors, std::span<const uint64_t> blocks) {
     if (descriptors.size() != blocks.size() + 1) {
         return std::unexpected(kWrongSize);
     }
     if (too_large(blocks)) {
         return std::unexpected("its memory is more than 8 TiB: give the guest less");
     }
-    const std::uint64_t control_bytes = link::peer_copy_bytes(blocks);
+    const uint64_t control_bytes = link::peer_copy_bytes(blocks);
     if (const auto checked = check(descriptors[0].get(), control_bytes, true); !checked) {
         return std::unexpected(checked.error());
     }

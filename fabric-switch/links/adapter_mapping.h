@@ -19,6 +19,6 @@ namespace pib::fabric {
 // this process. If the blocks cannot be mapped, stores link::kNotMapped in the control memory; the
 // caller stores link::kMapped. Errors are one-line messages for the user.
 [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> map_adapter_memory(
-    std::span<const UniqueFd> descriptors, std::span<const std::uint64_t> blocks);
+    std::span<const UniqueFd> descriptors, std::span<const uint64_t> blocks);
 
 }  // namespace pib::fabric

@@ -15,7 +15,7 @@ using link::PullResult;
 // adapter sees the announcement.
 class Reading {
   public:
-    Reading(const AdapterMemory& source, std::uint64_t handle) : source_(source), handle_(handle) {
+    Reading(const AdapterMemory& source, uint64_t handle) : source_(source), handle_(handle) {
         source_.control().reading.store(handle, std::memory_order_relaxed);
         std::atomic_thread_fence(std::memory_order_seq_cst);
     }
@@ -31,15 +31,15 @@ class Reading {
 
   private:
     const AdapterMemory& source_;
-    std::uint64_t handle_;
+    uint64_t handle_;
 };
 
 // Whether all bits from `first` to `last` are set; the words can change at any time.
-bool all_set(std::uint64_t* words, std::uint64_t first, std::uint64_t last) {
-    for (std::uint64_t bit = first; bit <= last;) {
-        const std::uint64_t word = std::atomic_ref(words[bit / 64]).load(std::memory_order_relaxed);
-        const std::uint64_t end = std::min(last, bit | 63);
-        const std::uint64_t wanted = ~std::uint64_t{0} >> (63 - (end - bit)) << bit % 64;
+bool all_set(uint64_t* words, uint64_t first, uint64_t last) {
+    for (uint64_t bit = first; bit <= last;) {
+        const uint64_t word = std::atomic_ref(words[bit / 64]).load(std::memory_order_relaxed);
+        const uint64_t end = std::min(last, bit | 63);
+        const uint64_t wanted = ~uint64_t{0} >> (63 - (end - bit)) << bit % 64;
         if ((word & wanted) != wanted) {
             return false;
         }
@@ -50,20 +50,20 @@ bool all_set(std::uint64_t* words, std::uint64_t first, std::uint64_t last) {
 
 }  // namespace
 
-AdapterMemory::AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
+AdapterMemory::AdapterMemory(uint8_t* control, std::vector<std::span<uint8_t>> blocks,
                              std::shared_ptr<const void> keeper)
     : control_(reinterpret_cast<link::PeerCopyControl*>(control)),
       bounce_(control + link::kBounceOffset),
       blocks_(std::move(blocks)),
       keeper_(std::move(keeper)) {
-    std::uint8_t* bitmap = control + link::kBitmapsOffset;
+    uint8_t* bitmap = control + link::kBitmapsOffset;
     for (const auto& block : blocks_) {
-        bitmaps_.push_back(reinterpret_cast<std::uint64_t*>(bitmap));
+        bitmaps_.push_back(reinterpret_cast<uint64_t*>(bitmap));
         bitmap += link::bitmap_bytes(block.size());
     }
 }
 
-bool AdapterMemory::holds(std::uint64_t handle) const {
+bool AdapterMemory::holds(uint64_t handle) const {
     return control_->slots[handle % link::kOfferSlots].load(std::memory_order_acquire) == handle;
 }
 
@@ -71,29 +71,28 @@ bool AdapterMemory::registered(const BlockSegment& segment) const {
     if (segment.block == link::kBounceBlock) {
         return true;
     }
-    const std::uint32_t flags = control_->flags.load(std::memory_order_relaxed);
+    const uint32_t flags = control_->flags.load(std::memory_order_relaxed);
     return (flags & link::PeerCopyControl::kAllRegistered) != 0 ||
            all_set(bitmaps_[segment.block], segment.offset / link::kPageBytes,
                    (segment.offset + segment.length - 1) / link::kPageBytes);
 }
 
-std::uint8_t* AdapterMemory::at(const BlockSegment& segment) const {
+uint8_t* AdapterMemory::at(const BlockSegment& segment) const {
     return (segment.block == link::kBounceBlock ? bounce_ : blocks_[segment.block].data()) +
            segment.offset;
 }
 
-BlockSegment SegmentCursor::part(std::uint64_t most) const {
+BlockSegment SegmentCursor::part(uint64_t most) const {
     const BlockSegment& segment = left_.front();
     return {.offset = segment.offset + done_,
             .block = segment.block,
-            .length =
-                static_cast<std::uint32_t>(std::min<std::uint64_t>(segment.length - done_, most))};
+            .length = static_cast<uint32_t>(std::min<uint64_t>(segment.length - done_, most))};
 }
 
-void SegmentCursor::advance(std::uint64_t bytes) {
+void SegmentCursor::advance(uint64_t bytes) {
     while (bytes != 0 && !left_.empty()) {
-        const std::uint64_t here = std::min<std::uint64_t>(bytes, left_.front().length - done_);
-        done_ += static_cast<std::uint32_t>(here);
+        const uint64_t here = std::min<uint64_t>(bytes, left_.front().length - done_);
+        done_ += static_cast<uint32_t>(here);
         bytes -= here;
         if (done_ == left_.front().length) {
             left_ = left_.subspan(1);
@@ -104,14 +103,14 @@ void SegmentCursor::advance(std::uint64_t bytes) {
 
 // Two adapters of one VM may share the same memory, so source and target may overlap; the result is
 // then unspecified.
-PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, SegmentCursor& from,
-                     const AdapterMemory& target, SegmentCursor& to, std::uint64_t bytes) {
+PullResult copy_part(const AdapterMemory& source, uint64_t handle, SegmentCursor& from,
+                     const AdapterMemory& target, SegmentCursor& to, uint64_t bytes) {
     const Reading reading(source, handle);
     if (!reading.holds()) {
         return PullResult::kGone;
     }
     while (bytes != 0 && !from.at_end() && !to.at_end()) {
-        const BlockSegment into = to.part(std::min<std::uint64_t>(bytes, from.part(bytes).length));
+        const BlockSegment into = to.part(std::min<uint64_t>(bytes, from.part(bytes).length));
         const BlockSegment out_of = from.part(into.length);
         if (!source.registered(out_of)) {
             return PullResult::kGone;
@@ -127,8 +126,8 @@ PullResult copy_part(const AdapterMemory& source, std::uint64_t handle, SegmentC
     return reading.holds() ? PullResult::kNone : PullResult::kGone;
 }
 
-bool read_offer(const AdapterMemory& source, std::uint64_t handle,
-                std::span<const BlockSegment> from, std::span<std::uint8_t> to) {
+bool read_offer(const AdapterMemory& source, uint64_t handle, std::span<const BlockSegment> from,
+                std::span<uint8_t> to) {
     const Reading reading(source, handle);
     if (!reading.holds()) {
         return false;

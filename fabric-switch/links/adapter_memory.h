@@ -18,33 +18,33 @@ class AdapterMemory {
   public:
     // `control` has the size that peer_copy_bytes() returns for these blocks; `keeper` keeps all
     // the memory mapped.
-    AdapterMemory(std::uint8_t* control, std::vector<std::span<std::uint8_t>> blocks,
+    AdapterMemory(uint8_t* control, std::vector<std::span<uint8_t>> blocks,
                   std::shared_ptr<const void> keeper);
     AdapterMemory(const AdapterMemory&) = delete;
     AdapterMemory& operator=(const AdapterMemory&) = delete;
 
     [[nodiscard]] link::PeerCopyControl& control() const { return *control_; }
     // Whether offer `handle` is valid: the adapter has not revoked it.
-    [[nodiscard]] bool holds(std::uint64_t handle) const;
+    [[nodiscard]] bool holds(uint64_t handle) const;
     // Whether every page of the segment is registered. The segment lies in a block or the bounce
     // area.
     [[nodiscard]] bool registered(const link::BlockSegment& segment) const;
     // The segment's address in this process.
-    [[nodiscard]] std::uint8_t* at(const link::BlockSegment& segment) const;
+    [[nodiscard]] uint8_t* at(const link::BlockSegment& segment) const;
 
   private:
     link::PeerCopyControl* control_;
-    std::uint8_t* bounce_;
-    std::vector<std::span<std::uint8_t>> blocks_;
-    std::vector<std::uint64_t*> bitmaps_;  // by block
+    uint8_t* bounce_;
+    std::vector<std::span<uint8_t>> blocks_;
+    std::vector<uint64_t*> bitmaps_;  // by block
     std::shared_ptr<const void> keeper_;
 };
 
 // The switch's record of an offer. `memory` expires when the sender of the offer disconnects.
 struct OfferRecord {
     std::weak_ptr<const AdapterMemory> memory;
-    std::uint64_t handle = 0;
-    std::uint32_t bytes = 0;
+    uint64_t handle = 0;
+    uint32_t bytes = 0;
     std::vector<link::BlockSegment> segments;
 };
 
@@ -57,23 +57,23 @@ class SegmentCursor {
 
     [[nodiscard]] bool at_end() const { return left_.empty(); }
     // Contiguous bytes at this position, at most `most`. Not valid at the end.
-    [[nodiscard]] link::BlockSegment part(std::uint64_t most) const;
-    void advance(std::uint64_t bytes);
+    [[nodiscard]] link::BlockSegment part(uint64_t most) const;
+    void advance(uint64_t bytes);
 
   private:
     std::span<const link::BlockSegment> left_;
-    std::uint32_t done_ = 0;  // consumed bytes of the first remaining segment
+    uint32_t done_ = 0;  // consumed bytes of the first remaining segment
 };
 
 // Copies `bytes` bytes, or up to the end of either list. kNone: they are copied; kGone: offer
 // `handle` is not valid, or a page of `source` is not registered; kRefused: a page of `target` is
 // not registered. After an error, a part may have been copied.
-[[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, std::uint64_t handle,
+[[nodiscard]] link::PullResult copy_part(const AdapterMemory& source, uint64_t handle,
                                          SegmentCursor& from, const AdapterMemory& target,
-                                         SegmentCursor& to, std::uint64_t bytes);
+                                         SegmentCursor& to, uint64_t bytes);
 // Copies the whole payload of an offer, to.size() bytes; false: the offer is not valid, its pages
 // are not all registered, or its segments have another length.
-[[nodiscard]] bool read_offer(const AdapterMemory& source, std::uint64_t handle,
-                              std::span<const link::BlockSegment> from, std::span<std::uint8_t> to);
+[[nodiscard]] bool read_offer(const AdapterMemory& source, uint64_t handle,
+                              std::span<const link::BlockSegment> from, std::span<uint8_t> to);
 
 }  // namespace pib::fabric

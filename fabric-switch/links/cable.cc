@@ -10,11 +10,11 @@ namespace pib::fabric {
 namespace {
 
 // Maximum number of SMPs in the queue, as in a link endpoint; VL15 has no credits.
-constexpr std::size_t kMaxVl15Queued = 512;
+constexpr size_t kMaxVl15Queued = 512;
 
 }  // namespace
 
-Cable::Cable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
+Cable::Cable(LinkUser& a, LinkUser& b, uint32_t receive_blocks, PacketPool& pool,
              CableScheduler& scheduler)
     : receive_blocks_(receive_blocks),
       pool_(pool),
@@ -72,19 +72,19 @@ void Cable::train() {
 
 // ---- one end
 
-bool Cable::End::can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const {
+bool Cable::End::can_send(unsigned vl, size_t bytes, link::SendCrc crc) const {
     if (!cable_.up_ || bytes > PacketPool::kMaxPacketBytes) {
         return false;
     }
     if (vl >= link::kDataVls) {
         return vl15_queued_ < kMaxVl15Queued;
     }
-    const std::uint32_t blocks =
+    const uint32_t blocks =
         crc == link::SendCrc::kGiven ? link::credit_blocks(bytes) : link::packet_blocks(bytes);
     return used_[vl] + blocks <= cable_.receive_blocks_;
 }
 
-std::uint32_t Cable::End::credits(unsigned vl) const {
+uint32_t Cable::End::credits(unsigned vl) const {
     return cable_.up_ && vl < link::kDataVls ? cable_.receive_blocks_ - used_[vl] : 0;
 }
 
@@ -94,11 +94,11 @@ link::BurstRoom Cable::End::begin(const link::BurstRequest& request) {
         return {};
     }
     const bool given = request.crc == link::SendCrc::kGiven;
-    const std::uint32_t blocks =
+    const uint32_t blocks =
         given ? link::credit_blocks(request.longest) : link::packet_blocks(request.longest);
     // Within a process, checksums are written only for injected errors.
     pending_ = {.bytes = cable_.pool_.take(request.longest, {}),
-                .vl = static_cast<std::uint8_t>(request.vl),
+                .vl = static_cast<uint8_t>(request.vl),
                 .with_crcs = given,
                 .blocks = request.vl < link::kDataVls ? blocks : 0};
     return {pending_.bytes.bytes(), 1};
@@ -118,7 +118,7 @@ void Cable::End::commit(const ib::BurstSize&, const OfferRecord*) {
 }
 
 // A freed buffer is a credit for the peer.
-void Cable::End::release(unsigned vl, std::uint32_t blocks) {
+void Cable::End::release(unsigned vl, uint32_t blocks) {
     if (vl < link::kDataVls) {
         peer_.used_[vl] -= blocks;
         peer_.pump_ = true;

@@ -25,7 +25,7 @@ class Cable final {
   public:
     // Both ports outlive the cable. `receive_blocks`: receive buffer of each port for each data VL,
     // in credit blocks.
-    Cable(LinkUser& a, LinkUser& b, std::uint32_t receive_blocks, PacketPool& pool,
+    Cable(LinkUser& a, LinkUser& b, uint32_t receive_blocks, PacketPool& pool,
           CableScheduler& scheduler);
     ~Cable();
     Cable(const Cable&) = delete;
@@ -42,13 +42,10 @@ class Cable final {
 
         link::BurstRoom begin(const link::BurstRequest& request) override;
         void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
-        [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
-                                    link::SendCrc crc) const override;
-        [[nodiscard]] std::uint32_t credits(unsigned vl) const override;
-        [[nodiscard]] std::uint32_t granted(unsigned vl) const override {
-            return peer_.credits(vl);
-        }
-        void release(unsigned vl, std::uint32_t blocks) override;
+        [[nodiscard]] bool can_send(unsigned vl, size_t bytes, link::SendCrc crc) const override;
+        [[nodiscard]] uint32_t credits(unsigned vl) const override;
+        [[nodiscard]] uint32_t granted(unsigned vl) const override { return peer_.credits(vl); }
+        void release(unsigned vl, uint32_t blocks) override;
         void set_parameters(const link::Link& parameters) override;
         void retrain() override;
 
@@ -56,9 +53,9 @@ class Cable final {
         friend class Cable;
         struct Packet {
             PacketRef bytes;
-            std::uint8_t vl = 0;
+            uint8_t vl = 0;
             bool with_crcs = false;
-            std::uint32_t blocks = 0;
+            uint32_t blocks = 0;
         };
 
         void deliver(unsigned packets);
@@ -69,16 +66,16 @@ class Cable final {
         End& peer_;
         link::Link parameters_{};
         RingQueue<Packet> queue_;  // packets on their way to the peer
-        std::size_t vl15_queued_ = 0;
+        size_t vl15_queued_ = 0;
         Packet pending_;
-        std::array<std::uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
-        bool pump_ = false;                                 // this port may send more packets
+        std::array<uint32_t, link::kDataVls> used_{};  // used blocks of the peer's buffer
+        bool pump_ = false;                            // this port may send more packets
     };
 
     void ready();
     void train();
 
-    std::uint32_t receive_blocks_;
+    uint32_t receive_blocks_;
     PacketPool& pool_;
     CableScheduler& scheduler_;
     End a_, b_;

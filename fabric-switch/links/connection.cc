@@ -21,9 +21,9 @@ namespace {
 constexpr unsigned kReadsPerTurn = 2;     // reads from one connection before its output is sent
 constexpr unsigned kTlsReadsPerTurn = 8;  // each read is at most 16 KiB
 // Maximum input of one connection in a turn; a LINK counts as 16 KiB.
-constexpr std::size_t kInputPerTurn = 128 * 1024;
+constexpr size_t kInputPerTurn = 128 * 1024;
 // Maximum number of bytes of a pull that are copied for one connection in a turn.
-constexpr std::uint64_t kCopyBytesPerTurn = 64 * 1024;
+constexpr uint64_t kCopyBytesPerTurn = 64 * 1024;
 constexpr int kSocketBufferBytes = 1 << 20;
 // Time after which TCP reports a dead or stalled peer.
 constexpr int kTcpUserTimeoutMs = 20'000;
@@ -38,10 +38,10 @@ bool is_unix(int fd) {
 }
 
 // Does what send() does, and passes the descriptors `fds` to the peer (SCM_RIGHTS).
-template <std::size_t N>
-ssize_t send_with(int socket, std::span<const std::uint8_t> bytes, const std::array<int, N>& fds) {
+template <size_t N>
+ssize_t send_with(int socket, std::span<const uint8_t> bytes, const std::array<int, N>& fds) {
     alignas(cmsghdr) std::array<char, CMSG_SPACE(sizeof(fds))> room{};
-    iovec part{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+    iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -75,8 +75,7 @@ bool would_block() {
 
 }  // namespace
 
-Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket,
-                       std::uint64_t now_ns)
+Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket, uint64_t now_ns)
     : began_ns(now_ns),
       link(admission, *this),
       fd_(std::move(socket.fd)),
@@ -89,7 +88,7 @@ Connection::Connection(ConnectionHost& host, Admission& admission, Socket socket
       passed_(host.closer()) {}
 
 Connection::Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
-                       std::uint64_t now_ns)
+                       uint64_t now_ns)
     : began_ns(now_ns),
       link(outgoing, *this),
       waits_for_room(true),
@@ -106,7 +105,7 @@ bool Connection::start() {
     return host_.poller().add(fd_.get(), EPOLLIN | (waits_for_room ? EPOLLOUT : 0U), *this);
 }
 
-void Connection::ready(std::uint32_t events) {
+void Connection::ready(uint32_t events) {
     if (!fd_ || (connecting_ && !finish_connect())) {
         return;  // closed earlier in this turn, or now
     }
@@ -160,7 +159,7 @@ void Connection::continue_handshake() {
     read();  // the peer's first bytes may have come with the handshake's last ones
 }
 
-std::optional<std::size_t> Connection::put(std::span<const std::uint8_t> bytes) {
+std::optional<size_t> Connection::put(std::span<const uint8_t> bytes) {
     if (tls_) {
         return tls_->write(bytes);
     }
@@ -169,9 +168,9 @@ std::optional<std::size_t> Connection::put(std::span<const std::uint8_t> bytes) 
                                 : ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n > 0) {
         handed_over_ = handed_over_ || hand_over;
-        return static_cast<std::size_t>(n);
+        return static_cast<size_t>(n);
     }
-    return would_block() ? std::optional<std::size_t>(0) : std::nullopt;
+    return would_block() ? std::optional<size_t>(0) : std::nullopt;
 }
 
 void Connection::write() {
@@ -245,7 +244,7 @@ void Connection::close_fds() {
 }
 
 // No value: the connection has ended, here or at the peer.
-std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
+std::optional<size_t> Connection::get(std::span<uint8_t> space) {
     if (tls_) {
         return tls_->read(space);
     }
@@ -257,7 +256,7 @@ std::optional<std::size_t> Connection::get(std::span<std::uint8_t> space) {
         lost({link::LinkError::kUnexpectedFrame, "unexpected descriptors"});
         return std::nullopt;
     }
-    return n > 0 ? std::optional(static_cast<std::size_t>(n)) : std::nullopt;
+    return n > 0 ? std::optional(static_cast<size_t>(n)) : std::nullopt;
 }
 
 void Connection::read() {

@@ -60,14 +60,14 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     };
 
     // An accepted connection: the peer sends HELLO.
-    Connection(ConnectionHost& host, Admission& admission, Socket socket, std::uint64_t now_ns);
+    Connection(ConnectionHost& host, Admission& admission, Socket socket, uint64_t now_ns);
     // An outgoing connection: connect() has been called, and may still be under way.
     Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
-               std::uint64_t now_ns);
+               uint64_t now_ns);
     // Polls the socket; false: the kernel refused.
     [[nodiscard]] bool start();
 
-    void ready(std::uint32_t events) override;
+    void ready(uint32_t events) override;
     void out_of_memory() override;
     // Sends output: through the socket as far as it has room, or through the ring.
     void write();
@@ -81,7 +81,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     // Why the connection was closed, in one line; empty if the socket just ended or failed.
     [[nodiscard]] const std::string& reason() const { return reason_; }
 
-    const std::uint64_t began_ns;
+    const uint64_t began_ns;
     SwitchEndpoint link;
     bool in_flush_list = false;
     bool is_busy = false;
@@ -100,8 +100,8 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     void continue_handshake();
     // Write and read the socket, as send() and recvmsg() do. 0: the socket would block; no value:
     // the connection has ended.
-    [[nodiscard]] std::optional<std::size_t> put(std::span<const std::uint8_t> bytes);
-    [[nodiscard]] std::optional<std::size_t> get(std::span<std::uint8_t> space);
+    [[nodiscard]] std::optional<size_t> put(std::span<const uint8_t> bytes);
+    [[nodiscard]] std::optional<size_t> get(std::span<uint8_t> space);
     void read();
     void lost(const link::LinkFailure& failure);
     void want_write(bool wanted);
@@ -111,7 +111,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     struct Waker final : PollHandler {
         Connection& connection;
         explicit Waker(Connection& c) : connection(c) {}
-        void ready(std::uint32_t) override { connection.host_.make_busy(connection); }
+        void ready(uint32_t) override { connection.host_.make_busy(connection); }
         void out_of_memory() override { connection.out_of_memory(); }
     };
 

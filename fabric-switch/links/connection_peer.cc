@@ -13,7 +13,7 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::size_t kPrefixBytes = 8;  // a host may take any address of its IPv6 network
+constexpr size_t kPrefixBytes = 8;  // a host may take any address of its IPv6 network
 
 std::string numeric(const sockaddr_storage& address, socklen_t size) {
     std::array<char, NI_MAXHOST> host{};
@@ -28,7 +28,7 @@ void clear_host_part(sockaddr_storage& address) {
     if (IN6_IS_ADDR_V4MAPPED(&v6.sin6_addr)) {
         return;
     }
-    std::ranges::fill(std::span(v6.sin6_addr.s6_addr).subspan(kPrefixBytes), std::uint8_t{0});
+    std::ranges::fill(std::span(v6.sin6_addr.s6_addr).subspan(kPrefixBytes), uint8_t{0});
     std::memcpy(&address, &v6, sizeof(v6));
 }
 

@@ -11,13 +11,13 @@ using link::PullResult;
 
 // Takes over the adapter's count of finished offers, unless the count is invalid.
 void OfferTable::look() {
-    const std::uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
+    const uint64_t finished = reader_.control().finished.load(std::memory_order_acquire);
     if (finished > finished_ && finished <= given_) {
         finished_ = finished;
     }
 }
 
-std::optional<std::uint64_t> OfferTable::next() {
+std::optional<uint64_t> OfferTable::next() {
     look();
     return given_ - finished_ < kSize ? std::optional(given_ + 1) : std::nullopt;
 }
@@ -27,7 +27,7 @@ void OfferTable::add(const OfferRecord& offer) {
     ++given_;
 }
 
-const OfferRecord* OfferTable::find(std::uint64_t handle) {
+const OfferRecord* OfferTable::find(uint64_t handle) {
     look();
     return handle > finished_ && handle <= given_ ? &offers_[handle % kSize] : nullptr;
 }
@@ -37,7 +37,7 @@ const OfferRecord* OfferTable::find(std::uint64_t handle) {
 Copier::Copier(std::shared_ptr<const AdapterMemory> own)
     : own_(std::move(own)),
       table_(*own_),
-      room_(std::make_unique_for_overwrite<std::uint8_t[]>(link::kOfferRoom)) {}
+      room_(std::make_unique_for_overwrite<uint8_t[]>(link::kOfferRoom)) {}
 
 std::expected<void, std::string> Copier::start(const link::Pull& pull) {
     if (pull_ || own_ == nullptr) {
@@ -47,7 +47,7 @@ std::expected<void, std::string> Copier::start(const link::Pull& pull) {
     if (offer == nullptr) {
         return std::unexpected("unknown offer");
     }
-    if (pull.offset + std::uint64_t{pull.length} > offer->bytes) {
+    if (pull.offset + uint64_t{pull.length} > offer->bytes) {
         return std::unexpected("longer than the offer");
     }
     pull_ = pull;
@@ -59,7 +59,7 @@ std::expected<void, std::string> Copier::start(const link::Pull& pull) {
     return {};
 }
 
-PullResult Copier::copy(std::uint64_t bytes) {
+PullResult Copier::copy(uint64_t bytes) {
     if (own_->control().cancel.load(std::memory_order_acquire) == pull_->sequence) {
         return PullResult::kCancelled;
     }
@@ -67,7 +67,7 @@ PullResult Copier::copy(std::uint64_t bytes) {
     if (source == nullptr) {
         return PullResult::kGone;
     }
-    const std::uint64_t part = std::min(bytes, left_);
+    const uint64_t part = std::min(bytes, left_);
     const PullResult result = copy_part(*source, offer_.handle, from_, *own_, to_, part);
     if (result != PullResult::kNone) {
         return result;
@@ -77,7 +77,7 @@ PullResult Copier::copy(std::uint64_t bytes) {
     return left_ == 0 ? PullResult::kDone : PullResult::kNone;
 }
 
-bool Copier::step(std::uint64_t bytes) {
+bool Copier::step(uint64_t bytes) {
     const PullResult result = pull_ ? copy(bytes) : PullResult::kNone;
     if (result == PullResult::kNone) {
         return false;
@@ -90,7 +90,7 @@ void Copier::answer(PullResult result) {
     counts_.pulls += result == PullResult::kDone ? 1 : 0;
     counts_.refused += result == PullResult::kRefused ? 1 : 0;
     counts_.unfinished += result == PullResult::kGone || result == PullResult::kCancelled ? 1 : 0;
-    const std::uint64_t answer = link::pull_answer(pull_->sequence, result);
+    const uint64_t answer = link::pull_answer(pull_->sequence, result);
     pull_.reset();
     own_->control().answer.store(answer, std::memory_order_release);
 }

@@ -17,35 +17,35 @@ namespace pib::fabric {
 
 // Counts since the adapter shared its memory.
 struct CopyCounts {
-    std::uint64_t forwarded = 0;   // offers of the adapter that were forwarded or dropped whole
-    std::uint64_t split = 0;       // offers forwarded as packets
-    std::uint64_t lost = 0;        // offers that were no longer valid
-    std::uint64_t bytes = 0;       // copied to the adapter
-    std::uint64_t pulls = 0;       // pulls that succeeded
-    std::uint64_t unfinished = 0;  // pulls that were cancelled, or whose offer was revoked
-    std::uint64_t refused = 0;     // pulls to memory that was not registered
+    uint64_t forwarded = 0;   // offers of the adapter that were forwarded or dropped whole
+    uint64_t split = 0;       // offers forwarded as packets
+    uint64_t lost = 0;        // offers that were no longer valid
+    uint64_t bytes = 0;       // copied to the adapter
+    uint64_t pulls = 0;       // pulls that succeeded
+    uint64_t unfinished = 0;  // pulls that were cancelled, or whose offer was revoked
+    uint64_t refused = 0;     // pulls to memory that was not registered
 };
 
 // The offers sent to an adapter, numbered from 1. At most kSize are unfinished, because an adapter
 // may never finish an offer.
 class OfferTable {
   public:
-    static constexpr std::uint64_t kSize = 256;
+    static constexpr uint64_t kSize = 256;
 
     explicit OfferTable(const AdapterMemory& reader) : reader_(reader) {}
     // The number of the next offer; nullopt while the table is full.
-    [[nodiscard]] std::optional<std::uint64_t> next();
+    [[nodiscard]] std::optional<uint64_t> next();
     // Adds the offer with the number next().
     void add(const OfferRecord& offer);
     // The offer with this number; nullptr: no such offer, or it is finished.
-    [[nodiscard]] const OfferRecord* find(std::uint64_t handle);
+    [[nodiscard]] const OfferRecord* find(uint64_t handle);
 
   private:
     void look();
 
     const AdapterMemory& reader_;
-    std::uint64_t given_ = 0;
-    std::uint64_t finished_ = 0;
+    uint64_t given_ = 0;
+    uint64_t finished_ = 0;
     std::array<OfferRecord, kSize> offers_;
 };
 
@@ -60,7 +60,7 @@ class Copier {
     [[nodiscard]] const std::shared_ptr<const AdapterMemory>& memory() const { return own_; }
     [[nodiscard]] OfferTable& table() { return table_; }
     // kOfferRoom bytes for offers that are split into packets.
-    [[nodiscard]] std::span<std::uint8_t> room() { return {room_.get(), link::kOfferRoom}; }
+    [[nodiscard]] std::span<uint8_t> room() { return {room_.get(), link::kOfferRoom}; }
     [[nodiscard]] CopyCounts& counts() { return counts_; }
     [[nodiscard]] const CopyCounts& counts() const { return counts_; }
 
@@ -68,22 +68,22 @@ class Copier {
     [[nodiscard]] std::expected<void, std::string> start(const link::Pull& pull);
     [[nodiscard]] bool is_copying() const { return pull_.has_value(); }
     // Copies at most `bytes` bytes of the pull; true: the pull has been answered.
-    [[nodiscard]] bool step(std::uint64_t bytes);
+    [[nodiscard]] bool step(uint64_t bytes);
     // The connection ends: answers the current pull with kGone, and releases the memory.
     void give_up();
 
   private:
-    [[nodiscard]] link::PullResult copy(std::uint64_t bytes);
+    [[nodiscard]] link::PullResult copy(uint64_t bytes);
     void answer(link::PullResult result);
 
     std::shared_ptr<const AdapterMemory> own_;
     OfferTable table_;
-    std::unique_ptr<std::uint8_t[]> room_;
+    std::unique_ptr<uint8_t[]> room_;
     CopyCounts counts_;
     std::optional<link::Pull> pull_;
     OfferRecord offer_;  // offer of the pull
     SegmentCursor from_, to_;
-    std::uint64_t left_ = 0;  // bytes
+    uint64_t left_ = 0;  // bytes
 };
 
 }  // namespace pib::fabric

@@ -9,16 +9,16 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kNever = UINT64_MAX;
-constexpr std::uint64_t kNsPerMs = 1'000'000;
-constexpr std::uint64_t kShortestWaitNs = 50 * kNsPerMs;
-constexpr std::uint64_t kLongestWaitNs = 1000 * kNsPerMs;
+constexpr uint64_t kNever = UINT64_MAX;
+constexpr uint64_t kNsPerMs = 1'000'000;
+constexpr uint64_t kShortestWaitNs = 50 * kNsPerMs;
+constexpr uint64_t kLongestWaitNs = 1000 * kNsPerMs;
 // Limit of the time from connect() to WELCOME.
-constexpr std::uint64_t kAnswerTimeoutNs = 10'000 * kNsPerMs;
+constexpr uint64_t kAnswerTimeoutNs = 10'000 * kNsPerMs;
 
 }  // namespace
 
-std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, std::uint64_t now_ns) {
+std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, uint64_t now_ns) {
     if (connection_ != nullptr) {
         due_ns_ = kNever;
         if (!connection_->link.handshake_done()) {
@@ -49,7 +49,7 @@ std::unique_ptr<Connection> Dialer::on_deadline(ConnectionHost& host, std::uint6
 
 // Only a connection that has lasted resets the retry interval, so that a peer that closes after
 // WELCOME is not retried at the shortest interval forever.
-void Dialer::closed(std::uint64_t now_ns) {
+void Dialer::closed(uint64_t now_ns) {
     const bool lasted = connection_->began_ns + kLongestWaitNs <= now_ns;
     const bool welcomed = connection_->link.handshake_done();
     const std::string reason = !connection_->reason().empty() ? connection_->reason()
@@ -63,7 +63,7 @@ void Dialer::closed(std::uint64_t now_ns) {
     try_later(now_ns, reason);
 }
 
-void Dialer::try_later(std::uint64_t now_ns, const std::string& reason) {
+void Dialer::try_later(uint64_t now_ns, const std::string& reason) {
     if (reason != told_) {
         told_ = reason;
         spdlog::warn("{}: {}: {}; trying again", trunk_.name(), target_.name, reason);

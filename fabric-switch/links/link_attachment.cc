@@ -45,8 +45,8 @@ link::HelloAnswer LinkAttachment::link_hello(const link::Hello& hello) {
 }
 
 // Peer copy needs a channel adapter as the peer, and bursts.
-std::uint32_t LinkAttachment::shared_features(const link::Hello& hello) const {
-    std::uint32_t common = hello.features & admission_->link_features();
+uint32_t LinkAttachment::shared_features(const link::Hello& hello) const {
+    uint32_t common = hello.features & admission_->link_features();
     if (hello.role != link::Role::kChannelAdapter || (common & link::kFeatureBursts) == 0) {
         common &= ~link::kFeaturePeerCopy;
     }
@@ -83,14 +83,14 @@ void LinkAttachment::link_down() {
 
 // ---- peer copy
 
-std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
+std::expected<std::span<uint8_t>, std::string> LinkAttachment::link_memory(
     const link::Memory& memory) {
     auto mapped = owner_.link_map(memory);
     if (!mapped) {
         return std::unexpected(mapped.error());
     }
     if (*mapped == nullptr) {
-        return std::span<std::uint8_t>{};
+        return std::span<uint8_t>{};
     }
     copier_ = std::make_unique<Copier>(std::move(*mapped));
     copier_->memory()->control().mapped.store(link::kMapped, std::memory_order_release);
@@ -99,18 +99,18 @@ std::expected<std::span<std::uint8_t>, std::string> LinkAttachment::link_memory(
     return copier_->room();
 }
 
-std::uint32_t LinkAttachment::link_burst(ib::Burst& burst, ib::Placement& payload) {
+uint32_t LinkAttachment::link_burst(ib::Burst& burst, ib::Placement& payload) {
     if (!payload.is_offered()) [[likely]] {
         return place_.port->receive(burst, nullptr);
     }
     const link::Offer& to = *payload.offer;
     const OfferRecord offer{copier_->memory(), to.handle, to.bytes, to.segments};
-    const std::uint32_t taken = place_.port->receive(burst, &offer);
+    const uint32_t taken = place_.port->receive(burst, &offer);
     ++(taken != 0 ? copier_->counts().forwarded : copier_->counts().split);
     return taken;
 }
 
-bool LinkAttachment::link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) {
+bool LinkAttachment::link_copy_offer(const link::Offer& from, std::span<uint8_t> to) {
     const bool read = read_offer(*copier_->memory(), from.handle, from.segments, to);
     copier_->counts().lost += read ? 0 : 1;
     return read;

@@ -61,7 +61,7 @@ class LinkAttachment final : public link::LinkEvents {
     // The port at this end; nullptr: neither HELLO nor WELCOME has arrived, or the connection has
     // ended.
     [[nodiscard]] LinkUser* port() const { return place_.port; }
-    [[nodiscard]] std::uint8_t port_number() const { return place_.number; }
+    [[nodiscard]] uint8_t port_number() const { return place_.number; }
     // For messages; empty while there is no port.
     [[nodiscard]] const std::string& port_name() const { return place_.name; }
     // Whether HELLO or WELCOME has been accepted; stays true after detach().
@@ -79,17 +79,16 @@ class LinkAttachment final : public link::LinkEvents {
     std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
-    std::expected<std::span<std::uint8_t>, std::string> link_memory(
-        const link::Memory& memory) override;
-    bool link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) override;
+    std::expected<std::span<uint8_t>, std::string> link_memory(const link::Memory& memory) override;
+    bool link_copy_offer(const link::Offer& from, std::span<uint8_t> to) override;
     std::expected<void, std::string> link_pull(const link::Pull& pull) override {
         return copier_->start(pull);
     }
 
   private:
-    [[nodiscard]] std::uint32_t shared_features(const link::Hello& hello) const;
+    [[nodiscard]] uint32_t shared_features(const link::Hello& hello) const;
 
     Admission* admission_ = nullptr;  // one of these two is set
     OutgoingLink* outgoing_ = nullptr;

@@ -10,7 +10,7 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kHelloTimeoutNs = 10'000'000'000;
+constexpr uint64_t kHelloTimeoutNs = 10'000'000'000;
 
 }  // namespace
 
@@ -32,7 +32,7 @@ Connection* Newcomers::one_too_many() {
     if (waiting_.size() < kMost) {
         return nullptr;
     }
-    std::map<std::string, std::size_t> of_network, of_origin;
+    std::map<std::string, size_t> of_network, of_origin;
     for (const Connection* connection : waiting_) {
         ++of_network[connection->peer().network];
         ++of_origin[connection->peer().origin];
@@ -42,12 +42,12 @@ Connection* Newcomers::one_too_many() {
     });
 }
 
-Connection* Newcomers::overdue(std::uint64_t now_ns) {
+Connection* Newcomers::overdue(uint64_t now_ns) {
     forget_known();
     return next_deadline() <= now_ns ? waiting_.front() : nullptr;
 }
 
-std::uint64_t Newcomers::next_deadline() const {
+uint64_t Newcomers::next_deadline() const {
     return waiting_.empty() ? UINT64_MAX : waiting_.front()->began_ns + kHelloTimeoutNs;
 }
 

@@ -14,16 +14,16 @@ class Connection;
 
 class Newcomers {
   public:
-    static constexpr std::size_t kMost = 128;
+    static constexpr size_t kMost = 128;
 
     // The connection that has to be closed for a new one; nullptr: there are fewer than kMost.
     [[nodiscard]] Connection* one_too_many();
     void add(Connection& connection) { waiting_.push_back(&connection); }
     void remove(Connection& connection);
     // A connection whose time limit has expired, or nullptr.
-    [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
+    [[nodiscard]] Connection* overdue(uint64_t now_ns);
     // When the time limit of the oldest connection expires; UINT64_MAX: there is none.
-    [[nodiscard]] std::uint64_t next_deadline() const;
+    [[nodiscard]] uint64_t next_deadline() const;
 
   private:
     void forget_known();

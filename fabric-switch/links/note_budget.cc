@@ -4,11 +4,11 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 }  // namespace
 
-void NoteBudget::begin(std::uint64_t now_ns) {
+void NoteBudget::begin(uint64_t now_ns) {
     if (now_ns / kNsPerSecond != second_) {
         second_ = now_ns / kNsPerSecond;
         notes_ = 0;
@@ -26,14 +26,14 @@ bool NoteBudget::count(unsigned& of_one) {
     return true;
 }
 
-bool NoteBudget::permit_port(const std::string& port, std::uint64_t now_ns) {
+bool NoteBudget::permit_port(const std::string& port, uint64_t now_ns) {
     begin(now_ns);
     unsigned& of_one = of_port_[port];
     return (of_one == 0 || notes_ < kMost) && count(of_one);
 }
 
 // Adds no network after kMost notes, so that a host with many addresses cannot fill the memory.
-bool NoteBudget::permit_newcomer(const std::string& network, std::uint64_t now_ns) {
+bool NoteBudget::permit_newcomer(const std::string& network, uint64_t now_ns) {
     begin(now_ns);
     return notes_ < kMost && count(of_network_[network]);
 }

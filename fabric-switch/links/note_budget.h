@@ -17,17 +17,17 @@ class NoteBudget {
     static constexpr unsigned kMostOfOne = 10;
 
     // Whether a note is permitted now. `port`: the port of a peer that has identified itself.
-    [[nodiscard]] bool permit_port(const std::string& port, std::uint64_t now_ns);
+    [[nodiscard]] bool permit_port(const std::string& port, uint64_t now_ns);
     // `network`: see Peer.
-    [[nodiscard]] bool permit_newcomer(const std::string& network, std::uint64_t now_ns);
+    [[nodiscard]] bool permit_newcomer(const std::string& network, uint64_t now_ns);
 
   private:
     using Counts = std::map<std::string, unsigned>;
 
-    void begin(std::uint64_t now_ns);
+    void begin(uint64_t now_ns);
     [[nodiscard]] bool count(unsigned& of_one);
 
-    std::uint64_t second_ = 0;
+    uint64_t second_ = 0;
     unsigned notes_ = 0;
     Counts of_port_, of_network_;  // notes in the present second
 };

@@ -13,7 +13,7 @@ namespace {
 
 // Descriptors that Linux passes with one message (SCM_MAX_FD). With less room recvmsg() would close
 // the rest itself, and could block.
-constexpr std::size_t kMostOfMessage = 253;
+constexpr size_t kMostOfMessage = 253;
 
 // Calls `take` with each descriptor of the message.
 template <typename Take>
@@ -23,8 +23,7 @@ void for_each_fd(msghdr& message, Take take) {
         if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS) {
             continue;
         }
-        for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len;
-             at += sizeof(int)) {
+        for (size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len; at += sizeof(int)) {
             int fd = -1;
             std::memcpy(&fd, reinterpret_cast<const char*>(header) + at, sizeof(fd));
             take(fd);
@@ -34,7 +33,7 @@ void for_each_fd(msghdr& message, Take take) {
 
 }  // namespace
 
-ssize_t PassedFds::receive(int socket, std::span<std::uint8_t> space, bool expected) {
+ssize_t PassedFds::receive(int socket, std::span<uint8_t> space, bool expected) {
     iovec part{space.data(), space.size()};
     alignas(cmsghdr) std::array<char, CMSG_SPACE(kMostOfMessage * sizeof(int))> room;
     msghdr message{};

@@ -18,7 +18,7 @@ namespace pib::fabric {
 class PassedFds {
   public:
     // Maximum number of descriptors of a MEMORY frame: the control memory and the blocks.
-    static constexpr std::size_t kMost = 1 + link::kMaxMemoryBlocks;
+    static constexpr size_t kMost = 1 + link::kMaxMemoryBlocks;
 
     // `closer` closes the descriptors. It outlives this object.
     explicit PassedFds(FdCloser& closer) : closer_(closer) {}
@@ -28,7 +28,7 @@ class PassedFds {
 
     // Does what recvmsg() does, and keeps the descriptors of the message. Keeps none, and refused()
     // returns true from then on, if they are more than kMost or `expected` is false.
-    [[nodiscard]] ssize_t receive(int socket, std::span<std::uint8_t> space, bool expected);
+    [[nodiscard]] ssize_t receive(int socket, std::span<uint8_t> space, bool expected);
     [[nodiscard]] bool refused() const { return refused_; }
     // Permits the peer to pass descriptors, if the kernel can forbid it.
     void expect(int socket, bool expected);
@@ -43,7 +43,7 @@ class PassedFds {
 
     FdCloser& closer_;
     std::array<UniqueFd, kMost> fds_;
-    std::size_t count_ = 0;
+    size_t count_ = 0;
     bool expected_ = false;
     bool refused_ = false;
 };

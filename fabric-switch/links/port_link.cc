@@ -35,19 +35,19 @@ const CopyCounts* PortLink::copies() const {
     return copier != nullptr ? &copier->counts() : nullptr;
 }
 
-bool PortLink::can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const {
+bool PortLink::can_send(unsigned vl, size_t bytes, link::SendCrc crc) const {
     return endpoint_.sender().can_send(vl, bytes, crc);
 }
 
-std::uint32_t PortLink::credits(unsigned vl) const {
+uint32_t PortLink::credits(unsigned vl) const {
     return endpoint_.sender().credits(vl);
 }
 
-std::uint32_t PortLink::granted(unsigned vl) const {
+uint32_t PortLink::granted(unsigned vl) const {
     return endpoint_.sender().granted_to_peer(vl);
 }
 
-void PortLink::release(unsigned vl, std::uint32_t blocks) {
+void PortLink::release(unsigned vl, uint32_t blocks) {
     endpoint_.release(vl, blocks);
     notice_.give();
 }

@@ -41,10 +41,10 @@ class PortLink final : public Neighbour {
     link::BurstRoom begin(const link::BurstRequest& request) override;
     void commit(const ib::BurstSize& size, const OfferRecord* offer) override;
     [[nodiscard]] const CopyCounts* copies() const override;
-    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes, link::SendCrc crc) const override;
-    [[nodiscard]] std::uint32_t credits(unsigned vl) const override;
-    [[nodiscard]] std::uint32_t granted(unsigned vl) const override;
-    void release(unsigned vl, std::uint32_t blocks) override;
+    [[nodiscard]] bool can_send(unsigned vl, size_t bytes, link::SendCrc crc) const override;
+    [[nodiscard]] uint32_t credits(unsigned vl) const override;
+    [[nodiscard]] uint32_t granted(unsigned vl) const override;
+    void release(unsigned vl, uint32_t blocks) override;
     void set_parameters(const link::Link& parameters) override;
     void retrain() override;
 

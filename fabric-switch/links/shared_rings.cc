@@ -30,7 +30,7 @@ std::expected<SharedRings, std::string> SharedRings::create() {
 }
 
 void SharedRings::wake_peer() const {
-    std::atomic<std::uint32_t>& wakes = memory_.ring(1).control->wakes;
+    std::atomic<uint32_t>& wakes = memory_.ring(1).control->wakes;
     wakes.fetch_add(1, std::memory_order_release);
     ::syscall(SYS_futex, &wakes, FUTEX_WAKE, 1, nullptr, nullptr, 0);
 }

@@ -19,8 +19,7 @@ void SwitchEndpoint::pump() {
     }
 }
 
-std::expected<void, link::LinkFailure> SwitchEndpoint::feed_input(std::size_t bytes,
-                                                                  std::size_t turn) {
+std::expected<void, link::LinkFailure> SwitchEndpoint::feed_input(size_t bytes, size_t turn) {
     const auto fed = endpoint_.feed_input(bytes, turn);
     if (fed) {
         pump();  // the received frames may have been credits
@@ -33,14 +32,14 @@ std::expected<void, link::LinkFailure> SwitchEndpoint::feed_input(std::size_t by
     return fed;
 }
 
-void SwitchEndpoint::consume_output(std::size_t bytes) {
+void SwitchEndpoint::consume_output(size_t bytes) {
     endpoint_.consume_output(bytes);
     notice_.output_taken();
     pump();
     notice_.give();
 }
 
-std::expected<bool, link::LinkFailure> SwitchEndpoint::receive(std::size_t bytes) {
+std::expected<bool, link::LinkFailure> SwitchEndpoint::receive(size_t bytes) {
     const auto more = endpoint_.receive(bytes);
     if (more) {
         pump();
@@ -59,7 +58,7 @@ void SwitchEndpoint::close() {
     attachment_.detach();
 }
 
-void SwitchEndpoint::copy(std::uint64_t bytes) {
+void SwitchEndpoint::copy(uint64_t bytes) {
     Copier* copier = attachment_.copier();
     if (copier != nullptr && copier->step(bytes)) {
         owner_.link_wake();

@@ -28,22 +28,22 @@ class SwitchEndpoint {
     SwitchEndpoint& operator=(const SwitchEndpoint&) = delete;
 
     // Same as in LinkEndpoint. The caller has moved the clock of the ports.
-    [[nodiscard]] std::span<std::uint8_t> input_space() { return endpoint_.input_space(); }
-    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(std::size_t bytes,
-                                                                    std::size_t turn = SIZE_MAX);
+    [[nodiscard]] std::span<uint8_t> input_space() { return endpoint_.input_space(); }
+    [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(size_t bytes,
+                                                                    size_t turn = SIZE_MAX);
     [[nodiscard]] bool input_waits() const { return endpoint_.input_waits(); }
-    [[nodiscard]] std::span<const std::uint8_t> output() const { return endpoint_.output(); }
-    void consume_output(std::size_t bytes);
+    [[nodiscard]] std::span<const uint8_t> output() const { return endpoint_.output(); }
+    void consume_output(size_t bytes);
     // For a link in shared memory: as in LinkEndpoint and FrameChannel.
     [[nodiscard]] bool is_shared() { return endpoint_.channel().is_shared(); }
-    [[nodiscard]] std::expected<bool, link::LinkFailure> receive(std::size_t bytes);
+    [[nodiscard]] std::expected<bool, link::LinkFailure> receive(size_t bytes);
     [[nodiscard]] bool publish();
     [[nodiscard]] bool may_sleep() {
         const Copier* copier = attachment_.copier();
         return endpoint_.may_sleep() && !(copier != nullptr && copier->is_copying());
     }
     // Copies at most `bytes` bytes of the peer's pull.
-    void copy(std::uint64_t bytes);
+    void copy(uint64_t bytes);
     // Whether MEMORY, which carries descriptors, may arrive now.
     [[nodiscard]] bool takes_memory() const {
         return endpoint_.agreed().peer_copy && attachment_.copier() == nullptr;
@@ -54,7 +54,7 @@ class SwitchEndpoint {
 
     // Whether this side has accepted the peer's HELLO or WELCOME; stays true after close().
     [[nodiscard]] bool handshake_done() const { return attachment_.has_accepted(); }
-    [[nodiscard]] std::uint8_t port_number() const { return attachment_.port_number(); }
+    [[nodiscard]] uint8_t port_number() const { return attachment_.port_number(); }
     [[nodiscard]] const std::string& port_name() const { return attachment_.port_name(); }
 
   private:

@@ -16,14 +16,13 @@ class Trunk final : public SwitchEndpoint::Outgoing {
   public:
     // The other end as the topology file names it.
     struct Far {
-        ib::Guid guid{};        // GUID of the switch; 0: any
-        std::uint8_t port = 0;  // 0: any
-        std::string id;         // id of the switch
+        ib::Guid guid{};   // GUID of the switch; 0: any
+        uint8_t port = 0;  // 0: any
+        std::string id;    // id of the switch
     };
 
     // `near` outlives the trunk.
-    Trunk(Switch& near, std::uint8_t port, Far far)
-        : near_(near), port_(port), far_(std::move(far)) {}
+    Trunk(Switch& near, uint8_t port, Far far) : near_(near), port_(port), far_(std::move(far)) {}
 
     // This side connects, so no other peer may take the port.
     void set_connects() { connects_ = true; }
@@ -50,7 +49,7 @@ class Trunk final : public SwitchEndpoint::Outgoing {
 
   private:
     Switch& near_;
-    std::uint8_t port_;
+    uint8_t port_;
     Far far_;
     bool connects_ = false;
 };

@@ -8,8 +8,8 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kNotBegun = UINT64_MAX;
-constexpr std::uint64_t kMemoryTimeoutNs = 10'000'000'000;
+constexpr uint64_t kNotBegun = UINT64_MAX;
+constexpr uint64_t kMemoryTimeoutNs = 10'000'000'000;
 
 }  // namespace
 
@@ -23,7 +23,7 @@ void UnfinishedMemory::remove(Connection& connection) {
     std::erase_if(waiting_, [&](const Waiting& one) { return one.connection == &connection; });
 }
 
-Connection* UnfinishedMemory::overdue(std::uint64_t now_ns) {
+Connection* UnfinishedMemory::overdue(uint64_t now_ns) {
     std::erase_if(waiting_, [](const Waiting& one) { return one.fds->all().empty(); });
     for (Waiting& one : waiting_) {
         if (one.due_ns == kNotBegun) {
@@ -33,7 +33,7 @@ Connection* UnfinishedMemory::overdue(std::uint64_t now_ns) {
     return next_deadline() <= now_ns ? waiting_.front().connection : nullptr;
 }
 
-std::uint64_t UnfinishedMemory::next_deadline() const {
+uint64_t UnfinishedMemory::next_deadline() const {
     return waiting_.empty() ? UINT64_MAX : waiting_.front().due_ns;
 }
 

@@ -18,15 +18,15 @@ class UnfinishedMemory {
     void add(Connection& connection, const PassedFds& fds);
     void remove(Connection& connection);
     // A connection whose time limit has expired, or nullptr.
-    [[nodiscard]] Connection* overdue(std::uint64_t now_ns);
+    [[nodiscard]] Connection* overdue(uint64_t now_ns);
     // When the first time limit expires; UINT64_MAX: there is none. Call overdue() before.
-    [[nodiscard]] std::uint64_t next_deadline() const;
+    [[nodiscard]] uint64_t next_deadline() const;
 
   private:
     struct Waiting {
         Connection* connection;
         const PassedFds* fds;
-        std::uint64_t due_ns;  // kNotBegun: overdue() sets it
+        uint64_t due_ns;  // kNotBegun: overdue() sets it
     };
 
     std::vector<Waiting> waiting_;  // in the order of the deadlines

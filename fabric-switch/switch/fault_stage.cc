@@ -12,20 +12,20 @@
 namespace pib::fabric {
 namespace {
 
-constexpr std::uint64_t kNever = UINT64_MAX;
+constexpr uint64_t kNever = UINT64_MAX;
 // A packet held back for reordering is released after this time if too few packets pass it.
-constexpr std::uint64_t kMaxHoldBackNs = 20'000'000;
-constexpr std::size_t kMaxHeld = 65'536;
-constexpr std::size_t kCrcBytes = 6;
+constexpr uint64_t kMaxHoldBackNs = 20'000'000;
+constexpr size_t kMaxHeld = 65'536;
+constexpr size_t kCrcBytes = 6;
 
-std::optional<std::uint8_t> bth_opcode(std::span<const std::uint8_t> bytes) {
+std::optional<uint8_t> bth_opcode(std::span<const uint8_t> bytes) {
     const bool global = (bytes[1] & 0x3) == static_cast<unsigned>(ib::Lnh::kIbaGlobal);
-    const std::size_t offset = ib::Lrh::kSize + (global ? ib::Grh::kSize : 0);
+    const size_t offset = ib::Lrh::kSize + (global ? ib::Grh::kSize : 0);
     return offset < bytes.size() ? std::optional(bytes[offset]) : std::nullopt;
 }
 
 // AttributeID of a MAD (IBA 13.4.3); no value for other packets.
-std::optional<std::uint16_t> mad_attribute(std::span<const std::uint8_t> bytes) {
+std::optional<uint16_t> mad_attribute(std::span<const uint8_t> bytes) {
     const auto view = ib::PacketView::parse(bytes, ib::Crcs::kElided);
     for (const ib::Qpn qpn : {ib::kQp0, ib::kQp1}) {
         if (const auto mad = view ? mad_of(*view, qpn) : std::nullopt) {
@@ -46,8 +46,8 @@ void FaultStage::set(const FaultSpec& spec) {
 }
 
 // SplitMix64: small, random enough for faults, and the same on every platform.
-std::uint64_t FaultStage::random() {
-    std::uint64_t z = state_.make().random += 0x9E3779B97F4A7C15;
+uint64_t FaultStage::random() {
+    uint64_t z = state_.make().random += 0x9E3779B97F4A7C15;
     z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9;
     z = (z ^ (z >> 27)) * 0x94D049BB133111EB;
     return z ^ (z >> 31);
@@ -57,7 +57,7 @@ bool FaultStage::chance(double probability) {
     return static_cast<double>(random() >> 11) * 0x1.0p-53 < probability;
 }
 
-bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const {
+bool FaultStage::applies(std::span<const uint8_t> bytes, unsigned vl) const {
     const FaultSpec& spec = state_->spec;
     if (!state_->active || (vl == 15 && !spec.vl15)) {
         return false;
@@ -72,7 +72,7 @@ bool FaultStage::applies(std::span<const std::uint8_t> bytes, unsigned vl) const
     return attribute && (!spec.attribute || attribute == spec.attribute);
 }
 
-void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
+void FaultStage::pass(Transit& packet, unsigned vl, uint64_t now_ns) {
     if (!applies(packet.settled(), vl)) {
         sink_.deliver(packet, vl, std::nullopt);
         let_pass_held_back(now_ns);
@@ -85,17 +85,17 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     const bool duplicate = chance(spec.duplicate);
     const bool reorder = chance(spec.reorder);
     const bool corrupt = chance(spec.corrupt);
-    const std::uint64_t where = random();
+    const uint64_t where = random();
     if (drop) {
         ++state.counts.dropped;
         return;
     }
-    std::optional<std::uint32_t> damage;
+    std::optional<uint32_t> damage;
     if (corrupt) {
         ++state.counts.corrupted;
         // Spares the packet's first byte, because it has the VL, whose credits both ends count.
-        const std::uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
-        damage = static_cast<std::uint32_t>(8 + where % bits);
+        const uint64_t bits = (packet.bytes().size() + kCrcBytes - 1) * 8;
+        damage = static_cast<uint32_t>(8 + where % bits);
     }
     if (duplicate) {
         ++state.counts.duplicated;
@@ -113,10 +113,10 @@ void FaultStage::pass(Transit& packet, unsigned vl, std::uint64_t now_ns) {
     let_pass_held_back(now_ns);
 }
 
-void FaultStage::send_on(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage,
-                         std::uint64_t now_ns) {
+void FaultStage::send_on(Transit& packet, unsigned vl, std::optional<uint32_t> damage,
+                         uint64_t now_ns) {
     State& state = state_.make();
-    std::uint64_t delay = state.spec.delay_ns;
+    uint64_t delay = state.spec.delay_ns;
     if (state.spec.jitter_ns != 0) {
         delay += random() % (state.spec.jitter_ns + 1);
     }
@@ -135,9 +135,9 @@ void FaultStage::deliver(Held held) {
 
 // Call when a packet has passed those that are held back: releases the ones that enough packets
 // have passed, or that have waited for kMaxHoldBackNs.
-void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
+void FaultStage::let_pass_held_back(uint64_t now_ns) {
     std::vector<Held>& held_back = state_.make().held_back;
-    for (std::size_t i = 0; i < held_back.size();) {
+    for (size_t i = 0; i < held_back.size();) {
         Held& held = held_back[i];
         held.passes_left -= held.passes_left != 0 ? 1 : 0;
         if (held.passes_left != 0 && held.due_ns > now_ns) {
@@ -145,12 +145,12 @@ void FaultStage::let_pass_held_back(std::uint64_t now_ns) {
             continue;
         }
         Held ready = std::move(held);
-        held_back.erase(held_back.begin() + static_cast<std::ptrdiff_t>(i));
+        held_back.erase(held_back.begin() + static_cast<ptrdiff_t>(i));
         deliver(std::move(ready));
     }
 }
 
-void FaultStage::advance(std::uint64_t now_ns) {
+void FaultStage::advance(uint64_t now_ns) {
     if (!holds()) {
         return;
     }
@@ -161,23 +161,23 @@ void FaultStage::advance(std::uint64_t now_ns) {
         deliver(std::move(held));
     }
     std::vector<Held>& held_back = state.held_back;
-    for (std::size_t i = 0; i < held_back.size();) {
+    for (size_t i = 0; i < held_back.size();) {
         if (held_back[i].due_ns > now_ns) {
             ++i;
             continue;
         }
         Held ready = std::move(held_back[i]);
-        held_back.erase(held_back.begin() + static_cast<std::ptrdiff_t>(i));
+        held_back.erase(held_back.begin() + static_cast<ptrdiff_t>(i));
         deliver(std::move(ready));
     }
 }
 
-std::uint64_t FaultStage::next_deadline() const {
+uint64_t FaultStage::next_deadline() const {
     if (!holds()) {
         return kNever;
     }
     const auto& delayed = state_->delayed;
-    std::uint64_t next = delayed.empty() ? kNever : delayed.top().due_ns;
+    uint64_t next = delayed.empty() ? kNever : delayed.top().due_ns;
     for (const Held& held : state_->held_back) {
         next = std::min(next, held.due_ns);
     }

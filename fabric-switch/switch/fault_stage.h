@@ -17,16 +17,16 @@ namespace pib::fabric {
 struct FaultSpec {
     double drop = 0;
     double duplicate = 0;
-    double reorder = 0;           // a packet is held back until some later ones have passed it
-    double corrupt = 0;           // one bit is flipped after the checksums were computed
-    unsigned reorder_depth = 4;   // 1 up to this many packets pass a packet that is held back
-    std::uint64_t delay_ns = 0;   // delay of every packet
-    std::uint64_t jitter_ns = 0;  // maximum random delay, added to delay_ns
-    std::uint64_t seed = 1;
-    bool vl15 = false;                                      // packets on VL15 as well
-    std::optional<std::uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
-    bool mads_only = false;                                 // only packets to QP0 or QP1
-    std::optional<std::uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID
+    double reorder = 0;          // a packet is held back until some later ones have passed it
+    double corrupt = 0;          // one bit is flipped after the checksums were computed
+    unsigned reorder_depth = 4;  // 1 up to this many packets pass a packet that is held back
+    uint64_t delay_ns = 0;       // delay of every packet
+    uint64_t jitter_ns = 0;      // maximum random delay, added to delay_ns
+    uint64_t seed = 1;
+    bool vl15 = false;                                 // packets on VL15 as well
+    std::optional<uint8_t> opcode = std::nullopt;      // only packets with this BTH opcode
+    bool mads_only = false;                            // only packets to QP0 or QP1
+    std::optional<uint16_t> attribute = std::nullopt;  // only MADs with this AttributeID
 
     [[nodiscard]] bool any() const {
         return drop > 0 || duplicate > 0 || reorder > 0 || corrupt > 0 || delay_ns != 0 ||
@@ -35,12 +35,12 @@ struct FaultSpec {
 };
 
 struct FaultCounts {
-    std::uint64_t seen = 0;  // packets to which the specification applied
-    std::uint64_t dropped = 0;
-    std::uint64_t duplicated = 0;
-    std::uint64_t reordered = 0;
-    std::uint64_t corrupted = 0;
-    std::uint64_t delayed = 0;
+    uint64_t seen = 0;  // packets to which the specification applied
+    uint64_t dropped = 0;
+    uint64_t duplicated = 0;
+    uint64_t reordered = 0;
+    uint64_t corrupted = 0;
+    uint64_t delayed = 0;
 };
 
 // Receives packets after the stage. `vl` is the argument of pass(). `damage`: the packet's bit,
@@ -48,7 +48,7 @@ struct FaultCounts {
 class FaultSink {
   public:
     virtual ~FaultSink() = default;
-    virtual void deliver(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage) = 0;
+    virtual void deliver(Transit& packet, unsigned vl, std::optional<uint32_t> damage) = 0;
 };
 
 class FaultStage {
@@ -68,21 +68,21 @@ class FaultStage {
     }
 
     // Applies the faults to a packet, and delivers, holds or drops it.
-    void pass(Transit& packet, unsigned vl, std::uint64_t now_ns);
+    void pass(Transit& packet, unsigned vl, uint64_t now_ns);
     // Delivers packets whose release time has come.
-    void advance(std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    void advance(uint64_t now_ns);
+    [[nodiscard]] uint64_t next_deadline() const;  // UINT64_MAX: none
     // Drops the packets that wait in this stage.
     void clear();
 
   private:
     struct Held {
         PacketRef packet;
-        std::uint64_t due_ns = 0;
-        std::uint64_t serial = 0;  // keeps packets of one due time in order
+        uint64_t due_ns = 0;
+        uint64_t serial = 0;  // keeps packets of one due time in order
         unsigned vl = 0;
         unsigned passes_left = 0;  // reordering: packets that still have to pass this one
-        std::optional<std::uint32_t> damage;
+        std::optional<uint32_t> damage;
     };
     struct Later {
         bool operator()(const Held& a, const Held& b) const {
@@ -93,19 +93,18 @@ class FaultStage {
     struct State {
         FaultSpec spec;
         FaultCounts counts;
-        std::uint64_t random = 1;
-        std::uint64_t serial = 0;
+        uint64_t random = 1;
+        uint64_t serial = 0;
         bool active = false;
         std::vector<Held> held_back;
         std::priority_queue<Held, std::vector<Held>, Later> delayed;
     };
 
-    [[nodiscard]] bool applies(std::span<const std::uint8_t> bytes, unsigned vl) const;
+    [[nodiscard]] bool applies(std::span<const uint8_t> bytes, unsigned vl) const;
     [[nodiscard]] bool chance(double probability);
-    std::uint64_t random();
-    void send_on(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage,
-                 std::uint64_t now_ns);
-    void let_pass_held_back(std::uint64_t now_ns);
+    uint64_t random();
+    void send_on(Transit& packet, unsigned vl, std::optional<uint32_t> damage, uint64_t now_ns);
+    void let_pass_held_back(uint64_t now_ns);
     void deliver(Held held);
 
     PacketPool& pool_;

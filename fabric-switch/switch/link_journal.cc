@@ -7,8 +7,7 @@
 
 namespace pib::fabric {
 
-void LinkJournal::add(std::uint64_t now_ns, std::uint8_t port, LinkChange change,
-                      std::string detail) {
+void LinkJournal::add(uint64_t now_ns, uint8_t port, LinkChange change, std::string detail) {
     ++changes_;
     if (!entries_.empty()) {
         Entry& last = entries_.back();
@@ -25,7 +24,7 @@ void LinkJournal::add(std::uint64_t now_ns, std::uint8_t port, LinkChange change
 }
 
 void LinkJournal::drop_one() {
-    std::array<std::size_t, 256> of_port{};
+    std::array<size_t, 256> of_port{};
     for (const Entry& entry : entries_) {
         ++of_port[entry.port];
     }

@@ -9,7 +9,7 @@
 
 namespace pib::fabric {
 
-enum class LinkChange : std::uint8_t {
+enum class LinkChange : uint8_t {
     kUp,           // PortState has left Down
     kDown,         // PortState has become Down
     kCablePulled,  // by the operator; so are kCableBack and kRetrained
@@ -21,33 +21,33 @@ enum class LinkChange : std::uint8_t {
 
 class LinkJournal {
   public:
-    static constexpr std::size_t kMost = 256;
+    static constexpr size_t kMost = 256;
 
     struct Entry {
-        std::uint64_t time_ns;  // time of the last occurrence, of the switch's clock
-        std::uint8_t port;
+        uint64_t time_ns;  // time of the last occurrence, of the switch's clock
+        uint8_t port;
         LinkChange change;
-        std::uint64_t times;  // occurrences of the same change in a row
+        uint64_t times;  // occurrences of the same change in a row
         std::string detail;
     };
 
     // Beyond kMost entries, the oldest one of the port that has the most is replaced, so that a
     // port that flaps does not push out the entries of others. A change that equals the newest
     // entry in port, change and detail is counted in that entry.
-    void add(std::uint64_t now_ns, std::uint8_t port, LinkChange change, std::string detail = {});
+    void add(uint64_t now_ns, uint8_t port, LinkChange change, std::string detail = {});
     // Oldest first.
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
     // Number of entries that later entries have replaced.
-    [[nodiscard]] std::uint64_t lost() const { return lost_; }
+    [[nodiscard]] uint64_t lost() const { return lost_; }
     // Number of changes so far, repetitions included.
-    [[nodiscard]] std::uint64_t changes() const { return changes_; }
+    [[nodiscard]] uint64_t changes() const { return changes_; }
 
   private:
     void drop_one();
 
     std::deque<Entry> entries_;
-    std::uint64_t lost_ = 0;
-    std::uint64_t changes_ = 0;
+    uint64_t lost_ = 0;
+    uint64_t changes_ = 0;
 };
 
 }  // namespace pib::fabric

@@ -29,14 +29,13 @@ class Neighbour {
     // Counters of peer copies for the neighbour; nullptr: the neighbour does not share its memory.
     [[nodiscard]] virtual const CopyCounts* copies() const { return nullptr; }
     // Whether begin() would give room for one packet; `bytes` as BurstRequest::longest.
-    [[nodiscard]] virtual bool can_send(unsigned vl, std::size_t bytes,
-                                        link::SendCrc crc) const = 0;
+    [[nodiscard]] virtual bool can_send(unsigned vl, size_t bytes, link::SendCrc crc) const = 0;
     // Credit blocks that this port may still send on a data VL.
-    [[nodiscard]] virtual std::uint32_t credits(unsigned vl) const = 0;
+    [[nodiscard]] virtual uint32_t credits(unsigned vl) const = 0;
     // Credit blocks that the neighbour may still send on a data VL.
-    [[nodiscard]] virtual std::uint32_t granted(unsigned vl) const = 0;
+    [[nodiscard]] virtual uint32_t granted(unsigned vl) const = 0;
     // Frees `blocks` credit blocks of this port's receive buffer, which packets occupied.
-    virtual void release(unsigned vl, std::uint32_t blocks) = 0;
+    virtual void release(unsigned vl, uint32_t blocks) = 0;
     // Sets the link parameters that this port offers. A change, or retrain(), takes the link
     // through Down.
     virtual void set_parameters(const link::Link& parameters) = 0;
@@ -113,8 +112,7 @@ class LinkUser {
     // Takes received packets; returns how many were taken, as LinkEvents::link_burst() does.
     // `offer`: the location of a payload that stays in the sender's memory; nullptr: `burst` has
     // the payload.
-    [[nodiscard]] virtual std::uint32_t receive(const ib::Burst& burst,
-                                                const OfferRecord* offer) = 0;
+    [[nodiscard]] virtual uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) = 0;
     // Counts a received packet that the link has dropped.
     virtual void receive_fault(link::PacketFault fault) = 0;
     // The link may take more packets than before: credits have arrived, or output was written.
@@ -127,14 +125,14 @@ class Admission {
     struct Place {
         LinkUser* port = nullptr;  // outlives the connection
         ib::Guid node_guid{};      // GUID of the port's node
-        std::uint8_t number = 0;
+        uint8_t number = 0;
         std::string name;  // for the log
     };
 
     virtual ~Admission() = default;
     [[nodiscard]] virtual link::LinkEndpoint::Buffers link_buffers() const = 0;
     // Features of this side for links in shared memory (link::kFeature...).
-    [[nodiscard]] virtual std::uint32_t link_features() const = 0;
+    [[nodiscard]] virtual uint32_t link_features() const = 0;
     // The port for `peer`, the sender of HELLO, or the reason for a refusal.
     [[nodiscard]] virtual std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                                    const Peer& peer) = 0;

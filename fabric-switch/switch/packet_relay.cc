@@ -12,19 +12,19 @@ namespace si = ib::switch_info;
 using ib::Counter;
 using Outcome = PacketRelay::Outcome;
 
-constexpr std::size_t kPKeyOffset = 2;  // in the BTH
+constexpr size_t kPKeyOffset = 2;  // in the BTH
 
-std::size_t bth_offset(const ib::Lrh& lrh) {
+size_t bth_offset(const ib::Lrh& lrh) {
     return ib::Lrh::kSize + (lrh.lnh == ib::Lnh::kIbaGlobal ? ib::Grh::kSize : 0);
 }
 
 // The P_Key of a packet that may be too short to have one.
-std::optional<ib::PKey> packet_pkey(std::span<const std::uint8_t> head, const ib::Lrh& lrh) {
-    const std::size_t bth = bth_offset(lrh);
+std::optional<ib::PKey> packet_pkey(std::span<const uint8_t> head, const ib::Lrh& lrh) {
+    const size_t bth = bth_offset(lrh);
     if (head.size() < bth + ib::Bth::kSize) {
         return std::nullopt;
     }
-    return ib::PKey(ib::load_be<std::uint16_t>(&head[bth + kPKeyOffset]));
+    return ib::PKey(ib::load_be<uint16_t>(&head[bth + kPKeyOffset]));
 }
 
 // Compares a packet from an adapter with the P_Key table of the adapter's switch port. For packets
@@ -40,8 +40,8 @@ bool sent_by_member(std::span<const ib::PKey> table, ib::PKey pkey) {
 }
 
 // Whether the port `at` lets a packet in (`inbound`) or out.
-bool partition_admits(std::span<const std::uint8_t> head, const ib::Lrh& lrh,
-                      const ib::PortAttrs& at, bool inbound) {
+bool partition_admits(std::span<const uint8_t> head, const ib::Lrh& lrh, const ib::PortAttrs& at,
+                      bool inbound) {
     const auto pkey = packet_pkey(head, lrh);
     return pkey && pkey->is_valid() &&
            (inbound ? sent_by_member(at.pkeys, *pkey) : at.find_pkey(*pkey) >= 0);
@@ -76,7 +76,7 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
 
 // Counts no packet that the switch itself has made: its PortRcv counters are for received packets
 // (IBA 16.1.3.5).
-Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counter detail) {
+Outcome PacketRelay::refuse(uint8_t ingress, const Transit& packets, Counter detail) {
     const Outcome outcome = taken_if_unread(packets);
     if (outcome == Outcome::kTaken && ingress != 0) {
         counters_[ingress].add(Counter::kPortRcvSwitchRelayErrors, packets.size().packets);
@@ -85,19 +85,19 @@ Outcome PacketRelay::refuse(std::uint8_t ingress, const Transit& packets, Counte
     return outcome;
 }
 
-Outcome PacketRelay::forward(std::uint8_t ingress, Transit& packets) {
+Outcome PacketRelay::forward(uint8_t ingress, Transit& packets) {
     const ib::Lid dlid = packets.lrh().dlid;
     return dlid.is_multicast() ? forward_multicast(ingress, packets)
            : dlid.is_unicast() ? forward_unicast(ingress, packets)
                                : refuse(ingress, packets, Counter::kPortDlidMappingErrors);
 }
 
-Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
+Outcome PacketRelay::forward_unicast(uint8_t ingress, Transit& packets) {
     const ib::Lid dlid = packets.lrh().dlid;
     if (node_.port0().owns_lid(dlid)) {
         return packets.is_single() ? Outcome::kLocal : Outcome::kSingly;
     }
-    const std::uint8_t egress = node_.lft.port(dlid);
+    const uint8_t egress = node_.lft.port(dlid);
     if (egress == 0 || egress > ports_.size()) {
         return refuse(ingress, packets, Counter::kPortDlidMappingErrors);
     }
@@ -109,7 +109,7 @@ Outcome PacketRelay::forward_unicast(std::uint8_t ingress, Transit& packets) {
 
 // A packet to a multicast LID without ports in the table goes to the primary default port, or, if
 // it arrived at that port, to the not-primary default port (IBA 18.2.4.3.3).
-PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const {
+PortMask PacketRelay::multicast_ports(uint8_t ingress, ib::Lid dlid) const {
     if (const auto listed = node_.mft.ports(dlid)) {
         return *listed;
     }
@@ -120,7 +120,7 @@ PortMask PacketRelay::multicast_ports(std::uint8_t ingress, ib::Lid dlid) const 
 }
 
 // A packet never returns to its ingress port.
-Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
+Outcome PacketRelay::forward_multicast(uint8_t ingress, Transit& packet) {
     if (!packet.is_single()) {
         return Outcome::kSingly;
     }
@@ -131,13 +131,13 @@ Outcome PacketRelay::forward_multicast(std::uint8_t ingress, Transit& packet) {
     ports &= ~(PortMask{1} << ingress) & ~PortMask{1};
     ports &= (PortMask{2} << ports_.size()) - 1;
     for (; ports != 0; ports &= ports - 1) {
-        (void)relay(ingress, static_cast<std::uint8_t>(std::countr_zero(ports)), packet);
+        (void)relay(ingress, static_cast<uint8_t>(std::countr_zero(ports)), packet);
     }
     return Outcome::kTaken;
 }
 
 // All packets of a burst have the same route: their LRHs differ in PktLen only.
-Outcome PacketRelay::relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets) {
+Outcome PacketRelay::relay(uint8_t ingress, uint8_t egress, Transit& packets) {
     SwitchPort& out = port(egress);
     if (packets.lrh().vl == ib::kVl15) {
         return out.send(packets, link::kVl15) ? Outcome::kTaken : Outcome::kSingly;
@@ -175,7 +175,7 @@ bool PacketRelay::pkey_admitted(const Transit& packets, SwitchPort& at, Counter 
     return false;
 }
 
-void PacketRelay::report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t at) {
+void PacketRelay::report_pkey_violation(const ib::PacketBytes& packet, uint8_t at) {
     const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
     if (!view) {
         return;

@@ -22,7 +22,7 @@ class PacketRelay {
         : node_(node), ports_(ports), counters_(counters), clock_(clock) {}
 
     // The result for the packets.
-    enum class Outcome : std::uint8_t {
+    enum class Outcome : uint8_t {
         kTaken,   // they are sent, queued or dropped
         kSingly,  // not handled: deliver them singly
         kLocal,   // not handled: a single packet for port 0
@@ -31,16 +31,16 @@ class PacketRelay {
     [[nodiscard]] Outcome receive(SwitchPort& port, Transit& packets);
     // Forward packets from port `ingress`; 0: port 0 has made them. forward_unicast() does not
     // check that DLID is a unicast LID.
-    [[nodiscard]] Outcome forward(std::uint8_t ingress, Transit& packets);
-    [[nodiscard]] Outcome forward_unicast(std::uint8_t ingress, Transit& packets);
+    [[nodiscard]] Outcome forward(uint8_t ingress, Transit& packets);
+    [[nodiscard]] Outcome forward_unicast(uint8_t ingress, Transit& packets);
 
   private:
-    Outcome forward_multicast(std::uint8_t ingress, Transit& packet);
-    Outcome relay(std::uint8_t ingress, std::uint8_t egress, Transit& packets);
-    Outcome refuse(std::uint8_t ingress, const Transit& packets, ib::Counter detail);
-    [[nodiscard]] PortMask multicast_ports(std::uint8_t ingress, ib::Lid dlid) const;
+    Outcome forward_multicast(uint8_t ingress, Transit& packet);
+    Outcome relay(uint8_t ingress, uint8_t egress, Transit& packets);
+    Outcome refuse(uint8_t ingress, const Transit& packets, ib::Counter detail);
+    [[nodiscard]] PortMask multicast_ports(uint8_t ingress, ib::Lid dlid) const;
     [[nodiscard]] bool pkey_admitted(const Transit& packets, SwitchPort& at, ib::Counter counter);
-    void report_pkey_violation(const ib::PacketBytes& packet, std::uint8_t at);
+    void report_pkey_violation(const ib::PacketBytes& packet, uint8_t at);
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
 
     SwitchNode& node_;

@@ -13,17 +13,17 @@ namespace pib::fabric {
 // `credits`: the credit blocks that the neighbour may still send on the packet's VL; nullopt: VL15,
 // or a packet that the switch has made.
 struct Arrival {
-    std::uint64_t now_ns = 0;
-    std::uint16_t lid = 0;
-    std::uint8_t port = 0;
-    std::optional<std::uint32_t> credits;
+    uint64_t now_ns = 0;
+    uint16_t lid = 0;
+    uint8_t port = 0;
+    std::optional<uint32_t> credits;
 };
 
 // Receives every packet that a switch receives or makes, LRH to padding without checksums.
 class PacketTap {
   public:
     virtual ~PacketTap() = default;
-    virtual void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) = 0;
+    virtual void packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) = 0;
 };
 
 // Several taps as one.
@@ -32,7 +32,7 @@ class PacketTaps final : public PacketTap {
     void add(PacketTap& tap) { taps_.push_back(&tap); }
     void remove(PacketTap& tap) { std::erase(taps_, &tap); }
     [[nodiscard]] bool empty() const { return taps_.empty(); }
-    void packet_seen(std::span<const std::uint8_t> packet, const Arrival& arrival) override {
+    void packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) override {
         for (PacketTap* tap : taps_) {
             tap->packet_seen(packet, arrival);
         }

@@ -15,7 +15,7 @@ class SwitchPort;
 
 class PortHost : public OriginSink {
   public:
-    [[nodiscard]] virtual std::uint64_t now_ns() const = 0;
+    [[nodiscard]] virtual uint64_t now_ns() const = 0;
     // Reports an event at a port, which may change its next deadline. SwitchPort::advance() is not
     // called for ports without such a report.
     virtual void port_touched(SwitchPort& port) = 0;
@@ -32,17 +32,17 @@ class PortHost : public OriginSink {
 // Decoded values of PortInfo for checks of packets.
 struct PortLimits {
     ib::PortState state = ib::PortState::kDown;
-    unsigned data_vls = 0;          // OperationalVLs
-    std::uint32_t max_pkt_len = 0;  // largest LRH:PktLen that NeighborMTU admits
-    std::uint64_t hoq_life_ns = 0;  // HOQLife; UINT64_MAX: unlimited
-    unsigned vl_stall_count = 0;    // VLStallCount; 0: VLs never stall
+    unsigned data_vls = 0;        // OperationalVLs
+    uint32_t max_pkt_len = 0;     // largest LRH:PktLen that NeighborMTU admits
+    uint64_t hoq_life_ns = 0;     // HOQLife; UINT64_MAX: unlimited
+    unsigned vl_stall_count = 0;  // VLStallCount; 0: VLs never stall
     bool enforce_pkey_in = false;
     bool enforce_pkey_out = false;
 };
 
 // The time that a value of HOQLife or LifeTimeValue stands for: 4.096 us times 2^value; from 20 on
 // UINT64_MAX, unlimited (IBA 18.2.5.4).
-[[nodiscard]] constexpr std::uint64_t lifetime_ns(std::uint64_t value) {
+[[nodiscard]] constexpr uint64_t lifetime_ns(uint64_t value) {
     return value > 19 ? UINT64_MAX : 4096ULL << value;
 }
 

@@ -13,7 +13,7 @@ namespace si = ib::switch_info;
 constexpr const char* kErrorNames[] = {"local link integrity, trap 129", "buffer overrun, trap 130",
                                        "flow control update, trap 131"};
 
-Arrival arrival_at(SwitchPort& port, const Transit& packet, ib::Lid lid, std::uint64_t now_ns) {
+Arrival arrival_at(SwitchPort& port, const Transit& packet, ib::Lid lid, uint64_t now_ns) {
     const auto* neighbour = port.cable().neighbour();
     const unsigned vl = packet.lrh().vl.value();
     Arrival arrival{
@@ -48,22 +48,22 @@ Switch::~Switch() = default;
 
 // ---- time
 
-void Switch::advance(std::uint64_t now_ns) {
+void Switch::advance(uint64_t now_ns) {
     own_clock_.now_ns = std::max(own_clock_.now_ns, now_ns);
     on_deadline(own_clock_.now_ns);
 }
 
 // Work at one port may send packets to another port and add that one to active_. The next
 // on_deadline() calls advance() of the added port.
-void Switch::on_deadline(std::uint64_t now_ns) {
+void Switch::on_deadline(uint64_t now_ns) {
     for (PortMask left = active_; left != 0; left &= left - 1) {
         port(static_cast<unsigned>(std::countr_zero(left))).advance(now_ns);
     }
     management_.advance(now_ns);
 }
 
-std::uint64_t Switch::next_deadline() {
-    std::uint64_t next = management_.next_deadline();
+uint64_t Switch::next_deadline() {
+    uint64_t next = management_.next_deadline();
     for (PortMask left = active_; left != 0; left &= left - 1) {
         const auto number = static_cast<unsigned>(std::countr_zero(left));
         if (port(number).at_rest()) {
@@ -98,7 +98,7 @@ void Switch::link_state_changed(SwitchPort& port) {
 
 void Switch::link_error(SwitchPort& port, ib::LinkError error) {
     journal_.add(now_ns(), port.number(), LinkChange::kError,
-                 kErrorNames[static_cast<std::size_t>(error)]);
+                 kErrorNames[static_cast<size_t>(error)]);
     management_.link_error(error, port.number());
 }
 

@@ -29,13 +29,13 @@ class Switch final : public TimerClient, private PortHost {
 
     [[nodiscard]] const SwitchConfig& config() const { return config_; }
     [[nodiscard]] SwitchNode& node() { return node_; }
-    [[nodiscard]] std::uint8_t num_ports() const { return config_.num_ports; }
+    [[nodiscard]] uint8_t num_ports() const { return config_.num_ports; }
     // Assigns ports to peers, and remembers the peers.
     [[nodiscard]] SwitchAdmission& admission() { return admission_; }
     // External port 1..num_ports().
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
     [[nodiscard]] ib::PortCounters& counters(unsigned number) { return counters_[number]; }
-    [[nodiscard]] std::size_t held_packets() const { return pool_.held_packets(); }
+    [[nodiscard]] size_t held_packets() const { return pool_.held_packets(); }
     // The last changes of its links.
     [[nodiscard]] LinkJournal& journal() { return journal_; }
     void set_tap(PacketTap* tap) {
@@ -45,10 +45,10 @@ class Switch final : public TimerClient, private PortHost {
 
     // For a switch with a clock of its own: moves the clock (nanoseconds, never backwards) and does
     // the work that is due. Call before links report events.
-    void advance(std::uint64_t now_ns);
-    void on_deadline(std::uint64_t now_ns) override;
-    [[nodiscard]] std::uint64_t next_deadline() override;
-    [[nodiscard]] std::uint64_t now_ns() const override { return clock_.now_ns; }
+    void advance(uint64_t now_ns);
+    void on_deadline(uint64_t now_ns) override;
+    [[nodiscard]] uint64_t next_deadline() override;
+    [[nodiscard]] uint64_t now_ns() const override { return clock_.now_ns; }
 
   private:
     void release_origin(const Origin& origin) override;

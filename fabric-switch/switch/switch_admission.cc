@@ -41,7 +41,7 @@ link::LinkEndpoint::Buffers SwitchAdmission::link_buffers() const {
 Admission::Place SwitchAdmission::place(unsigned number) const {
     return {.port = ports_[number - 1].get(),
             .node_guid = config_.node_guid,
-            .number = static_cast<std::uint8_t>(number),
+            .number = static_cast<uint8_t>(number),
             .name = "port " + std::to_string(number)};
 }
 

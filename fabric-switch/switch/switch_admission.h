@@ -26,7 +26,7 @@ class SwitchAdmission final : public Admission {
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
-    [[nodiscard]] std::uint32_t link_features() const override { return config_.link_features(); }
+    [[nodiscard]] uint32_t link_features() const override { return config_.link_features(); }
 
     // The Place for a device that connects to port `number`. Here and below, ports count from 1.
     [[nodiscard]] Place place(unsigned number) const;

@@ -15,7 +15,7 @@ namespace si = ib::switch_info;
 
 // ---- SMPs
 
-void SwitchManagement::receive_smp(std::uint8_t ingress, Transit& packet) {
+void SwitchManagement::receive_smp(uint8_t ingress, Transit& packet) {
     const ib::Lrh& lrh = packet.lrh();
     const bool to_port0 = lrh.dlid.is_permissive() || parts_.node.port0().owns_lid(lrh.dlid);
     if (!to_port0) {
@@ -31,13 +31,13 @@ void SwitchManagement::receive_smp(std::uint8_t ingress, Transit& packet) {
     }
     if (smp->is_directed_route()) {
         // An SMP that was LID-routed to this switch starts its directed part at port 0.
-        directed_route(*smp, lrh.dlid.is_permissive() ? ingress : std::uint8_t{0}, lrh);
+        directed_route(*smp, lrh.dlid.is_permissive() ? ingress : uint8_t{0}, lrh);
     } else {
         answer_smp(*smp, ingress, lrh);
     }
 }
 
-void SwitchManagement::directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
+void SwitchManagement::directed_route(ib::Mad& smp, uint8_t ingress, const ib::Lrh& lrh) {
     const ib::SmiNode self{ib::NodeType::kSwitch, num_ports()};
     const auto decision = ib::smi_receive(smp, self, ingress);
     if (decision.action == ib::SmiAction::kLocal) {
@@ -61,7 +61,7 @@ void SwitchManagement::follow(const ib::SmiDecision& decision, const ib::Mad& sm
     }
 }
 
-void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh) {
+void SwitchManagement::answer_smp(const ib::Mad& smp, uint8_t ingress, const ib::Lrh& lrh) {
     const ib::SmpArrival arrival{.port = ingress, .slid = lrh.slid, .now_ns = parts_.clock.now_ns};
     ib::SmaAnswer answer = ib::sma_answer(parts_.node, switch_attributes(), smp, arrival);
     if (answer.disposition != ib::SmaDisposition::kReply) {
@@ -75,7 +75,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
         // A requester without a LID gets the answer over the link on which its request arrived.
         const bool no_lid = !lrh.slid.is_unicast();
         send_smp(answer.reply, no_lid ? ib::kPermissiveLid : lrh.slid, lrh.sl,
-                 no_lid ? ingress : std::uint8_t{0});
+                 no_lid ? ingress : uint8_t{0});
     }
     if (smp.method() == ib::Method::kSet) {
         apply(answer);
@@ -84,7 +84,7 @@ void SwitchManagement::answer_smp(const ib::Mad& smp, std::uint8_t ingress, cons
 
 // Ports act on the changes of a Set after its answer has been sent.
 void SwitchManagement::apply(const ib::SmaAnswer& answer) {
-    const std::uint64_t lifetime = lifetime_ns(parts_.node.get(si::kLifeTimeValue));
+    const uint64_t lifetime = lifetime_ns(parts_.node.get(si::kLifeTimeValue));
     for (const auto& port : parts_.ports) {
         port->queues().set_packet_lifetime(lifetime);
     }
@@ -94,8 +94,7 @@ void SwitchManagement::apply(const ib::SmaAnswer& answer) {
 }
 
 // Sends an SMP from QP0 through `out_port`; 0: through the port that the LFT has for `dlid`.
-void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl,
-                                std::uint8_t out_port) {
+void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, uint8_t out_port) {
     const ib::Lid slid = dlid.is_permissive() ? ib::kPermissiveLid : parts_.node.port0().lid();
     const MadPacket made(smp_headers(dlid, slid, sl, ib::Psn(next_psn_++)), smp);
     const auto packet = made.bytes();
@@ -108,7 +107,7 @@ void SwitchManagement::send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl,
     (void)port(out_port).send(transit, link::kVl15);
 }
 
-void SwitchManagement::originate(std::span<const std::uint8_t> packet) {
+void SwitchManagement::originate(std::span<const uint8_t> packet) {
     if (packet.empty()) {
         return;
     }
@@ -128,11 +127,11 @@ void SwitchManagement::link_state_changed() {
     port0.traps.add(ib::link_state_notice(port0.lid()), parts_.clock.now_ns);
 }
 
-void SwitchManagement::link_error(ib::LinkError error, std::uint8_t at) {
+void SwitchManagement::link_error(ib::LinkError error, uint8_t at) {
     ib::tell_link_error(error, at, parts_.node.port0(), parts_.clock.now_ns);
 }
 
-void SwitchManagement::advance(std::uint64_t now_ns) {
+void SwitchManagement::advance(uint64_t now_ns) {
     if (ib::pma_next_deadline_ns(sampling_)) {
         ib::pma_advance(pma_node(), now_ns);
     }
@@ -142,13 +141,13 @@ void SwitchManagement::advance(std::uint64_t now_ns) {
     }
 }
 
-std::uint64_t SwitchManagement::next_deadline() const {
-    constexpr std::uint64_t kNever = UINT64_MAX;
-    const std::uint64_t trap = ib::next_trap_ns(parts_.node.port0()).value_or(kNever);
+uint64_t SwitchManagement::next_deadline() const {
+    constexpr uint64_t kNever = UINT64_MAX;
+    const uint64_t trap = ib::next_trap_ns(parts_.node.port0()).value_or(kNever);
     return std::min(trap, ib::pma_next_deadline_ns(sampling_).value_or(kNever));
 }
 
-void SwitchManagement::show(std::span<const std::uint8_t> packet) const {
+void SwitchManagement::show(std::span<const uint8_t> packet) const {
     if (tap_ != nullptr) {
         tap_->packet_seen(packet, {.now_ns = parts_.clock.now_ns,
                                    .lid = parts_.node.port0().lid().value(),

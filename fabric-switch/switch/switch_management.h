@@ -33,34 +33,32 @@ class SwitchManagement {
     void set_tap(PacketTap* tap) { tap_ = tap; }
 
     // Handles a packet that has arrived on VL15.
-    void receive_smp(std::uint8_t ingress, Transit& packet);
+    void receive_smp(uint8_t ingress, Transit& packet);
     // Handles a data packet for port 0.
     void receive_gmp(const Transit& packet);
     void link_state_changed();
-    void link_error(ib::LinkError error, std::uint8_t port);
+    void link_error(ib::LinkError error, uint8_t port);
 
     // Moves the PMA's sampling to `now_ns`, and sends traps that are due.
-    void advance(std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    void advance(uint64_t now_ns);
+    [[nodiscard]] uint64_t next_deadline() const;  // UINT64_MAX: none
 
   private:
-    void directed_route(ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void directed_route(ib::Mad& smp, uint8_t ingress, const ib::Lrh& lrh);
     void follow(const ib::SmiDecision& decision, const ib::Mad& smp);
-    void answer_smp(const ib::Mad& smp, std::uint8_t ingress, const ib::Lrh& lrh);
+    void answer_smp(const ib::Mad& smp, uint8_t ingress, const ib::Lrh& lrh);
     void apply(const ib::SmaAnswer& answer);
-    void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, std::uint8_t out_port);
-    void originate(std::span<const std::uint8_t> packet);
-    void show(std::span<const std::uint8_t> packet) const;
+    void send_smp(const ib::Mad& smp, ib::Lid dlid, ib::Sl sl, uint8_t out_port);
+    void originate(std::span<const uint8_t> packet);
+    void show(std::span<const uint8_t> packet) const;
     // Brings the counters of all ports up to date, and returns them for the PMA.
     [[nodiscard]] ib::PmaNode pma_node();
-    [[nodiscard]] std::uint8_t num_ports() const {
-        return static_cast<std::uint8_t>(parts_.ports.size());
-    }
+    [[nodiscard]] uint8_t num_ports() const { return static_cast<uint8_t>(parts_.ports.size()); }
     [[nodiscard]] SwitchPort& port(unsigned number) { return *parts_.ports[number - 1]; }
 
     const Parts parts_;
     ib::PortSampling sampling_;
-    std::uint32_t next_psn_ = 0;
+    uint32_t next_psn_ = 0;
     PacketTap* tap_ = nullptr;
 };
 

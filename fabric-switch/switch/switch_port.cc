@@ -11,7 +11,7 @@ using ib::Counter;
 using ib::PortEvent;
 
 // Largest number of bytes of a packet besides its payload, ICRC included (IBA 7.7.8).
-constexpr std::uint32_t kPacketOverhead = 124;
+constexpr uint32_t kPacketOverhead = 124;
 
 PortLimits limits_of(const ib::PortAttrs& attrs) {
     return {.state = attrs.state(),
@@ -90,7 +90,7 @@ void SwitchPort::attributes_changed(ib::PortEvents events) {
 // ---- packets in
 
 // Returns 0 for several packets if a capture, a fault stage or PortState needs single ones.
-std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* offer) {
+uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* offer) {
     host_.port_touched(*this);
     const auto vl = burst.lrh().vl.value();
     Transit transit(pool_, host_, burst, offer,
@@ -120,7 +120,7 @@ std::uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* off
 }
 
 // A packet damaged by the ingress faults would fail its VCRC check here.
-void SwitchPort::deliver(Transit& packet, unsigned vl, std::optional<std::uint32_t> damage) {
+void SwitchPort::deliver(Transit& packet, unsigned vl, std::optional<uint32_t> damage) {
     if (damage) {
         receive_fault(link::PacketFault::kVcrc);
         return;
@@ -184,13 +184,13 @@ void SwitchPort::pump() {
 
 // ---- time
 
-void SwitchPort::advance(std::uint64_t now_ns) {
+void SwitchPort::advance(uint64_t now_ns) {
     ingress_faults_.advance(now_ns);
     egress_faults_.advance(now_ns);
     queues_.advance(now_ns);
 }
 
-std::uint64_t SwitchPort::next_deadline() const {
+uint64_t SwitchPort::next_deadline() const {
     return std::min(
         {ingress_faults_.next_deadline(), egress_faults_.next_deadline(), queues_.next_deadline()});
 }

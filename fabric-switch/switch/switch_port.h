@@ -23,7 +23,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
   public:
     SwitchPort(PortHost& host, PacketPool& pool, ib::PortAttrs& attrs, ib::PortCounters& counters);
 
-    [[nodiscard]] std::uint8_t number() const { return attrs_.number; }
+    [[nodiscard]] uint8_t number() const { return attrs_.number; }
     [[nodiscard]] ib::PortAttrs& attrs() { return attrs_; }
     [[nodiscard]] const PortLimits& limits() const { return limits_; }
     // The link to the neighbour and its parameters; can also pull the cable.
@@ -39,7 +39,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void detach() override;
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
-    std::uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
+    uint32_t receive(const ib::Burst& burst, const OfferRecord* offer) override;
     void receive_fault(link::PacketFault fault) override;
     void pump() override;
     void release(const Origin& origin);  // frees the receive buffer of a received packet
@@ -51,8 +51,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     [[nodiscard]] bool send(Transit& packets, unsigned vl);
     // Call after subnet management has changed attributes of this port.
     void attributes_changed(ib::PortEvents events);
-    void advance(std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    void advance(uint64_t now_ns);
+    [[nodiscard]] uint64_t next_deadline() const;  // UINT64_MAX: none
     // True if the port is idle, so that advance() has no work until the next port_touched().
     [[nodiscard]] bool at_rest() const {
         return queues_.at_rest() && !ingress_faults_.holds() && !egress_faults_.holds();
@@ -66,7 +66,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
   private:
     void deliver(Transit& packet, unsigned vl,
-                 std::optional<std::uint32_t> damage) override;  // sink of the ingress faults
+                 std::optional<uint32_t> damage) override;  // sink of the ingress faults
 
     PortHost& host_;
     PacketPool& pool_;
@@ -75,7 +75,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
     ib::LinkErrors errors_;
     PortLimits limits_;
     CableEnd cable_;
-    std::uint64_t link_serial_ = 0;
+    uint64_t link_serial_ = 0;
     bool captured_ = true;
     SwitchPortQueues queues_;
     FaultStage ingress_faults_;

@@ -13,18 +13,18 @@ namespace {
 
 using ib::Counter;
 
-constexpr std::uint64_t kNever = UINT64_MAX;
-constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
+constexpr uint64_t kNever = UINT64_MAX;
+constexpr size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 // A stalled VL discards packets for this many head-of-queue lifetimes (IBA 18.2.5.4).
-constexpr std::uint64_t kStallLifetimes = 8;
+constexpr uint64_t kStallLifetimes = 8;
 
-std::uint64_t add_saturated(std::uint64_t a, std::uint64_t b) {
+uint64_t add_saturated(uint64_t a, uint64_t b) {
     return b > kNever - a ? kNever : a + b;
 }
 
 }  // namespace
 
-void count_discard(ib::PortCounters& counters, Counter detail, std::uint32_t packets) {
+void count_discard(ib::PortCounters& counters, Counter detail, uint32_t packets) {
     counters.add(Counter::kPortXmitDiscards, packets);
     counters.add(detail, packets);
 }
@@ -56,7 +56,7 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
         return false;
     }
     const ib::BurstSize& size = packets.size();
-    const std::size_t crcs = damage ? kCrcBytes : 0;
+    const size_t crcs = damage ? kCrcBytes : 0;
     const auto room = port_.cable.neighbour()->begin(
         {.vl = vl,
          .longest = size.longest() + crcs,
@@ -72,11 +72,10 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
     } else {
         packets.bytes().copy_to(room.bytes());
     }
-    ib::set_burst_vl(room.bytes(), size.packets, static_cast<std::uint8_t>(vl));
+    ib::set_burst_vl(room.bytes(), size.packets, static_cast<uint8_t>(vl));
     if (damage) {
         link::append_crcs(room.bytes());
-        room.bytes()[*damage / 8 % room.bytes().size()] ^=
-            static_cast<std::uint8_t>(1U << *damage % 8);
+        room.bytes()[*damage / 8 % room.bytes().size()] ^= static_cast<uint8_t>(1U << *damage % 8);
     }
     port_.cable.neighbour()->commit(damage ? ib::BurstSize::of(room.bytes().size()) : size,
                                     packets.offer());
@@ -90,7 +89,7 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
 
 void SwitchPortQueues::push(Transit& packet, unsigned vl, Damage damage) {
     VlQueue& queue = queues_.make()[vl];
-    const std::uint64_t now = port_.host.now_ns();
+    const uint64_t now = port_.host.now_ns();
     if (queue.entries.empty()) {
         queue.head_since_ns = now;
     }
@@ -121,7 +120,7 @@ ib::VlMask SwitchPortQueues::sendable() const {
         }
         const Entry& head = (*queues_)[vl].entries.front();
         const auto crc = head.damage ? link::SendCrc::kGiven : link::SendCrc::kElided;
-        const std::size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
+        const size_t bytes = head.packet.bytes().size() + (head.damage ? kCrcBytes : 0);
         if (port_.cable.neighbour()->can_send(vl, bytes, crc)) {
             ready = static_cast<ib::VlMask>(ready | 1U << vl);
         }
@@ -140,7 +139,7 @@ void SwitchPortQueues::drain_vl15() {
 void SwitchPortQueues::drain_data() {
     while (const auto vl = arbiter_.choose(sendable())) {
         const Entry& head = (*queues_)[*vl].entries.front();
-        const std::size_t bytes = head.packet.bytes().size();
+        const size_t bytes = head.packet.bytes().size();
         if (!transmit(Transit(port_.pool, head.packet), *vl, head.damage)) {
             break;
         }
@@ -158,11 +157,11 @@ void SwitchPortQueues::pump() {
 // ---- lifetimes
 
 bool SwitchPortQueues::is_stalled(unsigned vl) const {
-    const std::uint64_t until = queues_ ? (*queues_)[vl].stalled_until_ns : 0;
+    const uint64_t until = queues_ ? (*queues_)[vl].stalled_until_ns : 0;
     return until != 0 && port_.host.now_ns() < until;
 }
 
-std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
+uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
     if (queue.entries.empty()) {
         return kNever;
     }
@@ -176,7 +175,7 @@ std::uint64_t SwitchPortQueues::head_deadline(const VlQueue& queue) const {
 // VLStallCount discarded packets in a row stall the VL: for kStallLifetimes, expire() discards all
 // its packets at once, even if they have room now. Returns whether a stall has ended and packets
 // still wait.
-bool SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
+bool SwitchPortQueues::expire(unsigned vl, uint64_t now_ns) {
     VlQueue& queue = queues_.make()[vl];
     const bool stall_ended = queue.stalled_until_ns != 0 && now_ns >= queue.stalled_until_ns;
     if (stall_ended) {
@@ -199,7 +198,7 @@ bool SwitchPortQueues::expire(unsigned vl, std::uint64_t now_ns) {
     return stall_ended && !queue.entries.empty();
 }
 
-void SwitchPortQueues::advance(std::uint64_t now_ns) {
+void SwitchPortQueues::advance(uint64_t now_ns) {
     bool can_send = false;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         can_send = expire(static_cast<unsigned>(std::countr_zero(left)), now_ns) || can_send;
@@ -210,8 +209,8 @@ void SwitchPortQueues::advance(std::uint64_t now_ns) {
     xmit_wait_.note(waiting_, port_.host.now_ns());
 }
 
-std::uint64_t SwitchPortQueues::next_deadline() const {
-    std::uint64_t next = kNever;
+uint64_t SwitchPortQueues::next_deadline() const {
+    uint64_t next = kNever;
     for (ib::VlMask left = waiting_; left != 0; left = static_cast<ib::VlMask>(left & (left - 1))) {
         next = std::min(next,
                         head_deadline((*queues_)[static_cast<unsigned>(std::countr_zero(left))]));
@@ -236,8 +235,8 @@ void SwitchPortQueues::count_wait() {
     xmit_wait_.note(waiting_, port_.host.now_ns());
 }
 
-std::size_t SwitchPortQueues::size() const {
-    std::size_t count = 0;
+size_t SwitchPortQueues::size() const {
+    size_t count = 0;
     for (const VlQueue& queue : *queues_) {
         count += queue.entries.size();
     }

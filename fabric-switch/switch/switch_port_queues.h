@@ -23,11 +23,11 @@
 namespace pib::fabric {
 
 // Counts packets that could not be sent, in PortXmitDiscards and in `detail`.
-void count_discard(ib::PortCounters& counters, ib::Counter detail, std::uint32_t packets = 1);
+void count_discard(ib::PortCounters& counters, ib::Counter detail, uint32_t packets = 1);
 
 class SwitchPortQueues final : public FaultSink {
   public:
-    using Damage = std::optional<std::uint32_t>;  // a bit to flip, see FaultSink
+    using Damage = std::optional<uint32_t>;  // a bit to flip, see FaultSink
 
     // The parts of the port. They outlive its queues.
     struct Port {
@@ -54,38 +54,38 @@ class SwitchPortQueues final : public FaultSink {
     // Call after a change of the arbitration tables.
     void restart_arbiter() { arbiter_.restart(); }
     // SwitchInfo:LifeTimeValue in nanoseconds; UINT64_MAX: unlimited.
-    void set_packet_lifetime(std::uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
+    void set_packet_lifetime(uint64_t lifetime_ns) { packet_lifetime_ns_ = lifetime_ns; }
     // Adds the time for which packets have waited until now to PortXmitWait and PortVLXmitWait.
     // Call before these are read.
     void count_wait();
     // Data that the port has sent and received.
     [[nodiscard]] VlData& data_by_vl() { return data_by_vl_; }
     // The number of waiting packets, of all VLs or of one.
-    [[nodiscard]] std::size_t size() const;
-    [[nodiscard]] std::size_t size(unsigned vl) const {
+    [[nodiscard]] size_t size() const;
+    [[nodiscard]] size_t size(unsigned vl) const {
         return queues_ ? (*queues_)[vl].entries.size() : 0;
     }
 
     // Drops data packets whose lifetime is over, and sends those that waited for a stall's end.
-    void advance(std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t next_deadline() const;  // UINT64_MAX: none
+    void advance(uint64_t now_ns);
+    [[nodiscard]] uint64_t next_deadline() const;  // UINT64_MAX: none
     [[nodiscard]] bool at_rest() const { return waiting_ == 0 && xmit_wait_.waiting() == 0; }
 
   private:
     static constexpr unsigned kVls = 16;
     // More SMPs than any subnet manager has on the wire; further ones are dropped (VL15Dropped).
-    static constexpr std::size_t kMaxVl15Packets = 1024;
+    static constexpr size_t kMaxVl15Packets = 1024;
 
     struct Entry {
         PacketRef packet;
-        std::uint64_t queued_ns = 0;
+        uint64_t queued_ns = 0;
         Damage damage;
     };
     struct VlQueue {
         RingQueue<Entry> entries;
-        std::uint64_t head_since_ns = 0;
+        uint64_t head_since_ns = 0;
         unsigned discarded_in_a_row = 0;
-        std::uint64_t stalled_until_ns = 0;
+        uint64_t stalled_until_ns = 0;
     };
 
     [[nodiscard]] bool transmit(const Transit& packets, unsigned vl, Damage damage);
@@ -95,15 +95,15 @@ class SwitchPortQueues final : public FaultSink {
     void drain_vl15();
     void drain_data();
     [[nodiscard]] bool is_stalled(unsigned vl) const;
-    bool expire(unsigned vl, std::uint64_t now_ns);
-    [[nodiscard]] std::uint64_t head_deadline(const VlQueue& queue) const;
+    bool expire(unsigned vl, uint64_t now_ns);
+    [[nodiscard]] uint64_t head_deadline(const VlQueue& queue) const;
 
     const Port port_;
     ib::Lazy<std::array<VlQueue, kVls>> queues_;  // packets wait at few ports only
     VlData data_by_vl_;
     ib::VlMask waiting_ = 0;  // data VLs whose queue is not empty
     ib::VlArbiter arbiter_;
-    std::uint64_t packet_lifetime_ns_ = UINT64_MAX;
+    uint64_t packet_lifetime_ns_ = UINT64_MAX;
     ib::XmitWait xmit_wait_;
 };
 

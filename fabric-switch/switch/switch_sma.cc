@@ -10,12 +10,12 @@ namespace {
 namespace si = ib::switch_info;
 using ib::AttributeResult;
 using ib::SmpRequest;
-using Data = std::span<std::uint8_t, ib::kSmpDataSize>;
+using Data = std::span<uint8_t, ib::kSmpDataSize>;
 
-constexpr std::uint16_t kPKeys = 32;
+constexpr uint16_t kPKeys = 32;
 // NodeInfo:VendorID if the configuration has none: QEMU's devices have this number for PCI.
-constexpr std::uint32_t kVendorId = 0x001234;
-constexpr std::uint16_t kDeviceId = 0x1b0d;
+constexpr uint32_t kVendorId = 0x001234;
+constexpr uint16_t kDeviceId = 0x1b0d;
 
 AttributeResult answer(bool ok) {
     return {
@@ -29,24 +29,24 @@ AttributeResult get_switch_info(SwitchNode& node, const SmpRequest&, Data data) 
     return {};
 }
 
-bool valid_multicast_top(const SwitchNode& node, std::uint64_t top) {
+bool valid_multicast_top(const SwitchNode& node, uint64_t top) {
     // 0xBFFF: no entry is valid; 0: the whole table is valid.
     return top == 0 || (top >= ib::Lid::kMulticastFirst - 1U &&
-                        top < ib::Lid::kMulticastFirst + std::uint64_t{node.mft.cap()});
+                        top < ib::Lid::kMulticastFirst + uint64_t{node.mft.cap()});
 }
 
 AttributeResult set_switch_info(SwitchNode& node, const SmpRequest&, Data data) {
     static constexpr ib::Field kWritable[] = {si::kDefaultPort, si::kDefaultMulticastPrimaryPort,
                                               si::kDefaultMulticastNotPrimaryPort,
                                               si::kLifeTimeValue};
-    const std::uint64_t top = ib::get(data, si::kLinearFdbTop);
-    const std::uint64_t multicast_top = ib::get(data, si::kMulticastFdbTop);
+    const uint64_t top = ib::get(data, si::kLinearFdbTop);
+    const uint64_t multicast_top = ib::get(data, si::kMulticastFdbTop);
     const bool valid = top < node.lft.cap() && valid_multicast_top(node, multicast_top);
     if (top < node.lft.cap()) {
-        node.lft.set_top(static_cast<std::uint16_t>(top));
+        node.lft.set_top(static_cast<uint16_t>(top));
     }
     if (valid_multicast_top(node, multicast_top)) {
-        node.mft.set_top(static_cast<std::uint16_t>(multicast_top));
+        node.mft.set_top(static_cast<uint16_t>(multicast_top));
     }
     for (const ib::Field field : kWritable) {
         node.set(field, ib::get(data, field));
@@ -59,7 +59,7 @@ AttributeResult set_switch_info(SwitchNode& node, const SmpRequest&, Data data) 
 }
 
 AttributeResult get_lft(SwitchNode& node, const SmpRequest& request, Data data) {
-    std::ranges::fill(data, std::uint8_t{0});
+    std::ranges::fill(data, uint8_t{0});
     return answer(node.lft.read_block(request.modifier(), data));
 }
 
@@ -71,7 +71,7 @@ AttributeResult set_lft(SwitchNode& node, const SmpRequest& request, Data data) 
 // 19 reserved bits and 9 bits of block. `block` includes the reserved bits, so that a block with
 // one of them set is too large.
 struct MftPart {
-    std::uint32_t block;
+    uint32_t block;
     unsigned position;
 };
 MftPart mft_part(const SmpRequest& request) {
@@ -80,7 +80,7 @@ MftPart mft_part(const SmpRequest& request) {
 
 AttributeResult get_mft(SwitchNode& node, const SmpRequest& request, Data data) {
     const MftPart part = mft_part(request);
-    std::ranges::fill(data, std::uint8_t{0});
+    std::ranges::fill(data, uint8_t{0});
     return answer(node.mft.read_block(part.block, part.position, data));
 }
 
@@ -95,25 +95,24 @@ constexpr ib::AttributeRow<SwitchNode> kRows[] = {
     {ib::attr::kMulticastForwardingTable, get_mft, set_mft},
 };
 
-std::uint32_t port0_capabilities(const SwitchConfig& config) {
+uint32_t port0_capabilities(const SwitchConfig& config) {
     namespace cap = ib::port_cap;
-    std::uint32_t mask = cap::kIsTrapSupported | cap::kIsSlMappingSupported |
-                         cap::kIsLedInfoSupported | cap::kIsSystemImageGuidSupported |
-                         cap::kIsPKeySwitchExternalPortTrapSupported |
-                         cap::kIsCapabilityMask2Supported | cap::kIsMulticastFdbTopSupported;
+    uint32_t mask = cap::kIsTrapSupported | cap::kIsSlMappingSupported | cap::kIsLedInfoSupported |
+                    cap::kIsSystemImageGuidSupported | cap::kIsPKeySwitchExternalPortTrapSupported |
+                    cap::kIsCapabilityMask2Supported | cap::kIsMulticastFdbTopSupported;
     return config.modes.speed_ext != 0 ? mask | cap::kIsExtendedSpeedsSupported : mask;
 }
 
-std::uint16_t capabilities2(const SwitchConfig& config) {
+uint16_t capabilities2(const SwitchConfig& config) {
     namespace cap2 = ib::port_cap2;
-    const auto has = [&](std::uint8_t speed) { return (config.modes.speed_ext & speed) != 0; };
-    return static_cast<std::uint16_t>(
+    const auto has = [&](uint8_t speed) { return (config.modes.speed_ext & speed) != 0; };
+    return static_cast<uint16_t>(
         (has(ib::link_speed_ext::kHdr) ? cap2::kIsLinkSpeedHdrSupported : 0) |
         (has(ib::link_speed_ext::kNdr) ? cap2::kIsLinkSpeedNdrSupported : 0) |
         ((config.modes.width & ib::link_width::k2x) != 0 ? cap2::kIsLinkWidth2xSupported : 0));
 }
 
-ib::PortConfig port_config(const SwitchConfig& config, std::uint8_t number) {
+ib::PortConfig port_config(const SwitchConfig& config, uint8_t number) {
     const bool port0 = number == 0;
     const bool own = number >= 1 && number <= config.port_modes.size();
     const LinkModes modes =
@@ -128,9 +127,9 @@ ib::PortConfig port_config(const SwitchConfig& config, std::uint8_t number) {
             .vl_cap = config.vl_cap,
             .pkey_cap = kPKeys,
             .guid_cap = 1,
-            .sl2vl_inputs = static_cast<std::uint8_t>(config.num_ports + 1),
+            .sl2vl_inputs = static_cast<uint8_t>(config.num_ports + 1),
             .capability_mask = port0 ? port0_capabilities(config) : 0,
-            .capability_mask2 = port0 ? capabilities2(config) : std::uint16_t{0},
+            .capability_mask2 = port0 ? capabilities2(config) : uint16_t{0},
             .partition_enforcement = !port0};
 }
 
@@ -149,7 +148,7 @@ SwitchNode::SwitchNode(const SwitchConfig& config) : lft(config.lft_cap), mft(co
     device_id = config.device_id != 0 ? config.device_id : kDeviceId;
     set_description(config.description);
     for (unsigned number = 0; number <= config.num_ports; ++number) {
-        ports.push_back(ib::make_port(port_config(config, static_cast<std::uint8_t>(number))));
+        ports.push_back(ib::make_port(port_config(config, static_cast<uint8_t>(number))));
     }
     set(si::kLinearFdbCap, config.lft_cap);
     set(si::kMulticastFdbCap, config.mft_cap);

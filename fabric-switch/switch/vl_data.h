@@ -15,9 +15,7 @@ struct VlData {
     ib::PriorityCounters sent;
     ib::PriorityCounters received;
 
-    void count_received(const ib::Lrh& lrh, std::uint64_t words) {
-        received.add(lrh.vl.value(), words);
-    }
+    void count_received(const ib::Lrh& lrh, uint64_t words) { received.add(lrh.vl.value(), words); }
 };
 
 }  // namespace pib::fabric

@@ -26,8 +26,8 @@ using Done = std::expected<void, std::string>;
 constexpr mode_t kDirectoryMode = 0700, kKeyMode = 0600, kCertMode = 0644;
 constexpr std::time_t kDay = 24L * 60 * 60;
 constexpr std::time_t kClockDifference = 60L * 60;  // seconds by which clocks of hosts may differ
-constexpr std::size_t kSerialBytes = 16;
-constexpr std::size_t kMaxName = 64;  // bytes of an X.509 common name
+constexpr size_t kSerialBytes = 16;
+constexpr size_t kMaxName = 64;  // bytes of an X.509 common name
 
 struct Pair {
     X509Cert certificate = make_gnutls<X509Cert>(gnutls_x509_crt_init);
@@ -162,7 +162,7 @@ void set_usage(Steps& steps, gnutls_x509_crt_t crt, const std::string& command) 
 }
 
 void add_name(Steps& steps, gnutls_x509_crt_t crt, gnutls_x509_subject_alt_name_t type,
-              const void* data, std::size_t size) {
+              const void* data, size_t size) {
     steps.then([&] {
         return gnutls_x509_crt_set_subject_alt_name(crt, type, data, static_cast<unsigned>(size),
                                                     GNUTLS_FSAN_APPEND);

@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kRole = "pib:role:", kGuid = "pib:guid:", kNode = "pib:node:";
 constexpr std::string_view kSwitch = "switch", kHost = "host";
-constexpr std::size_t kMaxName = 256;  // bytes
+constexpr size_t kMaxName = 256;  // bytes
 
 std::unexpected<std::string> no_permissions(const std::string& why) {
     return std::unexpected("the peer's certificate " + why + ": make it with pib-switch cert");
@@ -19,7 +19,7 @@ std::unexpected<std::string> no_permissions(const std::string& why) {
 
 std::string common_name(gnutls_x509_crt_t certificate) {
     std::array<char, kMaxName> name{};
-    std::size_t size = name.size();
+    size_t size = name.size();
     const int code = gnutls_x509_crt_get_dn_by_oid(certificate, GNUTLS_OID_X520_COMMON_NAME, 0, 0,
                                                    name.data(), &size);
     return code == GNUTLS_E_SUCCESS ? std::string(name.data(), size) : "";
@@ -30,7 +30,7 @@ std::vector<std::string> uris_of(gnutls_x509_crt_t certificate) {
     std::vector<std::string> uris;
     for (unsigned i = 0; i < kMaxNames; ++i) {
         std::array<char, kMaxName> name{};
-        std::size_t size = name.size();
+        size_t size = name.size();
         const int kind =
             gnutls_x509_crt_get_subject_alt_name(certificate, i, name.data(), &size, nullptr);
         if (kind == GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE) {
@@ -49,7 +49,7 @@ std::expected<GuidRange, std::string> parse_guids(std::string_view text) {
     if (text == "any") {
         return GuidRange{ib::Guid(1), ib::Guid(UINT64_MAX)};
     }
-    const std::size_t dash = text.find('-');
+    const size_t dash = text.find('-');
     const auto first = parse_guid(text.substr(0, dash));
     const auto last = dash == std::string_view::npos ? first : parse_guid(text.substr(dash + 1));
     if (!first || !last || last->value() < first->value()) {

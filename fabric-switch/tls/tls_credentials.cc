@@ -12,7 +12,7 @@ namespace {
 
 constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
 // Maximum length of a handshake message: enough for a certificate with hundreds of GUIDs.
-constexpr std::size_t kMaxHandshakeMessage = 16 * 1024;
+constexpr size_t kMaxHandshakeMessage = 16 * 1024;
 
 std::unexpected<std::string> not_loaded(const std::string& file, const std::string& why) {
     return std::unexpected(file + ": " + why + ": make it with pib-switch cert");

@@ -84,9 +84,9 @@ std::expected<Peer, std::string> TlsSession::peer(const std::string& origin) con
     return peer_of_certificate(certificate.get(), origin);
 }
 
-std::optional<std::size_t> TlsSession::moved(ssize_t result) {
+std::optional<size_t> TlsSession::moved(ssize_t result) {
     if (result > 0) {
-        return static_cast<std::size_t>(result);
+        return static_cast<size_t>(result);
     }
     if (waits(result)) {
         return 0;
@@ -97,11 +97,11 @@ std::optional<std::size_t> TlsSession::moved(ssize_t result) {
     return std::nullopt;
 }
 
-std::optional<std::size_t> TlsSession::read(std::span<std::uint8_t> to) {
+std::optional<size_t> TlsSession::read(std::span<uint8_t> to) {
     return moved(gnutls_record_recv(session_.get(), to.data(), to.size()));
 }
 
-std::optional<std::size_t> TlsSession::write(std::span<const std::uint8_t> bytes) {
+std::optional<size_t> TlsSession::write(std::span<const uint8_t> bytes) {
     return moved(gnutls_record_send(session_.get(), bytes.data(), bytes.size()));
 }
 

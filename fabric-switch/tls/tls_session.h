@@ -43,8 +43,8 @@ class TlsSession {
 
     // Bytes read or written; 0: none now; no value: the connection has ended. A writer that got 0
     // has to write the same bytes again.
-    [[nodiscard]] std::optional<std::size_t> read(std::span<std::uint8_t> to);
-    [[nodiscard]] std::optional<std::size_t> write(std::span<const std::uint8_t> bytes);
+    [[nodiscard]] std::optional<size_t> read(std::span<uint8_t> to);
+    [[nodiscard]] std::optional<size_t> write(std::span<const uint8_t> bytes);
     // Whether bytes that were read from the socket wait for read().
     [[nodiscard]] bool has_input() const {
         return gnutls_record_check_pending(session_.get()) != 0;
@@ -52,7 +52,7 @@ class TlsSession {
 
   private:
     [[nodiscard]] Progress verify();
-    [[nodiscard]] std::optional<std::size_t> moved(ssize_t result);
+    [[nodiscard]] std::optional<size_t> moved(ssize_t result);
 
     GnutlsPtr<gnutls_session_t, gnutls_deinit> session_;
     Expected expected_;

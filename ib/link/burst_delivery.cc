@@ -11,7 +11,7 @@ namespace pib::link {
 
 // Drops packets that CreditLedger::take() has refused (IBA 7.12.2). take() has counted them as
 // received, as the peer has counted them as sent, so CREDIT may be due.
-void BurstDelivery::overrun(unsigned vl, std::uint32_t packets) {
+void BurstDelivery::overrun(unsigned vl, uint32_t packets) {
     credits_.grant(vl);
     for (; training_.is_up() && packets != 0; --packets) {
         events_.link_packet_fault(PacketFault::kOverrun);
@@ -24,7 +24,7 @@ LinkResult BurstDelivery::receive_packet(const Frame& frame) {
     }
     const ib::PacketBytes body(frame.body, frame.shared.empty() ? frame.body : frame.shared);
     const unsigned vl = body.head()[0] >> 4;
-    std::uint32_t blocks = 0;
+    uint32_t blocks = 0;
     if (vl != kVl15) {
         blocks = link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
         if (!credits_.take(vl, blocks)) {
@@ -37,7 +37,7 @@ LinkResult BurstDelivery::receive_packet(const Frame& frame) {
 }
 
 void BurstDelivery::deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
-                                   std::uint32_t blocks) {
+                                   uint32_t blocks) {
     auto packet = check_packet(body, with_crcs, training_.mtu_cap());
     if (!training_.is_up() || !packet) {
         credits_.release(vl, blocks);
@@ -68,7 +68,7 @@ LinkResult BurstDelivery::receive_burst(const Frame& frame) {
 }
 
 // Delivers packet `from` and all later ones as one burst; returns how many were taken.
-std::uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, std::uint32_t from) {
+uint32_t BurstDelivery::deliver_rest(ib::Burst& burst, uint32_t from) {
     ib::Placement here;
     if (from == 0) {
         return events_.link_burst(burst, here);
@@ -85,13 +85,13 @@ void BurstDelivery::deliver(ib::Burst& burst) {
     const auto epoch = training_.epoch();
     const bool all_fit = fits(burst);
     ib::BurstHeaders room;
-    for (std::uint32_t i = 0; i < burst.count();) {
+    for (uint32_t i = 0; i < burst.count();) {
         if (training_.epoch() != epoch) {  // a handler has retrained the link
             credits_.release(vl, burst_blocks(burst, i, burst.count() - i));
             return;
         }
         const bool several = burst.count() - i > 1;
-        std::uint32_t taken = several && training_.is_up() && all_fit ? deliver_rest(burst, i) : 0;
+        uint32_t taken = several && training_.is_up() && all_fit ? deliver_rest(burst, i) : 0;
         if (taken == 0) {
             deliver_packet(burst.packet(i, room), false, vl, burst_blocks(burst, i, 1));
             taken = 1;
@@ -110,9 +110,9 @@ void BurstDelivery::drop(const ib::Burst& burst) {
 
 // Splits an offer, which may exceed kMaxBurstPayload, and delivers the parts like other bursts.
 void BurstDelivery::deliver_parts(const ib::Burst& burst) {
-    const auto step = static_cast<std::uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
+    const auto step = static_cast<uint32_t>(ib::kMaxBurstPayload / burst.size().mtu);
     const auto epoch = training_.epoch();
-    for (std::uint32_t i = 0; i < burst.count(); i += step) {
+    for (uint32_t i = 0; i < burst.count(); i += step) {
         if (training_.epoch() != epoch) {  // a handler has retrained the link
             credits_.release(burst.lrh().vl.value(), burst_blocks(burst, i, burst.count() - i));
             return;

@@ -32,10 +32,9 @@ class BurstDelivery {
 
   private:
     void deliver(ib::Burst& burst);
-    std::uint32_t deliver_rest(ib::Burst& burst, std::uint32_t from);
-    void deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
-                        std::uint32_t blocks);
-    void overrun(unsigned vl, std::uint32_t packets);
+    uint32_t deliver_rest(ib::Burst& burst, uint32_t from);
+    void deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl, uint32_t blocks);
+    void overrun(unsigned vl, uint32_t packets);
 
     const LinkTraining& training_;
     CreditLedger& credits_;

@@ -12,7 +12,7 @@
 namespace pib::link {
 
 // The checksums that a packet is sent with.
-enum class SendCrc : std::uint8_t {
+enum class SendCrc : uint8_t {
     kElided,    // none: the link sends LRH to padding only
     kComputed,  // commit() computes both
     kGiven,     // the caller wrote both; fault injection writes wrong ones
@@ -20,10 +20,10 @@ enum class SendCrc : std::uint8_t {
 
 // The packets to send: several of one message, or a single one.
 struct BurstRequest {
-    unsigned vl = 0;            // LRH:VL
-    std::size_t longest = 0;    // longest packet, LRH to padding, in bytes; kGiven: plus checksums
-    std::uint32_t packets = 1;  // upper bound
-    std::uint32_t mtu = 0;      // several packets: payload of each but the last, in bytes
+    unsigned vl = 0;       // LRH:VL
+    size_t longest = 0;    // longest packet, LRH to padding, in bytes; kGiven: plus checksums
+    uint32_t packets = 1;  // upper bound
+    uint32_t mtu = 0;      // several packets: payload of each but the last, in bytes
     SendCrc crc = SendCrc::kElided;  // single packet: its checksums
     bool is_offer = false;           // the payload stays in this side's memory
 };
@@ -32,23 +32,23 @@ struct BurstRequest {
 class BurstRoom {
   public:
     BurstRoom() = default;
-    BurstRoom(std::span<std::uint8_t> bytes, std::uint32_t count)
-        : packets(count), size_(static_cast<std::uint32_t>(bytes.size())), data_(bytes.data()) {}
+    BurstRoom(std::span<uint8_t> bytes, uint32_t count)
+        : packets(count), size_(static_cast<uint32_t>(bytes.size())), data_(bytes.data()) {}
 
     // The bytes that the caller writes. One packet: `longest` bytes. Several packets: as many as
     // ib::BurstBuilder needs at most. An offer: ib::kBurstPayload bytes, for its headers.
-    [[nodiscard]] std::span<std::uint8_t> bytes() const { return {data_, size_}; }
+    [[nodiscard]] std::span<uint8_t> bytes() const { return {data_, size_}; }
 
-    std::uint32_t packets = 0;
+    uint32_t packets = 0;
 
   private:
-    std::uint32_t size_ = 0;
-    std::uint8_t* data_ = nullptr;
+    uint32_t size_ = 0;
+    uint8_t* data_ = nullptr;
 };
 // The memory that holds the payload of an offer. A switch gives only the handle, an adapter the
 // segments as well.
 struct OfferedPayload {
-    std::uint64_t handle = 0;
+    uint64_t handle = 0;
     std::span<const link::BlockSegment> segments{};
 };
 

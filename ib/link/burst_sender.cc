@@ -13,14 +13,14 @@ namespace pib::link {
 namespace {
 
 // Credit blocks of one packet; `bytes` as BurstRequest::longest.
-std::uint32_t blocks_of(std::size_t bytes, SendCrc crc) {
+uint32_t blocks_of(size_t bytes, SendCrc crc) {
     return crc == SendCrc::kGiven ? link::credit_blocks(bytes) : packet_blocks(bytes);
 }
 
 }  // namespace
 
-bool BurstSender::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
-    const std::size_t on_wire = bytes + (crc == SendCrc::kComputed ? kCrcBytes : 0);
+bool BurstSender::can_send(unsigned vl, size_t bytes, SendCrc crc) const {
+    const size_t on_wire = bytes + (crc == SendCrc::kComputed ? kCrcBytes : 0);
     if (!training_.is_up() || bytes < ib::Lrh::kSize || on_wire > link::kMaxBody) {
         return false;
     }
@@ -33,19 +33,17 @@ bool BurstSender::can_send(unsigned vl, std::size_t bytes, SendCrc crc) const {
 
 // Room for several packets excludes the output that is reserved for control frames and VL15, as
 // room for one packet does.
-std::uint32_t BurstSender::limit(const BurstRequest& request) const {
+uint32_t BurstSender::limit(const BurstRequest& request) const {
     if (request.packets > 1 && bursts_ && training_.is_up() && request.vl != kVl15) {
-        constexpr std::size_t kBeside =
-            kHeaderSize + ib::kBurstPayload + FrameChannel::kReservedOutput;
-        const std::uint32_t most =
+        constexpr size_t kBeside = kHeaderSize + ib::kBurstPayload + FrameChannel::kReservedOutput;
+        const uint32_t most =
             std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),
-                      static_cast<std::uint32_t>(ib::kMaxBurstPayload / request.mtu)});
-        const std::size_t wanted = ring_bytes(kBeside + std::size_t{most} * request.mtu);
-        const std::size_t room = channel_.room_for(wanted);
-        const std::uint32_t packets =
-            room >= wanted
-                ? most
-                : static_cast<std::uint32_t>((room - std::min(room, kBeside)) / request.mtu);
+                      static_cast<uint32_t>(ib::kMaxBurstPayload / request.mtu)});
+        const size_t wanted = ring_bytes(kBeside + size_t{most} * request.mtu);
+        const size_t room = channel_.room_for(wanted);
+        const uint32_t packets =
+            room >= wanted ? most
+                           : static_cast<uint32_t>((room - std::min(room, kBeside)) / request.mtu);
         if (packets > 1) {
             return packets;
         }
@@ -53,29 +51,29 @@ std::uint32_t BurstSender::limit(const BurstRequest& request) const {
     return can_send(request.vl, request.longest, request.crc) ? 1 : 0;
 }
 
-std::uint32_t BurstSender::offer_limit(const BurstRequest& request) const {
-    constexpr std::size_t kLargest = kHeaderSize + ib::kBurstPayload +
-                                     link::offer_bytes(link::kMaxSegments) +
-                                     FrameChannel::kReservedOutput;
+uint32_t BurstSender::offer_limit(const BurstRequest& request) const {
+    constexpr size_t kLargest = kHeaderSize + ib::kBurstPayload +
+                                link::offer_bytes(link::kMaxSegments) +
+                                FrameChannel::kReservedOutput;
     if (!training_.is_up() || request.vl == kVl15 || !channel_.has_room(kLargest)) {
         return 0;
     }
-    const std::uint32_t packets =
+    const uint32_t packets =
         std::min({request.packets, credits(request.vl) / packet_blocks(request.longest),
-                  static_cast<std::uint32_t>(kMaxOfferBytes / request.mtu), ib::kMaxBurstPackets});
+                  static_cast<uint32_t>(kMaxOfferBytes / request.mtu), ib::kMaxBurstPackets});
     return packets > 1 ? packets : 0;
 }
 
 BurstRoom BurstSender::begin(const BurstRequest& request) {
-    const std::uint32_t packets = request.is_offer ? offer_limit(request) : limit(request);
+    const uint32_t packets = request.is_offer ? offer_limit(request) : limit(request);
     if (packets == 0) {
         return {};
     }
     const bool computed = request.crc == SendCrc::kComputed;
-    const std::size_t bytes = request.is_offer
-                                  ? ib::kBurstPayload + link::offer_bytes(link::kMaxSegments)
-                              : packets > 1 ? ib::kBurstPayload + std::size_t{packets} * request.mtu
-                                            : request.longest + (computed ? kCrcBytes : 0);
+    const size_t bytes = request.is_offer
+                             ? ib::kBurstPayload + link::offer_bytes(link::kMaxSegments)
+                         : packets > 1 ? ib::kBurstPayload + size_t{packets} * request.mtu
+                                       : request.longest + (computed ? kCrcBytes : 0);
     pending_ = {.frame = channel_.reserve(kHeaderSize + bytes),
                 .vl = request.vl,
                 .crc = request.crc,
@@ -99,9 +97,9 @@ void BurstSender::commit(const ib::BurstSize& size, const OfferedPayload& offere
     pending_.frame = {};
 }
 
-void BurstSender::commit_packet(std::size_t bytes) {
+void BurstSender::commit_packet(size_t bytes) {
     const bool computed = pending_.crc == SendCrc::kComputed;
-    const std::size_t body = bytes + (computed ? kCrcBytes : 0);
+    const size_t body = bytes + (computed ? kCrcBytes : 0);
     if (computed) {
         append_crcs(pending_.frame.subspan(kHeaderSize, body));
     }
@@ -110,18 +108,18 @@ void BurstSender::commit_packet(std::size_t bytes) {
 }
 
 void BurstSender::commit_burst(const ib::BurstSize& size, const OfferedPayload& offered) {
-    std::size_t body = size.body();
+    size_t body = size.body();
     if (pending_.is_offer) {
         body = ib::kBurstPayload + link::offer_bytes(offered.segments.size());
         link::write_offer(pending_.frame.subspan(kHeaderSize + ib::kBurstPayload), offered.handle,
-                          static_cast<std::uint32_t>(size.payload), offered.segments);
+                          static_cast<uint32_t>(size.payload), offered.segments);
     }
     commit_frame(link::burst_header(body, pending_.is_offer ? link::kFlagOffer : 0), body,
                  size.sum(0, size.packets, packet_blocks));
 }
 
-void BurstSender::commit_frame(const std::array<std::uint8_t, link::kHeaderSize>& header,
-                               std::size_t body, std::uint32_t blocks) {
+void BurstSender::commit_frame(const std::array<uint8_t, link::kHeaderSize>& header, size_t body,
+                               uint32_t blocks) {
     std::memcpy(pending_.frame.data(), header.data(), kHeaderSize);
     channel_.commit(kHeaderSize + body);
     if (pending_.vl != kVl15) {

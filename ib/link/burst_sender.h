@@ -26,14 +26,13 @@ class BurstSender {
     // Whether begin() would find room for one packet; `bytes` as BurstRequest::longest. VL15 needs
     // no credits. If a ring is full, can_send(), and begin() except for an offer, register that a
     // sender wants room: see FrameChannel::room_is_back().
-    [[nodiscard]] bool can_send(unsigned vl, std::size_t bytes,
-                                SendCrc crc = SendCrc::kElided) const;
+    [[nodiscard]] bool can_send(unsigned vl, size_t bytes, SendCrc crc = SendCrc::kElided) const;
     // Credit blocks that are left on a data VL.
-    [[nodiscard]] std::uint32_t credits(unsigned vl) const {
+    [[nodiscard]] uint32_t credits(unsigned vl) const {
         return training_.is_up() && vl < kDataVls ? credits_.available(vl) : 0;
     }
     // The blocks that the peer may still send on a data VL.
-    [[nodiscard]] std::uint32_t granted_to_peer(unsigned vl) const {
+    [[nodiscard]] uint32_t granted_to_peer(unsigned vl) const {
         return credits_.granted_to_peer(vl);
     }
     // See LinkEndpoint::begin() and commit().
@@ -43,18 +42,18 @@ class BurstSender {
   private:
     // The room that begin() has found.
     struct Pending {
-        std::span<std::uint8_t> frame;  // header, then packets
+        std::span<uint8_t> frame;  // header, then packets
         unsigned vl = 0;
         SendCrc crc{};
         bool is_offer = false;
     };
 
-    [[nodiscard]] std::uint32_t limit(const BurstRequest& request) const;
-    [[nodiscard]] std::uint32_t offer_limit(const BurstRequest& request) const;
-    void commit_packet(std::size_t bytes);
+    [[nodiscard]] uint32_t limit(const BurstRequest& request) const;
+    [[nodiscard]] uint32_t offer_limit(const BurstRequest& request) const;
+    void commit_packet(size_t bytes);
     void commit_burst(const ib::BurstSize& size, const OfferedPayload& offered);
-    void commit_frame(const std::array<std::uint8_t, link::kHeaderSize>& header, std::size_t body,
-                      std::uint32_t blocks);
+    void commit_frame(const std::array<uint8_t, link::kHeaderSize>& header, size_t body,
+                      uint32_t blocks);
 
     const LinkTraining& training_;
     CreditLedger& credits_;

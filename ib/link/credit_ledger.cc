@@ -12,20 +12,20 @@ CreditLedger::CreditLedger(const Capacity& capacity, FrameChannel& channel) : ch
     }
 }
 
-void CreditLedger::enlarge(std::uint32_t least) {
+void CreditLedger::enlarge(uint32_t least) {
     for (Vl& vl : vls_) {
         vl.capacity = vl.capacity == 0 ? 0 : std::max(vl.capacity, least);
     }
 }
 
-void CreditLedger::restart_sending(std::uint16_t epoch) {
+void CreditLedger::restart_sending(uint16_t epoch) {
     own_epoch_ = epoch;
     for (Vl& vl : vls_) {
         vl.sent = vl.send_limit = 0;
     }
 }
 
-void CreditLedger::restart_receiving(std::uint16_t epoch) {
+void CreditLedger::restart_receiving(uint16_t epoch) {
     peer_epoch_ = epoch;
     for (Vl& vl : vls_) {
         vl.received = vl.granted = 0;
@@ -42,14 +42,14 @@ LinkResult CreditLedger::receive(const link::Frame& frame) {
         return {};
     }
     Vl& vl = vls_[credit->vl];
-    if (static_cast<std::int32_t>(credit->limit - vl.send_limit) < 0) {
+    if (static_cast<int32_t>(credit->limit - vl.send_limit) < 0) {
         return failure(LinkError::kMalformedFrame, "credit limit moves backwards");
     }
     vl.send_limit = credit->limit;
     return {};
 }
 
-void CreditLedger::release(unsigned vl, std::uint32_t blocks) {
+void CreditLedger::release(unsigned vl, uint32_t blocks) {
     if (vl >= kDataVls) {
         return;
     }
@@ -60,12 +60,12 @@ void CreditLedger::release(unsigned vl, std::uint32_t blocks) {
 // Sends CREDIT when a quarter of the buffer has become free, not for every packet.
 void CreditLedger::grant(unsigned vl) {
     Vl& state = vls_[vl];
-    const std::uint32_t limit = state.received + state.capacity - state.held;
-    const std::uint32_t step = std::max(state.capacity / 4, 1U);
+    const uint32_t limit = state.received + state.capacity - state.held;
+    const uint32_t step = std::max(state.capacity / 4, 1U);
     if (!peer_epoch_ || state.capacity == 0 || limit - state.granted < step) {
         return;
     }
-    if (channel_.send(link::Credit{static_cast<std::uint8_t>(vl), *peer_epoch_, limit})) {
+    if (channel_.send(link::Credit{static_cast<uint8_t>(vl), *peer_epoch_, limit})) {
         state.granted = limit;
     } else {
         unsent_ = true;

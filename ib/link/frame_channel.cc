@@ -11,12 +11,12 @@ namespace {
 
 // A packet of up to kCopiedWhole bytes, such as a MAD, is copied before it is checked; of a longer
 // one the first kCopiedHead bytes, which have all headers.
-constexpr std::size_t kCopiedHead = 128;
-constexpr std::size_t kCopiedWhole = 512;
+constexpr size_t kCopiedHead = 128;
+constexpr size_t kCopiedWhole = 512;
 static_assert(kCopiedHead >= ib::kMaxHeaders);
 
 // Bytes of a frame's body that are copied before they are checked.
-std::size_t copied(const FrameHeader& header) {
+size_t copied(const FrameHeader& header) {
     if (header.type == FrameType::kBurst && (header.flags & link::kFlagOffer) == 0) {
         return ib::kBurstPayload;
     }
@@ -28,14 +28,14 @@ std::size_t copied(const FrameHeader& header) {
 
 }  // namespace
 
-FrameChannel::FrameChannel(std::size_t output_bytes)
+FrameChannel::FrameChannel(size_t output_bytes)
     : output_(std::max(output_bytes, 2 * kReservedOutput)) {
     scratch_.reserve(kHeaderSize + link::Hello::kSize + link::Refuse::kMaxText);
 }
 
 std::expected<link::Frame, LinkFailure> FrameChannel::front() {
-    const std::uint8_t* front = rings_->in.front();
-    std::array<std::uint8_t, kHeaderSize> raw;
+    const uint8_t* front = rings_->in.front();
+    std::array<uint8_t, kHeaderSize> raw;
     std::memcpy(raw.data(), front, raw.size());
     RingTap* const tap = rings_->in.tap();
     if (tap != nullptr) [[unlikely]] {
@@ -61,7 +61,7 @@ std::expected<link::Frame, LinkFailure> FrameChannel::front() {
         }
     }
     return link::Frame{header->type, header->flags, copy,
-                       copy.size() < shared.size() ? shared : std::span<const std::uint8_t>{}};
+                       copy.size() < shared.size() ? shared : std::span<const uint8_t>{}};
 }
 
 bool FrameChannel::publish() {

@@ -22,11 +22,11 @@ class FrameChannel {
   public:
     // Bytes of output that packets of data VLs may not use, so that they leave room for LINK,
     // CREDIT and packets of VL15.
-    static constexpr std::size_t kReservedOutput = 32 * 1024;
+    static constexpr size_t kReservedOutput = 32 * 1024;
 
     // `output_bytes` bounds the output that waits for the stream; it is at least twice
     // kReservedOutput.
-    explicit FrameChannel(std::size_t output_bytes);
+    explicit FrameChannel(size_t output_bytes);
 
     // Sends and receives frames through these rings from now on.
     void share(const LinkRings& rings) { rings_ = std::make_unique<Rings>(rings); }
@@ -34,11 +34,11 @@ class FrameChannel {
 
     // ---- out
 
-    [[nodiscard]] bool has_room(std::size_t bytes) const {
+    [[nodiscard]] bool has_room(size_t bytes) const {
         return rings_ ? rings_->out.has_room(ring_bytes(bytes)) : output_.has_room(bytes);
     }
     // Like has_room(). If a ring is full, registers that the sender wants room: see room_is_back().
-    [[nodiscard]] bool finds_room(std::size_t bytes) const {
+    [[nodiscard]] bool finds_room(size_t bytes) const {
         const bool found = has_room(bytes);
         if (!found && rings_) {
             rings_->wants_room = true;
@@ -47,11 +47,9 @@ class FrameChannel {
     }
     // Rings only: bytes that fit. The peer's position is read again only if fewer than `wanted`
     // fit.
-    [[nodiscard]] std::size_t room_for(std::size_t wanted) const {
-        return rings_->out.room_for(wanted);
-    }
+    [[nodiscard]] size_t room_for(size_t wanted) const { return rings_->out.room_for(wanted); }
     // Room for a frame, or an empty span; commit() sends it.
-    [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
+    [[nodiscard]] std::span<uint8_t> reserve(size_t bytes) {
         if (!rings_) {
             return output_.reserve(bytes);
         }
@@ -59,7 +57,7 @@ class FrameChannel {
         rings_->wants_room = rings_->wants_room || room.empty();
         return room;
     }
-    void commit(std::size_t bytes) {
+    void commit(size_t bytes) {
         if (rings_) {
             rings_->out.commit(bytes);
         } else {
@@ -93,8 +91,8 @@ class FrameChannel {
 
     // ---- the stream
 
-    [[nodiscard]] std::span<const std::uint8_t> output() const { return output_.pending(); }
-    void consume(std::size_t bytes) { output_.consume(bytes); }
+    [[nodiscard]] std::span<const uint8_t> output() const { return output_.pending(); }
+    void consume(size_t bytes) { output_.consume(bytes); }
 
     // ---- the rings
 
@@ -107,7 +105,7 @@ class FrameChannel {
     // The payload stays in the ring until a handler copies it to its target.
     [[nodiscard]] std::expected<link::Frame, LinkFailure> front();
     // Removes the frame at the front. `bytes` includes its header.
-    void skip(std::size_t bytes) {
+    void skip(size_t bytes) {
         rings_->in.skip(bytes);
         // Frees the ring by quarters: each update moves a cache line to the peer.
         if (rings_->in.unreturned() >= rings_->in.size() / 4) {
@@ -128,7 +126,7 @@ class FrameChannel {
     [[nodiscard]] bool awaits_data() { return rings_->in.await_data(); }
     // Whether a sender has found a ring full since begin_reading().
     [[nodiscard]] bool wants_room() const { return rings_ && rings_->wants_room; }
-    [[nodiscard]] std::size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
+    [[nodiscard]] size_t unpublished() const { return rings_ ? rings_->out.unpublished() : 0; }
 
   private:
     struct Rings {
@@ -137,7 +135,7 @@ class FrameChannel {
         RingConsumer in;
         bool wants_room = false;    // a sender found the ring full since begin_reading()
         bool room_is_back = false;  // await_room() found room after that
-        std::array<std::uint8_t, link::kMaxBody> frame{};  // the copy that front() returns
+        std::array<uint8_t, link::kMaxBody> frame{};  // the copy that front() returns
     };
 
     template <typename Control>
@@ -147,8 +145,8 @@ class FrameChannel {
     }
 
     OutputBuffer output_;
-    std::unique_ptr<Rings> rings_;       // nullptr: frames travel on the stream
-    std::vector<std::uint8_t> scratch_;  // buffer for the layout of control frames
+    std::unique_ptr<Rings> rings_;  // nullptr: frames travel on the stream
+    std::vector<uint8_t> scratch_;  // buffer for the layout of control frames
 };
 
 }  // namespace pib::link

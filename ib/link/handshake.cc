@@ -30,14 +30,14 @@ Features answer_hello(const link::Frame& frame, FrameChannel& channel, LinkEvent
     return answer->features;
 }
 
-Features accept_welcome(const link::Frame& frame, std::uint32_t asked, LinkEvents& events) {
+Features accept_welcome(const link::Frame& frame, uint32_t asked, LinkEvents& events) {
     const auto welcome = link::Welcome::parse(frame.body);
     if (!welcome) {
         return failure(welcome.error() == FrameError::kVersion ? LinkError::kVersion
                                                                : LinkError::kMalformedFrame,
                        to_string(welcome.error()));
     }
-    constexpr std::uint32_t kOnRequest =
+    constexpr uint32_t kOnRequest =
         link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
     if ((welcome->features & ~asked & kOnRequest) != 0) {
         return failure(LinkError::kUnexpectedFrame, "WELCOME with a feature that HELLO lacks");

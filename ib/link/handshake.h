@@ -13,14 +13,13 @@
 namespace pib::link {
 
 // Bits of link::kFeature... that both sides have agreed on.
-using Features = std::expected<std::uint32_t, LinkFailure>;
+using Features = std::expected<uint32_t, LinkFailure>;
 
 // The listening side: answers HELLO with WELCOME or REFUSE.
 [[nodiscard]] Features answer_hello(const link::Frame& frame, FrameChannel& channel,
                                     LinkEvents& events);
 // The connecting side. `asked` are the features of its HELLO.
-[[nodiscard]] Features accept_welcome(const link::Frame& frame, std::uint32_t asked,
-                                      LinkEvents& events);
+[[nodiscard]] Features accept_welcome(const link::Frame& frame, uint32_t asked, LinkEvents& events);
 [[nodiscard]] LinkFailure accept_refusal(const link::Frame& frame, LinkEvents& events);
 
 }  // namespace pib::link

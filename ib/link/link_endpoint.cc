@@ -15,13 +15,13 @@ namespace {
 
 // Bytes for which a LINK counts in a turn: it takes the port down and up, and so costs more than
 // its bytes.
-constexpr std::size_t kWorkOfLink = 16 * 1024;
+constexpr size_t kWorkOfLink = 16 * 1024;
 
-std::size_t bytes_of(const Frame& frame) {
+size_t bytes_of(const Frame& frame) {
     return kHeaderSize + std::max(frame.body.size(), frame.shared.size());
 }
 
-std::size_t work_of(const Frame& frame) {
+size_t work_of(const Frame& frame) {
     return frame.type == FrameType::kLink ? kWorkOfLink : 0;
 }
 
@@ -46,10 +46,10 @@ LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, Lin
 
 // ---- frames in
 
-LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes) {
+LinkResult feed(LinkEndpoint& endpoint, std::span<const uint8_t> bytes) {
     while (!bytes.empty() && !endpoint.training().is_closed()) {
         const auto space = endpoint.input_space();
-        const std::size_t take = std::min(space.size(), bytes.size());
+        const size_t take = std::min(space.size(), bytes.size());
         std::memcpy(space.data(), bytes.data(), take);
         bytes = bytes.subspan(take);
         if (auto fed = endpoint.feed_input(take); !fed) {
@@ -59,10 +59,10 @@ LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes) {
     return {};
 }
 
-LinkResult LinkEndpoint::feed_input(std::size_t bytes, std::size_t turn) {
+LinkResult LinkEndpoint::feed_input(size_t bytes, size_t turn) {
     reader_.commit(bytes);
     input_waits_ = false;
-    for (std::size_t done = 0; !training_.is_closed();) {
+    for (size_t done = 0; !training_.is_closed();) {
         if (done >= turn) {
             input_waits_ = true;
             break;
@@ -87,12 +87,12 @@ LinkResult LinkEndpoint::feed_input(std::size_t bytes, std::size_t turn) {
     return {};
 }
 
-void LinkEndpoint::consume_output(std::size_t bytes) {
+void LinkEndpoint::consume_output(size_t bytes) {
     channel_.consume(bytes);
     training_.send_unsent();
 }
 
-std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
+std::expected<bool, LinkFailure> LinkEndpoint::receive(size_t bytes) {
     if (input_waits_) {
         const auto fed = feed_input(0, bytes);
         return fed ? std::expected<bool, LinkFailure>(input_waits_) : std::unexpected(fed.error());
@@ -102,7 +102,7 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
     }
     channel_.begin_reading();
     training_.send_unsent();
-    std::size_t done = 0;
+    size_t done = 0;
     while (done < bytes && channel_.has_frame()) {
         const auto frame = receive_front();
         if (!frame) {
@@ -121,8 +121,8 @@ std::expected<bool, LinkFailure> LinkEndpoint::receive(std::size_t bytes) {
 }
 
 // Handles the frame at the front. A frame that waits for an answer is not parsed again.
-std::expected<std::size_t, LinkFailure> LinkEndpoint::receive_front() {
-    std::size_t bytes = 0, work = 0;
+std::expected<size_t, LinkFailure> LinkEndpoint::receive_front() {
+    size_t bytes = 0, work = 0;
     if (peer_copy_.is_waiting()) {
         bytes = peer_copy_.proceed();
     } else {
@@ -187,7 +187,7 @@ LinkResult LinkEndpoint::handle(const Frame& frame) {
         {[](Self& self, const Frame& pull) { return self.peer_copy_.receive_pull(pull); }, false,
          false, true},
     };
-    const Rule& rule = kRules[static_cast<std::size_t>(frame.type) - 1];
+    const Rule& rule = kRules[static_cast<size_t>(frame.type) - 1];
     const bool in_place = rule.before_open != training_.is_open() && !training_.is_closed() &&
                           (connecting_ ? rule.to_connecting : rule.to_listening);
     if (!in_place) {

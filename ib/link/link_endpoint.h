@@ -34,8 +34,8 @@ class LinkEndpoint {
         // Receive buffer of each data VL, in credit blocks of 64 bytes: 0, or at least
         // CreditLedger::kMinReceiveBlocks.
         CreditLedger::Capacity receive_blocks{};
-        std::size_t output_bytes = 256 * 1024;  // bound of the pending output
-        std::size_t input_bytes = 64 * 1024;    // bound of an incomplete frame
+        size_t output_bytes = 256 * 1024;  // bound of the pending output
+        size_t input_bytes = 64 * 1024;    // bound of an incomplete frame
     };
     // Result of the handshake.
     struct Agreed {
@@ -57,22 +57,22 @@ class LinkEndpoint {
     // ends after that many bytes, and a LINK counts as 16 KiB. Delivered packets are views into
     // that space. After an error close the connection once output() is written, or as soon as
     // writing fails; link_down() has been called if the link was up, and further bytes are ignored.
-    [[nodiscard]] std::span<std::uint8_t> input_space() { return reader_.space(); }
-    [[nodiscard]] LinkResult feed_input(std::size_t bytes, std::size_t turn = SIZE_MAX);
+    [[nodiscard]] std::span<uint8_t> input_space() { return reader_.space(); }
+    [[nodiscard]] LinkResult feed_input(size_t bytes, size_t turn = SIZE_MAX);
     // Whether a turn of feed_input() has left frames. Until receive() has handled them,
     // input_space() may be empty.
     [[nodiscard]] bool input_waits() const { return input_waits_; }
     // In shared memory: handles frames until there are none left, or until `bytes` have been read
     // or copied for offers; a LINK counts as 16 KiB. On a stream: a further turn of the frames that
     // feed_input() has left. True: there may be more. Errors as with feed_input().
-    [[nodiscard]] std::expected<bool, LinkFailure> receive(std::size_t bytes);
+    [[nodiscard]] std::expected<bool, LinkFailure> receive(size_t bytes);
 
     // ---- frames out
 
     // Bytes for the peer. consume_output() removes what was sent; then begin() may find room again,
     // and the link may come up.
-    [[nodiscard]] std::span<const std::uint8_t> output() const { return channel_.output(); }
-    void consume_output(std::size_t bytes);
+    [[nodiscard]] std::span<const uint8_t> output() const { return channel_.output(); }
+    void consume_output(size_t bytes);
     // In shared memory: asks the peer for a wake-up; false if there is work. On a stream: false
     // while input_waits().
     [[nodiscard]] bool may_sleep();
@@ -107,7 +107,7 @@ class LinkEndpoint {
     }
     // Frees the receive buffer of delivered packets, also of those from before a link_down(). The
     // endpoint sends CREDIT by itself.
-    void release(unsigned vl, std::uint32_t blocks) { credits_.release(vl, blocks); }
+    void release(unsigned vl, uint32_t blocks) { credits_.release(vl, blocks); }
 
   private:
     [[nodiscard]] LinkResult handle(const link::Frame& frame);
@@ -115,11 +115,11 @@ class LinkEndpoint {
     [[nodiscard]] LinkResult receive_burst(const link::Frame& frame);
     // Handles the frame at the front of the ring. Returns the bytes for which it counts in a turn,
     // or 0 while it waits for an answer.
-    [[nodiscard]] std::expected<std::size_t, LinkFailure> receive_front();
+    [[nodiscard]] std::expected<size_t, LinkFailure> receive_front();
 
     LinkEvents& events_;
     bool connecting_ = false;
-    std::uint32_t asked_ = 0;  // features of HELLO, connecting side only
+    uint32_t asked_ = 0;  // features of HELLO, connecting side only
     Agreed agreed_;
     link::FrameReader reader_;
     bool input_waits_ = false;
@@ -132,6 +132,6 @@ class LinkEndpoint {
 };
 
 // Copies bytes, which may be split at any place, to input_space() for feed_input().
-[[nodiscard]] LinkResult feed(LinkEndpoint& endpoint, std::span<const std::uint8_t> bytes);
+[[nodiscard]] LinkResult feed(LinkEndpoint& endpoint, std::span<const uint8_t> bytes);
 
 }  // namespace pib::link

@@ -9,7 +9,7 @@ const char* to_string(LinkError error) {
     static constexpr std::array<const char*, 5> kNames = {
         "refused", "malformed frame", "unexpected frame", "other protocol version",
         "credit limit exceeded"};
-    const auto index = static_cast<std::size_t>(error);
+    const auto index = static_cast<size_t>(error);
     return index < kNames.size() ? kNames[index] : "unknown";
 }
 
@@ -18,7 +18,7 @@ HelloAnswer LinkEvents::link_hello(const link::Hello&) {
         link::Refuse{link::RefuseReason::kNoFreePort, "this side does not listen"});
 }
 
-std::expected<std::span<std::uint8_t>, std::string> LinkEvents::link_memory(const link::Memory&) {
+std::expected<std::span<uint8_t>, std::string> LinkEvents::link_memory(const link::Memory&) {
     return std::unexpected("this side accepts no shared memory");
 }
 

@@ -18,7 +18,7 @@
 namespace pib::link {
 
 // Reasons for which a connection has to end. LinkFailure::text is for the log.
-enum class LinkError : std::uint8_t {
+enum class LinkError : uint8_t {
     kRefused,          // the peer refused this side, or this side the peer: REFUSE is in output()
     kMalformedFrame,   // a frame that the protocol never allows
     kUnexpectedFrame,  // a frame that the protocol does not allow in this state
@@ -76,7 +76,7 @@ class LinkEvents {
     //   segments of the blocks of MEMORY, the target of the pull, and does nothing else yet.
     // * kPulled at an adapter: the payload is in place. After 0, because the target is no longer
     //   valid, the endpoint delivers the packets again with their payload.
-    [[nodiscard]] virtual std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
+    [[nodiscard]] virtual uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) = 0;
     virtual void link_packet_fault(PacketFault fault) = 0;
 
     // --- peer copy, adapter: the switch has refused to copy to `where`; the burst is lost.
@@ -85,11 +85,11 @@ class LinkEvents {
     // --- peer copy, switch: the adapter shares its memory. Returns kOfferRoom bytes, which
     // outlive the endpoint, for offers whose payload the endpoint has to copy. Empty: the memory is
     // unusable, and the link continues without it. An error ends the connection.
-    [[nodiscard]] virtual std::expected<std::span<std::uint8_t>, std::string> link_memory(
+    [[nodiscard]] virtual std::expected<std::span<uint8_t>, std::string> link_memory(
         const link::Memory& memory);
     // Copies the payload of an offer; false: the offer has been revoked, and its packets are lost.
     [[nodiscard]] virtual bool link_copy_offer(const link::Offer& /*from*/,
-                                               std::span<std::uint8_t> /*to*/) {
+                                               std::span<uint8_t> /*to*/) {
         return false;
     }
     // A pull by the adapter. All segments are in the blocks of MEMORY or in the bounce area. An

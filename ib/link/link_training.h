@@ -42,11 +42,11 @@ class LinkTraining {
     [[nodiscard]] const link::Link& peer() const { return *peer_; }
     [[nodiscard]] bool has_peer() const { return peer_.has_value(); }
     // The epoch of this side's newest LINK, and MTUCap as set by set_parameters().
-    [[nodiscard]] std::uint16_t epoch() const { return parameters_.epoch; }
-    [[nodiscard]] std::uint8_t mtu_cap() const { return parameters_.mtu_cap; }
+    [[nodiscard]] uint16_t epoch() const { return parameters_.epoch; }
+    [[nodiscard]] uint8_t mtu_cap() const { return parameters_.mtu_cap; }
 
   private:
-    enum class Phase : std::uint8_t { kHandshake, kOpen, kClosed };
+    enum class Phase : uint8_t { kHandshake, kOpen, kClosed };
 
     void take_down();
     void bring_up();

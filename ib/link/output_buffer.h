@@ -14,20 +14,20 @@ namespace pib::link {
 class OutputBuffer {
   public:
     // The kernel allocates pages at first use, so an idle connection needs little memory.
-    explicit OutputBuffer(std::size_t capacity)
-        : bytes_(std::make_unique_for_overwrite<std::uint8_t[]>(capacity)), capacity_(capacity) {}
+    explicit OutputBuffer(size_t capacity)
+        : bytes_(std::make_unique_for_overwrite<uint8_t[]>(capacity)), capacity_(capacity) {}
 
-    [[nodiscard]] std::size_t size() const { return end_ - begin_; }
-    [[nodiscard]] std::size_t capacity() const { return capacity_; }
-    [[nodiscard]] std::span<const std::uint8_t> pending() const {
+    [[nodiscard]] size_t size() const { return end_ - begin_; }
+    [[nodiscard]] size_t capacity() const { return capacity_; }
+    [[nodiscard]] std::span<const uint8_t> pending() const {
         return {bytes_.get() + begin_, size()};
     }
     // Whether reserve(bytes) would succeed.
-    [[nodiscard]] bool has_room(std::size_t bytes) const {
+    [[nodiscard]] bool has_room(size_t bytes) const {
         return capacity() - end_ >= bytes || (can_compact() && capacity() - size() >= bytes);
     }
     // Room for `bytes` after the pending bytes, or an empty span; commit() makes them pending.
-    [[nodiscard]] std::span<std::uint8_t> reserve(std::size_t bytes) {
+    [[nodiscard]] std::span<uint8_t> reserve(size_t bytes) {
         if (!has_room(bytes)) {
             return {};
         }
@@ -36,8 +36,8 @@ class OutputBuffer {
         }
         return {bytes_.get() + end_, bytes};
     }
-    void commit(std::size_t bytes) { end_ += bytes; }
-    void consume(std::size_t bytes) {
+    void commit(size_t bytes) { end_ += bytes; }
+    void consume(size_t bytes) {
         begin_ += bytes;
         if (begin_ >= end_) {
             begin_ = end_ = 0;
@@ -48,16 +48,16 @@ class OutputBuffer {
   private:
     [[nodiscard]] bool can_compact() const { return size() <= begin_; }
     void compact() {
-        const std::size_t left = size();
+        const size_t left = size();
         std::memmove(bytes_.get(), bytes_.get() + begin_, left);
         begin_ = 0;
         end_ = left;
     }
 
-    std::unique_ptr<std::uint8_t[]> bytes_;
-    std::size_t capacity_ = 0;
-    std::size_t begin_ = 0;
-    std::size_t end_ = 0;
+    std::unique_ptr<uint8_t[]> bytes_;
+    size_t capacity_ = 0;
+    size_t begin_ = 0;
+    size_t end_ = 0;
 };
 
 }  // namespace pib::link

@@ -10,38 +10,37 @@ namespace pib::link {
 namespace {
 
 // LRH and BTH: the shortest IBA packet.
-constexpr std::size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
+constexpr size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
 
 bool is_iba(const ib::Lrh& lrh) {
     return lrh.lnh == ib::Lnh::kIbaLocal || lrh.lnh == ib::Lnh::kIbaGlobal;
 }
 
 // Whether the four bytes at `stored` are the ICRC of `packet` (LRH to padding).
-bool icrc_is_good(std::span<const std::uint8_t> packet, const std::uint8_t* stored) {
-    const std::uint32_t crc = ib::icrc(packet);
-    const std::uint8_t wire[] = {
-        static_cast<std::uint8_t>(crc), static_cast<std::uint8_t>(crc >> 8),
-        static_cast<std::uint8_t>(crc >> 16), static_cast<std::uint8_t>(crc >> 24)};
+bool icrc_is_good(std::span<const uint8_t> packet, const uint8_t* stored) {
+    const uint32_t crc = ib::icrc(packet);
+    const uint8_t wire[] = {static_cast<uint8_t>(crc), static_cast<uint8_t>(crc >> 8),
+                            static_cast<uint8_t>(crc >> 16), static_cast<uint8_t>(crc >> 24)};
     return std::memcmp(wire, stored, sizeof(wire)) == 0;
 }
 
 }  // namespace
 
-void append_crcs(std::span<std::uint8_t> packet_and_room) {
+void append_crcs(std::span<uint8_t> packet_and_room) {
     const auto packet = packet_and_room.first(packet_and_room.size() - kCrcBytes);
-    std::uint8_t* out = packet_and_room.data() + packet.size();
-    const std::uint32_t icrc = ib::icrc(packet);
+    uint8_t* out = packet_and_room.data() + packet.size();
+    const uint32_t icrc = ib::icrc(packet);
     for (unsigned i = 0; i < ib::kIcrcSize; ++i) {
-        out[i] = static_cast<std::uint8_t>(icrc >> (8 * i));
+        out[i] = static_cast<uint8_t>(icrc >> (8 * i));
     }
-    const std::uint16_t vcrc = ib::vcrc(packet_and_room.first(packet.size() + ib::kIcrcSize));
-    out[4] = static_cast<std::uint8_t>(vcrc);
-    out[5] = static_cast<std::uint8_t>(vcrc >> 8);
+    const uint16_t vcrc = ib::vcrc(packet_and_room.first(packet.size() + ib::kIcrcSize));
+    out[4] = static_cast<uint8_t>(vcrc);
+    out[5] = static_cast<uint8_t>(vcrc >> 8);
 }
 
 std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
-                                                   std::uint8_t mtu_cap) {
-    const std::size_t crc_bytes = with_crcs ? kCrcBytes : 0;
+                                                   uint8_t mtu_cap) {
+    const size_t crc_bytes = with_crcs ? kCrcBytes : 0;
     const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
     // Raw packets have no ICRC; this protocol does not carry them.
     if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {

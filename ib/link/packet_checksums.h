@@ -13,15 +13,15 @@
 
 namespace pib::link {
 
-inline constexpr std::size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
+inline constexpr size_t kCrcBytes = ib::kIcrcSize + ib::kVcrcSize;
 
 // Writes ICRC and VCRC to the last six bytes of `packet_and_room`; the packet is before them.
-void append_crcs(std::span<std::uint8_t> packet_and_room);
+void append_crcs(std::span<uint8_t> packet_and_room);
 
 // Checks the length and the LRH of a packet and, with `with_crcs`, its checksums, which the
 // returned burst does not include. `mtu_cap` is PortInfo:MTUCap of the receiver.
 [[nodiscard]] std::expected<ib::Burst, link::PacketFault> check_packet(const ib::PacketBytes& body,
                                                                        bool with_crcs,
-                                                                       std::uint8_t mtu_cap);
+                                                                       uint8_t mtu_cap);
 
 }  // namespace pib::link

@@ -7,8 +7,8 @@
 
 namespace pib::link {
 
-PeerCopyAdapter::PeerCopyAdapter(const Parts& parts, std::uint8_t* control_memory,
-                                 std::span<const std::uint64_t> blocks)
+PeerCopyAdapter::PeerCopyAdapter(const Parts& parts, uint8_t* control_memory,
+                                 std::span<const uint64_t> blocks)
     : parts_(parts),
       blocks_(blocks.begin(), blocks.end()),
       room_(offer_room(control_memory)),
@@ -32,12 +32,12 @@ LinkResult PeerCopyAdapter::receive_offer(const link::Frame& frame) {
     return {};
 }
 
-std::size_t PeerCopyAdapter::frame_bytes() const {
+size_t PeerCopyAdapter::frame_bytes() const {
     return kHeaderSize + ib::kBurstPayload + link::offer_bytes(0);
 }
 
 bool PeerCopyAdapter::is_answered() const {
-    const std::uint64_t answer = control_->answer.load(std::memory_order_acquire);
+    const uint64_t answer = control_->answer.load(std::memory_order_acquire);
     return awaited_->asked && answer >> 8 == sequence_;
 }
 
@@ -125,7 +125,7 @@ void PeerCopyAdapter::locate() {
 
 void PeerCopyAdapter::send_pull() {
     Awaited& awaited = *awaited_;
-    const std::uint32_t next = sequence_ + 1 == 0 ? 1 : sequence_ + 1;
+    const uint32_t next = sequence_ + 1 == 0 ? 1 : sequence_ + 1;
     if (parts_.channel.send(link::Pull{.handle = awaited.offer.handle,
                                        .sequence = next,
                                        .offset = 0,

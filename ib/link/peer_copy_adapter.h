@@ -30,8 +30,7 @@ class PeerCopyAdapter {
     };
 
     // `control_memory` has peer_copy_bytes(blocks) bytes and outlives the object.
-    PeerCopyAdapter(const Parts& parts, std::uint8_t* control_memory,
-                    std::span<const std::uint64_t> blocks);
+    PeerCopyAdapter(const Parts& parts, uint8_t* control_memory, std::span<const uint64_t> blocks);
 
     // Whether the switch has mapped the memory.
     [[nodiscard]] bool is_mapped() const {
@@ -46,7 +45,7 @@ class PeerCopyAdapter {
     // was no room for it.
     void proceed();
     // Bytes of the frame that holds the offer.
-    [[nodiscard]] std::size_t frame_bytes() const;
+    [[nodiscard]] size_t frame_bytes() const;
     // While is_waiting(): whether the switch has answered the PULL.
     [[nodiscard]] bool is_answered() const;
     // Whether the switch may be writing to the place that link_burst() chose.
@@ -58,10 +57,10 @@ class PeerCopyAdapter {
     // The offer at the front of the ring. Its frame is skipped after the offer is finished.
     struct Awaited {
         link::Offer offer;
-        ib::Burst burst;          // its payload refers to `room_`
-        std::uint16_t epoch = 0;  // epoch of this side at the offer's arrival
-        bool asked = false;       // PULL is sent, its answer not yet handled
-        bool bounce = false;      // the pull copies to `room_`; packets are delivered from it
+        ib::Burst burst;      // its payload refers to `room_`
+        uint16_t epoch = 0;   // epoch of this side at the offer's arrival
+        bool asked = false;   // PULL is sent, its answer not yet handled
+        bool bounce = false;  // the pull copies to `room_`; packets are delivered from it
         ib::Placement payload{};
     };
 
@@ -73,11 +72,11 @@ class PeerCopyAdapter {
     [[nodiscard]] bool holds() const;
 
     const Parts parts_;
-    const std::vector<std::uint64_t> blocks_;  // sizes in bytes
-    const std::span<std::uint8_t> room_;       // kOfferRoom bytes
+    const std::vector<uint64_t> blocks_;  // sizes in bytes
+    const std::span<uint8_t> room_;       // kOfferRoom bytes
     PeerCopyControl* const control_;
-    std::uint32_t sequence_ = 0;     // sequence of the last PULL
-    std::uint64_t last_handle_ = 0;  // handle of the last offer
+    uint32_t sequence_ = 0;     // sequence of the last PULL
+    uint64_t last_handle_ = 0;  // handle of the last offer
     std::optional<Awaited> awaited_;
 };
 

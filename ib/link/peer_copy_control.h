@@ -13,11 +13,11 @@
 
 namespace pib::link {
 
-inline constexpr std::size_t kOfferSlots = 256;
-inline constexpr std::size_t kPageBytes = 4096;  // bytes of memory per bit of a bitmap
+inline constexpr size_t kOfferSlots = 256;
+inline constexpr size_t kPageBytes = 4096;  // bytes of memory per bit of a bitmap
 
 // The switch's answer to a PULL.
-enum class PullResult : std::uint8_t {
+enum class PullResult : uint8_t {
     kNone = 0,       // the pull has not ended
     kDone = 1,       // all bytes are in place
     kGone = 2,       // the sender has revoked its offer
@@ -26,47 +26,47 @@ enum class PullResult : std::uint8_t {
 };
 
 // Values of PeerCopyControl::mapped: whether the switch could map the adapter's memory.
-inline constexpr std::uint32_t kMapped = 1;  // offers may be sent
-inline constexpr std::uint32_t kNotMapped = 2;
+inline constexpr uint32_t kMapped = 1;  // offers may be sent
+inline constexpr uint32_t kNotMapped = 2;
 
 struct PeerCopyControl {
     // Written by the switch.
-    alignas(64) std::atomic<std::uint64_t> answer{0};  // sequence of the PULL << 8 | PullResult
-    std::atomic<std::uint32_t> mapped{0};              // 0 at first, then kMapped or kNotMapped
-    std::uint32_t reserved1 = 0;
-    std::atomic<std::uint64_t> reading{0};  // handle of the adapter's offer being read, or 0
-    std::uint8_t reserved2[40]{};
+    alignas(64) std::atomic<uint64_t> answer{0};  // sequence of the PULL << 8 | PullResult
+    std::atomic<uint32_t> mapped{0};              // 0 at first, then kMapped or kNotMapped
+    uint32_t reserved1 = 0;
+    std::atomic<uint64_t> reading{0};  // handle of the adapter's offer being read, or 0
+    uint8_t reserved2[40]{};
     // Written by the adapter.
-    alignas(64) std::atomic<std::uint32_t> cancel{0};  // sequence of the PULL to cancel
-    std::uint32_t reserved3 = 0;
-    std::atomic<std::uint64_t> finished{0};  // handle of the switch's newest finished offer
-    std::atomic<std::uint32_t> flags{0};     // kAllRegistered
-    std::uint8_t reserved4[44]{};
+    alignas(64) std::atomic<uint32_t> cancel{0};  // sequence of the PULL to cancel
+    uint32_t reserved3 = 0;
+    std::atomic<uint64_t> finished{0};  // handle of the switch's newest finished offer
+    std::atomic<uint32_t> flags{0};     // kAllRegistered
+    uint8_t reserved4[44]{};
     // Written by the adapter: slots[handle % kOfferSlots] is the handle while the offer is
     // valid.
-    alignas(64) std::atomic<std::uint64_t> slots[kOfferSlots]{};
+    alignas(64) std::atomic<uint64_t> slots[kOfferSlots]{};
 
     // Bit of `flags`: every page is registered, whatever the bitmaps contain.
-    static constexpr std::uint32_t kAllRegistered = 1;
+    static constexpr uint32_t kAllRegistered = 1;
 };
 static_assert(sizeof(PeerCopyControl) == 128 + 8 * kOfferSlots);
-static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
+static_assert(std::atomic<uint64_t>::is_always_lock_free);
 
 // Offsets in the control memory, in bytes: PeerCopyControl is followed by the bounce area, then by
 // the bitmaps of all blocks.
-inline constexpr std::size_t kBounceOffset = 4096;
-inline constexpr std::size_t kBitmapsOffset = kBounceOffset + kMaxOfferBytes;
+inline constexpr size_t kBounceOffset = 4096;
+inline constexpr size_t kBitmapsOffset = kBounceOffset + kMaxOfferBytes;
 
 // Bytes of a block's bitmap: one bit for each page, in 64-bit words in host order, rounded up to
 // cache lines.
-[[nodiscard]] constexpr std::size_t bitmap_bytes(std::uint64_t block_bytes) {
-    const std::uint64_t pages = (block_bytes + kPageBytes - 1) / kPageBytes;
+[[nodiscard]] constexpr size_t bitmap_bytes(uint64_t block_bytes) {
+    const uint64_t pages = (block_bytes + kPageBytes - 1) / kPageBytes;
     return (pages + 511) / 512 * 64;
 }
 // Bytes of the whole control memory.
-[[nodiscard]] constexpr std::size_t peer_copy_bytes(std::span<const std::uint64_t> blocks) {
-    std::size_t sum = kBitmapsOffset;
-    for (const std::uint64_t bytes : blocks) {
+[[nodiscard]] constexpr size_t peer_copy_bytes(std::span<const uint64_t> blocks) {
+    size_t sum = kBitmapsOffset;
+    for (const uint64_t bytes : blocks) {
         sum += bitmap_bytes(bytes);
     }
     return sum;
@@ -74,22 +74,22 @@ inline constexpr std::size_t kBitmapsOffset = kBounceOffset + kMaxOfferBytes;
 
 // Whether the segment lies in one of these blocks or, with `bounce`, in the bounce area.
 [[nodiscard]] constexpr bool segment_fits(const BlockSegment& segment,
-                                          std::span<const std::uint64_t> blocks, bool bounce) {
+                                          std::span<const uint64_t> blocks, bool bounce) {
     const bool in_block = segment.block < blocks.size();
-    const std::uint64_t bytes = in_block                                  ? blocks[segment.block]
-                                : bounce && segment.block == kBounceBlock ? kMaxOfferBytes
-                                                                          : 0;
+    const uint64_t bytes = in_block                                  ? blocks[segment.block]
+                           : bounce && segment.block == kBounceBlock ? kMaxOfferBytes
+                                                                     : 0;
     return segment.length <= bytes && segment.offset <= bytes - segment.length;
 }
 
-[[nodiscard]] constexpr std::uint64_t pull_answer(std::uint32_t sequence, PullResult result) {
-    return std::uint64_t{sequence} << 8 | static_cast<std::uint8_t>(result);
+[[nodiscard]] constexpr uint64_t pull_answer(uint32_t sequence, PullResult result) {
+    return uint64_t{sequence} << 8 | static_cast<uint8_t>(result);
 }
 
 // Memory for the headers of a burst and the payload of an offer, in one piece.
-inline constexpr std::size_t kOfferRoom = ib::kBurstPayload + kMaxOfferBytes;
+inline constexpr size_t kOfferRoom = ib::kBurstPayload + kMaxOfferBytes;
 // The adapter's room: its bounce area and the bytes before it.
-[[nodiscard]] inline std::span<std::uint8_t> offer_room(std::uint8_t* control_memory) {
+[[nodiscard]] inline std::span<uint8_t> offer_room(uint8_t* control_memory) {
     return {control_memory + kBounceOffset - ib::kBurstPayload, kOfferRoom};
 }
 static_assert(sizeof(PeerCopyControl) + ib::kBurstPayload <= kBounceOffset);

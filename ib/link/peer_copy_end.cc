@@ -12,7 +12,7 @@ void PeerCopyEnd::agree(Side side) {
     parts_.credits.enlarge(side == Side::kAdapter ? kAdapterBlocks : kSwitchBlocks);
 }
 
-void PeerCopyEnd::share(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks) {
+void PeerCopyEnd::share(uint8_t* control_memory, std::span<const uint64_t> blocks) {
     if (side_ != Side::kAdapter || memory_passed_ || !parts_.training.is_open() ||
         !parts_.channel.send_on_stream(link::Memory{{blocks.begin(), blocks.end()}})) {
         return;
@@ -49,8 +49,8 @@ LinkResult PeerCopyEnd::receive_pull(const Frame& frame) {
                    : failure(LinkError::kUnexpectedFrame, "PULL without MEMORY");
 }
 
-std::size_t PeerCopyEnd::proceed() {
-    const std::size_t bytes = adapter_->frame_bytes();
+size_t PeerCopyEnd::proceed() {
+    const size_t bytes = adapter_->frame_bytes();
     adapter_->proceed();
     return bytes;
 }

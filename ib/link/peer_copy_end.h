@@ -17,15 +17,15 @@ namespace pib::link {
 
 class PeerCopyEnd {
   public:
-    enum class Side : std::uint8_t { kNone, kAdapter, kSwitch };
+    enum class Side : uint8_t { kNone, kAdapter, kSwitch };
 
     // The minimum receive buffer, in blocks, of VLs that have any. A switch must be able to hold
     // two offers of the maximum size, because it may have to copy their payload itself. An adapter
     // holds no payload of offers, so it grants credits for as many offers as the sender may have
     // under way; without credits for an offer the sender falls back to a burst with payload, at the
     // cost of a copy.
-    static constexpr std::uint32_t kSwitchBlocks = 2 * kMaxOfferBytes / 64;
-    static constexpr std::uint32_t kAdapterBlocks = 256 * kMaxOfferBytes / 64;
+    static constexpr uint32_t kSwitchBlocks = 2 * kMaxOfferBytes / 64;
+    static constexpr uint32_t kAdapterBlocks = 256 * kMaxOfferBytes / 64;
 
     explicit PeerCopyEnd(const PeerCopyAdapter::Parts& parts) : parts_(parts) {}
 
@@ -34,7 +34,7 @@ class PeerCopyEnd {
 
     // Adapter only, once: queues MEMORY on the stream; the file descriptors must be sent with its
     // first byte. `control_memory` has peer_copy_bytes(blocks) bytes and outlives the link.
-    void share(std::uint8_t* control_memory, std::span<const std::uint64_t> blocks);
+    void share(uint8_t* control_memory, std::span<const uint64_t> blocks);
     // Whether this end may send offers.
     [[nodiscard]] bool can_offer() const {
         return adapter_ ? adapter_->is_mapped() : switch_ != nullptr;
@@ -57,9 +57,9 @@ class PeerCopyEnd {
     // While is_waiting(): whether the answer is there.
     [[nodiscard]] bool is_answered() const { return adapter_->is_answered(); }
     // Continues with the offer at the front of the ring. Returns the bytes of its frame.
-    std::size_t proceed();
+    size_t proceed();
     // Switch only: bytes of payload copied since the last call.
-    [[nodiscard]] std::size_t take_copied() { return switch_ ? switch_->take_copied() : 0; }
+    [[nodiscard]] size_t take_copied() { return switch_ ? switch_->take_copied() : 0; }
 
   private:
     const PeerCopyAdapter::Parts parts_;

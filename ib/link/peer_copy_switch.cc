@@ -26,8 +26,8 @@ std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> PeerCopySwitch::crea
     return std::make_unique<PeerCopySwitch>(parts, std::move(memory->blocks), *room);
 }
 
-PeerCopySwitch::PeerCopySwitch(const Parts& parts, std::vector<std::uint64_t> blocks,
-                               std::span<std::uint8_t> room)
+PeerCopySwitch::PeerCopySwitch(const Parts& parts, std::vector<uint64_t> blocks,
+                               std::span<uint8_t> room)
     : parts_(parts), blocks_(std::move(blocks)), room_(room) {}
 
 LinkResult PeerCopySwitch::receive_offer(const link::Frame& frame) {

@@ -33,21 +33,20 @@ class PeerCopySwitch {
     [[nodiscard]] static std::expected<std::unique_ptr<PeerCopySwitch>, LinkFailure> create(
         const link::Frame& memory, const Parts& parts);
     // `blocks` are the sizes of the adapter's blocks in bytes; `room` has kOfferRoom bytes.
-    PeerCopySwitch(const Parts& parts, std::vector<std::uint64_t> blocks,
-                   std::span<std::uint8_t> room);
+    PeerCopySwitch(const Parts& parts, std::vector<uint64_t> blocks, std::span<uint8_t> room);
 
     [[nodiscard]] LinkResult receive_offer(const link::Frame& frame);
     [[nodiscard]] LinkResult receive_pull(const link::Frame& frame);
     // Bytes of payload copied from the adapter's memory since the last call.
-    [[nodiscard]] std::size_t take_copied() { return std::exchange(copied_, 0); }
+    [[nodiscard]] size_t take_copied() { return std::exchange(copied_, 0); }
 
   private:
     void deliver(ib::Burst& burst, const link::Offer& offer);
 
     const Parts parts_;
-    const std::vector<std::uint64_t> blocks_;
-    const std::span<std::uint8_t> room_;
-    std::size_t copied_ = 0;
+    const std::vector<uint64_t> blocks_;
+    const std::span<uint8_t> room_;
+    size_t copied_ = 0;
 };
 
 }  // namespace pib::link

@@ -19,7 +19,7 @@ std::expected<link::Offer, LinkFailure> parse_offer(const link::Frame& frame) {
 
 std::expected<ib::Burst, LinkFailure> offered_burst(const link::Frame& frame,
                                                     const link::Offer& offer,
-                                                    std::span<const std::uint8_t> room,
+                                                    std::span<const uint8_t> room,
                                                     CreditLedger& credits) {
     auto burst = ib::Burst::parse(frame.body.first<ib::kBurstPayload>(),
                                   room.first(ib::kBurstPayload + offer.bytes), kMaxOfferBytes);

@@ -17,8 +17,9 @@ namespace pib::link {
 // Parses the offer of the frame.
 [[nodiscard]] std::expected<link::Offer, LinkFailure> parse_offer(const link::Frame& frame);
 // Parses the frame's packets and takes their credits. `room` will hold their payload.
-[[nodiscard]] std::expected<ib::Burst, LinkFailure> offered_burst(
-    const link::Frame& frame, const link::Offer& offer, std::span<const std::uint8_t> room,
-    CreditLedger& credits);
+[[nodiscard]] std::expected<ib::Burst, LinkFailure> offered_burst(const link::Frame& frame,
+                                                                  const link::Offer& offer,
+                                                                  std::span<const uint8_t> room,
+                                                                  CreditLedger& credits);
 
 }  // namespace pib::link

@@ -13,13 +13,13 @@ class RingTap {
   public:
     virtual ~RingTap() = default;
     // A position or event index has been loaded; the end uses the result.
-    virtual std::uint32_t position(std::uint32_t loaded) = 0;
+    virtual uint32_t position(uint32_t loaded) = 0;
     // Bytes of the ring have been copied, and are checked next.
-    virtual void copied(std::span<std::uint8_t> bytes) = 0;
+    virtual void copied(std::span<uint8_t> bytes) = 0;
     // A payload stays in the ring until a handler copies it to its target.
-    virtual void payload(std::span<const std::uint8_t> bytes) = 0;
+    virtual void payload(std::span<const uint8_t> bytes) = 0;
     // A frame is complete in the ring.
-    virtual void sent(std::span<const std::uint8_t> frame) = 0;
+    virtual void sent(std::span<const uint8_t> frame) = 0;
 };
 
 }  // namespace pib::link

@@ -4,7 +4,7 @@
 namespace pib::ib {
 
 // Not inlined, so that callers need no stack frame for the first counter.
-void PriorityCounters::add_other(std::size_t priority, std::uint64_t amount) {
+void PriorityCounters::add_other(size_t priority, uint64_t amount) {
     if (priority == kPerPriority - 1) {
         last_ += amount;
     } else if (amount != 0) {

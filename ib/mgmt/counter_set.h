@@ -12,7 +12,7 @@
 
 namespace pib::ib {
 
-enum class Counter : std::uint8_t {
+enum class Counter : uint8_t {
     kSymbolErrors,
     kLinkErrorRecovery,
     kLinkDowned,
@@ -60,23 +60,23 @@ enum class Counter : std::uint8_t {
     kFecUncorrectableBlocksLane = kFecCorrectableBlocksLane + port_extended_speeds::kLanes,
     kEnd = kFecUncorrectableBlocksLane + port_extended_speeds::kLanes,
 };
-inline constexpr auto kCounterCount = static_cast<std::size_t>(Counter::kEnd);
+inline constexpr auto kCounterCount = static_cast<size_t>(Counter::kEnd);
 
 // Counter `index` of a block; the caller checks the index.
-[[nodiscard]] constexpr Counter counter_of(Counter first, std::size_t index) {
-    return static_cast<Counter>(static_cast<std::size_t>(first) + index);
+[[nodiscard]] constexpr Counter counter_of(Counter first, size_t index) {
+    return static_cast<Counter>(static_cast<size_t>(first) + index);
 }
 
 // A counter for each SL or VL. Most ports use only the first and the last one (VL15); the first use
 // of another one allocates the storage of all others.
 class PriorityCounters {
   public:
-    [[nodiscard]] std::uint64_t operator[](std::size_t priority) const {
+    [[nodiscard]] uint64_t operator[](size_t priority) const {
         return priority == 0                  ? first_
                : priority == kPerPriority - 1 ? last_
                                               : (*others_)[priority - 1];
     }
-    void add(std::size_t priority, std::uint64_t amount) {
+    void add(size_t priority, uint64_t amount) {
         if (priority == 0) [[likely]] {
             first_ += amount;
         } else {
@@ -87,23 +87,23 @@ class PriorityCounters {
     bool operator==(const PriorityCounters&) const = default;
 
   private:
-    void add_other(std::size_t priority, std::uint64_t amount);
+    void add_other(size_t priority, uint64_t amount);
 
-    std::uint64_t first_ = 0;
-    std::uint64_t last_ = 0;
-    Lazy<std::array<std::uint64_t, kPerPriority - 2>> others_;
+    uint64_t first_ = 0;
+    uint64_t last_ = 0;
+    Lazy<std::array<uint64_t, kPerPriority - 2>> others_;
 };
 
 class CounterSet {
   public:
-    [[nodiscard]] std::uint64_t operator[](Counter counter) const {
-        const auto index = static_cast<std::size_t>(counter);
+    [[nodiscard]] uint64_t operator[](Counter counter) const {
+        const auto index = static_cast<size_t>(counter);
         return index < kPlain   ? plain_[index]
                : index < kLanes ? by_priority_[block(index)][index % kPerPriority]
                                 : (*lanes_)[index - kLanes];
     }
-    void add(Counter counter, std::uint64_t amount) {
-        const auto index = static_cast<std::size_t>(counter);
+    void add(Counter counter, uint64_t amount) {
+        const auto index = static_cast<size_t>(counter);
         if (index < kPlain) {
             plain_[index] += amount;
         } else if (index < kLanes) {
@@ -113,8 +113,8 @@ class CounterSet {
         }
     }
     // Adds to the counter of SL or VL `priority`; `first` is the first counter of its block.
-    void add(Counter first, std::size_t priority, std::uint64_t amount) {
-        by_priority_[block(static_cast<std::size_t>(first))].add(priority, amount);
+    void add(Counter first, size_t priority, uint64_t amount) {
+        by_priority_[block(static_cast<size_t>(first))].add(priority, amount);
     }
 
     bool operator==(const CounterSet&) const = default;
@@ -122,17 +122,15 @@ class CounterSet {
   private:
     // Number of counters before the blocks of SLs and VLs, and before those of
     // PortExtendedSpeedsCounters.
-    static constexpr auto kPlain = static_cast<std::size_t>(Counter::kPortXmitDataSl);
-    static constexpr auto kLanes = static_cast<std::size_t>(Counter::kSyncHeaderErrors);
+    static constexpr auto kPlain = static_cast<size_t>(Counter::kPortXmitDataSl);
+    static constexpr auto kLanes = static_cast<size_t>(Counter::kSyncHeaderErrors);
     static_assert(kPlain % kPerPriority == 0 && kLanes % kPerPriority == 0);
 
-    static constexpr std::size_t block(std::size_t index) {
-        return (index - kPlain) / kPerPriority;
-    }
+    static constexpr size_t block(size_t index) { return (index - kPlain) / kPerPriority; }
 
-    std::array<std::uint64_t, kPlain> plain_{};
+    std::array<uint64_t, kPlain> plain_{};
     std::array<PriorityCounters, (kLanes - kPlain) / kPerPriority> by_priority_;
-    Lazy<std::array<std::uint64_t, kCounterCount - kLanes>> lanes_;
+    Lazy<std::array<uint64_t, kCounterCount - kLanes>> lanes_;
 };
 
 }  // namespace pib::ib

@@ -17,7 +17,7 @@ constexpr Counter kDetails[] = {
 
 struct Row {
     Counter counter;
-    std::uint16_t trap_number;
+    uint16_t trap_number;
 };
 // One row for each LinkError.
 constexpr Row kRows[] = {
@@ -27,13 +27,13 @@ constexpr Row kRows[] = {
 };
 
 const Row& row_of(LinkError error) {
-    return kRows[static_cast<std::size_t>(error)];
+    return kRows[static_cast<size_t>(error)];
 }
 
 }  // namespace
 
 // Counts an error, and returns whether there are more than LocalPhyErrors (7.12.2).
-bool LinkErrors::one_more_physical(std::uint64_t threshold) {
+bool LinkErrors::one_more_physical(uint64_t threshold) {
     if (++physical <= threshold) {
         return false;
     }
@@ -43,13 +43,12 @@ bool LinkErrors::one_more_physical(std::uint64_t threshold) {
 
 // Counts an overrun, and returns whether OverrunErrors consecutive periods have had one (16.1.3.5).
 // Threshold 0 acts as 1.
-bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns) {
-    const std::uint64_t period = now_ns / kFlowControlPeriodNs + 1;
+bool LinkErrors::one_more_overrun(uint64_t threshold, uint64_t now_ns) {
+    const uint64_t period = now_ns / kFlowControlPeriodNs + 1;
     if (period == last_overrun) {
         return false;
     }
-    overrun_periods =
-        static_cast<std::uint8_t>(period == last_overrun + 1 ? overrun_periods + 1 : 1);
+    overrun_periods = static_cast<uint8_t>(period == last_overrun + 1 ? overrun_periods + 1 : 1);
     last_overrun = period;
     if (overrun_periods < threshold) {
         return false;
@@ -59,8 +58,8 @@ bool LinkErrors::one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns)
 }
 
 std::optional<LinkError> LinkErrors::dropped(PacketFault fault, const PortAttrs& port,
-                                             PortCounters& counters, std::uint64_t now_ns) {
-    const Counter detail = kDetails[static_cast<std::size_t>(fault)];
+                                             PortCounters& counters, uint64_t now_ns) {
+    const Counter detail = kDetails[static_cast<size_t>(fault)];
     counters.add(Counter::kPortRcvErrors);
     counters.add(detail);
     std::optional<LinkError> error;
@@ -82,15 +81,14 @@ void count_link_error(LinkError error, PortCounters& counters) {
     counters.add(row_of(error).counter);
 }
 
-void tell_link_error(LinkError error, std::uint8_t port_number, PortAttrs& sender,
-                     std::uint64_t now_ns) {
+void tell_link_error(LinkError error, uint8_t port_number, PortAttrs& sender, uint64_t now_ns) {
     if (sender.state() == PortState::kActive) {
         sender.traps.add(threshold_notice(row_of(error).trap_number, sender.lid(), port_number),
                          now_ns);
     }
 }
 
-std::optional<LinkError> link_error_of(std::uint16_t trap_number) {
+std::optional<LinkError> link_error_of(uint16_t trap_number) {
     const auto row = std::ranges::find(kRows, trap_number, &Row::trap_number);
     return row == std::end(kRows) ? std::nullopt
                                   : std::optional(static_cast<LinkError>(row - kRows));

@@ -13,42 +13,41 @@
 namespace pib::ib {
 
 // Errors that traps 129, 130 and 131 report.
-enum class LinkError : std::uint8_t { kLocalIntegrity, kBufferOverrun, kFlowControlUpdate };
+enum class LinkError : uint8_t { kLocalIntegrity, kBufferOverrun, kFlowControlUpdate };
 
 // Ports grant credits when buffers become free, not in regular periods. So overruns are counted in
 // periods of the longest interval between two flow control packets in 7.9.4: 65,536 symbol times,
 // of 4 ns at 2.5 Gb/s.
-inline constexpr std::uint64_t kFlowControlPeriodNs = 65'536 * 4;
+inline constexpr uint64_t kFlowControlPeriodNs = 65'536 * 4;
 
 // Counts the errors of one link; each new link has a new object.
 struct LinkErrors {
-    std::uint8_t physical = 0;         // packets with local physical errors, minus good ones
-    std::uint8_t overrun_periods = 0;  // consecutive periods with an overrun
-    std::uint64_t last_overrun = 0;    // number of the last period with an overrun, from 1; 0: none
+    uint8_t physical = 0;         // packets with local physical errors, minus good ones
+    uint8_t overrun_periods = 0;  // consecutive periods with an overrun
+    uint64_t last_overrun = 0;    // number of the last period with an overrun, from 1; 0: none
 
     bool operator==(const LinkErrors&) const = default;
 
     // Counts packets received without a local physical error.
-    void good(std::uint32_t packets) {
-        physical = static_cast<std::uint8_t>(packets < physical ? physical - packets : 0);
+    void good(uint32_t packets) {
+        physical = static_cast<uint8_t>(packets < physical ? physical - packets : 0);
     }
     // Counts a dropped packet in PortRcvErrors and its details. Returns the error that has reached
     // its threshold of PortInfo (LocalPhyErrors, OverrunErrors).
     [[nodiscard]] std::optional<LinkError> dropped(link::PacketFault fault, const PortAttrs& port,
-                                                   PortCounters& counters, std::uint64_t now_ns);
+                                                   PortCounters& counters, uint64_t now_ns);
 
   private:
-    [[nodiscard]] bool one_more_physical(std::uint64_t threshold);
-    [[nodiscard]] bool one_more_overrun(std::uint64_t threshold, std::uint64_t now_ns);
+    [[nodiscard]] bool one_more_physical(uint64_t threshold);
+    [[nodiscard]] bool one_more_overrun(uint64_t threshold, uint64_t now_ns);
 };
 
 // Counts the error; kFlowControlUpdate, whose counters are by VL, is counted for VL 0.
 void count_link_error(LinkError error, PortCounters& counters);
 // Queues the error's trap at `sender`: the port with the error, or port 0 of its switch. No trap if
 // `sender` is not Active: the SM reads all attributes when it brings a port up.
-void tell_link_error(LinkError error, std::uint8_t port_number, PortAttrs& sender,
-                     std::uint64_t now_ns);
+void tell_link_error(LinkError error, uint8_t port_number, PortAttrs& sender, uint64_t now_ns);
 // The LinkError that a trap reports; nullopt for other traps.
-[[nodiscard]] std::optional<LinkError> link_error_of(std::uint16_t trap_number);
+[[nodiscard]] std::optional<LinkError> link_error_of(uint16_t trap_number);
 
 }  // namespace pib::ib

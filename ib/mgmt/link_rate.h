@@ -10,13 +10,13 @@
 namespace pib::ib {
 
 // The code of 600 Gb/s, the highest that has a rate here; faster rates have higher codes.
-inline constexpr std::uint8_t kMaxRateCode = 22;
+inline constexpr uint8_t kMaxRateCode = 22;
 
 // Data rate of packets in 10^6 bits a second, without the overhead of 8b/10b and 64b/66b. 0 for a
 // code without a rate.
-[[nodiscard]] std::uint32_t data_mbps(std::uint8_t rate_code);
+[[nodiscard]] uint32_t data_mbps(uint8_t rate_code);
 // The data rate of a port by its LinkWidthActive and its LinkSpeedActive or LinkSpeedExtActive, in
 // 10^6 bits a second; 0 for values without a rate.
-[[nodiscard]] std::uint32_t active_data_mbps(const PortAttrs& port);
+[[nodiscard]] uint32_t active_data_mbps(const PortAttrs& port);
 
 }  // namespace pib::ib

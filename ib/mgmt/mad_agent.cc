@@ -8,11 +8,11 @@
 namespace pib::ib {
 namespace {
 
-constexpr std::uint64_t kNsPerSecond = 1'000'000'000;
+constexpr uint64_t kNsPerSecond = 1'000'000'000;
 
 // When the lease has run out, M_KeyProtectBits becomes 0, so that every requester can read the
 // M_Key (IBA 14.2.4.2).
-void expire_m_key_lease(PortAttrs& port, std::uint64_t now_ns) {
+void expire_m_key_lease(PortAttrs& port, uint64_t now_ns) {
     if (port.m_key_lease_end_ns != 0 && now_ns >= port.m_key_lease_end_ns) {
         port.m_key_lease_end_ns = 0;
         port.set(port_info::kMKeyProtectBits, 0);
@@ -20,7 +20,7 @@ void expire_m_key_lease(PortAttrs& port, std::uint64_t now_ns) {
 }
 
 bool m_key_matches(const PortAttrs& port, const Mad& request) {
-    const std::uint64_t key = port.get(port_info::kMKey);
+    const uint64_t key = port.get(port_info::kMKey);
     return key == 0 || key == m_key(request);
 }
 
@@ -45,7 +45,7 @@ bool pass_m_key(SmaNode& node, PortAttrs& port, const Mad& request, const SmpArr
         return true;
     }
     count_violation(port, port_info::kMKeyViolations);
-    const std::uint64_t lease_s = port.get(port_info::kMKeyLeasePeriod);
+    const uint64_t lease_s = port.get(port_info::kMKeyLeasePeriod);
     if (port.m_key_lease_end_ns == 0 && lease_s != 0) {
         port.m_key_lease_end_ns = arrival.now_ns + lease_s * kNsPerSecond;
     }
@@ -54,7 +54,7 @@ bool pass_m_key(SmaNode& node, PortAttrs& port, const Mad& request, const SmpArr
     return false;
 }
 
-SmaAnswer refuse(const Mad& request, std::uint16_t status) {
+SmaAnswer refuse(const Mad& request, uint16_t status) {
     SmaAnswer answer;
     answer.disposition = SmaDisposition::kReply;
     answer.reply = make_reply(request, status);
@@ -68,7 +68,7 @@ void SmaNode::set_description(std::string_view text) {
     std::ranges::copy(utf8_prefix(text, description.size()), description.begin());
 }
 
-Mad make_reply(const Mad& request, std::uint16_t status) {
+Mad make_reply(const Mad& request, uint16_t status) {
     Mad reply = request;
     reply.set(mad_header::kMethod, static_cast<unsigned>(Method::kGetResp));
     if (request.is_directed_route()) {
@@ -121,17 +121,17 @@ SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arriva
     return sma_answer<SmaNode>(node, std::span<const AttributeRow<SmaNode>>{}, request, arrival);
 }
 
-std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, std::uint64_t now_ns) {
+std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, uint64_t now_ns) {
     const TrapSender sender{
         .producer = node.type,
         .lid = port.lid(),
         .sm_lid = port.sm_lid(),
         .active = port.state() == PortState::kActive,
-        .subnet_timeout = static_cast<std::uint8_t>(port.get(port_info::kSubnetTimeOut))};
+        .subnet_timeout = static_cast<uint8_t>(port.get(port_info::kSubnetTimeOut))};
     return port.traps.next(sender, now_ns);
 }
 
-std::optional<std::uint64_t> next_trap_ns(const PortAttrs& port) {
+std::optional<uint64_t> next_trap_ns(const PortAttrs& port) {
     const bool can_leave = port.state() == PortState::kActive && port.sm_lid().is_unicast();
     return can_leave ? port.traps.deadline_ns(port.sm_lid()) : std::nullopt;
 }

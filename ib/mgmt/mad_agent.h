@@ -24,34 +24,34 @@ struct SmaNode {
     NodeType type = NodeType::kChannelAdapter;
     Guid system_image_guid{};
     Guid node_guid{};
-    std::uint16_t device_id = 0;
-    std::uint32_t revision = 0;
-    std::uint32_t vendor_id = 0;                           // 24 bits
-    std::array<std::uint8_t, kSmpDataSize> description{};  // UTF-8, padded with zeros
+    uint16_t device_id = 0;
+    uint32_t revision = 0;
+    uint32_t vendor_id = 0;                           // 24 bits
+    std::array<uint8_t, kSmpDataSize> description{};  // UTF-8, padded with zeros
     // In the order of port numbers from first_port() on: 1 at a channel adapter, 0 at a switch.
     std::vector<PortAttrs> ports;
 
     bool operator==(const SmaNode&) const = default;
 
     [[nodiscard]] bool is_switch() const { return type == NodeType::kSwitch; }
-    [[nodiscard]] std::uint8_t first_port() const { return is_switch() ? 0 : 1; }
+    [[nodiscard]] uint8_t first_port() const { return is_switch() ? 0 : 1; }
     // NodeInfo:NumPorts, which does not count port 0 of a switch.
-    [[nodiscard]] std::uint8_t num_ports() const {
-        return static_cast<std::uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
+    [[nodiscard]] uint8_t num_ports() const {
+        return static_cast<uint8_t>(ports.size() - (is_switch() && !ports.empty() ? 1 : 0));
     }
     // nullptr: there is no such port.
-    [[nodiscard]] PortAttrs* port(std::uint32_t number) {
-        const std::uint32_t index = number - first_port();
+    [[nodiscard]] PortAttrs* port(uint32_t number) {
+        const uint32_t index = number - first_port();
         return index < ports.size() ? &ports[index] : nullptr;
     }
-    [[nodiscard]] const PortAttrs* port(std::uint32_t number) const {
+    [[nodiscard]] const PortAttrs* port(uint32_t number) const {
         return const_cast<SmaNode*>(this)->port(number);
     }
     // The port whose M_Key, LIDs and traps apply to an SMP that arrived at `ingress_port`.
-    [[nodiscard]] PortAttrs* managed_port(std::uint8_t ingress_port) {
+    [[nodiscard]] PortAttrs* managed_port(uint8_t ingress_port) {
         return port(is_switch() ? 0 : ingress_port);
     }
-    [[nodiscard]] const PortAttrs* managed_port(std::uint8_t ingress_port) const {
+    [[nodiscard]] const PortAttrs* managed_port(uint8_t ingress_port) const {
         return port(is_switch() ? 0 : ingress_port);
     }
     void set_description(std::string_view text);
@@ -59,9 +59,9 @@ struct SmaNode {
 
 // Port, source and time of an SMP's arrival.
 struct SmpArrival {
-    std::uint8_t port = 1;  // external ingress port; 0: the switch itself
-    Lid slid{};             // LRH:SLID
-    std::uint64_t now_ns = 0;
+    uint8_t port = 1;  // external ingress port; 0: the switch itself
+    Lid slid{};        // LRH:SLID
+    uint64_t now_ns = 0;
     bool ignore_m_key = false;  // the SMP is from privileged software of this node
 };
 
@@ -69,31 +69,31 @@ struct SmpArrival {
 struct SmpRequest {
     const Mad& mad;
     const SmpArrival& arrival;
-    [[nodiscard]] std::uint32_t modifier() const { return mad.attribute_modifier(); }
+    [[nodiscard]] uint32_t modifier() const { return mad.attribute_modifier(); }
 };
 
 // Result of an attribute handler. The events happened at `port`.
 struct [[nodiscard]] AttributeResult {
-    std::uint16_t status = mad_status::kOk;
+    uint16_t status = mad_status::kOk;
     PortEvents events{};
-    std::uint8_t port = 0;
+    uint8_t port = 0;
 };
 
 // `data` is the attribute area of the reply, at first a copy of the request's. A handler of Set
 // applies it. The handler of Get, which also runs after a Set, overwrites it.
 template <typename Node>
 using AttributeHandler = AttributeResult (*)(Node& node, const SmpRequest& request,
-                                             std::span<std::uint8_t, kSmpDataSize> data);
+                                             std::span<uint8_t, kSmpDataSize> data);
 
 // The handlers of an attribute; nullptr: the attribute does not have the method.
 template <typename Node>
 struct AttributeRow {
-    std::uint16_t attribute_id = 0;
+    uint16_t attribute_id = 0;
     AttributeHandler<Node> get = nullptr;
     AttributeHandler<Node> set = nullptr;
 };
 
-enum class SmaDisposition : std::uint8_t {
+enum class SmaDisposition : uint8_t {
     kReply,     // send SmaAnswer::reply back
     kConsumed,  // a TrapRepress: carried out, and no answer
     kDiscard,   // no answer: bad base version, wrong M_Key, not a request to this SMA
@@ -102,8 +102,8 @@ enum class SmaDisposition : std::uint8_t {
 struct [[nodiscard]] SmaAnswer {
     SmaDisposition disposition = SmaDisposition::kDiscard;
     Mad reply{};
-    PortEvents events{};    // changes by the request, to be reported after the reply
-    std::uint8_t port = 0;  // port of the events
+    PortEvents events{};  // changes by the request, to be reported after the reply
+    uint8_t port = 0;     // port of the events
     bool m_key_violation = false;
     bool wants_attribute = false;  // a Get or Set that has passed its checks
 };
@@ -113,7 +113,7 @@ struct [[nodiscard]] SmaAnswer {
 [[nodiscard]] SmaAnswer sma_begin(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
 // The reply to `request`: method GetResp, D bit of a directed route, status, and unchanged data.
-[[nodiscard]] Mad make_reply(const Mad& request, std::uint16_t status);
+[[nodiscard]] Mad make_reply(const Mad& request, uint16_t status);
 
 // Whether an answer to this request may contain the M_Key of `port` (C14-16 and table 142).
 [[nodiscard]] bool m_key_is_readable(const PortAttrs& port, const Mad& request);
@@ -125,7 +125,7 @@ struct [[nodiscard]] SmaAnswer {
 // The row of an attribute, or nullptr.
 template <typename Node>
 [[nodiscard]] const AttributeRow<Node>* find_attribute(std::span<const AttributeRow<Node>> rows,
-                                                       std::uint16_t attribute_id) {
+                                                       uint16_t attribute_id) {
     const auto row = std::ranges::find(rows, attribute_id, &AttributeRow<Node>::attribute_id);
     return row == rows.end() ? nullptr : &*row;
 }
@@ -176,10 +176,9 @@ template <std::derived_from<SmaNode> Node>
 [[nodiscard]] SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
 // The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().
-[[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port,
-                                           std::uint64_t now_ns);
+[[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, uint64_t now_ns);
 // Time in ns at which next_trap() may return a trap; nullopt: not before the port's state, its SM
 // or its traps change.
-[[nodiscard]] std::optional<std::uint64_t> next_trap_ns(const PortAttrs& port);
+[[nodiscard]] std::optional<uint64_t> next_trap_ns(const PortAttrs& port);
 
 }  // namespace pib::ib

@@ -9,13 +9,13 @@
 namespace pib::ib {
 namespace {
 
-using Data = std::span<std::uint8_t, kSmpDataSize>;
+using Data = std::span<uint8_t, kSmpDataSize>;
 
-AttributeResult fail(std::uint16_t status = mad_status::kBadField) {
+AttributeResult fail(uint16_t status = mad_status::kBadField) {
     return {.status = status, .events = {}, .port = 0};
 }
 
-AttributeResult done(std::uint16_t status) {
+AttributeResult done(uint16_t status) {
     return {.status = status, .events = {}, .port = 0};
 }
 
@@ -24,7 +24,7 @@ AttributeResult done(const SetResult& result, const PortAttrs& port) {
 }
 
 void clear(Data data) {
-    std::ranges::fill(data, std::uint8_t{0});
+    std::ranges::fill(data, uint8_t{0});
 }
 
 // The answer to a failed Get has an attribute area of zeros.
@@ -59,7 +59,7 @@ AttributeResult get_node_info(SmaNode& node, const SmpRequest& request, Data dat
 // The port that the attribute modifier names; at a channel adapter 0 is the ingress port of the
 // SMP. Bit 31 means that the SM supports extended speeds, and has no effect.
 PortAttrs* port_info_port(SmaNode& node, const SmpRequest& request) {
-    const std::uint32_t number = request.modifier() & 0x7FFFFFFF;
+    const uint32_t number = request.modifier() & 0x7FFFFFFF;
     return number == 0 && !node.is_switch() ? node.port(request.arrival.port) : node.port(number);
 }
 
@@ -70,7 +70,7 @@ AttributeResult get_port_info_attr(SmaNode& node, const SmpRequest& request, Dat
     }
     const bool reregister = request.mad.method() == Method::kSet &&
                             get(request.mad.smp_data(), port_info::kClientReregister) != 0;
-    const std::uint16_t status = get_port_info(*port, data);
+    const uint16_t status = get_port_info(*port, data);
     set(data, port_info::kLocalPortNum, request.arrival.port);
     if (!m_key_is_readable(*port, request.mad)) {
         set(data, port_info::kMKey, 0);
@@ -110,7 +110,7 @@ AttributeResult get_pkey_table(SmaNode& node, const SmpRequest& request, Data da
     if (port == nullptr) {
         return fail_empty(data);
     }
-    return done(get_pkey_block(*port, static_cast<std::uint16_t>(request.modifier()), data));
+    return done(get_pkey_block(*port, static_cast<uint16_t>(request.modifier()), data));
 }
 
 AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data data) {
@@ -118,7 +118,7 @@ AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data da
     if (port == nullptr) {
         return fail();
     }
-    return done(set_pkey_block(*port, static_cast<std::uint16_t>(request.modifier()), data), *port);
+    return done(set_pkey_block(*port, static_cast<uint16_t>(request.modifier()), data), *port);
 }
 
 // SL to VL: at a switch the modifier names input port (bits 15-8) and output port (bits 7-0). The
@@ -126,17 +126,17 @@ AttributeResult set_pkey_table(SmaNode& node, const SmpRequest& request, Data da
 // supported.
 struct Mapping {
     PortAttrs* port = nullptr;
-    std::uint8_t input = 0;
+    uint8_t input = 0;
 };
 Mapping sl_to_vl_mapping(SmaNode& node, const SmpRequest& request) {
     if (!node.is_switch()) {
         return {node.port(request.arrival.port), 0};
     }
-    const std::uint32_t modifier = request.modifier();
+    const uint32_t modifier = request.modifier();
     if ((modifier >> 16) != 0) {
         return {};
     }
-    return {node.port(modifier & 0xFF), static_cast<std::uint8_t>(modifier >> 8)};
+    return {node.port(modifier & 0xFF), static_cast<uint8_t>(modifier >> 8)};
 }
 
 AttributeResult get_sl_to_vl_table(SmaNode& node, const SmpRequest& request, Data data) {
@@ -166,8 +166,7 @@ AttributeResult get_vl_arbitration(SmaNode& node, const SmpRequest& request, Dat
     if (port == nullptr) {
         return fail_empty(data);
     }
-    return done(
-        get_vl_arb_block(*port, static_cast<std::uint16_t>(request.modifier() >> 16), data));
+    return done(get_vl_arb_block(*port, static_cast<uint16_t>(request.modifier() >> 16), data));
 }
 
 AttributeResult set_vl_arbitration(SmaNode& node, const SmpRequest& request, Data data) {
@@ -175,7 +174,7 @@ AttributeResult set_vl_arbitration(SmaNode& node, const SmpRequest& request, Dat
     if (port == nullptr) {
         return fail();
     }
-    const auto block = static_cast<std::uint16_t>(request.modifier() >> 16);
+    const auto block = static_cast<uint16_t>(request.modifier() >> 16);
     return done(set_vl_arb_block(*port, block, data), *port);
 }
 

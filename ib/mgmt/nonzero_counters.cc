@@ -5,18 +5,18 @@
 
 namespace pib::ib {
 
-std::size_t NonzeroCounters::place(std::size_t index) const {
-    const std::uint64_t below = (std::uint64_t{1} << index % kBits) - 1;
+size_t NonzeroCounters::place(size_t index) const {
+    const uint64_t below = (uint64_t{1} << index % kBits) - 1;
     int found = std::popcount(stored_[index / kBits] & below);
-    for (std::size_t i = 0; i < index / kBits; ++i) {
+    for (size_t i = 0; i < index / kBits; ++i) {
         found += std::popcount(stored_[i]);
     }
-    return static_cast<std::size_t>(found);
+    return static_cast<size_t>(found);
 }
 
-void NonzeroCounters::set(Counter counter, std::uint64_t value) {
-    const auto index = static_cast<std::size_t>(counter);
-    const auto at = values_.begin() + static_cast<std::ptrdiff_t>(place(index));
+void NonzeroCounters::set(Counter counter, uint64_t value) {
+    const auto index = static_cast<size_t>(counter);
+    const auto at = values_.begin() + static_cast<ptrdiff_t>(place(index));
     if (has(index) && value != 0) {
         *at = value;
     } else if (has(index) != (value != 0)) {
@@ -25,7 +25,7 @@ void NonzeroCounters::set(Counter counter, std::uint64_t value) {
         } else {
             values_.erase(at);
         }
-        stored_[index / kBits] ^= std::uint64_t{1} << index % kBits;
+        stored_[index / kBits] ^= uint64_t{1} << index % kBits;
     }
 }
 

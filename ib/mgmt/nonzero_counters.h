@@ -13,25 +13,25 @@ namespace pib::ib {
 
 class NonzeroCounters {
   public:
-    [[nodiscard]] std::uint64_t operator[](Counter counter) const {
-        const auto index = static_cast<std::size_t>(counter);
+    [[nodiscard]] uint64_t operator[](Counter counter) const {
+        const auto index = static_cast<size_t>(counter);
         return has(index) ? values_[place(index)] : 0;
     }
-    void set(Counter counter, std::uint64_t value);
+    void set(Counter counter, uint64_t value);
 
     bool operator==(const NonzeroCounters&) const = default;
 
   private:
-    static constexpr std::size_t kBits = 64;
+    static constexpr size_t kBits = 64;
 
-    [[nodiscard]] bool has(std::size_t index) const {
+    [[nodiscard]] bool has(size_t index) const {
         return (stored_[index / kBits] >> index % kBits & 1) != 0;
     }
     // Index in values_ of this counter's value; if it is not stored, the index to insert it at.
-    [[nodiscard]] std::size_t place(std::size_t index) const;
+    [[nodiscard]] size_t place(size_t index) const;
 
-    std::array<std::uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // bit per counter
-    std::vector<std::uint64_t> values_;  // in the order of the counters
+    std::array<uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // bit per counter
+    std::vector<uint64_t> values_;  // in the order of the counters
 };
 
 }  // namespace pib::ib

@@ -11,15 +11,15 @@
 namespace pib::ib {
 namespace {
 
-using Data = std::span<std::uint8_t, kGmpDataSize>;
-using ConstData = std::span<const std::uint8_t, kGmpDataSize>;
+using Data = std::span<uint8_t, kGmpDataSize>;
+using ConstData = std::span<const uint8_t, kGmpDataSize>;
 
 // One counter of an attribute, and its bit in the attribute's selection: CounterSelect in bits 0 to
 // 15, CounterSelect2 above.
 struct Row {
     Counter counter{};
     Field field{0, 1};
-    std::uint8_t select_bit = 0;
+    uint8_t select_bit = 0;
 };
 
 namespace pc = port_counters;
@@ -95,10 +95,10 @@ struct Block {
     unsigned count;
 };
 
-template <std::size_t kRows, std::size_t kBlocks>
+template <size_t kRows, size_t kBlocks>
 consteval std::array<Row, kRows> rows_of(const Block (&blocks)[kBlocks]) {
     std::array<Row, kRows> rows{};
-    std::uint8_t row = 0;
+    uint8_t row = 0;
     for (const Block& block : blocks) {
         for (unsigned i = 0; i < block.count; ++i, ++row) {
             rows[row] = {counter_of(block.first, i), block.field.next(i), row};
@@ -107,7 +107,7 @@ consteval std::array<Row, kRows> rows_of(const Block (&blocks)[kBlocks]) {
     return rows;
 }
 
-template <std::size_t kCount>
+template <size_t kCount>
 consteval std::array<Row, kCount> rows_of(Counter first, Field field) {
     return rows_of<kCount>({{first, field, kCount}});
 }
@@ -138,7 +138,7 @@ constexpr Field kSelectWithExtended2[] = {pma::kCounterSelect, px::kCounterSelec
 constexpr Field kSelectExtendedSpeeds[] = {es::kCounterSelect};
 
 struct CounterAttribute {
-    std::uint16_t attribute_id;
+    uint16_t attribute_id;
     CounterView view;
     std::span<const Row> rows;
     std::span<const Field> select = kSelect;
@@ -159,7 +159,7 @@ constexpr CounterAttribute kCounterAttributes[] = {
 };
 
 // The ports that PortSelect names; empty if there are none.
-std::span<PortCounters> selected_ports(const PmaNode& node, std::uint64_t port_select) {
+std::span<PortCounters> selected_ports(const PmaNode& node, uint64_t port_select) {
     if (port_select == pma::kAllPorts && node.all_port_select) {
         return node.ports;
     }
@@ -167,13 +167,13 @@ std::span<PortCounters> selected_ports(const PmaNode& node, std::uint64_t port_s
     return port == nullptr ? std::span<PortCounters>{} : std::span(port, 1);
 }
 
-std::uint64_t saturating_add(std::uint64_t a, std::uint64_t b) {
-    const std::uint64_t sum = a + b;
-    return sum < a ? std::numeric_limits<std::uint64_t>::max() : sum;
+uint64_t saturating_add(uint64_t a, uint64_t b) {
+    const uint64_t sum = a + b;
+    return sum < a ? std::numeric_limits<uint64_t>::max() : sum;
 }
 
-std::uint64_t selection(const CounterAttribute& attribute, ConstData data) {
-    std::uint64_t selected = 0;
+uint64_t selection(const CounterAttribute& attribute, ConstData data) {
+    uint64_t selected = 0;
     unsigned bits = 0;
     for (const Field& field : attribute.select) {
         selected |= get(data, field) << bits;
@@ -187,7 +187,7 @@ std::uint64_t selection(const CounterAttribute& attribute, ConstData data) {
 void read_counters(std::span<const PortCounters> ports, const CounterAttribute& attribute,
                    Data data) {
     for (const Row& row : attribute.rows) {
-        std::uint64_t sum = 0;
+        uint64_t sum = 0;
         for (const PortCounters& port : ports) {
             sum = saturating_add(sum, port.value(row.counter, attribute.view));
         }
@@ -197,7 +197,7 @@ void read_counters(std::span<const PortCounters> ports, const CounterAttribute& 
 
 void write_counters(std::span<PortCounters> ports, const CounterAttribute& attribute,
                     ConstData data) {
-    const std::uint64_t selected = selection(attribute, data);
+    const uint64_t selected = selection(attribute, data);
     for (const Row& row : attribute.rows) {
         if ((selected >> row.select_bit & 1) == 0) {
             continue;
@@ -208,8 +208,8 @@ void write_counters(std::span<PortCounters> ports, const CounterAttribute& attri
     }
 }
 
-std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attribute,
-                              const Mad& request, Mad& reply) {
+uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attribute, const Mad& request,
+                         Mad& reply) {
     const auto ports = selected_ports(node, get(request.gmp_data(), pma::kPortSelect));
     if (ports.empty()) {
         return mad_status::kBadField;
@@ -217,7 +217,7 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
     if (request.method() == Method::kSet) {
         write_counters(ports, attribute, request.gmp_data());
     }
-    std::ranges::fill(reply.gmp_data(), std::uint8_t{0});
+    std::ranges::fill(reply.gmp_data(), uint8_t{0});
     set(reply.gmp_data(), pma::kPortSelect, get(request.gmp_data(), pma::kPortSelect));
     for (const Field& field : attribute.select) {
         set(reply.gmp_data(), field, get(request.gmp_data(), field));
@@ -226,15 +226,14 @@ std::uint16_t answer_counters(const PmaNode& node, const CounterAttribute& attri
     return mad_status::kOk;
 }
 
-std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, std::uint64_t,
-                                     Mad& reply) {
+uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, uint64_t, Mad& reply) {
     namespace cpi = class_port_info;
     if (request.method() == Method::kSet) {
         // Only the destination of traps could be set, and the PMA sends no traps.
         return mad_status::kBadMethodAttribute;
     }
     const Data data = reply.gmp_data();
-    std::ranges::fill(data, std::uint8_t{0});
+    std::ranges::fill(data, uint8_t{0});
     set(data, cpi::kBaseVersion, kMadBaseVersion);
     set(data, cpi::kClassVersion, kPerfClassVersion);
     set(data, cpi::kCapabilityMask,
@@ -247,8 +246,8 @@ std::uint16_t answer_class_port_info(const PmaNode& node, const Mad& request, st
 
 // The attributes without counters, and the functions that answer them.
 struct OtherAttribute {
-    std::uint16_t attribute_id;
-    std::uint16_t (*answer)(const PmaNode&, const Mad& request, std::uint64_t now_ns, Mad& reply);
+    uint16_t attribute_id;
+    uint16_t (*answer)(const PmaNode&, const Mad& request, uint64_t now_ns, Mad& reply);
 };
 constexpr OtherAttribute kOtherAttributes[] = {
     {attr::kClassPortInfo, answer_class_port_info},
@@ -257,9 +256,8 @@ constexpr OtherAttribute kOtherAttributes[] = {
     {attr::kPortSamplesResultExtended, answer_samples_result},
 };
 
-std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
-                               Mad& reply) {
-    const std::uint16_t id = request.attribute_id();
+uint16_t answer_attribute(const PmaNode& node, const Mad& request, uint64_t now_ns, Mad& reply) {
+    const uint16_t id = request.attribute_id();
     const auto counters =
         std::ranges::find(kCounterAttributes, id, &CounterAttribute::attribute_id);
     const auto other = std::ranges::find(kOtherAttributes, id, &OtherAttribute::attribute_id);
@@ -277,7 +275,7 @@ std::uint16_t answer_attribute(const PmaNode& node, const Mad& request, std::uin
 
 }  // namespace
 
-void PortCounters::count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets) {
+void PortCounters::count_sent(const Lrh& lrh, uint64_t words, uint32_t packets) {
     const bool multicast = lrh.dlid.is_multicast();
     add(Counter::kPortXmitData, words);
     add(Counter::kPortXmitPkts, packets);
@@ -285,7 +283,7 @@ void PortCounters::count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t
     total.add(Counter::kPortXmitDataSl, lrh.sl.value(), words);
 }
 
-void PortCounters::count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets) {
+void PortCounters::count_received(const Lrh& lrh, uint64_t words, uint32_t packets) {
     const bool multicast = lrh.dlid.is_multicast();
     add(Counter::kPortRcvData, words);
     add(Counter::kPortRcvPkts, packets);
@@ -293,14 +291,14 @@ void PortCounters::count_received(const Lrh& lrh, std::uint64_t words, std::uint
     total.add(Counter::kPortRcvDataSl, lrh.sl.value(), words);
 }
 
-std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, std::uint64_t now_ns) {
+std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request, uint64_t now_ns) {
     const bool other_base = request.base_version() != kMadBaseVersion;
     if (other_base || request.mgmt_class() != MgmtClass::kPerf || request.is_response()) {
         return std::nullopt;
     }
     Mad reply = request;
     reply.set(mad_header::kMethod, static_cast<unsigned>(Method::kGetResp));
-    std::uint16_t status = mad_status::kOk;
+    uint16_t status = mad_status::kOk;
     if (request.class_version() != kPerfClassVersion) {
         status = mad_status::kBadVersion;
     } else if (request.method() != Method::kGet && request.method() != Method::kSet) {

@@ -21,7 +21,7 @@ namespace pib::ib {
 
 // Starting points of counters: kExtended is that of PortCountersExtended, kClassic that of all
 // other attributes.
-enum class CounterView : std::uint8_t { kClassic = 0, kExtended = 1 };
+enum class CounterView : uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     CounterSet total;
@@ -31,39 +31,38 @@ struct PortCounters {
 
     bool operator==(const PortCounters&) const = default;
 
-    void add(Counter counter, std::uint64_t amount = 1) { total.add(counter, amount); }
+    void add(Counter counter, uint64_t amount = 1) { total.add(counter, amount); }
     // Count packets sent or received with this LRH, VL15 included; `words` is the sum of their
     // PktLen.
-    void count_sent(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
-    void count_received(const Lrh& lrh, std::uint64_t words, std::uint32_t packets);
+    void count_sent(const Lrh& lrh, uint64_t words, uint32_t packets);
+    void count_received(const Lrh& lrh, uint64_t words, uint32_t packets);
     // Count one packet.
     void count_sent(const Lrh& lrh) { count_sent(lrh, lrh.pkt_len, 1); }
     void count_received(const Lrh& lrh) { count_received(lrh, lrh.pkt_len, 1); }
 
-    [[nodiscard]] std::uint64_t value(Counter counter,
-                                      CounterView view = CounterView::kClassic) const {
-        return total[counter] - (*base[static_cast<std::size_t>(view)])[counter];
+    [[nodiscard]] uint64_t value(Counter counter, CounterView view = CounterView::kClassic) const {
+        return total[counter] - (*base[static_cast<size_t>(view)])[counter];
     }
-    void write(Counter counter, CounterView view, std::uint64_t written) {
+    void write(Counter counter, CounterView view, uint64_t written) {
         if (value(counter, view) != written) {
-            base[static_cast<std::size_t>(view)].make().set(counter, total[counter] - written);
+            base[static_cast<size_t>(view)].make().set(counter, total[counter] - written);
         }
     }
 };
 
 // The tick of PortSamplesControl:Tick and PortXmitWait.
-inline constexpr std::uint64_t kPmaTickNs = 1000;
+inline constexpr uint64_t kPmaTickNs = 1000;
 
 // A measurement by PortSamplesControl (IBA 16.1.3.2); an agent runs one at a time.
 struct PortSampling {
-    enum class Status : std::uint8_t { kDone = 0, kStarted = 1, kRunning = 2 };
+    enum class Status : uint8_t { kDone = 0, kStarted = 1, kRunning = 2 };
 
-    std::array<std::uint8_t, kGmpDataSize> control{};  // the attribute as it was set
+    std::array<uint8_t, kGmpDataSize> control{};  // the attribute as it was set
     Status status = Status::kDone;
-    std::uint64_t begin_ns = 0;  // start of the interval
-    std::uint64_t end_ns = 0;
+    uint64_t begin_ns = 0;  // start of the interval
+    uint64_t end_ns = 0;
     // While the interval runs, the totals at its start; then the difference.
-    std::array<std::uint64_t, port_samples_control::kCounterCount> counts{};
+    std::array<uint64_t, port_samples_control::kCounterCount> counts{};
 
     bool operator==(const PortSampling&) const = default;
 };
@@ -73,9 +72,9 @@ struct PortSampling {
 struct PmaNode {
     std::span<PortCounters> ports;
     PortSampling& sampling;
-    std::uint8_t first_port = 1;
-    bool all_port_select = false;       // PortSelect 0xFF is supported (switches)
-    std::uint8_t resp_time_value = 16;  // ClassPortInfo:RespTimeValue, 4.096 us * 2^n
+    uint8_t first_port = 1;
+    bool all_port_select = false;  // PortSelect 0xFF is supported (switches)
+    uint8_t resp_time_value = 16;  // ClassPortInfo:RespTimeValue, 4.096 us * 2^n
 
     [[nodiscard]] PortCounters* port(unsigned number) const {
         const unsigned index = number - first_port;
@@ -86,11 +85,11 @@ struct PmaNode {
 // Answers a MAD of the performance class. nullopt for MADs without an answer: a response, another
 // class, or another base version (IBA 13.4.5, 16.1.2).
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
-                                            std::uint64_t now_ns);
+                                            uint64_t now_ns);
 
 // Sampling reads the counters at the start and the end of an interval. pma_next_deadline_ns() is
 // the next of these times; call pma_advance() then.
-[[nodiscard]] std::optional<std::uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
-void pma_advance(const PmaNode& node, std::uint64_t now_ns);
+[[nodiscard]] std::optional<uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
+void pma_advance(const PmaNode& node, uint64_t now_ns);
 
 }  // namespace pib::ib

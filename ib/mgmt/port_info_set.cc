@@ -11,35 +11,35 @@ namespace {
 
 // Result of a rule for a requested value.
 struct Verdict {
-    enum Kind : std::uint8_t { kTake, kKeep, kBad } kind = kTake;
-    std::uint64_t value = 0;
+    enum Kind : uint8_t { kTake, kKeep, kBad } kind = kTake;
+    uint64_t value = 0;
 };
-Verdict take(std::uint64_t value) {
+Verdict take(uint64_t value) {
     return {Verdict::kTake, value};
 }
 constexpr Verdict kKeepOld{Verdict::kKeep, 0};
 constexpr Verdict kBadValue{Verdict::kBad, 0};
-Verdict take_if(bool valid, std::uint64_t value) {
+Verdict take_if(bool valid, uint64_t value) {
     return valid ? take(value) : kBadValue;
 }
 
-using Rule = Verdict (*)(const PortAttrs& port, std::uint64_t value);
+using Rule = Verdict (*)(const PortAttrs& port, uint64_t value);
 
-Verdict any(const PortAttrs&, std::uint64_t value) {
+Verdict any(const PortAttrs&, uint64_t value) {
     return take(value);
 }
 
-Verdict unicast_lid(const PortAttrs&, std::uint64_t value) {
+Verdict unicast_lid(const PortAttrs&, uint64_t value) {
     return take_if(Lid(static_cast<Lid::rep>(value)).is_unicast(), value);
 }
 
 // Violation counters can only be cleared; other values have no effect.
-Verdict clear_only(const PortAttrs&, std::uint64_t value) {
+Verdict clear_only(const PortAttrs&, uint64_t value) {
     return value == 0 ? take(0) : kKeepOld;
 }
 
 // 0 keeps the value, `all` selects all supported bits, other values may have supported bits only.
-Verdict subset(std::uint64_t supported, std::uint64_t all, std::uint64_t value) {
+Verdict subset(uint64_t supported, uint64_t all, uint64_t value) {
     if (value == 0) {
         return kKeepOld;
     }
@@ -49,15 +49,15 @@ Verdict subset(std::uint64_t supported, std::uint64_t all, std::uint64_t value) 
     return take_if((value & ~supported) == 0, value);
 }
 
-Verdict width_enabled(const PortAttrs& port, std::uint64_t value) {
+Verdict width_enabled(const PortAttrs& port, uint64_t value) {
     return subset(port.get(port_info::kLinkWidthSupported), link_width::kSetToSupported, value);
 }
 
-Verdict speed_enabled(const PortAttrs& port, std::uint64_t value) {
+Verdict speed_enabled(const PortAttrs& port, uint64_t value) {
     return subset(port.get(port_info::kLinkSpeedSupported), link_speed::kSetToSupported, value);
 }
 
-Verdict speed_ext_enabled(const PortAttrs& port, std::uint64_t value) {
+Verdict speed_ext_enabled(const PortAttrs& port, uint64_t value) {
     if (value == link_speed_ext::kNoneEnabled) {
         return take(value);
     }
@@ -65,7 +65,7 @@ Verdict speed_ext_enabled(const PortAttrs& port, std::uint64_t value) {
                   value);
 }
 
-Verdict down_default_state(const PortAttrs&, std::uint64_t value) {
+Verdict down_default_state(const PortAttrs&, uint64_t value) {
     if (value == 0) {
         return kKeepOld;
     }
@@ -74,44 +74,44 @@ Verdict down_default_state(const PortAttrs&, std::uint64_t value) {
                    value);
 }
 
-Verdict neighbor_mtu(const PortAttrs& port, std::uint64_t value) {
+Verdict neighbor_mtu(const PortAttrs& port, uint64_t value) {
     return take_if(
         is_valid_mtu_code(static_cast<unsigned>(value)) && value <= port.get(port_info::kMtuCap),
         value);
 }
 
-Verdict operational_vls(const PortAttrs& port, std::uint64_t value) {
+Verdict operational_vls(const PortAttrs& port, uint64_t value) {
     return value == 0 ? kKeepOld : take_if(value <= port.get(port_info::kVlCap), value);
 }
 
-Verdict lmc(const PortAttrs& port, std::uint64_t value) {
+Verdict lmc(const PortAttrs& port, uint64_t value) {
     // A base switch port 0 has exactly one LID (IBA 18.2.4.1).
     return take_if(port.kind != PortKind::kSwitchPort0 || value == 0, value);
 }
 
-Verdict enforcement(const PortAttrs& port, std::uint64_t value) {
+Verdict enforcement(const PortAttrs& port, uint64_t value) {
     return port.partition_enforcement_cap ? take(value) : kKeepOld;
 }
 
-Verdict raw_filter(const PortAttrs& port, std::uint64_t value) {
+Verdict raw_filter(const PortAttrs& port, uint64_t value) {
     return port.raw_filter_cap ? take(value) : kKeepOld;
 }
 
 // Kinds of port that have a component, as bits.
-constexpr std::uint8_t bit(PortKind kind) {
-    return static_cast<std::uint8_t>(1U << static_cast<unsigned>(kind));
+constexpr uint8_t bit(PortKind kind) {
+    return static_cast<uint8_t>(1U << static_cast<unsigned>(kind));
 }
-constexpr std::uint8_t kCa = bit(PortKind::kChannelAdapter);
-constexpr std::uint8_t kExternal = bit(PortKind::kSwitchExternal);
-constexpr std::uint8_t kBase0 = bit(PortKind::kSwitchPort0);
-constexpr std::uint8_t kEnhanced0 = bit(PortKind::kSwitchEnhancedPort0);
-constexpr std::uint8_t kManaged = kCa | kBase0 | kEnhanced0;  // has a LID and an SMA
-constexpr std::uint8_t kLinked = kCa | kExternal;             // has a physical link
-constexpr std::uint8_t kVls = kLinked | kEnhanced0;           // has VLs of its own
+constexpr uint8_t kCa = bit(PortKind::kChannelAdapter);
+constexpr uint8_t kExternal = bit(PortKind::kSwitchExternal);
+constexpr uint8_t kBase0 = bit(PortKind::kSwitchPort0);
+constexpr uint8_t kEnhanced0 = bit(PortKind::kSwitchEnhancedPort0);
+constexpr uint8_t kManaged = kCa | kBase0 | kEnhanced0;  // has a LID and an SMA
+constexpr uint8_t kLinked = kCa | kExternal;             // has a physical link
+constexpr uint8_t kVls = kLinked | kEnhanced0;           // has VLs of its own
 
 struct Row {
     Field field;
-    std::uint8_t kinds;
+    uint8_t kinds;
     Rule rule;
     PortEvents change;  // reported when the value changes
 };
@@ -146,7 +146,7 @@ constexpr Row kRows[] = {
     {port_info::kLinkSpeedExtEnabled, kLinked, speed_ext_enabled, PortEvent::kLinkParameters},
 };
 
-using Data = std::span<const std::uint8_t, kSmpDataSize>;
+using Data = std::span<const uint8_t, kSmpDataSize>;
 
 void apply_row(PortAttrs& port, const Row& row, Data data, SetResult& result) {
     if ((row.kinds & bit(port.kind)) == 0) {
@@ -218,7 +218,7 @@ void command_port(PortAttrs& port, Data data, SetResult& result) {
 
 }  // namespace
 
-std::uint16_t get_port_info(const PortAttrs& port, std::span<std::uint8_t, kSmpDataSize> data) {
+uint16_t get_port_info(const PortAttrs& port, std::span<uint8_t, kSmpDataSize> data) {
     std::ranges::copy(port.info, data.begin());
     return mad_status::kOk;
 }

@@ -11,10 +11,10 @@ namespace pib::ib {
 
 // Each function fills the attribute area of `reply`, which starts as a copy of `request`. The
 // result is a MAD status.
-std::uint16_t answer_samples_control(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
-                                     Mad& reply);
+uint16_t answer_samples_control(const PmaNode& node, const Mad& request, uint64_t now_ns,
+                                Mad& reply);
 // PortSamplesResult and PortSamplesResultExtended.
-std::uint16_t answer_samples_result(const PmaNode& node, const Mad& request, std::uint64_t now_ns,
-                                    Mad& reply);
+uint16_t answer_samples_result(const PmaNode& node, const Mad& request, uint64_t now_ns,
+                               Mad& reply);
 
 }  // namespace pib::ib

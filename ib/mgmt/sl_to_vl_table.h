@@ -13,21 +13,21 @@
 
 namespace pib::ib {
 
-using SlToVl = std::array<std::uint8_t, kSlCount>;
+using SlToVl = std::array<uint8_t, kSlCount>;
 
 class SlToVlTable {
   public:
     SlToVlTable() = default;
-    SlToVlTable(std::size_t inputs, const SlToVl& row) : inputs_(inputs), row_(row) {}
+    SlToVlTable(size_t inputs, const SlToVl& row) : inputs_(inputs), row_(row) {}
 
     // Number of input ports.
-    [[nodiscard]] std::size_t size() const { return inputs_; }
-    [[nodiscard]] const SlToVl& operator[](std::size_t input) const {
+    [[nodiscard]] size_t size() const { return inputs_; }
+    [[nodiscard]] const SlToVl& operator[](size_t input) const {
         return rows_.empty() ? row_ : rows_[input];
     }
-    void set(std::size_t input, const SlToVl& row) {
+    void set(size_t input, const SlToVl& row) {
         std::vector<SlToVl> rows(inputs_);
-        for (std::size_t i = 0; i < inputs_; ++i) {
+        for (size_t i = 0; i < inputs_; ++i) {
             rows[i] = i == input ? row : (*this)[i];
         }
         const bool same = std::ranges::count(rows, row) == std::ssize(rows);
@@ -38,7 +38,7 @@ class SlToVlTable {
     bool operator==(const SlToVlTable&) const = default;
 
   private:
-    std::size_t inputs_ = 0;
+    size_t inputs_ = 0;
     SlToVl row_{};              // the row of all inputs, if rows_ is empty
     std::vector<SlToVl> rows_;  // by input
 };

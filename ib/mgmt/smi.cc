@@ -15,7 +15,7 @@ SmiDecision by_lid(Lid dlid) {
     return {.action = SmiAction::kLid, .port = 0, .dlid = dlid};
 }
 
-SmiDecision out_of(std::uint8_t port, SmiNode node) {
+SmiDecision out_of(uint8_t port, SmiNode node) {
     if (port == 0 || port > node.num_ports) {
         return kDiscarded;
     }
@@ -23,7 +23,7 @@ SmiDecision out_of(std::uint8_t port, SmiNode node) {
 }
 
 void set_hop_pointer(Mad& smp, unsigned value) {
-    smp.bytes[6] = static_cast<std::uint8_t>(value);
+    smp.bytes[6] = static_cast<uint8_t>(value);
 }
 
 bool is_switch(SmiNode node) {
@@ -62,7 +62,7 @@ SmiDecision previous_hop(Mad& smp, SmiNode node) {
 }
 
 // C14-9 at a node that receives the SMP.
-SmiDecision receive_outgoing(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
+SmiDecision receive_outgoing(Mad& smp, SmiNode node, uint8_t ingress_port) {
     const unsigned pointer = hop_pointer(smp);
     const unsigned count = hop_count(smp);
     if (pointer == 0 && count != 0) {
@@ -114,7 +114,7 @@ bool counts_are_sane(const Mad& smp) {
 
 }  // namespace
 
-SmiDecision smi_receive(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
+SmiDecision smi_receive(Mad& smp, SmiNode node, uint8_t ingress_port) {
     if (!counts_are_sane(smp)) {
         return kDiscarded;
     }
@@ -122,7 +122,7 @@ SmiDecision smi_receive(Mad& smp, SmiNode node, std::uint8_t ingress_port) {
                              : receive_outgoing(smp, node, ingress_port);
 }
 
-SmiDecision smi_send(Mad& smp, SmiNode node, std::uint8_t port, Lid reply_lid) {
+SmiDecision smi_send(Mad& smp, SmiNode node, uint8_t port, Lid reply_lid) {
     if (!counts_are_sane(smp)) {
         return kDiscarded;
     }

@@ -9,7 +9,7 @@
 
 namespace pib::ib {
 
-enum class SmiAction : std::uint8_t {
+enum class SmiAction : uint8_t {
     kDiscard,
     kLocal,  // deliver it to this node's SMA or SM
     kPort,   // send it out of `port`; LRH:SLID and LRH:DLID are both the permissive LID
@@ -18,7 +18,7 @@ enum class SmiAction : std::uint8_t {
 
 struct [[nodiscard]] SmiDecision {
     SmiAction action = SmiAction::kDiscard;
-    std::uint8_t port = 0;
+    uint8_t port = 0;
     Lid dlid{};
 
     bool operator==(const SmiDecision&) const = default;
@@ -26,18 +26,18 @@ struct [[nodiscard]] SmiDecision {
 
 struct SmiNode {
     NodeType type = NodeType::kChannelAdapter;
-    std::uint8_t num_ports = 1;  // highest external port number
+    uint8_t num_ports = 1;  // highest external port number
 };
 
 // A directed-route SMP that has arrived at `ingress_port` (0 at a switch: LID-routed to it).
 // Updates hop pointer and return path in place, as the next receiver and the local SMA expect them.
 // kDiscard for other MAD classes.
-[[nodiscard]] SmiDecision smi_receive(Mad& smp, SmiNode node, std::uint8_t ingress_port);
+[[nodiscard]] SmiDecision smi_receive(Mad& smp, SmiNode node, uint8_t ingress_port);
 
 // A directed-route SMP that this node itself sends: an SM's request or an SMA's response. `port` is
 // the sending port of a channel adapter, which the first hop must name; a switch may send from any
 // port and passes 0. `reply_lid` is LRH:SLID of the request that a response answers.
-[[nodiscard]] SmiDecision smi_send(Mad& smp, SmiNode node, std::uint8_t port,
+[[nodiscard]] SmiDecision smi_send(Mad& smp, SmiNode node, uint8_t port,
                                    Lid reply_lid = kPermissiveLid);
 
 // Whether an SMP for this node belongs to its SMA. The others are for an SM, if there is one:

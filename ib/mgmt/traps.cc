@@ -10,7 +10,7 @@ namespace {
 namespace nd = notice_details;
 namespace nd259 = notice_details_259;
 
-Notice make_notice(NoticeType type, std::uint16_t trap_number) {
+Notice make_notice(NoticeType type, uint16_t trap_number) {
     Notice n{};
     set(n, notice::kIsGeneric, 1);
     set(n, notice::kType, static_cast<unsigned>(type));
@@ -20,13 +20,13 @@ Notice make_notice(NoticeType type, std::uint16_t trap_number) {
 
 // Shortest interval between any two traps of a port, and between repetitions of one trap if
 // SubnetTimeOut is shorter.
-constexpr std::uint64_t kMinTrapIntervalNs = 1'000'000;
+constexpr uint64_t kMinTrapIntervalNs = 1'000'000;
 
-std::uint64_t trap_interval_ns(std::uint8_t subnet_timeout) {
-    return std::max<std::uint64_t>(4096ULL << (subnet_timeout & 0x1F), kMinTrapIntervalNs);
+uint64_t trap_interval_ns(uint8_t subnet_timeout) {
+    return std::max<uint64_t>(4096ULL << (subnet_timeout & 0x1F), kMinTrapIntervalNs);
 }
 
-Notice key_notice(std::uint16_t trap_number, const KeyViolation& violation) {
+Notice key_notice(uint16_t trap_number, const KeyViolation& violation) {
     Notice n = make_notice(NoticeType::kSecurity, trap_number);
     set(n, nd::kLid1, violation.slid.value());
     set(n, nd::kLid2, violation.dlid.value());
@@ -53,7 +53,7 @@ Mad trap_mad(const TrapQueue::Pending& trap, const TrapSender& sender) {
     return mad;
 }
 
-void sent(TrapQueue::Pending& trap, std::uint64_t interval_ns, std::uint64_t now_ns) {
+void sent(TrapQueue::Pending& trap, uint64_t interval_ns, uint64_t now_ns) {
     trap.earliest_ns = now_ns + interval_ns;
     trap.pause_ns =
         std::clamp(2 * trap.pause_ns, interval_ns, std::max(interval_ns, TrapQueue::kMaxPauseNs));
@@ -61,7 +61,7 @@ void sent(TrapQueue::Pending& trap, std::uint64_t interval_ns, std::uint64_t now
 }
 
 // A TrapRepress of the former SM must not end a trap before the new SM has received it.
-void restart(TrapQueue& queue, std::uint64_t now_ns) {
+void restart(TrapQueue& queue, uint64_t now_ns) {
     for (TrapQueue::Pending& trap : queue.pending) {
         trap.transaction_id = queue.next_transaction_id++;
         trap.due_ns = now_ns;
@@ -77,7 +77,7 @@ Notice link_state_notice(Lid switch_lid) {
     return n;
 }
 
-Notice threshold_notice(std::uint16_t trap_number, Lid lid, std::uint8_t port) {
+Notice threshold_notice(uint16_t trap_number, Lid lid, uint8_t port) {
     Notice n = make_notice(NoticeType::kUrgent, trap_number);
     set(n, nd::kLid, lid.value());
     set(n, nd::kPortNumber, port);
@@ -113,7 +113,7 @@ Notice bad_m_key_notice(const Mad& smp, Lid slid) {
     }
     set(n, nd::kDrSlid, dr_slid(smp).value());
     set(n, nd::kDrNotice, 1);
-    const std::size_t hops = std::min<std::size_t>(hop_count(smp), nd::kDrReturnPathSize);
+    const size_t hops = std::min<size_t>(hop_count(smp), nd::kDrReturnPathSize);
     set(n, nd::kDrPathTruncated, hops < hop_count(smp) ? 1 : 0);
     set(n, nd::kDrHopCount, hops);
     std::copy_n(return_path(smp).begin(), hops, n.begin() + nd::kDrReturnPathOffset);
@@ -128,8 +128,7 @@ Notice bad_q_key_notice(const KeyViolation& violation) {
     return key_notice(trap::kBadQKey, violation);
 }
 
-Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
-                                  std::uint8_t port) {
+Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid, uint8_t port) {
     Notice n = make_notice(NoticeType::kSecurity, trap::kBadPKeyAtSwitchPort);
     const bool with_gids = !violation.sgid.is_zero();
     set(n, nd259::kDataValid,
@@ -149,7 +148,7 @@ Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
     return n;
 }
 
-void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
+void TrapQueue::add(const Notice& notice, uint64_t now_ns) {
     const auto same_number = [&](const Pending& waiting) {
         return get(waiting.notice, notice::kTrapNumber) == get(notice, notice::kTrapNumber);
     };
@@ -168,14 +167,14 @@ void TrapQueue::add(const Notice& notice, std::uint64_t now_ns) {
         waiting->pause_ns = 0;
         return;
     }
-    const auto of_number = static_cast<std::size_t>(std::ranges::count_if(pending, same_number));
+    const auto of_number = static_cast<size_t>(std::ranges::count_if(pending, same_number));
     if (of_number < kMaxOfNumber && pending.size() < kMaxPending) {
         pending.push_back(
             {.notice = notice, .transaction_id = next_transaction_id++, .due_ns = now_ns});
     }
 }
 
-std::optional<Mad> TrapQueue::next(const TrapSender& sender, std::uint64_t now_ns) {
+std::optional<Mad> TrapQueue::next(const TrapSender& sender, uint64_t now_ns) {
     if (!sender.active || !sender.sm_lid.is_unicast() || now_ns < quiet_until_ns) {
         return std::nullopt;
     }
@@ -192,7 +191,7 @@ std::optional<Mad> TrapQueue::next(const TrapSender& sender, std::uint64_t now_n
     return trap_mad(*due, sender);
 }
 
-std::optional<std::uint64_t> TrapQueue::deadline_ns(Lid sm) const {
+std::optional<uint64_t> TrapQueue::deadline_ns(Lid sm) const {
     const auto due = std::ranges::min_element(pending, {}, &Pending::due_ns);
     if (due == pending.end()) {
         return std::nullopt;

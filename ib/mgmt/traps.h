@@ -14,22 +14,22 @@
 
 namespace pib::ib {
 
-using Notice = std::array<std::uint8_t, kSmpDataSize>;
+using Notice = std::array<uint8_t, kSmpDataSize>;
 
 // The following functions make Notices without producer type and issuer, which TrapQueue fills in.
 // Trap 128: a port of the switch with this LID changed its link state.
 [[nodiscard]] Notice link_state_notice(Lid switch_lid);
 // Trap 129, 130 or 131: a threshold was exceeded at a port.
-[[nodiscard]] Notice threshold_notice(std::uint16_t trap_number, Lid lid, std::uint8_t port);
+[[nodiscard]] Notice threshold_notice(uint16_t trap_number, Lid lid, uint8_t port);
 // Trap 144: the node has new capability masks, or one of `changes` has happened.
 struct LocalChanges {
-    static constexpr std::uint16_t kNodeDescription = 1U << 0;
-    static constexpr std::uint16_t kLinkWidthEnabled = 1U << 1;
-    static constexpr std::uint16_t kLinkSpeedEnabled = 1U << 2;
+    static constexpr uint16_t kNodeDescription = 1U << 0;
+    static constexpr uint16_t kLinkWidthEnabled = 1U << 1;
+    static constexpr uint16_t kLinkSpeedEnabled = 1U << 2;
 
-    std::uint32_t capability_mask = 0;
-    std::uint16_t capability_mask2 = 0;
-    std::uint16_t changes = 0;
+    uint32_t capability_mask = 0;
+    uint16_t capability_mask2 = 0;
+    uint16_t changes = 0;
 };
 [[nodiscard]] Notice local_changes_notice(Lid lid, const LocalChanges& changes);
 // Trap 145: the node has another SystemImageGUID.
@@ -38,7 +38,7 @@ struct LocalChanges {
 [[nodiscard]] Notice bad_m_key_notice(const Mad& smp, Lid slid);
 // Trap 257 (P_Key) or 258 (Q_Key): a packet from `slid` to `dlid` had the wrong key `key`.
 struct KeyViolation {
-    std::uint32_t key = 0;
+    uint32_t key = 0;
     Sl sl{};
     Lid slid{};
     Lid dlid{};
@@ -52,52 +52,52 @@ struct KeyViolation {
 // Trap 259: a switch has found a wrong P_Key at its external port `port`. The Notice has the GIDs
 // of `violation` if they are not zero.
 [[nodiscard]] Notice bad_p_key_at_switch_notice(const KeyViolation& violation, Lid switch_lid,
-                                                std::uint8_t port);
+                                                uint8_t port);
 
 // Attributes of the sending port that a trap needs.
 struct TrapSender {
     NodeType producer = NodeType::kChannelAdapter;
     Lid lid{};
     Lid sm_lid{};
-    bool active = false;              // PortState is Active
-    std::uint8_t subnet_timeout = 0;  // PortInfo:SubnetTimeOut
+    bool active = false;         // PortState is Active
+    uint8_t subnet_timeout = 0;  // PortInfo:SubnetTimeOut
 };
 
 // Traps of one port (of port 0 at a switch). Plain data with bounded memory.
 struct TrapQueue {
     // Limit of traps of one number that wait for repression; further ones are dropped, so that a
     // flood of one number, such as P_Key violations, leaves room for others.
-    static constexpr std::size_t kMaxOfNumber = 8;
+    static constexpr size_t kMaxOfNumber = 8;
     // 128 to 131, 144, 145 and 256 to 259.
-    static constexpr std::size_t kMaxPending = 10 * kMaxOfNumber;
+    static constexpr size_t kMaxPending = 10 * kMaxOfNumber;
     // The pause after each repetition is twice the one before, up to kMaxPauseNs, but at least
     // SubnetTimeOut.
-    static constexpr std::uint64_t kMaxPauseNs = 64'000'000'000;
+    static constexpr uint64_t kMaxPauseNs = 64'000'000'000;
 
     struct Pending {
         Notice notice{};
-        std::uint64_t transaction_id = 0;
-        std::uint64_t due_ns = 0;
-        std::uint64_t earliest_ns = 0;  // SubnetTimeOut after it was sent last
-        std::uint64_t pause_ns = 0;     // the last pause; 0: not sent yet
+        uint64_t transaction_id = 0;
+        uint64_t due_ns = 0;
+        uint64_t earliest_ns = 0;  // SubnetTimeOut after it was sent last
+        uint64_t pause_ns = 0;     // the last pause; 0: not sent yet
         bool operator==(const Pending&) const = default;
     };
     std::vector<Pending> pending;
-    std::uint64_t next_transaction_id = 1;
-    std::uint64_t quiet_until_ns = 0;  // no trap leaves before this time
-    Lid sm_lid{};                      // SM that the last trap was for
+    uint64_t next_transaction_id = 1;
+    uint64_t quiet_until_ns = 0;  // no trap leaves before this time
+    Lid sm_lid{};                 // SM that the last trap was for
 
     bool operator==(const TrapQueue&) const = default;
 
     // Adds a trap, or renews the waiting trap with the same number and details: its pauses begin
     // anew, with a new transaction ID if it was sent.
-    void add(const Notice& notice, std::uint64_t now_ns);
+    void add(const Notice& notice, uint64_t now_ns);
     // The next trap MAD that is due, LID-routed, for QP0 of `sender.sm_lid` on the SM's SL. Traps
     // wait while the port is not Active or has no MasterSMLID. All are due again after a change of
     // the SM.
-    [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, std::uint64_t now_ns);
+    [[nodiscard]] std::optional<Mad> next(const TrapSender& sender, uint64_t now_ns);
     // Time in ns at which next() may return a trap for this SM; nullopt while the queue is empty.
-    [[nodiscard]] std::optional<std::uint64_t> deadline_ns(Lid sm) const;
+    [[nodiscard]] std::optional<uint64_t> deadline_ns(Lid sm) const;
     // Handles TrapRepress: removes the trap with its transaction ID.
     void repress(const Mad& trap_repress);
 };

@@ -8,9 +8,9 @@
 namespace pib::ib {
 namespace {
 
-constexpr std::size_t kWeightUnitBytes = 64;
-constexpr std::int64_t kLimitUnitBytes = 4096;  // one unit of VLHighLimit
-constexpr std::uint64_t kUnlimited = 255;
+constexpr size_t kWeightUnitBytes = 64;
+constexpr int64_t kLimitUnitBytes = 4096;  // one unit of VLHighLimit
+constexpr uint64_t kUnlimited = 255;
 
 bool is_ready(const VlArbEntry& entry, VlMask ready) {
     return entry.weight != 0 && entry.vl < 15 && (ready >> entry.vl & 1U) != 0;
@@ -28,8 +28,8 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
     if (cursor.left > 0 && is_ready(table[cursor.index], ready)) {
         return table[cursor.index].vl;
     }
-    for (std::size_t step = 1; step <= table.size(); ++step) {
-        const std::size_t index = (cursor.index + step) % table.size();
+    for (size_t step = 1; step <= table.size(); ++step) {
+        const size_t index = (cursor.index + step) % table.size();
         if (is_ready(table[index], ready)) {
             cursor = {index, table[index].weight};
             return table[index].vl;
@@ -39,10 +39,10 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
 }
 
 // Bytes of high priority that may be sent before a VL of the low table; nullopt: no limit.
-std::optional<std::int64_t> VlArbiter::high_limit() const {
-    const std::uint64_t limit = port_.get(port_info::kVlHighLimit);
+std::optional<int64_t> VlArbiter::high_limit() const {
+    const uint64_t limit = port_.get(port_info::kVlHighLimit);
     return limit == kUnlimited ? std::nullopt
-                               : std::optional(static_cast<std::int64_t>(limit) * kLimitUnitBytes);
+                               : std::optional(static_cast<int64_t>(limit) * kLimitUnitBytes);
 }
 
 // Whether a VL of the high table may send next although one of the low table is ready. Limit 0
@@ -75,11 +75,11 @@ std::optional<unsigned> VlArbiter::choose(VlMask ready) {
     return static_cast<unsigned>(std::countr_zero(ready));
 }
 
-std::uint32_t VlArbiter::allowance() const {
+uint32_t VlArbiter::allowance() const {
     const auto left = [](const Cursor& cursor) {
-        return std::max<std::int64_t>(cursor.left, 1) * static_cast<int>(kWeightUnitBytes);
+        return std::max<int64_t>(cursor.left, 1) * static_cast<int>(kWeightUnitBytes);
     };
-    std::int64_t bytes = 0;
+    int64_t bytes = 0;
     switch (last_) {
         case Source::kHigh: {
             const auto limit = other_waits_ ? high_limit() : std::nullopt;
@@ -92,15 +92,15 @@ std::uint32_t VlArbiter::allowance() const {
         case Source::kNone:
             break;
     }
-    return static_cast<std::uint32_t>(std::max<std::int64_t>(bytes, 1));
+    return static_cast<uint32_t>(std::max<int64_t>(bytes, 1));
 }
 
-void VlArbiter::account(std::size_t bytes) {
+void VlArbiter::account(size_t bytes) {
     const int units = static_cast<int>((bytes + kWeightUnitBytes - 1) / kWeightUnitBytes);
     switch (last_) {
         case Source::kHigh:
             high_.left -= units;
-            high_sent_ += static_cast<std::int64_t>(bytes);
+            high_sent_ += static_cast<int64_t>(bytes);
             break;
         case Source::kLow:
             low_.left -= units;

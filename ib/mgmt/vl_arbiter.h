@@ -13,7 +13,7 @@
 namespace pib::ib {
 
 // Data VLs with a packet that could be sent now, one bit per VL.
-using VlMask = std::uint16_t;
+using VlMask = uint16_t;
 
 class VlArbiter {
   public:
@@ -26,29 +26,29 @@ class VlArbiter {
     // Bytes, at least 1, for which choose() would choose the last chosen VL again if the same VLs
     // stay ready: the VL may send them in one batch. A packet counts as the next multiple of 64
     // bytes. The last packet may exceed the number, as it may exceed a weight.
-    [[nodiscard]] std::uint32_t allowance() const;
+    [[nodiscard]] uint32_t allowance() const;
     // A packet of the VL that was chosen last has been sent; `bytes` is LRH to the end of padding.
-    void account(std::size_t bytes);
+    void account(size_t bytes);
     // Call after a change of the tables.
     void restart();
 
   private:
     // The current entry of one table, and the unused part of its weight in units of 64 bytes.
     struct Cursor {
-        std::size_t index = 0;
+        size_t index = 0;
         int left = 0;
     };
     using Table = std::span<const VlArbEntry>;
 
     static std::optional<unsigned> advance(Table table, Cursor& cursor, VlMask ready);
     [[nodiscard]] bool high_may_send() const;
-    [[nodiscard]] std::optional<std::int64_t> high_limit() const;
+    [[nodiscard]] std::optional<int64_t> high_limit() const;
 
     const PortAttrs& port_;
     Cursor high_;
     Cursor low_;
-    std::int64_t high_sent_ = 0;  // bytes of high priority since the last low-priority packet
-    enum class Source : std::uint8_t { kHigh, kLow, kNone } last_ = Source::kNone;
+    int64_t high_sent_ = 0;  // bytes of high priority since the last low-priority packet
+    enum class Source : uint8_t { kHigh, kLow, kNone } last_ = Source::kNone;
     // a VL of the other table was also ready when `last_` was chosen
     bool other_waits_ = false;
 };

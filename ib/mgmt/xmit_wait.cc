@@ -11,13 +11,13 @@ void XmitWait::clear() {
     vl_remainder_ns_ = {};
 }
 
-void XmitWait::count(Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns) {
+void XmitWait::count(Counter counter, uint64_t waited_ns, uint64_t& remainder_ns) {
     remainder_ns += waited_ns;
     counters_.add(counter, remainder_ns / kPmaTickNs);
     remainder_ns %= kPmaTickNs;
 }
 
-void XmitWait::add(std::uint64_t waited_ns) {
+void XmitWait::add(uint64_t waited_ns) {
     count(Counter::kPortXmitWait, waited_ns, remainder_ns_);
     for (unsigned left = waiting_; left != 0; left &= left - 1) {
         const auto vl = static_cast<unsigned>(std::countr_zero(left));

@@ -18,7 +18,7 @@ class XmitWait {
 
     // Data waits on the VLs `waiting` from now on. Adds the time since the last call to the
     // counters of the VLs on which data waited until now.
-    void note(VlMask waiting, std::uint64_t now_ns) {
+    void note(VlMask waiting, uint64_t now_ns) {
         if (waiting == 0 && waiting_ == 0) {
             return;
         }
@@ -34,15 +34,15 @@ class XmitWait {
     void clear();
 
   private:
-    void add(std::uint64_t waited_ns);
-    void count(Counter counter, std::uint64_t waited_ns, std::uint64_t& remainder_ns);
+    void add(uint64_t waited_ns);
+    void count(Counter counter, uint64_t waited_ns, uint64_t& remainder_ns);
 
     PortCounters& counters_;
     VlMask waiting_ = 0;
-    std::uint64_t since_ns_ = 0;
+    uint64_t since_ns_ = 0;
     // Time that has not been counted yet: less than a tick (kPmaTickNs).
-    std::uint64_t remainder_ns_ = 0;
-    Lazy<std::array<std::uint64_t, kPerPriority>> vl_remainder_ns_;
+    uint64_t remainder_ns_ = 0;
+    Lazy<std::array<uint64_t, kPerPriority>> vl_remainder_ns_;
 };
 
 }  // namespace pib::ib

@@ -16,60 +16,60 @@
 
 namespace pib::ib {
 
-inline constexpr std::size_t kMaxBurstPayload = 64 * 1024;
-inline constexpr std::uint32_t kMinBurstMtu = 256;
-inline constexpr std::uint32_t kMaxBurstPackets = kMaxBurstPayload / kMinBurstMtu;
+inline constexpr size_t kMaxBurstPayload = 64 * 1024;
+inline constexpr uint32_t kMinBurstMtu = 256;
+inline constexpr uint32_t kMaxBurstPackets = kMaxBurstPayload / kMinBurstMtu;
 
 // Layout of a burst of several packets, big-endian: number of packets (2 bytes), MTU (2), zero (4),
 // the headers of the first and of the last packet, all payloads, and the last packet's pad.
-inline constexpr std::size_t kBurstHeadersSize = 88;
-inline constexpr std::size_t kBurstFirst = 8;
-inline constexpr std::size_t kBurstLast = kBurstFirst + kBurstHeadersSize;
-inline constexpr std::size_t kBurstPayload = kBurstLast + kBurstHeadersSize;
-using BurstHeaders = std::array<std::uint8_t, kBurstHeadersSize>;
-using BurstHead = std::array<std::uint8_t, kBurstPayload>;
+inline constexpr size_t kBurstHeadersSize = 88;
+inline constexpr size_t kBurstFirst = 8;
+inline constexpr size_t kBurstLast = kBurstFirst + kBurstHeadersSize;
+inline constexpr size_t kBurstPayload = kBurstLast + kBurstHeadersSize;
+using BurstHeaders = std::array<uint8_t, kBurstHeadersSize>;
+using BurstHead = std::array<uint8_t, kBurstPayload>;
 
 // Sizes in bytes of a burst's packets, LRH to padding, and of their payloads.
 struct BurstSize {
-    std::uint32_t packets = 0;  // 1..kMaxBurstPackets
-    std::uint32_t mtu = 0;      // payload of each packet but the last; 0 for a single packet
-    std::size_t first = 0;
-    std::size_t middle = 0;  // every packet between first and last
-    std::size_t last = 0;
-    std::size_t payload = 0;  // all payloads and the last packet's pad; 0 for a single packet
+    uint32_t packets = 0;  // 1..kMaxBurstPackets
+    uint32_t mtu = 0;      // payload of each packet but the last; 0 for a single packet
+    size_t first = 0;
+    size_t middle = 0;  // every packet between first and last
+    size_t last = 0;
+    size_t payload = 0;  // all payloads and the last packet's pad; 0 for a single packet
 
     // The size of a single packet.
-    [[nodiscard]] static BurstSize of(std::size_t bytes) {
+    [[nodiscard]] static BurstSize of(size_t bytes) {
         return {.packets = 1, .first = bytes, .last = bytes};
     }
-    [[nodiscard]] std::size_t packet(std::uint32_t index) const {
+    [[nodiscard]] size_t packet(uint32_t index) const {
         return index == 0 ? first : index + 1 == packets ? last : middle;
     }
     // The longest packet.
-    [[nodiscard]] std::size_t longest() const { return first > last ? first : last; }
+    [[nodiscard]] size_t longest() const { return first > last ? first : last; }
     // Calls `of` with the size of each of `count` packets from packet `from` on, and returns the
     // sum of the results.
     template <typename Of>
-    [[nodiscard]] auto sum(std::uint32_t from, std::uint32_t count, Of&& of) const {
+    [[nodiscard]] auto sum(uint32_t from, uint32_t count, Of&& of) const {
         if (packets == 1 && count == 1) [[likely]] {
             return of(first);
         }
-        const std::uint32_t firsts = from == 0 && count != 0 ? 1 : 0;
-        const std::uint32_t lasts = count > firsts && from + count == packets ? 1 : 0;
+        const uint32_t firsts = from == 0 && count != 0 ? 1 : 0;
+        const uint32_t lasts = count > firsts && from + count == packets ? 1 : 0;
         return firsts * of(first) + (count - firsts - lasts) * of(middle) + lasts * of(last);
     }
-    [[nodiscard]] std::size_t bytes(std::uint32_t from, std::uint32_t count) const {
-        return sum(from, count, [](std::size_t bytes) { return bytes; });
+    [[nodiscard]] size_t bytes(uint32_t from, uint32_t count) const {
+        return sum(from, count, [](size_t bytes) { return bytes; });
     }
     // Sum of LRH:PktLen, in 4-byte words, of `count` packets from packet `from` on. PktLen counts
     // the ICRC.
-    [[nodiscard]] std::uint64_t words(std::uint32_t from, std::uint32_t count) const {
+    [[nodiscard]] uint64_t words(uint32_t from, uint32_t count) const {
         return (bytes(from, count) + count * kIcrcSize) / 4;
     }
-    [[nodiscard]] std::size_t bytes() const { return bytes(0, packets); }
-    [[nodiscard]] std::uint64_t words() const { return words(0, packets); }
+    [[nodiscard]] size_t bytes() const { return bytes(0, packets); }
+    [[nodiscard]] uint64_t words() const { return words(0, packets); }
     // Bytes of a burst of several packets in the layout above.
-    [[nodiscard]] std::size_t body() const { return kBurstPayload + payload; }
+    [[nodiscard]] size_t body() const { return kBurstPayload + payload; }
 };
 
 // The MIDDLE opcode of a burst that starts with this opcode; nullptr: no burst of several packets
@@ -90,17 +90,17 @@ class Burst {
     // `head` is a copy of the first kBurstPayload bytes of `whole`, which the sender may still
     // change. Both outlive the burst. `most` limits the payload in bytes.
     [[nodiscard]] static std::expected<Burst, ParseError> parse(
-        std::span<const std::uint8_t, kBurstPayload> head, std::span<const std::uint8_t> whole,
-        std::size_t most = kMaxBurstPayload);
+        std::span<const uint8_t, kBurstPayload> head, std::span<const uint8_t> whole,
+        size_t most = kMaxBurstPayload);
     // `count` packets of a burst of several, from packet `from` on, as a burst of their own. Writes
     // its headers to `head`, which must outlive it.
-    [[nodiscard]] std::expected<Burst, ParseError> part(std::uint32_t from, std::uint32_t count,
+    [[nodiscard]] std::expected<Burst, ParseError> part(uint32_t from, uint32_t count,
                                                         BurstHead& head) const;
 
     // The LRH of the first packet; in the others only PktLen differs.
     [[nodiscard]] const Lrh& lrh() const { return lrh_; }
     [[nodiscard]] const BurstSize& size() const { return size_; }
-    [[nodiscard]] std::uint32_t count() const { return size_.packets; }
+    [[nodiscard]] uint32_t count() const { return size_.packets; }
     [[nodiscard]] bool is_single() const { return size_.packets == 1; }
     // The received bytes. The payload in them must be read only once, by a copy.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
@@ -113,17 +113,17 @@ class Burst {
     }
     [[nodiscard]] const PacketView& first() const { return *first_; }
     [[nodiscard]] const PacketView& last() const { return last_ ? *last_ : *first_; }
-    [[nodiscard]] Psn psn(std::uint32_t index) const { return first().bth().psn + index; }
+    [[nodiscard]] Psn psn(uint32_t index) const { return first().bth().psn + index; }
     // The payloads of all packets, without pad. Copy them only once: the sender may change them.
-    [[nodiscard]] std::span<const std::uint8_t> payload() const {
+    [[nodiscard]] std::span<const uint8_t> payload() const {
         return is_single() ? first().payload() : bytes_.part(kBurstPayload, payload_bytes());
     }
-    [[nodiscard]] std::size_t payload_bytes() const {
-        return std::size_t{size_.packets - 1} * size_.mtu + last().payload().size();
+    [[nodiscard]] size_t payload_bytes() const {
+        return size_t{size_.packets - 1} * size_.mtu + last().payload().size();
     }
     // Packet `index`. The headers of a packet between first and last are written to `room`, which
     // must outlive the result.
-    [[nodiscard]] PacketBytes packet(std::uint32_t index, BurstHeaders& room) const;
+    [[nodiscard]] PacketBytes packet(uint32_t index, BurstHeaders& room) const;
     // Whether all packets are MIDDLE packets that request neither an ACK nor an event.
     [[nodiscard]] bool is_middle() const;
 
@@ -136,7 +136,7 @@ class Burst {
     std::optional<PacketView> first_;
     std::optional<PacketView> last_;  // a single packet has none
     BurstSize size_;
-    std::size_t middle_headers_ = 0;
+    size_t middle_headers_ = 0;
 };
 
 // Lays out bursts in their final place, without the payload.
@@ -145,25 +145,26 @@ class BurstBuilder {
     // The size of a burst of `packets` packets with these headers of the first and the last packet
     // and `payload_bytes` bytes of payload without pad; an error if they form no burst. `most`
     // limits the payload of several packets.
-    [[nodiscard]] static std::expected<BurstSize, BuildError> size(
-        const PacketHeaders& first, const PacketHeaders& last, std::uint32_t packets,
-        std::uint32_t mtu, std::size_t payload_bytes, std::size_t most = kMaxBurstPayload);
+    [[nodiscard]] static std::expected<BurstSize, BuildError> size(const PacketHeaders& first,
+                                                                   const PacketHeaders& last,
+                                                                   uint32_t packets, uint32_t mtu,
+                                                                   size_t payload_bytes,
+                                                                   size_t most = kMaxBurstPayload);
     // For several packets: writes the part before the payload; `head` has at least kBurstPayload
     // bytes.
-    static void headers(std::span<std::uint8_t> head, const BurstSize& size,
-                        const PacketHeaders& first, const PacketHeaders& last,
-                        std::size_t payload_bytes);
+    static void headers(std::span<uint8_t> head, const BurstSize& size, const PacketHeaders& first,
+                        const PacketHeaders& last, size_t payload_bytes);
     // For several packets: writes everything except the payload to `body`, which has size.body()
     // bytes. Returns the place of the payload.
-    static std::span<std::uint8_t> begin(std::span<std::uint8_t> body, const BurstSize& size,
-                                         const PacketHeaders& first, const PacketHeaders& last,
-                                         std::size_t payload_bytes);
+    static std::span<uint8_t> begin(std::span<uint8_t> body, const BurstSize& size,
+                                    const PacketHeaders& first, const PacketHeaders& last,
+                                    size_t payload_bytes);
 };
 
 // Sets LRH:VL of all packets of the burst in `body`.
-inline void set_burst_vl(std::span<std::uint8_t> body, std::uint32_t packets, std::uint8_t vl) {
-    const auto set = [&](std::size_t at) {
-        body[at] = static_cast<std::uint8_t>(vl << 4 | (body[at] & 0xF));
+inline void set_burst_vl(std::span<uint8_t> body, uint32_t packets, uint8_t vl) {
+    const auto set = [&](size_t at) {
+        body[at] = static_cast<uint8_t>(vl << 4 | (body[at] & 0xF));
     };
     set(packets == 1 ? 0 : kBurstFirst);
     if (packets != 1) {

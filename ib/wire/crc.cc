@@ -29,8 +29,8 @@ constexpr Slices<T> make_slices(T polynomial) {
         }
         slices[0][byte] = state;
     }
-    for (std::size_t slice = 1; slice < slices.size(); ++slice) {
-        for (std::size_t byte = 0; byte < 256; ++byte) {
+    for (size_t slice = 1; slice < slices.size(); ++slice) {
+        for (size_t byte = 0; byte < 256; ++byte) {
             const T before = slices[slice - 1][byte];
             slices[slice][byte] = static_cast<T>(before >> 8 ^ slices[0][before & 0xFF]);
         }
@@ -39,26 +39,26 @@ constexpr Slices<T> make_slices(T polynomial) {
 }
 
 // x^32 + ... + 1, the CRC-32 of Ethernet, and x^16 + x^12 + x^3 + x + 1, both bit-reversed.
-constexpr Slices<std::uint32_t> kCrc32 = make_slices<std::uint32_t>(0xEDB88320);
-constexpr Slices<std::uint16_t> kCrc16 = make_slices<std::uint16_t>(0xD008);
+constexpr Slices<uint32_t> kCrc32 = make_slices<uint32_t>(0xEDB88320);
+constexpr Slices<uint16_t> kCrc16 = make_slices<uint16_t>(0xD008);
 
-std::uint64_t load_le64(const std::uint8_t* from) {
-    std::uint64_t value;
+uint64_t load_le64(const uint8_t* from) {
+    uint64_t value;
     std::memcpy(&value, from, sizeof(value));
     return std::endian::native == std::endian::little ? value : std::byteswap(value);
 }
 
 template <std::unsigned_integral T>
-T update(const Slices<T>& slices, T state, std::span<const std::uint8_t> bytes) {
+T update(const Slices<T>& slices, T state, std::span<const uint8_t> bytes) {
     while (bytes.size() >= 8) {
-        const std::uint64_t word = load_le64(bytes.data()) ^ state;
+        const uint64_t word = load_le64(bytes.data()) ^ state;
         state = 0;
         for (unsigned i = 0; i < 8; ++i) {
             state = static_cast<T>(state ^ slices[7 - i][word >> (8 * i) & 0xFF]);
         }
         bytes = bytes.subspan(8);
     }
-    for (const std::uint8_t byte : bytes) {
+    for (const uint8_t byte : bytes) {
         state = static_cast<T>(state >> 8 ^ slices[0][(state ^ byte) & 0xFF]);
     }
     return state;
@@ -67,23 +67,23 @@ T update(const Slices<T>& slices, T state, std::span<const std::uint8_t> bytes) 
 // A copy of the headers with ones in the fields that may change on the way (7.8.1): LRH VL; GRH
 // TClass, Flow Label and Hop Limit; the byte of the BTH that holds FECN and BECN. A global packet
 // may cross routers, which replace its LRH, so its whole LRH is ones.
-constexpr std::size_t kMaskedMax = Lrh::kSize + Grh::kSize + Bth::kSize;
+constexpr size_t kMaskedMax = Lrh::kSize + Grh::kSize + Bth::kSize;
 
 struct MaskedHeaders {
-    std::array<std::uint8_t, kMaskedMax> bytes{};
-    std::size_t size = 0;
+    std::array<uint8_t, kMaskedMax> bytes{};
+    size_t size = 0;
 };
 
-MaskedHeaders mask(std::span<const std::uint8_t> packet, bool global) {
+MaskedHeaders mask(std::span<const uint8_t> packet, bool global) {
     MaskedHeaders masked;
-    const std::size_t wanted = kMaskedMax - (global ? 0 : Grh::kSize);
+    const size_t wanted = kMaskedMax - (global ? 0 : Grh::kSize);
     masked.size = std::min(wanted, packet.size());
     std::copy_n(packet.begin(), masked.size, masked.bytes.begin());
     auto& b = masked.bytes;
     b[0] |= 0xF0;
-    std::size_t bth = Lrh::kSize;
+    size_t bth = Lrh::kSize;
     if (global) {
-        std::fill_n(b.begin(), Lrh::kSize, std::uint8_t{0xFF});
+        std::fill_n(b.begin(), Lrh::kSize, uint8_t{0xFF});
         b[Lrh::kSize] |= 0x0F;
         b[Lrh::kSize + 1] = b[Lrh::kSize + 2] = b[Lrh::kSize + 3] = 0xFF;
         b[Lrh::kSize + 7] = 0xFF;
@@ -95,22 +95,22 @@ MaskedHeaders mask(std::span<const std::uint8_t> packet, bool global) {
 
 }  // namespace
 
-std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes) {
+uint32_t crc32_update(uint32_t state, std::span<const uint8_t> bytes) {
     return update(kCrc32, state, bytes);
 }
 
-std::uint32_t icrc(std::span<const std::uint8_t> packet) {
+uint32_t icrc(std::span<const uint8_t> packet) {
     const bool global =
         packet.size() >= 2 && (packet[1] & 0x3) == static_cast<unsigned>(Lnh::kIbaGlobal);
     const MaskedHeaders masked = mask(packet, global);
-    std::uint32_t state = ~std::uint32_t{0};
+    uint32_t state = ~uint32_t{0};
     state = crc32_update(state, std::span(masked.bytes).first(masked.size));
     state = crc32_update(state, packet.subspan(masked.size));
     return ~state;
 }
 
-std::uint16_t vcrc(std::span<const std::uint8_t> packet) {
-    return static_cast<std::uint16_t>(~update(kCrc16, std::uint16_t{0xFFFF}, packet));
+uint16_t vcrc(std::span<const uint8_t> packet) {
+    return static_cast<uint16_t>(~update(kCrc16, uint16_t{0xFFFF}, packet));
 }
 
 }  // namespace pib::ib

@@ -11,13 +11,13 @@ namespace pib::ib {
 // Invariant CRC over the fields that no switch or router changes. `packet` runs from the first byte
 // of the LRH to the last before the ICRC; variable fields are masked here (7.8.1). A packet that is
 // too short for the headers that its LNH names is masked up to its end.
-[[nodiscard]] std::uint32_t icrc(std::span<const std::uint8_t> packet);
+[[nodiscard]] uint32_t icrc(std::span<const uint8_t> packet);
 
 // Variant CRC over everything from the first byte of the LRH to the last before the VCRC (7.8.2).
-[[nodiscard]] std::uint16_t vcrc(std::span<const std::uint8_t> packet);
+[[nodiscard]] uint16_t vcrc(std::span<const uint8_t> packet);
 
 // Continues a CRC-32, which has the polynomial of the ICRC, with these bytes and returns the new
 // state. The first `state` is ~0; the CRC is the complement of the last state.
-[[nodiscard]] std::uint32_t crc32_update(std::uint32_t state, std::span<const std::uint8_t> bytes);
+[[nodiscard]] uint32_t crc32_update(uint32_t state, std::span<const uint8_t> bytes);
 
 }  // namespace pib::ib

@@ -83,9 +83,8 @@ void add_named(std::string& line, std::span<const NamedValue> names, unsigned va
     }
 }
 
-void add_path(std::string& line, std::span<const std::uint8_t, kSmpPathSize> path,
-              std::size_t hops) {
-    for (std::size_t i = 1; i <= std::min(hops, kSmpPathSize - 1); ++i) {
+void add_path(std::string& line, std::span<const uint8_t, kSmpPathSize> path, size_t hops) {
+    for (size_t i = 1; i <= std::min(hops, kSmpPathSize - 1); ++i) {
         add(line, "%s%u", i == 1 ? "" : ",", path[i]);
     }
 }
@@ -172,9 +171,9 @@ bool carries_mad(const PacketView& packet) {
            packet.payload().size() == kMadSize;
 }
 
-void add_unreadable(std::string& line, std::span<const std::uint8_t> bytes, ParseError error) {
+void add_unreadable(std::string& line, std::span<const uint8_t> bytes, ParseError error) {
     add(line, " [%s] %zu bytes:", to_string(error), bytes.size());
-    for (std::size_t i = 0; i < std::min<std::size_t>(bytes.size(), 24); ++i) {
+    for (size_t i = 0; i < std::min<size_t>(bytes.size(), 24); ++i) {
         add(line, " %02x", bytes[i]);
     }
 }
@@ -204,7 +203,7 @@ std::string dump_mad(const Mad& mad) {
     return line;
 }
 
-std::string dump_packet(std::span<const std::uint8_t> bytes, Crcs crcs) {
+std::string dump_packet(std::span<const uint8_t> bytes, Crcs crcs) {
     std::string line;
     if (const auto lrh = parse_lrh(bytes, crcs)) {
         add_lrh(line, *lrh);

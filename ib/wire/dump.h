@@ -13,7 +13,7 @@
 namespace pib::ib {
 
 // Accepts any bytes; of a malformed packet the text has the error and the first bytes.
-[[nodiscard]] std::string dump_packet(std::span<const std::uint8_t> bytes, Crcs crcs);
+[[nodiscard]] std::string dump_packet(std::span<const uint8_t> bytes, Crcs crcs);
 
 [[nodiscard]] std::string dump_mad(const Mad& mad);
 

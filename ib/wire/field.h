@@ -14,11 +14,11 @@ namespace pib::ib {
 
 // Loads `sizeof(T)` big-endian bytes; the caller has checked that they are there.
 template <std::unsigned_integral T>
-[[nodiscard]] constexpr T load_be(const std::uint8_t* from) {
+[[nodiscard]] constexpr T load_be(const uint8_t* from) {
     if consteval {
         T value = 0;
-        for (std::size_t i = 0; i < sizeof(T); ++i) {
-            value = static_cast<T>(static_cast<std::uint64_t>(value) << 8 | from[i]);
+        for (size_t i = 0; i < sizeof(T); ++i) {
+            value = static_cast<T>(static_cast<uint64_t>(value) << 8 | from[i]);
         }
         return value;
     } else {
@@ -29,10 +29,10 @@ template <std::unsigned_integral T>
 }
 
 template <std::unsigned_integral T>
-constexpr void store_be(std::uint8_t* to, T value) {
+constexpr void store_be(uint8_t* to, T value) {
     if consteval {
-        for (std::size_t i = 0; i < sizeof(T); ++i) {
-            to[i] = static_cast<std::uint8_t>(value >> (8 * (sizeof(T) - 1 - i)));
+        for (size_t i = 0; i < sizeof(T); ++i) {
+            to[i] = static_cast<uint8_t>(value >> (8 * (sizeof(T) - 1 - i)));
         }
     } else {
         const T wire = std::endian::native == std::endian::little ? std::byteswap(value) : value;
@@ -40,25 +40,24 @@ constexpr void store_be(std::uint8_t* to, T value) {
     }
 }
 
-[[nodiscard]] constexpr std::uint32_t load_be24(const std::uint8_t* from) {
-    return std::uint32_t{from[0]} << 16 | std::uint32_t{from[1]} << 8 | from[2];
+[[nodiscard]] constexpr uint32_t load_be24(const uint8_t* from) {
+    return uint32_t{from[0]} << 16 | uint32_t{from[1]} << 8 | from[2];
 }
 
-constexpr void store_be24(std::uint8_t* to, std::uint32_t value) {
-    to[0] = static_cast<std::uint8_t>(value >> 16);
-    to[1] = static_cast<std::uint8_t>(value >> 8);
-    to[2] = static_cast<std::uint8_t>(value);
+constexpr void store_be24(uint8_t* to, uint32_t value) {
+    to[0] = static_cast<uint8_t>(value >> 16);
+    to[1] = static_cast<uint8_t>(value >> 8);
+    to[2] = static_cast<uint8_t>(value);
 }
 
 // One row of an attribute table of IBA chapters 13 to 16. Fields are compile-time constants: a row
 // wider than 64 bits or across more than eight bytes does not compile.
 struct Field {
-    std::uint16_t offset_bits = 0;
-    std::uint8_t width_bits = 0;
+    uint16_t offset_bits = 0;
+    uint8_t width_bits = 0;
 
     consteval Field(unsigned offset, unsigned width)
-        : offset_bits(static_cast<std::uint16_t>(offset)),
-          width_bits(static_cast<std::uint8_t>(width)) {
+        : offset_bits(static_cast<uint16_t>(offset)), width_bits(static_cast<uint8_t>(width)) {
         if (width == 0 || width > 64 || offset % 8 + width > 64 || offset + width > 0xFFFF) {
             throw "a field is 1 to 64 bits within eight bytes";
         }
@@ -67,24 +66,20 @@ struct Field {
     [[nodiscard]] consteval Field next(unsigned index) const {
         return {offset_bits + index * width_bits, width_bits};
     }
-    [[nodiscard]] constexpr std::size_t first_byte() const { return offset_bits / 8; }
-    [[nodiscard]] constexpr std::size_t end_byte() const {
-        return (offset_bits + width_bits + 7U) / 8;
-    }
-    [[nodiscard]] constexpr std::uint64_t max() const {
-        return ~std::uint64_t{0} >> (64 - width_bits);
-    }
-    [[nodiscard]] constexpr bool fits(std::size_t bytes) const { return end_byte() <= bytes; }
+    [[nodiscard]] constexpr size_t first_byte() const { return offset_bits / 8; }
+    [[nodiscard]] constexpr size_t end_byte() const { return (offset_bits + width_bits + 7U) / 8; }
+    [[nodiscard]] constexpr uint64_t max() const { return ~uint64_t{0} >> (64 - width_bits); }
+    [[nodiscard]] constexpr bool fits(size_t bytes) const { return end_byte() <= bytes; }
 };
 
 // Reads a field. A field outside `bytes` reads as zero; attribute areas have fixed sizes, so this
 // happens only with the table of another attribute.
-[[nodiscard]] constexpr std::uint64_t get(std::span<const std::uint8_t> bytes, Field field) {
+[[nodiscard]] constexpr uint64_t get(std::span<const uint8_t> bytes, Field field) {
     if (!field.fits(bytes.size())) {
         return 0;
     }
-    std::uint64_t value = 0;
-    for (std::size_t i = field.first_byte(); i < field.end_byte(); ++i) {
+    uint64_t value = 0;
+    for (size_t i = field.first_byte(); i < field.end_byte(); ++i) {
         value = value << 8 | bytes[i];
     }
     const auto below = field.end_byte() * 8 - field.offset_bits - field.width_bits;
@@ -92,15 +87,15 @@ struct Field {
 }
 
 // Writes the low bits of `value` into a field. A field outside `bytes` is not written.
-constexpr void set(std::span<std::uint8_t> bytes, Field field, std::uint64_t value) {
+constexpr void set(std::span<uint8_t> bytes, Field field, uint64_t value) {
     if (!field.fits(bytes.size())) {
         return;
     }
     const auto below = field.end_byte() * 8 - field.offset_bits - field.width_bits;
-    std::uint64_t mask = field.max() << below;
-    std::uint64_t bits = value << below & mask;
-    for (std::size_t i = field.end_byte(); i-- > field.first_byte();) {
-        bytes[i] = static_cast<std::uint8_t>((bytes[i] & ~mask) | bits);
+    uint64_t mask = field.max() << below;
+    uint64_t bits = value << below & mask;
+    for (size_t i = field.end_byte(); i-- > field.first_byte();) {
+        bytes[i] = static_cast<uint8_t>((bytes[i] & ~mask) | bits);
         mask >>= 8;
         bits >>= 8;
     }

@@ -12,20 +12,20 @@
 namespace pib::link {
 namespace {
 
-using Bytes = std::span<const std::uint8_t>;
+using Bytes = std::span<const uint8_t>;
 
 bool all_zero(Bytes bytes) {
-    return std::ranges::all_of(bytes, [](std::uint8_t byte) { return byte == 0; });
+    return std::ranges::all_of(bytes, [](uint8_t byte) { return byte == 0; });
 }
 
 // Body lengths and flags that a frame type admits; row 0 is type 1.
 struct FrameRule {
-    std::uint32_t min_length;
-    std::uint32_t max_length;
-    std::uint8_t flags;
+    uint32_t min_length;
+    uint32_t max_length;
+    uint8_t flags;
 };
-constexpr std::size_t kRefuseFixed = 4;
-constexpr std::size_t kLrhSize = 8;
+constexpr size_t kRefuseFixed = 4;
+constexpr size_t kLrhSize = 8;
 constexpr FrameRule kRules[] = {
     // A HELLO of another version may have another length; its parser reads the version first.
     {8, kMaxBody, 0},
@@ -39,23 +39,23 @@ constexpr FrameRule kRules[] = {
     {Pull::kFixed + BlockSegment::kSize, Pull::kFixed + kMaxSegments* BlockSegment::kSize, 0},
 };
 // Largest body of an offer.
-constexpr std::uint32_t kMaxOfferBody = ib::kBurstPayload + offer_bytes(kMaxSegments);
+constexpr uint32_t kMaxOfferBody = ib::kBurstPayload + offer_bytes(kMaxSegments);
 static_assert(kMaxOfferBody <= kMaxBody);
 
 // Appends a frame with a zeroed body, and returns the body for the caller to fill.
-std::span<std::uint8_t> append_frame(std::vector<std::uint8_t>& out, FrameType type,
-                                     std::size_t length, std::uint8_t flags = 0) {
-    const std::size_t start = out.size();
+std::span<uint8_t> append_frame(std::vector<uint8_t>& out, FrameType type, size_t length,
+                                uint8_t flags = 0) {
+    const size_t start = out.size();
     out.resize(start + kHeaderSize + length);
-    out[start] = static_cast<std::uint8_t>(type);
+    out[start] = static_cast<uint8_t>(type);
     out[start + 1] = flags;
-    ib::store_be(&out[start + 4], static_cast<std::uint32_t>(length));
+    ib::store_be(&out[start + 4], static_cast<uint32_t>(length));
     return std::span(out).subspan(start + kHeaderSize, length);
 }
 
 // The text before the padding; nullopt if bytes follow the padding, or it is not UTF-8.
 std::optional<std::string> parse_description(Bytes bytes) {
-    const auto end = std::ranges::find(bytes, std::uint8_t{0});
+    const auto end = std::ranges::find(bytes, uint8_t{0});
     if (!all_zero(Bytes(end, bytes.end()))) {
         return std::nullopt;
     }
@@ -70,12 +70,12 @@ const char* to_string(FrameError error) {
         "unknown frame type", "unknown frame flag",     "reserved field not zero",
         "bad frame length",   "other protocol version", "malformed HELLO",
         "field out of range"};
-    const auto index = static_cast<std::size_t>(error);
+    const auto index = static_cast<size_t>(error);
     return index < kNames.size() ? kNames[index] : "unknown";
 }
 
 std::expected<FrameHeader, FrameError> parse_frame_header(
-    std::span<const std::uint8_t, kHeaderSize> in) {
+    std::span<const uint8_t, kHeaderSize> in) {
     if (in[0] == 0 || in[0] > std::size(kRules)) {
         return std::unexpected(FrameError::kType);
     }
@@ -86,7 +86,7 @@ std::expected<FrameHeader, FrameError> parse_frame_header(
     if (!all_zero(in.subspan<2, 2>())) {
         return std::unexpected(FrameError::kReserved);
     }
-    const auto length = ib::load_be<std::uint32_t>(&in[4]);
+    const auto length = ib::load_be<uint32_t>(&in[4]);
     const bool offer = (in[1] & kFlagOffer) != 0;
     if (length < rule.min_length || length > (offer ? kMaxOfferBody : rule.max_length)) {
         return std::unexpected(FrameError::kLength);
@@ -95,25 +95,25 @@ std::expected<FrameHeader, FrameError> parse_frame_header(
 }
 
 std::expected<Hello, FrameError> Hello::parse(Bytes body) {
-    if (body.size() < 8 || ib::load_be<std::uint32_t>(&body[0]) != kMagic) {
+    if (body.size() < 8 || ib::load_be<uint32_t>(&body[0]) != kMagic) {
         return std::unexpected(FrameError::kMalformedHello);
     }
-    if (ib::load_be<std::uint16_t>(&body[4]) != kVersionMajor) {
+    if (ib::load_be<uint16_t>(&body[4]) != kVersionMajor) {
         return std::unexpected(FrameError::kVersion);
     }
     if (body.size() != kSize) {
         return std::unexpected(FrameError::kMalformedHello);
     }
     auto description = parse_description(body.subspan(40, kDescriptionSize));
-    const std::uint8_t role = body[12];
+    const uint8_t role = body[12];
     const bool reserved_clear = all_zero(body.subspan(14, 2)) && all_zero(body.subspan(32, 8)) &&
                                 all_zero(body.subspan(104, 8));
-    Hello hello{.version_minor = ib::load_be<std::uint16_t>(&body[6]),
-                .features = ib::load_be<std::uint32_t>(&body[8]),
+    Hello hello{.version_minor = ib::load_be<uint16_t>(&body[6]),
+                .features = ib::load_be<uint32_t>(&body[8]),
                 .role = static_cast<Role>(role),
                 .port_number = body[13],
-                .node_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[16])),
-                .port_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[24])),
+                .node_guid = ib::Guid(ib::load_be<uint64_t>(&body[16])),
+                .port_guid = ib::Guid(ib::load_be<uint64_t>(&body[24])),
                 .node_description = {}};
     const bool role_known = role == 1 || role == 2;
     const bool port_valid = hello.port_number >= 1 && hello.port_number <= 254;
@@ -125,13 +125,13 @@ std::expected<Hello, FrameError> Hello::parse(Bytes body) {
     return hello;
 }
 
-void append(std::vector<std::uint8_t>& out, const Hello& hello) {
+void append(std::vector<uint8_t>& out, const Hello& hello) {
     const auto body = append_frame(out, FrameType::kHello, Hello::kSize);
     ib::store_be(&body[0], kMagic);
     ib::store_be(&body[4], kVersionMajor);
     ib::store_be(&body[6], hello.version_minor);
     ib::store_be(&body[8], hello.features);
-    body[12] = static_cast<std::uint8_t>(hello.role);
+    body[12] = static_cast<uint8_t>(hello.role);
     body[13] = hello.port_number;
     ib::store_be(&body[16], hello.node_guid.value());
     ib::store_be(&body[24], hello.port_guid.value());
@@ -142,7 +142,7 @@ std::expected<Welcome, FrameError> Welcome::parse(Bytes body) {
     if (body.size() < 2) {
         return std::unexpected(FrameError::kLength);
     }
-    if (ib::load_be<std::uint16_t>(&body[0]) != kVersionMajor) {
+    if (ib::load_be<uint16_t>(&body[0]) != kVersionMajor) {
         return std::unexpected(FrameError::kVersion);
     }
     if (body.size() != kSize) {
@@ -151,13 +151,13 @@ std::expected<Welcome, FrameError> Welcome::parse(Bytes body) {
     if (!all_zero(body.subspan(17))) {
         return std::unexpected(FrameError::kReserved);
     }
-    return Welcome{.version_minor = ib::load_be<std::uint16_t>(&body[2]),
-                   .features = ib::load_be<std::uint32_t>(&body[4]),
-                   .switch_guid = ib::Guid(ib::load_be<std::uint64_t>(&body[8])),
+    return Welcome{.version_minor = ib::load_be<uint16_t>(&body[2]),
+                   .features = ib::load_be<uint32_t>(&body[4]),
+                   .switch_guid = ib::Guid(ib::load_be<uint64_t>(&body[8])),
                    .port_number = body[16]};
 }
 
-void append(std::vector<std::uint8_t>& out, const Welcome& welcome) {
+void append(std::vector<uint8_t>& out, const Welcome& welcome) {
     const auto body = append_frame(out, FrameType::kWelcome, Welcome::kSize);
     ib::store_be(&body[0], kVersionMajor);
     ib::store_be(&body[2], welcome.version_minor);
@@ -168,11 +168,11 @@ void append(std::vector<std::uint8_t>& out, const Welcome& welcome) {
 
 std::expected<Refuse, FrameError> Refuse::parse(Bytes body) {
     if (body.size() < kRefuseFixed || body.size() > kRefuseFixed + kMaxText ||
-        ib::load_be<std::uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
+        ib::load_be<uint16_t>(&body[2]) != body.size() - kRefuseFixed) {
         return std::unexpected(FrameError::kLength);
     }
     // Accepts unknown reasons, which a later version may send.
-    Refuse refuse{.reason = static_cast<RefuseReason>(ib::load_be<std::uint16_t>(&body[0])),
+    Refuse refuse{.reason = static_cast<RefuseReason>(ib::load_be<uint16_t>(&body[0])),
                   .text = std::string(body.begin() + kRefuseFixed, body.end())};
     if (!ib::is_printable_utf8(refuse.text)) {
         return std::unexpected(FrameError::kValue);
@@ -180,11 +180,11 @@ std::expected<Refuse, FrameError> Refuse::parse(Bytes body) {
     return refuse;
 }
 
-void append(std::vector<std::uint8_t>& out, const Refuse& refuse) {
+void append(std::vector<uint8_t>& out, const Refuse& refuse) {
     const std::string_view text = ib::utf8_prefix(refuse.text, Refuse::kMaxText);
     const auto body = append_frame(out, FrameType::kRefuse, kRefuseFixed + text.size());
-    ib::store_be(&body[0], static_cast<std::uint16_t>(refuse.reason));
-    ib::store_be(&body[2], static_cast<std::uint16_t>(text.size()));
+    ib::store_be(&body[0], static_cast<uint16_t>(refuse.reason));
+    ib::store_be(&body[2], static_cast<uint16_t>(text.size()));
     std::ranges::copy(text, body.subspan(kRefuseFixed).begin());
 }
 
@@ -205,10 +205,10 @@ std::expected<Link, FrameError> Link::parse(Bytes body) {
                 .speed_ext_enabled = body[3],
                 .mtu_cap = body[4],
                 .vl_cap = body[5],
-                .epoch = ib::load_be<std::uint16_t>(&body[6])};
+                .epoch = ib::load_be<uint16_t>(&body[6])};
 }
 
-void append(std::vector<std::uint8_t>& out, const Link& link) {
+void append(std::vector<uint8_t>& out, const Link& link) {
     const auto body = append_frame(out, FrameType::kLink, Link::kSize);
     body[0] = link.up ? 1 : 0;
     body[1] = link.width_enabled;
@@ -222,11 +222,11 @@ void append(std::vector<std::uint8_t>& out, const Link& link) {
 namespace {
 
 // LinkWidth codes from the widest to the narrowest: 12x, 8x, 4x, 2x, 1x.
-constexpr std::uint8_t kWidths[] = {8, 4, 2, 16, 1};
+constexpr uint8_t kWidths[] = {8, 4, 2, 16, 1};
 
 // LinkSpeedExtEnabled has four speed bits; the fifth is set only in 30, which means none.
-std::uint8_t extended_speeds(std::uint8_t enabled) {
-    return (enabled & 0x10) != 0 ? std::uint8_t{0} : enabled & 0x0F;
+uint8_t extended_speeds(uint8_t enabled) {
+    return (enabled & 0x10) != 0 ? uint8_t{0} : enabled & 0x0F;
 }
 
 }  // namespace
@@ -235,12 +235,12 @@ std::optional<ActiveLink> negotiate(const Link& mine, const Link& theirs) {
     if (!mine.up || !theirs.up) {
         return std::nullopt;
     }
-    const auto common = [](std::uint8_t a, std::uint8_t b) -> std::uint8_t { return a & b; };
-    const std::uint8_t widths = common(mine.width_enabled, theirs.width_enabled);
+    const auto common = [](uint8_t a, uint8_t b) -> uint8_t { return a & b; };
+    const uint8_t widths = common(mine.width_enabled, theirs.width_enabled);
     const auto width = std::ranges::find_if(kWidths, [&](auto w) { return (widths & w) != 0; });
-    const std::uint8_t ext =
+    const uint8_t ext =
         common(extended_speeds(mine.speed_ext_enabled), extended_speeds(theirs.speed_ext_enabled));
-    const std::uint8_t basic = common(mine.speed_enabled, theirs.speed_enabled) & 0x0F;
+    const uint8_t basic = common(mine.speed_enabled, theirs.speed_enabled) & 0x0F;
     if (width == std::end(kWidths) || (ext == 0 && basic == 0)) {
         return std::nullopt;
     }
@@ -262,42 +262,40 @@ std::expected<Credit, FrameError> Credit::parse(Bytes body) {
         return std::unexpected(FrameError::kValue);
     }
     return Credit{.vl = body[0],
-                  .epoch = ib::load_be<std::uint16_t>(&body[2]),
-                  .limit = ib::load_be<std::uint32_t>(&body[4])};
+                  .epoch = ib::load_be<uint16_t>(&body[2]),
+                  .limit = ib::load_be<uint32_t>(&body[4])};
 }
 
-void append(std::vector<std::uint8_t>& out, const Credit& credit) {
+void append(std::vector<uint8_t>& out, const Credit& credit) {
     const auto body = append_frame(out, FrameType::kCredit, Credit::kSize);
     body[0] = credit.vl;
     ib::store_be(&body[2], credit.epoch);
     ib::store_be(&body[4], credit.limit);
 }
 
-void append_packet(std::vector<std::uint8_t>& out, Bytes packet, bool crc_elided) {
+void append_packet(std::vector<uint8_t>& out, Bytes packet, bool crc_elided) {
     const auto body = append_frame(out, FrameType::kPacket, packet.size(),
-                                   crc_elided ? kFlagCrcElided : std::uint8_t{0});
+                                   crc_elided ? kFlagCrcElided : uint8_t{0});
     std::ranges::copy(packet, body.begin());
 }
 
 namespace {
 
-std::array<std::uint8_t, kHeaderSize> frame_header(FrameType type, std::uint8_t flags,
-                                                   std::size_t body_bytes) {
-    std::array<std::uint8_t, kHeaderSize> header{};
-    header[0] = static_cast<std::uint8_t>(type);
+std::array<uint8_t, kHeaderSize> frame_header(FrameType type, uint8_t flags, size_t body_bytes) {
+    std::array<uint8_t, kHeaderSize> header{};
+    header[0] = static_cast<uint8_t>(type);
     header[1] = flags;
-    ib::store_be(&header[4], static_cast<std::uint32_t>(body_bytes));
+    ib::store_be(&header[4], static_cast<uint32_t>(body_bytes));
     return header;
 }
 
 }  // namespace
 
-std::array<std::uint8_t, kHeaderSize> packet_header(std::size_t packet_bytes, bool crc_elided) {
-    return frame_header(FrameType::kPacket, crc_elided ? kFlagCrcElided : std::uint8_t{0},
-                        packet_bytes);
+std::array<uint8_t, kHeaderSize> packet_header(size_t packet_bytes, bool crc_elided) {
+    return frame_header(FrameType::kPacket, crc_elided ? kFlagCrcElided : uint8_t{0}, packet_bytes);
 }
 
-std::array<std::uint8_t, kHeaderSize> burst_header(std::size_t body_bytes, std::uint8_t flags) {
+std::array<uint8_t, kHeaderSize> burst_header(size_t body_bytes, uint8_t flags) {
     return frame_header(FrameType::kBurst, flags, body_bytes);
 }
 
@@ -306,15 +304,15 @@ std::array<std::uint8_t, kHeaderSize> burst_header(std::size_t body_bytes, std::
 namespace {
 
 // The `count` segments that fill `body`; nullopt if their number differs, or one of them is empty.
-std::optional<std::vector<BlockSegment>> parse_segments(Bytes body, std::uint32_t count) {
+std::optional<std::vector<BlockSegment>> parse_segments(Bytes body, uint32_t count) {
     if (count > kMaxSegments || body.size() != count * BlockSegment::kSize) {
         return std::nullopt;
     }
     std::vector<BlockSegment> segments(count);
     for (BlockSegment& segment : segments) {
-        segment = {.offset = ib::load_be<std::uint64_t>(&body[0]),
-                   .block = ib::load_be<std::uint32_t>(&body[8]),
-                   .length = ib::load_be<std::uint32_t>(&body[12])};
+        segment = {.offset = ib::load_be<uint64_t>(&body[0]),
+                   .block = ib::load_be<uint32_t>(&body[8]),
+                   .length = ib::load_be<uint32_t>(&body[12])};
         if (segment.length == 0) {
             return std::nullopt;
         }
@@ -323,7 +321,7 @@ std::optional<std::vector<BlockSegment>> parse_segments(Bytes body, std::uint32_
     return segments;
 }
 
-void write_segments(std::span<std::uint8_t> to, std::span<const BlockSegment> segments) {
+void write_segments(std::span<uint8_t> to, std::span<const BlockSegment> segments) {
     for (const BlockSegment& segment : segments) {
         ib::store_be(&to[0], segment.offset);
         ib::store_be(&to[8], segment.block);
@@ -332,14 +330,14 @@ void write_segments(std::span<std::uint8_t> to, std::span<const BlockSegment> se
     }
 }
 
-bool is_offer_size(std::uint32_t bytes) {
+bool is_offer_size(uint32_t bytes) {
     return bytes != 0 && bytes <= kMaxOfferBytes;
 }
 
 }  // namespace
 
-std::uint64_t segment_bytes(std::span<const BlockSegment> segments) {
-    std::uint64_t sum = 0;
+uint64_t segment_bytes(std::span<const BlockSegment> segments) {
+    uint64_t sum = 0;
     for (const BlockSegment& segment : segments) {
         sum += segment.length;
     }
@@ -347,15 +345,15 @@ std::uint64_t segment_bytes(std::span<const BlockSegment> segments) {
 }
 
 std::expected<Memory, FrameError> Memory::parse(Bytes body) {
-    if (body.size() < kFixed || body.size() != kFixed + 8U * ib::load_be<std::uint16_t>(&body[0])) {
+    if (body.size() < kFixed || body.size() != kFixed + 8U * ib::load_be<uint16_t>(&body[0])) {
         return std::unexpected(FrameError::kLength);
     }
     if (!all_zero(body.subspan(2, kFixed - 2))) {
         return std::unexpected(FrameError::kReserved);
     }
     Memory memory;
-    for (std::size_t at = kFixed; at < body.size(); at += 8) {
-        memory.blocks.push_back(ib::load_be<std::uint64_t>(&body[at]));
+    for (size_t at = kFixed; at < body.size(); at += 8) {
+        memory.blocks.push_back(ib::load_be<uint64_t>(&body[at]));
         if (memory.blocks.back() == 0) {
             return std::unexpected(FrameError::kValue);
         }
@@ -363,11 +361,11 @@ std::expected<Memory, FrameError> Memory::parse(Bytes body) {
     return memory;
 }
 
-void append(std::vector<std::uint8_t>& out, const Memory& memory) {
+void append(std::vector<uint8_t>& out, const Memory& memory) {
     const auto body =
         append_frame(out, FrameType::kMemory, Memory::kFixed + 8 * memory.blocks.size());
-    ib::store_be(&body[0], static_cast<std::uint16_t>(memory.blocks.size()));
-    for (std::size_t i = 0; i < memory.blocks.size(); ++i) {
+    ib::store_be(&body[0], static_cast<uint16_t>(memory.blocks.size()));
+    for (size_t i = 0; i < memory.blocks.size(); ++i) {
         ib::store_be(&body[Memory::kFixed + 8 * i], memory.blocks[i]);
     }
 }
@@ -376,9 +374,9 @@ std::expected<Offer, FrameError> Offer::parse(Bytes body) {
     if (body.size() < kFixed) {
         return std::unexpected(FrameError::kLength);
     }
-    Offer offer{.handle = ib::load_be<std::uint64_t>(&body[0]),
-                .bytes = ib::load_be<std::uint32_t>(&body[8])};
-    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<std::uint32_t>(&body[12]));
+    Offer offer{.handle = ib::load_be<uint64_t>(&body[0]),
+                .bytes = ib::load_be<uint32_t>(&body[8])};
+    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<uint32_t>(&body[12]));
     if (!segments) {
         return std::unexpected(FrameError::kLength);
     }
@@ -390,11 +388,11 @@ std::expected<Offer, FrameError> Offer::parse(Bytes body) {
     return offer;
 }
 
-void write_offer(std::span<std::uint8_t> to, std::uint64_t handle, std::uint32_t bytes,
+void write_offer(std::span<uint8_t> to, uint64_t handle, uint32_t bytes,
                  std::span<const BlockSegment> segments) {
     ib::store_be(&to[0], handle);
     ib::store_be(&to[8], bytes);
-    ib::store_be(&to[12], static_cast<std::uint32_t>(segments.size()));
+    ib::store_be(&to[12], static_cast<uint32_t>(segments.size()));
     write_segments(to.subspan(Offer::kFixed), segments);
 }
 
@@ -402,11 +400,11 @@ std::expected<Pull, FrameError> Pull::parse(Bytes body) {
     if (body.size() < kFixed) {
         return std::unexpected(FrameError::kLength);
     }
-    Pull pull{.handle = ib::load_be<std::uint64_t>(&body[0]),
-              .sequence = ib::load_be<std::uint32_t>(&body[8]),
-              .offset = ib::load_be<std::uint32_t>(&body[12]),
-              .length = ib::load_be<std::uint32_t>(&body[16])};
-    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<std::uint32_t>(&body[20]));
+    Pull pull{.handle = ib::load_be<uint64_t>(&body[0]),
+              .sequence = ib::load_be<uint32_t>(&body[8]),
+              .offset = ib::load_be<uint32_t>(&body[12]),
+              .length = ib::load_be<uint32_t>(&body[16])};
+    auto segments = parse_segments(body.subspan(kFixed), ib::load_be<uint32_t>(&body[20]));
     if (!segments) {
         return std::unexpected(FrameError::kLength);
     }
@@ -418,34 +416,33 @@ std::expected<Pull, FrameError> Pull::parse(Bytes body) {
     return pull;
 }
 
-void append(std::vector<std::uint8_t>& out, const Pull& pull) {
+void append(std::vector<uint8_t>& out, const Pull& pull) {
     const auto body = append_frame(out, FrameType::kPull,
                                    Pull::kFixed + BlockSegment::kSize * pull.segments.size());
     ib::store_be(&body[0], pull.handle);
     ib::store_be(&body[8], pull.sequence);
     ib::store_be(&body[12], pull.offset);
     ib::store_be(&body[16], pull.length);
-    ib::store_be(&body[20], static_cast<std::uint32_t>(pull.segments.size()));
+    ib::store_be(&body[20], static_cast<uint32_t>(pull.segments.size()));
     write_segments(body.subspan(Pull::kFixed), pull.segments);
 }
 
-FrameReader::FrameReader(std::size_t capacity)
-    : buffer_(std::max(capacity, kHeaderSize + kMaxBody)) {}
+FrameReader::FrameReader(size_t capacity) : buffer_(std::max(capacity, kHeaderSize + kMaxBody)) {}
 
-std::span<std::uint8_t> FrameReader::space() {
+std::span<uint8_t> FrameReader::space() {
     // Moves bytes at most once per filled buffer: the rest is less than one frame.
     if (begin_ == end_) {
         begin_ = end_ = 0;
     } else if (buffer_.size() - begin_ < kHeaderSize + kMaxBody) {
-        std::copy(buffer_.begin() + static_cast<std::ptrdiff_t>(begin_),
-                  buffer_.begin() + static_cast<std::ptrdiff_t>(end_), buffer_.begin());
+        std::copy(buffer_.begin() + static_cast<ptrdiff_t>(begin_),
+                  buffer_.begin() + static_cast<ptrdiff_t>(end_), buffer_.begin());
         end_ -= begin_;
         begin_ = 0;
     }
     return std::span(buffer_).subspan(end_);
 }
 
-void FrameReader::commit(std::size_t bytes) {
+void FrameReader::commit(size_t bytes) {
     end_ = std::min(end_ + bytes, buffer_.size());
 }
 

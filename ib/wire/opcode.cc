@@ -10,20 +10,20 @@
 namespace pib::ib {
 namespace {
 
-constexpr std::array<std::uint8_t, kExtCount> kExtSizes = {Rdeth::kSize,
-                                                           Deth::kSize,
-                                                           Xrceth::kSize,
-                                                           Feth::kSize,
-                                                           Reth::kSize,
-                                                           AtomicEth::kSize,
-                                                           MaskedAtomicEth::kSize,
-                                                           Aeth::kSize,
-                                                           AtomicAckEth::kSize,
-                                                           ImmDt::kSize,
-                                                           Ieth::kSize};
+constexpr std::array<uint8_t, kExtCount> kExtSizes = {Rdeth::kSize,
+                                                      Deth::kSize,
+                                                      Xrceth::kSize,
+                                                      Feth::kSize,
+                                                      Reth::kSize,
+                                                      AtomicEth::kSize,
+                                                      MaskedAtomicEth::kSize,
+                                                      Aeth::kSize,
+                                                      AtomicAckEth::kSize,
+                                                      ImmDt::kSize,
+                                                      Ieth::kSize};
 
 struct Operation {
-    std::uint8_t code;  // low five bits of the opcode
+    uint8_t code;  // low five bits of the opcode
     OpKind kind;
     Position position;
     PayloadRule payload;
@@ -124,14 +124,14 @@ constexpr Names kXrcNames = PIB_OPERATION_NAMES("XRC");
 using Table = std::array<OpcodeInfo, 256>;
 
 constexpr void place(Table& table, OpcodeInfo row) {
-    std::size_t offset = Bth::kSize;
-    for (std::size_t i = 0; i < kExtCount; ++i) {
+    size_t offset = Bth::kSize;
+    for (size_t i = 0; i < kExtCount; ++i) {
         if (row.exts.has(static_cast<Ext>(i))) {
-            row.offset[i] = static_cast<std::uint8_t>(offset);
+            row.offset[i] = static_cast<uint8_t>(offset);
             offset += kExtSizes[i];
         }
     }
-    row.header_bytes = static_cast<std::uint8_t>(offset);
+    row.header_bytes = static_cast<uint8_t>(offset);
     table[row.opcode] = row;
 }
 
@@ -173,14 +173,14 @@ constexpr bool offers(Service service, const Operation& op) {
     }
 }
 
-constexpr void place_all(Table& table, std::uint8_t base, Service service, const Names& names) {
-    for (std::size_t i = 0; i < std::size(kOperations); ++i) {
+constexpr void place_all(Table& table, uint8_t base, Service service, const Names& names) {
+    for (size_t i = 0; i < std::size(kOperations); ++i) {
         const Operation& op = kOperations[i];
         if (!offers(service, op)) {
             continue;
         }
         place(table, {.name = names[i],
-                      .opcode = static_cast<std::uint8_t>(base | op.code),
+                      .opcode = static_cast<uint8_t>(base | op.code),
                       .service = service,
                       .kind = op.kind,
                       .position = op.position,
@@ -224,11 +224,11 @@ constexpr Table kTable = make_table();
 
 }  // namespace
 
-std::size_t ext_size(Ext ext) {
+size_t ext_size(Ext ext) {
     return kExtSizes[index_of(ext)];
 }
 
-const OpcodeInfo* find_opcode(std::uint8_t opcode) {
+const OpcodeInfo* find_opcode(uint8_t opcode) {
     const OpcodeInfo& row = kTable[opcode];
     return row.name == nullptr ? nullptr : &row;
 }
@@ -248,7 +248,7 @@ constexpr OpcodeInfo kReservedOfXrc = reserved_row("XRC reserved", Service::kXrc
 
 }  // namespace
 
-const OpcodeInfo* find_received_opcode(std::uint8_t opcode) {
+const OpcodeInfo* find_received_opcode(uint8_t opcode) {
     if (const OpcodeInfo* info = find_opcode(opcode)) [[likely]] {
         return info;
     }

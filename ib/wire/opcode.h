@@ -9,10 +9,10 @@
 
 namespace pib::ib {
 
-enum class Service : std::uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
+enum class Service : uint8_t { kRc, kUc, kRd, kUd, kXrc, kCnp };
 
 // The operation of an opcode.
-enum class OpKind : std::uint8_t {
+enum class OpKind : uint8_t {
     kSend,
     kRdmaWrite,
     kRdmaReadRequest,
@@ -31,10 +31,10 @@ enum class OpKind : std::uint8_t {
 };
 
 // Position of the packet in its message.
-enum class Position : std::uint8_t { kFirst, kMiddle, kLast, kOnly };
+enum class Position : uint8_t { kFirst, kMiddle, kLast, kOnly };
 
 // Payload lengths that an opcode admits (IBA 9.4, C9-47 and neighbours).
-enum class PayloadRule : std::uint8_t {
+enum class PayloadRule : uint8_t {
     kNone,       // no payload
     kFullMtu,    // exactly the path MTU
     kOneToMtu,   // 1 byte up to the path MTU
@@ -43,7 +43,7 @@ enum class PayloadRule : std::uint8_t {
 };
 
 // Extended transport headers, in the order in which they follow the BTH.
-enum class Ext : std::uint8_t {
+enum class Ext : uint8_t {
     kRdeth,
     kDeth,
     kXrceth,
@@ -56,9 +56,9 @@ enum class Ext : std::uint8_t {
     kImmDt,
     kIeth,
 };
-inline constexpr std::size_t kExtCount = 11;
-[[nodiscard]] constexpr std::size_t index_of(Ext ext) {
-    return static_cast<std::size_t>(ext);
+inline constexpr size_t kExtCount = 11;
+[[nodiscard]] constexpr size_t index_of(Ext ext) {
+    return static_cast<size_t>(ext);
 }
 
 // A set of extended headers.
@@ -67,34 +67,34 @@ class ExtSet {
     constexpr ExtSet() = default;
     constexpr ExtSet(std::initializer_list<Ext> exts) {
         for (const Ext ext : exts) {
-            bits_ = static_cast<std::uint16_t>(bits_ | 1U << index_of(ext));
+            bits_ = static_cast<uint16_t>(bits_ | 1U << index_of(ext));
         }
     }
     [[nodiscard]] constexpr bool has(Ext ext) const { return (bits_ >> index_of(ext) & 1U) != 0; }
     [[nodiscard]] constexpr ExtSet operator|(ExtSet other) const {
         ExtSet both;
-        both.bits_ = static_cast<std::uint16_t>(bits_ | other.bits_);
+        both.bits_ = static_cast<uint16_t>(bits_ | other.bits_);
         return both;
     }
     constexpr bool operator==(const ExtSet&) const = default;
 
   private:
-    std::uint16_t bits_ = 0;
+    uint16_t bits_ = 0;
 };
 
 // Bytes of one extended header on the wire.
-[[nodiscard]] std::size_t ext_size(Ext ext);
+[[nodiscard]] size_t ext_size(Ext ext);
 
 struct OpcodeInfo {
     const char* name = nullptr;  // IBA name; nullptr marks a reserved opcode
-    std::uint8_t opcode = 0;
+    uint8_t opcode = 0;
     Service service{};
     OpKind kind{};
     Position position{};
     PayloadRule payload{};
     ExtSet exts{};
-    std::uint8_t offset[kExtCount] = {};  // offset of each header from the first byte of the BTH
-    std::uint8_t header_bytes = 0;        // BTH and extended headers together
+    uint8_t offset[kExtCount] = {};  // offset of each header from the first byte of the BTH
+    uint8_t header_bytes = 0;        // BTH and extended headers together
 
     [[nodiscard]] constexpr bool has(Ext ext) const { return exts.has(ext); }
     [[nodiscard]] constexpr bool starts_message() const {
@@ -133,7 +133,7 @@ struct OpcodeInfo {
         return kind == OpKind::kSend || (kind == OpKind::kRdmaWrite && has_immediate());
     }
     // Whether the opcode permits `bytes` of payload without pad at a path MTU of `mtu` bytes.
-    [[nodiscard]] constexpr bool admits_payload(std::size_t bytes, std::size_t mtu) const {
+    [[nodiscard]] constexpr bool admits_payload(size_t bytes, size_t mtu) const {
         switch (payload) {
             case PayloadRule::kNone:
                 return bytes == 0;
@@ -151,55 +151,55 @@ struct OpcodeInfo {
 };
 
 // The row of a BTH opcode, or nullptr for a reserved one.
-[[nodiscard]] const OpcodeInfo* find_opcode(std::uint8_t opcode);
+[[nodiscard]] const OpcodeInfo* find_opcode(uint8_t opcode);
 // Same, but a reserved opcode of a reliable connection has a row of kind kReserved.
-[[nodiscard]] const OpcodeInfo* find_received_opcode(std::uint8_t opcode);
+[[nodiscard]] const OpcodeInfo* find_received_opcode(uint8_t opcode);
 
 // The BTH opcodes by name, for code that builds packets.
 namespace opcode {
 
-inline constexpr std::uint8_t kTransportMask = 0xE0;
-inline constexpr std::uint8_t kRc = 0x00;
-inline constexpr std::uint8_t kUc = 0x20;
-inline constexpr std::uint8_t kRd = 0x40;
-inline constexpr std::uint8_t kUd = 0x60;
-inline constexpr std::uint8_t kXrc = 0xA0;
+inline constexpr uint8_t kTransportMask = 0xE0;
+inline constexpr uint8_t kRc = 0x00;
+inline constexpr uint8_t kUc = 0x20;
+inline constexpr uint8_t kRd = 0x40;
+inline constexpr uint8_t kUd = 0x60;
+inline constexpr uint8_t kXrc = 0xA0;
 
 // The low five bits; combine them with one of the transports above.
-inline constexpr std::uint8_t kSendFirst = 0x00;
-inline constexpr std::uint8_t kSendMiddle = 0x01;
-inline constexpr std::uint8_t kSendLast = 0x02;
-inline constexpr std::uint8_t kSendLastImm = 0x03;
-inline constexpr std::uint8_t kSendOnly = 0x04;
-inline constexpr std::uint8_t kSendOnlyImm = 0x05;
-inline constexpr std::uint8_t kRdmaWriteFirst = 0x06;
-inline constexpr std::uint8_t kRdmaWriteMiddle = 0x07;
-inline constexpr std::uint8_t kRdmaWriteLast = 0x08;
-inline constexpr std::uint8_t kRdmaWriteLastImm = 0x09;
-inline constexpr std::uint8_t kRdmaWriteOnly = 0x0A;
-inline constexpr std::uint8_t kRdmaWriteOnlyImm = 0x0B;
-inline constexpr std::uint8_t kRdmaReadRequest = 0x0C;
-inline constexpr std::uint8_t kRdmaReadResponseFirst = 0x0D;
-inline constexpr std::uint8_t kRdmaReadResponseMiddle = 0x0E;
-inline constexpr std::uint8_t kRdmaReadResponseLast = 0x0F;
-inline constexpr std::uint8_t kRdmaReadResponseOnly = 0x10;
-inline constexpr std::uint8_t kAcknowledge = 0x11;
-inline constexpr std::uint8_t kAtomicAcknowledge = 0x12;
-inline constexpr std::uint8_t kCmpSwap = 0x13;
-inline constexpr std::uint8_t kFetchAdd = 0x14;
-inline constexpr std::uint8_t kResync = 0x15;
-inline constexpr std::uint8_t kSendLastInvalidate = 0x16;
-inline constexpr std::uint8_t kSendOnlyInvalidate = 0x17;
-inline constexpr std::uint8_t kFlush = 0x1C;
-inline constexpr std::uint8_t kAtomicWrite = 0x1D;
+inline constexpr uint8_t kSendFirst = 0x00;
+inline constexpr uint8_t kSendMiddle = 0x01;
+inline constexpr uint8_t kSendLast = 0x02;
+inline constexpr uint8_t kSendLastImm = 0x03;
+inline constexpr uint8_t kSendOnly = 0x04;
+inline constexpr uint8_t kSendOnlyImm = 0x05;
+inline constexpr uint8_t kRdmaWriteFirst = 0x06;
+inline constexpr uint8_t kRdmaWriteMiddle = 0x07;
+inline constexpr uint8_t kRdmaWriteLast = 0x08;
+inline constexpr uint8_t kRdmaWriteLastImm = 0x09;
+inline constexpr uint8_t kRdmaWriteOnly = 0x0A;
+inline constexpr uint8_t kRdmaWriteOnlyImm = 0x0B;
+inline constexpr uint8_t kRdmaReadRequest = 0x0C;
+inline constexpr uint8_t kRdmaReadResponseFirst = 0x0D;
+inline constexpr uint8_t kRdmaReadResponseMiddle = 0x0E;
+inline constexpr uint8_t kRdmaReadResponseLast = 0x0F;
+inline constexpr uint8_t kRdmaReadResponseOnly = 0x10;
+inline constexpr uint8_t kAcknowledge = 0x11;
+inline constexpr uint8_t kAtomicAcknowledge = 0x12;
+inline constexpr uint8_t kCmpSwap = 0x13;
+inline constexpr uint8_t kFetchAdd = 0x14;
+inline constexpr uint8_t kResync = 0x15;
+inline constexpr uint8_t kSendLastInvalidate = 0x16;
+inline constexpr uint8_t kSendOnlyInvalidate = 0x17;
+inline constexpr uint8_t kFlush = 0x1C;
+inline constexpr uint8_t kAtomicWrite = 0x1D;
 
-inline constexpr std::uint8_t kUdSendOnly = kUd | kSendOnly;
-inline constexpr std::uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
-inline constexpr std::uint8_t kCnp = 0x80;
+inline constexpr uint8_t kUdSendOnly = kUd | kSendOnly;
+inline constexpr uint8_t kUdSendOnlyImm = kUd | kSendOnlyImm;
+inline constexpr uint8_t kCnp = 0x80;
 
 // RC only, with manufacturer-specific codes, because the IBA has no masked atomics.
-inline constexpr std::uint8_t kMaskedCmpSwap = 0xD3;
-inline constexpr std::uint8_t kMaskedFetchAdd = 0xD4;
+inline constexpr uint8_t kMaskedCmpSwap = 0xD3;
+inline constexpr uint8_t kMaskedFetchAdd = 0xD4;
 
 }  // namespace opcode
 

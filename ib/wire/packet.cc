@@ -11,11 +11,11 @@
 namespace pib::ib {
 namespace {
 
-using Bytes = std::span<const std::uint8_t>;
+using Bytes = std::span<const uint8_t>;
 
-constexpr std::size_t crc_bytes(Crcs crcs, bool raw) {
+constexpr size_t crc_bytes(Crcs crcs, bool raw) {
     // A raw packet has no ICRC (IBA 7.8.1).
-    const std::size_t icrc_size = raw ? 0 : kIcrcSize;
+    const size_t icrc_size = raw ? 0 : kIcrcSize;
     switch (crcs) {
         case Crcs::kElided:
             return 0;
@@ -31,7 +31,7 @@ constexpr bool is_raw(Lnh lnh) {
     return lnh == Lnh::kRaw || lnh == Lnh::kRawIpv6;
 }
 
-constexpr std::size_t pad_to_word(std::size_t bytes) {
+constexpr size_t pad_to_word(size_t bytes) {
     return (4 - bytes % 4) % 4;
 }
 
@@ -39,22 +39,22 @@ constexpr std::size_t pad_to_word(std::size_t bytes) {
 template <typename T>
 T load_le(Bytes from) {
     T value = 0;
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
+    for (size_t i = 0; i < sizeof(T); ++i) {
         value = static_cast<T>(value | static_cast<T>(from[i]) << (8 * i));
     }
     return value;
 }
 
 template <typename T>
-void store_le(std::span<std::uint8_t> to, T value) {
-    for (std::size_t i = 0; i < sizeof(T); ++i) {
-        to[i] = static_cast<std::uint8_t>(value >> (8 * i));
+void store_le(std::span<uint8_t> to, T value) {
+    for (size_t i = 0; i < sizeof(T); ++i) {
+        to[i] = static_cast<uint8_t>(value >> (8 * i));
     }
 }
 
 // Whether a payload of this length is valid for any MTU; the exact rule depends on the path's MTU.
 // Every length passes in a reliable connection, whose responder answers a wrong one with a NAK.
-bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad) {
+bool payload_possible(const OpcodeInfo& info, size_t bytes, size_t pad) {
     if (info.is_reliable() && (info.is_request() || info.payload != PayloadRule::kNone)) {
         return bytes <= kMaxPayload;
     }
@@ -66,7 +66,7 @@ bool payload_possible(const OpcodeInfo& info, std::size_t bytes, std::size_t pad
 }
 
 // The GRH of a packet whose ICRC would begin at `end`.
-std::expected<Grh, ParseError> parse_grh(const PacketBytes& bytes, std::size_t end) {
+std::expected<Grh, ParseError> parse_grh(const PacketBytes& bytes, size_t end) {
     if (std::min(end, bytes.head().size()) < Lrh::kSize + Grh::kSize) {
         return std::unexpected(ParseError::kTruncated);
     }
@@ -90,7 +90,7 @@ const char* to_string(ParseError error) {
         "truncated",   "link version",       "packet length",     "IP version",
         "next header", "GRH payload length", "transport version", "reserved opcode",
         "pad count",   "payload for opcode", "raw packet"};
-    const auto index = static_cast<std::size_t>(error);
+    const auto index = static_cast<size_t>(error);
     return index < kNames.size() ? kNames[index] : "unknown";
 }
 
@@ -103,8 +103,8 @@ std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs) {
         return std::unexpected(ParseError::kLinkVersion);
     }
     const bool raw = is_raw(lrh.lnh);
-    const std::size_t counted_icrc = raw ? 0 : kIcrcSize;
-    const std::size_t counted = std::size_t{lrh.pkt_len} * 4;
+    const size_t counted_icrc = raw ? 0 : kIcrcSize;
+    const size_t counted = size_t{lrh.pkt_len} * 4;
     if (bytes.size() + counted_icrc != counted + crc_bytes(crcs, raw)) {
         return std::unexpected(ParseError::kPacketLength);
     }
@@ -155,7 +155,7 @@ std::expected<void, ParseError> PacketView::parse_rest(const Lrh& lrh, Crcs crcs
 }
 
 std::expected<void, ParseError> PacketView::parse_transport() {
-    const std::size_t transport_bytes = crc_offset_ - bth_offset_;
+    const size_t transport_bytes = crc_offset_ - bth_offset_;
     if (transport_bytes < Bth::kSize) {
         return std::unexpected(ParseError::kTruncated);
     }
@@ -174,11 +174,11 @@ std::expected<void, ParseError> PacketView::parse_transport() {
         bytes_.head().size() < bth_offset_ + opcode_->header_bytes) {
         return std::unexpected(ParseError::kTruncated);
     }
-    const std::size_t padded = transport_bytes - opcode_->header_bytes;
+    const size_t padded = transport_bytes - opcode_->header_bytes;
     if (bth_.pad_count > padded) {
         return std::unexpected(ParseError::kPadCount);
     }
-    const std::size_t payload_bytes = padded - bth_.pad_count;
+    const size_t payload_bytes = padded - bth_.pad_count;
     if (payload_bytes == 0 && bth_.pad_count != 0) {
         return std::unexpected(ParseError::kPadCount);
     }
@@ -194,7 +194,7 @@ bool PacketView::icrc_is_good() const {
     const Bytes all = bytes_.head();
     return crcs_ == Crcs::kElided ||
            (bytes_.is_stable() &&
-            load_le<std::uint32_t>(all.subspan(crc_offset_)) == icrc(all.first(crc_offset_)));
+            load_le<uint32_t>(all.subspan(crc_offset_)) == icrc(all.first(crc_offset_)));
 }
 
 bool PacketView::vcrc_is_good() const {
@@ -205,12 +205,12 @@ bool vcrc_is_good(Bytes bytes) {
     if (bytes.size() < Lrh::kSize + kVcrcSize) {
         return false;
     }
-    const std::size_t covered = bytes.size() - kVcrcSize;
-    return load_le<std::uint16_t>(bytes.subspan(covered)) == vcrc(bytes.first(covered));
+    const size_t covered = bytes.size() - kVcrcSize;
+    return load_le<uint16_t>(bytes.subspan(covered)) == vcrc(bytes.first(covered));
 }
 
-std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
-                                                   std::size_t payload_bytes, Crcs crcs) {
+std::expected<size_t, BuildError> packet_size(const PacketHeaders& headers, size_t payload_bytes,
+                                              Crcs crcs) {
     const OpcodeInfo* info = find_opcode(headers.bth.opcode);
     if (info == nullptr) {
         return std::unexpected(BuildError::kReservedOpcode);
@@ -226,7 +226,7 @@ std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
 namespace {
 
 template <typename Header>
-void write_ext(std::span<std::uint8_t> transport, const OpcodeInfo& info, Ext which,
+void write_ext(std::span<uint8_t> transport, const OpcodeInfo& info, Ext which,
                const Header& header) {
     if (info.has(which)) {
         header.write(
@@ -234,10 +234,10 @@ void write_ext(std::span<std::uint8_t> transport, const OpcodeInfo& info, Ext wh
     }
 }
 
-void write_transport(std::span<std::uint8_t> transport, const OpcodeInfo& info,
-                     const PacketHeaders& headers, std::size_t payload_bytes) {
+void write_transport(std::span<uint8_t> transport, const OpcodeInfo& info,
+                     const PacketHeaders& headers, size_t payload_bytes) {
     Bth bth = headers.bth;
-    bth.pad_count = static_cast<std::uint8_t>(pad_to_word(payload_bytes));
+    bth.pad_count = static_cast<uint8_t>(pad_to_word(payload_bytes));
     bth.write(transport.first<Bth::kSize>());
     write_ext(transport, info, Ext::kRdeth, headers.rdeth);
     write_ext(transport, info, Ext::kDeth, headers.deth);
@@ -250,15 +250,14 @@ void write_transport(std::span<std::uint8_t> transport, const OpcodeInfo& info,
     write_ext(transport, info, Ext::kAtomicAckEth, headers.atomic_ack_eth);
     write_ext(transport, info, Ext::kImmDt, headers.imm_dt);
     write_ext(transport, info, Ext::kIeth, headers.ieth);
-    std::ranges::fill(transport.subspan(info.header_bytes + payload_bytes), std::uint8_t{0});
+    std::ranges::fill(transport.subspan(info.header_bytes + payload_bytes), uint8_t{0});
 }
 
 }  // namespace
 
-std::expected<PacketBuilder, BuildError> PacketBuilder::begin(std::span<std::uint8_t> buffer,
+std::expected<PacketBuilder, BuildError> PacketBuilder::begin(std::span<uint8_t> buffer,
                                                               const PacketHeaders& headers,
-                                                              std::size_t payload_bytes,
-                                                              Crcs crcs) {
+                                                              size_t payload_bytes, Crcs crcs) {
     const auto size = packet_size(headers, payload_bytes, crcs);
     if (!size) {
         return std::unexpected(size.error());
@@ -267,16 +266,16 @@ std::expected<PacketBuilder, BuildError> PacketBuilder::begin(std::span<std::uin
         return std::unexpected(BuildError::kNoRoom);
     }
     const OpcodeInfo& info = *find_opcode(headers.bth.opcode);
-    const std::size_t bth_offset = Lrh::kSize + (headers.grh ? Grh::kSize : 0);
-    const std::size_t crc_offset = *size - crc_bytes(crcs, false);
+    const size_t bth_offset = Lrh::kSize + (headers.grh ? Grh::kSize : 0);
+    const size_t crc_offset = *size - crc_bytes(crcs, false);
 
     Lrh lrh = headers.lrh;
     lrh.lnh = headers.grh ? Lnh::kIbaGlobal : Lnh::kIbaLocal;
-    lrh.pkt_len = static_cast<std::uint16_t>((crc_offset + kIcrcSize) / 4);
+    lrh.pkt_len = static_cast<uint16_t>((crc_offset + kIcrcSize) / 4);
     lrh.write(buffer.first<Lrh::kSize>());
     if (headers.grh) {
         Grh grh = *headers.grh;
-        grh.pay_len = static_cast<std::uint16_t>(crc_offset + kIcrcSize - bth_offset);
+        grh.pay_len = static_cast<uint16_t>(crc_offset + kIcrcSize - bth_offset);
         grh.write(buffer.subspan<Lrh::kSize, Grh::kSize>());
     }
     write_transport(buffer.subspan(bth_offset, crc_offset - bth_offset), info, headers,
@@ -291,22 +290,22 @@ std::expected<PacketBuilder, BuildError> PacketBuilder::begin(std::span<std::uin
 }
 
 PacketBuilder& PacketBuilder::gather(std::span<const Bytes> parts) {
-    std::span<std::uint8_t> room = payload();
+    std::span<uint8_t> room = payload();
     for (const Bytes part : parts) {
-        const std::size_t count = std::min(part.size(), room.size());
+        const size_t count = std::min(part.size(), room.size());
         std::ranges::copy(part.first(count), room.begin());
         room = room.subspan(count);
     }
     return *this;
 }
 
-std::span<std::uint8_t> PacketBuilder::finish() {
-    const std::size_t crc_offset = buffer_.size() - crc_bytes(crcs_, false);
+std::span<uint8_t> PacketBuilder::finish() {
+    const size_t crc_offset = buffer_.size() - crc_bytes(crcs_, false);
     if (crcs_ != Crcs::kElided) {
         store_le(buffer_.subspan(crc_offset), icrc(buffer_.first(crc_offset)));
     }
     if (crcs_ == Crcs::kIcrcAndVcrc) {
-        const std::size_t vcrc_offset = crc_offset + kIcrcSize;
+        const size_t vcrc_offset = crc_offset + kIcrcSize;
         store_le(buffer_.subspan(vcrc_offset), vcrc(buffer_.first(vcrc_offset)));
     }
     return buffer_;

@@ -18,22 +18,22 @@ namespace pib::ib {
 
 // The checksums that follow the packet in memory. Frames in shared memory have neither (the fabric
 // protocol's CRC_ELIDED) unless fault injection changes them; LRH:PktLen always counts the ICRC.
-enum class Crcs : std::uint8_t {
+enum class Crcs : uint8_t {
     kElided,
     kIcrc,
     kIcrcAndVcrc,
 };
 
-inline constexpr std::size_t kIcrcSize = 4;
-inline constexpr std::size_t kVcrcSize = 2;
+inline constexpr size_t kIcrcSize = 4;
+inline constexpr size_t kVcrcSize = 2;
 // Largest MTU plus 126 bytes of headers and checksums (IBA 7.7.8 permits this PktLen).
-inline constexpr std::size_t kMaxPayload = 4096;
-inline constexpr std::size_t kMaxPacket = kMaxPayload + 126;
+inline constexpr size_t kMaxPayload = 4096;
+inline constexpr size_t kMaxPacket = kMaxPayload + 126;
 // Most bytes of a packet's headers: LRH, GRH, BTH and MaskedAtomicETH.
-inline constexpr std::size_t kMaxHeaders = 104;
+inline constexpr size_t kMaxHeaders = 104;
 
 // Reasons to reject a packet. The receiver drops and counts it, and never answers (IBA 9.6.1).
-enum class ParseError : std::uint8_t {
+enum class ParseError : uint8_t {
     kTruncated,         // fewer bytes than the headers need
     kLinkVersion,       // LRH:LVer is not 0
     kPacketLength,      // LRH:PktLen differs from the number of bytes, or is too small
@@ -55,35 +55,35 @@ enum class ParseError : std::uint8_t {
 class PacketBytes {
   public:
     // Bytes that no other thread or process writes.
-    template <std::convertible_to<std::span<const std::uint8_t>> Bytes>
+    template <std::convertible_to<std::span<const uint8_t>> Bytes>
     PacketBytes(const Bytes& bytes)  // NOLINT: every private buffer converts
         : head_(bytes), whole_(head_) {}
     // `head` is a copy of the first bytes of `whole`. Either it is a copy of all of them, or it has
     // at least kMaxHeaders bytes.
-    PacketBytes(std::span<const std::uint8_t> head, std::span<const std::uint8_t> whole)
+    PacketBytes(std::span<const uint8_t> head, std::span<const uint8_t> whole)
         : head_(head), whole_(whole) {}
 
-    [[nodiscard]] std::size_t size() const { return whole_.size(); }
+    [[nodiscard]] size_t size() const { return whole_.size(); }
     // Bytes that may be read repeatedly.
-    [[nodiscard]] std::span<const std::uint8_t> head() const { return head_; }
+    [[nodiscard]] std::span<const uint8_t> head() const { return head_; }
     // All bytes of the packet, for copies only.
-    [[nodiscard]] std::span<const std::uint8_t> whole() const { return whole_; }
+    [[nodiscard]] std::span<const uint8_t> whole() const { return whole_; }
     [[nodiscard]] bool is_stable() const { return head_.size() == whole_.size(); }
     // Bytes after the headers; the caller must copy them only once.
-    [[nodiscard]] std::span<const std::uint8_t> part(std::size_t offset, std::size_t bytes) const {
+    [[nodiscard]] std::span<const uint8_t> part(size_t offset, size_t bytes) const {
         return offset + bytes <= head_.size() ? head_.subspan(offset, bytes)
                                               : whole_.subspan(offset, bytes);
     }
     // Copies the whole packet, with the checked headers. `to` has at least size() bytes.
-    void copy_to(std::span<std::uint8_t> to) const {
+    void copy_to(std::span<uint8_t> to) const {
         std::memcpy(to.data(), head_.data(), head_.size());
         std::memcpy(to.data() + head_.size(), whole_.data() + head_.size(),
                     whole_.size() - head_.size());
     }
 
   private:
-    std::span<const std::uint8_t> head_;
-    std::span<const std::uint8_t> whole_;
+    std::span<const uint8_t> head_;
+    std::span<const uint8_t> whole_;
 };
 
 // Checks the link layer alone, as a switch needs it: version, and PktLen against the number of
@@ -131,7 +131,7 @@ class PacketView {
     [[nodiscard]] std::optional<Ieth> ieth() const { return ext<Ieth>(Ext::kIeth); }
 
     // Payload without pad bytes; copy it only once if the packet may change.
-    [[nodiscard]] std::span<const std::uint8_t> payload() const { return payload_; }
+    [[nodiscard]] std::span<const uint8_t> payload() const { return payload_; }
     // The bytes that were parsed, checksums included.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
@@ -154,10 +154,10 @@ class PacketView {
     [[nodiscard]] std::expected<void, ParseError> parse_transport();
 
     PacketBytes bytes_;
-    std::span<const std::uint8_t> payload_;
+    std::span<const uint8_t> payload_;
     const OpcodeInfo* opcode_ = nullptr;
-    std::size_t bth_offset_ = 0;
-    std::size_t crc_offset_ = 0;  // first byte after the pad
+    size_t bth_offset_ = 0;
+    size_t crc_offset_ = 0;  // first byte after the pad
     Crcs crcs_ = Crcs::kElided;
     Lrh lrh_{};
     std::optional<Grh> grh_{};
@@ -166,7 +166,7 @@ class PacketView {
 
 // Whether the VCRC at the end of `bytes` (a packet with both checksums) is right. For switches,
 // which check the link layer only.
-[[nodiscard]] bool vcrc_is_good(std::span<const std::uint8_t> bytes);
+[[nodiscard]] bool vcrc_is_good(std::span<const uint8_t> bytes);
 
 // All headers of a packet. The builder computes LRH:PktLen and LNH, GRH:PayLen and BTH:PadCnt; of
 // the extended headers it uses those that BTH:OpCode has.
@@ -187,40 +187,38 @@ struct PacketHeaders {
     Ieth ieth{};
 };
 
-enum class BuildError : std::uint8_t {
+enum class BuildError : uint8_t {
     kReservedOpcode,
     kPayload,  // more than kMaxPayload, or a payload that the opcode does not have
     kNoRoom,   // the buffer is too small
 };
 
 // Bytes that begin() will need, or the error that it will return.
-[[nodiscard]] std::expected<std::size_t, BuildError> packet_size(const PacketHeaders& headers,
-                                                                 std::size_t payload_bytes,
-                                                                 Crcs crcs);
+[[nodiscard]] std::expected<size_t, BuildError> packet_size(const PacketHeaders& headers,
+                                                            size_t payload_bytes, Crcs crcs);
 
 // Builds one packet in two steps, so that the payload can be fetched directly into its place:
 // begin() writes the headers and the pad, the caller fills payload(), finish() adds checksums.
 class PacketBuilder {
   public:
     [[nodiscard]] static std::expected<PacketBuilder, BuildError> begin(
-        std::span<std::uint8_t> buffer, const PacketHeaders& headers, std::size_t payload_bytes,
-        Crcs crcs);
+        std::span<uint8_t> buffer, const PacketHeaders& headers, size_t payload_bytes, Crcs crcs);
 
     // Room for the payload: the `payload_bytes` bytes of begin().
-    [[nodiscard]] std::span<std::uint8_t> payload() const {
+    [[nodiscard]] std::span<uint8_t> payload() const {
         return buffer_.subspan(payload_offset_, payload_bytes_);
     }
     // Copies the parts one after the other to payload(), up to its size.
-    PacketBuilder& gather(std::span<const std::span<const std::uint8_t>> parts);
+    PacketBuilder& gather(std::span<const std::span<const uint8_t>> parts);
     // Computes the checksums of the buffer's contents; returns the finished packet.
-    std::span<std::uint8_t> finish();
+    std::span<uint8_t> finish();
 
   private:
     PacketBuilder() = default;
 
-    std::span<std::uint8_t> buffer_;  // exactly the packet
-    std::size_t payload_offset_ = 0;
-    std::size_t payload_bytes_ = 0;
+    std::span<uint8_t> buffer_;  // exactly the packet
+    size_t payload_offset_ = 0;
+    size_t payload_bytes_ = 0;
     Crcs crcs_ = Crcs::kElided;
 };
 

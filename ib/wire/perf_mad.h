@@ -14,17 +14,17 @@ namespace pib::ib {
 namespace pma {
 inline constexpr Field kPortSelect{8, 8};
 inline constexpr Field kCounterSelect{16, 16};
-inline constexpr std::uint8_t kAllPorts = 0xFF;
+inline constexpr uint8_t kAllPorts = 0xFF;
 
 // ClassPortInfo:CapabilityMask bits of the PMA (IBA 16.1.3.1).
-inline constexpr std::uint16_t kCapAllPortSelect = 1U << 8;
-inline constexpr std::uint16_t kCapExtendedWidth = 1U << 9;
-inline constexpr std::uint16_t kCapExtendedWidthNoIetf = 1U << 10;
-inline constexpr std::uint16_t kCapSamplesOnly = 1U << 11;
-inline constexpr std::uint16_t kCapPortCountersXmitWait = 1U << 12;
-inline constexpr std::uint16_t kCapQp1Dropped = 1U << 15;
+inline constexpr uint16_t kCapAllPortSelect = 1U << 8;
+inline constexpr uint16_t kCapExtendedWidth = 1U << 9;
+inline constexpr uint16_t kCapExtendedWidthNoIetf = 1U << 10;
+inline constexpr uint16_t kCapSamplesOnly = 1U << 11;
+inline constexpr uint16_t kCapPortCountersXmitWait = 1U << 12;
+inline constexpr uint16_t kCapQp1Dropped = 1U << 15;
 // CapabilityMask2: PortCountersExtended has the error counters too.
-inline constexpr std::uint32_t kCap2AdditionalExtended = 1U << 1;
+inline constexpr uint32_t kCap2AdditionalExtended = 1U << 1;
 }  // namespace pma
 
 // PortCounters (IBA table 223).
@@ -97,7 +97,7 @@ inline constexpr Field kPortSwHoqLifetimeLimitDiscards{80, 16};
 
 // Attributes with a counter for each VL or SL: kFirst is the first of kPerPriority consecutive
 // fields.
-inline constexpr std::size_t kPerPriority = 16;
+inline constexpr size_t kPerPriority = 16;
 namespace port_vl_xmit_flow_ctl_update_errors {
 inline constexpr Field kFirst{32, 2};
 }
@@ -111,7 +111,7 @@ inline constexpr Field kFirst{32, 32};  // 4-byte words
 // PortExtendedSpeedsCounters. A field with Lane0 in its name is the first of kLanes adjacent
 // fields.
 namespace port_extended_speeds {
-inline constexpr std::size_t kLanes = 12;
+inline constexpr size_t kLanes = 12;
 inline constexpr Field kCounterSelect{64, 64};
 inline constexpr Field kSyncHeaderErrors{128, 16};
 inline constexpr Field kUnknownBlocks{144, 16};
@@ -136,26 +136,26 @@ inline constexpr Field kVendorMask{160, 64};
 inline constexpr Field kSampleStart{224, 32};     // ticks
 inline constexpr Field kSampleInterval{256, 32};  // ticks
 inline constexpr Field kTag{288, 16};
-inline constexpr std::size_t kCounterSelect0Offset = 38;  // bytes; 15 selects of 2 bytes
+inline constexpr size_t kCounterSelect0Offset = 38;  // bytes; 15 selects of 2 bytes
 // OptionMask: the optional counters that exist, by bit.
-inline constexpr std::uint64_t kOptionRcvErrorDetails = 0x3FULL << 6;     // six counters
-inline constexpr std::uint64_t kOptionXmitDiscardDetails = 0xFULL << 12;  // four
-inline constexpr std::uint64_t kOptionVlXmitFlowCtlUpdateErrors = 1ULL << 22;
-inline constexpr std::uint64_t kOptionVlXmitWait = 1ULL << 23;
-inline constexpr std::uint64_t kOptionExtendedSpeeds = 1ULL << 28;
-inline constexpr std::uint64_t kOptionXmitDataSl = 1ULL << 55;
-inline constexpr std::uint64_t kOptionRcvDataSl = 1ULL << 56;
-inline constexpr std::size_t kCounterCount = 15;
+inline constexpr uint64_t kOptionRcvErrorDetails = 0x3FULL << 6;     // six counters
+inline constexpr uint64_t kOptionXmitDiscardDetails = 0xFULL << 12;  // four
+inline constexpr uint64_t kOptionVlXmitFlowCtlUpdateErrors = 1ULL << 22;
+inline constexpr uint64_t kOptionVlXmitWait = 1ULL << 23;
+inline constexpr uint64_t kOptionExtendedSpeeds = 1ULL << 28;
+inline constexpr uint64_t kOptionXmitDataSl = 1ULL << 55;
+inline constexpr uint64_t kOptionRcvDataSl = 1ULL << 56;
+inline constexpr size_t kCounterCount = 15;
 }  // namespace port_samples_control
 
 // PortSamplesResult (IBA table 221).
 namespace port_samples_result {
 inline constexpr Field kTag{0, 16};
 inline constexpr Field kSampleStatus{30, 2};
-inline constexpr std::size_t kCounter0Offset = 4;  // bytes; 15 counters of 4 bytes
+inline constexpr size_t kCounter0Offset = 4;  // bytes; 15 counters of 4 bytes
 // PortSamplesResultExtended: counters of 8 bytes after ExtendedWidth (table 222).
 inline constexpr Field kExtendedWidth{32, 2};
-inline constexpr std::size_t kExtendedCounter0Offset = 8;
+inline constexpr size_t kExtendedCounter0Offset = 8;
 }  // namespace port_samples_result
 
 }  // namespace pib::ib

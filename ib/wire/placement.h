@@ -11,7 +11,7 @@
 namespace pib::ib {
 
 struct Placement {
-    enum class Form : std::uint8_t {
+    enum class Form : uint8_t {
         kHere,     // in the burst
         kOffered,  // in the sender's memory
         kPulled,   // in the receiver's memory, at `where`

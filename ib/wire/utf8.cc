@@ -10,11 +10,11 @@ namespace {
 
 // Range of the first byte, number of continuation bytes, and range of the second byte.
 struct Sequence {
-    std::uint8_t first_low;
-    std::uint8_t first_high;
-    std::uint8_t continuations;
-    std::uint8_t second_low;
-    std::uint8_t second_high;
+    uint8_t first_low;
+    uint8_t first_high;
+    uint8_t continuations;
+    uint8_t second_low;
+    uint8_t second_high;
 };
 constexpr Sequence kSequences[] = {
     {0x20, 0x7E, 0, 0, 0},       {0xC2, 0xC2, 1, 0xA0, 0xBF}, {0xC3, 0xDF, 1, 0x80, 0xBF},
@@ -24,20 +24,20 @@ constexpr Sequence kSequences[] = {
 };
 
 // Bytes of the first character of `text`; 0: it is malformed.
-std::size_t character_size(std::string_view text) {
-    const auto byte = [&](std::size_t i) { return static_cast<std::uint8_t>(text[i]); };
+size_t character_size(std::string_view text) {
+    const auto byte = [&](size_t i) { return static_cast<uint8_t>(text[i]); };
     for (const Sequence& sequence : kSequences) {
         if (byte(0) < sequence.first_low || byte(0) > sequence.first_high) {
             continue;
         }
-        const std::size_t size = 1U + sequence.continuations;
+        const size_t size = 1U + sequence.continuations;
         if (text.size() < size) {
             return 0;
         }
         if (size > 1 && (byte(1) < sequence.second_low || byte(1) > sequence.second_high)) {
             return 0;
         }
-        for (std::size_t i = 2; i < size; ++i) {
+        for (size_t i = 2; i < size; ++i) {
             if ((byte(i) & 0xC0) != 0x80) {
                 return 0;
             }
@@ -51,7 +51,7 @@ std::size_t character_size(std::string_view text) {
 
 bool is_printable_utf8(std::string_view text) {
     while (!text.empty()) {
-        const std::size_t size = character_size(text);
+        const size_t size = character_size(text);
         if (size == 0) {
             return false;
         }
@@ -60,12 +60,12 @@ bool is_printable_utf8(std::string_view text) {
     return true;
 }
 
-std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes) {
+std::string_view utf8_prefix(std::string_view text, size_t max_bytes) {
     if (text.size() <= max_bytes) {
         return text;
     }
-    std::size_t end = max_bytes;
-    while (end > 0 && (static_cast<std::uint8_t>(text[end]) & 0xC0) == 0x80) {
+    size_t end = max_bytes;
+    while (end > 0 && (static_cast<uint8_t>(text[end]) & 0xC0) == 0x80) {
         --end;
     }
     return text.substr(0, end);

@@ -12,6 +12,6 @@ namespace pib::ib {
 [[nodiscard]] bool is_printable_utf8(std::string_view text);
 
 // The longest prefix of `text` that has at most `max_bytes` and splits no character.
-[[nodiscard]] std::string_view utf8_prefix(std::string_view text, std::size_t max_bytes);
+[[nodiscard]] std::string_view utf8_prefix(std::string_view text, size_t max_bytes);
 
 }  // namespace pib::ib

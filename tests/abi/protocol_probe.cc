@@ -15,9 +15,9 @@ namespace {
 using namespace pib::link;
 using namespace pib::ib;
 
-void show(const char* frame, const char* field, std::span<const std::uint8_t> bytes) {
+void show(const char* frame, const char* field, std::span<const uint8_t> bytes) {
     std::printf("%s %s ", frame, field);
-    for (const std::uint8_t byte : bytes) {
+    for (const uint8_t byte : bytes) {
         std::printf("%02x", byte);
     }
     std::printf("\n");
@@ -25,7 +25,7 @@ void show(const char* frame, const char* field, std::span<const std::uint8_t> by
 
 template <typename Frame>
 void show_body(const char* name, const char* field, const Frame& frame) {
-    std::vector<std::uint8_t> out;
+    std::vector<uint8_t> out;
     append(out, frame);
     show(name, field, std::span(out).subspan(kHeaderSize));
 }
@@ -42,7 +42,7 @@ void show_header() {
     show("HEADER", "-", packet_header(0, false));
     show("HEADER", "flags", packet_header(0, true));
     show("HEADER", "length", packet_header(0xffffffff, false));
-    std::vector<std::uint8_t> out;
+    std::vector<uint8_t> out;
     append(out, Hello{});
     out.resize(kHeaderSize);
     out[7] = 0;  // clears HELLO's length, so that only the type is left
@@ -60,10 +60,10 @@ void show_hello() {
                      .port_guid = {},
                      .node_description = {}};
     show_body("HELLO", "-", zero);
-    show_member("HELLO", "version_minor", zero, &Hello::version_minor, std::uint16_t{0xffff});
+    show_member("HELLO", "version_minor", zero, &Hello::version_minor, uint16_t{0xffff});
     show_member("HELLO", "features", zero, &Hello::features, 0xffffffffU);
     show_member("HELLO", "role", zero, &Hello::role, Role::kSwitch);
-    show_member("HELLO", "port_number", zero, &Hello::port_number, std::uint8_t{0xff});
+    show_member("HELLO", "port_number", zero, &Hello::port_number, uint8_t{0xff});
     show_member("HELLO", "node_guid", zero, &Hello::node_guid, kOnes);
     show_member("HELLO", "port_guid", zero, &Hello::port_guid, kOnes);
     show_member("HELLO", "node_description", zero, &Hello::node_description, std::string(99, 'x'));
@@ -72,10 +72,10 @@ void show_hello() {
 void show_answers() {
     const Welcome zero{.version_minor = 0, .features = 0, .switch_guid = {}, .port_number = 0};
     show_body("WELCOME", "-", zero);
-    show_member("WELCOME", "version_minor", zero, &Welcome::version_minor, std::uint16_t{0xffff});
+    show_member("WELCOME", "version_minor", zero, &Welcome::version_minor, uint16_t{0xffff});
     show_member("WELCOME", "features", zero, &Welcome::features, 0xffffffffU);
     show_member("WELCOME", "switch_guid", zero, &Welcome::switch_guid, kOnes);
-    show_member("WELCOME", "port_number", zero, &Welcome::port_number, std::uint8_t{0xff});
+    show_member("WELCOME", "port_number", zero, &Welcome::port_number, uint8_t{0xff});
     const Refuse refuse{};
     show_body("REFUSE", "-", refuse);
     show_member("REFUSE", "reason", refuse, &Refuse::reason, RefuseReason{0xffff});
@@ -85,7 +85,7 @@ void show_answers() {
 
 void show_link_state() {
     const Link link{};
-    const std::uint8_t ones = 0xff;
+    const uint8_t ones = 0xff;
     show_body("LINK", "-", link);
     show_member("LINK", "up", link, &Link::up, true);
     show_member("LINK", "width_enabled", link, &Link::width_enabled, ones);
@@ -93,20 +93,20 @@ void show_link_state() {
     show_member("LINK", "speed_ext_enabled", link, &Link::speed_ext_enabled, ones);
     show_member("LINK", "mtu_cap", link, &Link::mtu_cap, ones);
     show_member("LINK", "vl_cap", link, &Link::vl_cap, ones);
-    show_member("LINK", "epoch", link, &Link::epoch, std::uint16_t{0xffff});
+    show_member("LINK", "epoch", link, &Link::epoch, uint16_t{0xffff});
     const Credit credit{};
     show_body("CREDIT", "-", credit);
     show_member("CREDIT", "vl", credit, &Credit::vl, ones);
-    show_member("CREDIT", "epoch", credit, &Credit::epoch, std::uint16_t{0xffff});
+    show_member("CREDIT", "epoch", credit, &Credit::epoch, uint16_t{0xffff});
     show_member("CREDIT", "limit", credit, &Credit::limit, 0xffffffffU);
 }
 
 void show_burst() {
-    std::vector<std::uint8_t> zero(kBurstPayload);
+    std::vector<uint8_t> zero(kBurstPayload);
     show("BURST", "-", zero);
-    const auto field = [&](const char* name, std::size_t at, std::size_t bytes) {
+    const auto field = [&](const char* name, size_t at, size_t bytes) {
         auto body = zero;
-        std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0xff);
+        std::fill_n(body.begin() + static_cast<ptrdiff_t>(at), bytes, 0xff);
         show("BURST", name, body);
     };
     field("packets", 0, 2);
@@ -116,18 +116,17 @@ void show_burst() {
 }
 
 // Shows a field that is written by hand: the `size` bytes from `at` on.
-void show_ones(const char* frame, const char* name, std::size_t size, std::size_t at,
-               std::size_t bytes) {
-    std::vector<std::uint8_t> body(size);
-    std::fill_n(body.begin() + static_cast<std::ptrdiff_t>(at), bytes, 0xff);
+void show_ones(const char* frame, const char* name, size_t size, size_t at, size_t bytes) {
+    std::vector<uint8_t> body(size);
+    std::fill_n(body.begin() + static_cast<ptrdiff_t>(at), bytes, 0xff);
     show(frame, name, body);
 }
 
 void show_memory() {
     const Memory none{};
     show_body("MEMORY", "-", none);
-    std::vector<std::uint8_t> all;
-    append(all, Memory{std::vector<std::uint64_t>(0xffff)});
+    std::vector<uint8_t> all;
+    append(all, Memory{std::vector<uint64_t>(0xffff)});
     show("MEMORY", "blocks", std::span(all).subspan(kHeaderSize, Memory::kFixed));
 }
 
@@ -146,14 +145,14 @@ void show_pulls() {
     show_ones("PULL", "segments", Pull::kFixed, 20, 4);
 }
 
-void show_offer(const char* field, std::uint64_t handle, std::uint32_t bytes) {
-    std::vector<std::uint8_t> out(offer_bytes(0));
+void show_offer(const char* field, uint64_t handle, uint32_t bytes) {
+    std::vector<uint8_t> out(offer_bytes(0));
     write_offer(out, handle, bytes, {});
     show("OFFER", field, out);
 }
 
 void show_segment(const char* field, const BlockSegment& segment) {
-    std::vector<std::uint8_t> out(offer_bytes(1));
+    std::vector<uint8_t> out(offer_bytes(1));
     write_offer(out, 0, 0, {&segment, 1});
     show("SEGMENT", field, std::span(out).subspan(Offer::kFixed));
 }
@@ -172,12 +171,12 @@ void show_offers() {
 void show_copying_field(const char* field, auto set) {
     pib::link::PeerCopyControl control;
     set(control);
-    show("PEER_COPY", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
+    show("PEER_COPY", field, {reinterpret_cast<const uint8_t*>(&control), sizeof(control)});
 }
 
 void show_copying() {
     using Control = pib::link::PeerCopyControl;
-    constexpr std::uint64_t ones = 0xffffffffffffffffU;
+    constexpr uint64_t ones = 0xffffffffffffffffU;
     show_copying_field("-", [](Control&) {});
     show_copying_field("answer", [](Control& c) { c.answer = ones; });
     show_copying_field("mapped", [](Control& c) { c.mapped = 0xffffffffU; });
@@ -202,13 +201,12 @@ void show_peer_copy_constants() {
                 kBounceOffset, kPageBytes, kMapped, kNotMapped, PeerCopyControl::kAllRegistered);
 }
 
-void show_control_field(const char* field,
-                        std::atomic<std::uint32_t> pib::link::RingControl::* member) {
+void show_control_field(const char* field, std::atomic<uint32_t> pib::link::RingControl::* member) {
     pib::link::RingControl control;
     if (member != nullptr) {
         control.*member = 0xffffffffU;
     }
-    show("CONTROL", field, {reinterpret_cast<const std::uint8_t*>(&control), sizeof(control)});
+    show("CONTROL", field, {reinterpret_cast<const uint8_t*>(&control), sizeof(control)});
 }
 
 void show_control() {

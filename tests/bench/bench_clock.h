@@ -9,10 +9,10 @@
 namespace pib::bench {
 
 // Processor time of this thread in ns. Not getrusage(): on some kernels it counts whole ticks.
-inline std::uint64_t cpu_ns() {
+inline uint64_t cpu_ns() {
     timespec now{};
     clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-    return std::uint64_t(now.tv_sec) * 1'000'000'000 + std::uint64_t(now.tv_nsec);
+    return uint64_t(now.tv_sec) * 1'000'000'000 + uint64_t(now.tv_nsec);
 }
 
 // Processor time in ns of a unit of work. Calls `work`, which returns the units that it has done,
@@ -20,8 +20,8 @@ inline std::uint64_t cpu_ns() {
 template <typename Work>
 double ns_per_unit(double seconds, Work&& work) {
     const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-    std::uint64_t units = 0;
-    const std::uint64_t before = cpu_ns();
+    uint64_t units = 0;
+    const uint64_t before = cpu_ns();
     do {
         units += work();
     } while (std::chrono::steady_clock::now() < until);

@@ -35,7 +35,7 @@ using Path = MiniSm::Path;
 
 constexpr uint32_t kDepth = 16;
 constexpr uint32_t kMaxBytes = 1 << 20;
-constexpr std::size_t kMostSmps = 24;  // limit of SMPs that wait for an answer
+constexpr size_t kMostSmps = 24;  // limit of SMPs that wait for an answer
 
 double seconds() {
     timespec now{};

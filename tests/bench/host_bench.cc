@@ -17,7 +17,7 @@
 namespace {
 
 using Clock = std::chrono::steady_clock;
-constexpr std::size_t kMessage = 8;
+constexpr size_t kMessage = 8;
 
 double ns_since(Clock::time_point start) {
     return std::chrono::duration<double, std::nano>(Clock::now() - start).count();
@@ -26,10 +26,10 @@ double ns_since(Clock::time_point start) {
 // ---- copies
 
 // Prints the rate of copies of `bytes` each, at changing places of buffers of `span` bytes.
-void copy(const char* name, std::size_t bytes, std::size_t span, double seconds) {
-    std::vector<std::uint8_t> from(span, 1), to(span, 2);
-    std::size_t at = 0;
-    std::uint64_t rounds = 0;
+void copy(const char* name, size_t bytes, size_t span, double seconds) {
+    std::vector<uint8_t> from(span, 1), to(span, 2);
+    size_t at = 0;
+    uint64_t rounds = 0;
     const auto start = Clock::now();
     double ns = 0;
     do {
@@ -51,7 +51,7 @@ struct Ends {
 };
 
 bool pass(const Ends& ends, bool read_first) {
-    std::uint8_t message[kMessage]{};
+    uint8_t message[kMessage]{};
     const auto get = [&] { return ::read(ends.in, message, kMessage) == ssize_t(kMessage); };
     const auto put = [&] { return ::write(ends.out, message, kMessage) == ssize_t(kMessage); };
     return read_first ? get() && put() : put() && get();
@@ -90,7 +90,7 @@ void ping_pong(const char* name, Ends here, Ends there, double seconds) {
     ::waitpid(child, nullptr, 0);
     std::ranges::sort(round_trips);
     const auto at = [&](double part) {
-        return round_trips[std::size_t(part * double(round_trips.size() - 1))] / 2000;
+        return round_trips[size_t(part * double(round_trips.size() - 1))] / 2000;
     };
     std::printf("{\"figure\": \"%s\", \"p50_us\": %.2f, \"p99_us\": %.2f}\n", name, at(0.5),
                 at(0.99));
@@ -118,7 +118,7 @@ void pipes(double seconds) {
 
 int main(int argc, char** argv) {
     const double seconds = argc > 1 ? std::atof(argv[1]) : 0.5;
-    constexpr std::size_t kMib = 1 << 20;
+    constexpr size_t kMib = 1 << 20;
     copy("memcpy_64k", 65536, 65536, seconds);
     copy("memcpy_1m", kMib, kMib, seconds);
     copy("memcpy_dram", kMib, 256 * kMib, seconds);

@@ -17,8 +17,8 @@ using pib::bench::cpu_ns;
 
 namespace {
 
-constexpr std::size_t kLrhBthDeth = 28;
-constexpr std::uint16_t kFirstMulticastLid = 0xC000;
+constexpr size_t kLrhBthDeth = 28;
+constexpr uint16_t kFirstMulticastLid = 0xC000;
 
 void must(bool fine, const char* what) {
     if (!fine) {
@@ -29,14 +29,14 @@ void must(bool fine, const char* what) {
 
 fabric::SwitchConfig config(unsigned ports) {
     auto made = TestFabric::default_config();
-    made.num_ports = static_cast<std::uint8_t>(ports);
+    made.num_ports = static_cast<uint8_t>(ports);
     return made;
 }
 
 class Bench {
   public:
     // `ports` adapters at a switch of `configured` ports.
-    Bench(unsigned ports, unsigned configured, std::size_t bytes) : fabric_(0, config(configured)) {
+    Bench(unsigned ports, unsigned configured, size_t bytes) : fabric_(0, config(configured)) {
         for (unsigned i = 0; i < ports; ++i) {
             auto hca =
                 std::make_unique<RingHca>(fabric_.sw.admission(), i, link::kFeatureSharedMemory);
@@ -55,13 +55,13 @@ class Bench {
 
     // Nanoseconds of the switch for one copy of a multicast packet from one port to all others.
     double measure_fan_out(double seconds) {
-        std::array<std::uint8_t, 64> block{};
+        std::array<uint8_t, 64> block{};
         hcas_[0]->counting = false;  // keeps the answers, which query() reads
-        for (std::size_t position = 0; position < 3; ++position) {
-            ib::store_be(block.data(), static_cast<std::uint16_t>(members() >> (16 * position)));
+        for (size_t position = 0; position < 3; ++position) {
+            ib::store_be(block.data(), static_cast<uint16_t>(members() >> (16 * position)));
             must(fabric_
                      .query(ib::Method::kSet, ib::attr::kMulticastForwardingTable,
-                            static_cast<std::uint32_t>(position << 28), block)
+                            static_cast<uint32_t>(position << 28), block)
                      .has_value(),
                  "no multicast forwarding");
         }
@@ -77,7 +77,7 @@ class Bench {
     double measure(double seconds) {
         const auto until =
             std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
-        std::uint64_t packets = 0, ns = 0;
+        uint64_t packets = 0, ns = 0;
         turn(ns);
         for (ns = 0; std::chrono::steady_clock::now() < until;) {
             packets += turn(ns);
@@ -88,19 +88,17 @@ class Bench {
 
   private:
     // Port mask of all adapters.
-    [[nodiscard]] std::uint64_t members() const {
-        return ((std::uint64_t{1} << hcas_.size()) - 1) << 1;
-    }
+    [[nodiscard]] uint64_t members() const { return ((uint64_t{1} << hcas_.size()) - 1) << 1; }
 
-    std::size_t turn(std::uint64_t& ns) {
-        for (std::size_t i = 0; i < hcas_.size(); ++i) {
+    size_t turn(uint64_t& ns) {
+        for (size_t i = 0; i < hcas_.size(); ++i) {
             for (unsigned n = 0;
                  !packets_[i].empty() && n < batch_ && hcas_[i]->send_packet(packets_[i]); ++n) {
             }
             (void)hcas_[i]->own_end().channel().publish();
         }
         now_ns_ += kTurnNs;
-        const std::uint64_t before = cpu_ns();
+        const uint64_t before = cpu_ns();
         fabric_.sw.advance(now_ns_);
         for (RingHca* hca : hcas_) {
             hca->serve();
@@ -110,17 +108,17 @@ class Bench {
         }
         next_deadline_ns_ = fabric_.sw.next_deadline();  // the program reads it, too
         ns += cpu_ns() - before;
-        std::size_t arrived = 0;
+        size_t arrived = 0;
         for (RingHca* hca : hcas_) {
             arrived += hca->drain();
         }
         return arrived;
     }
 
-    static constexpr std::uint64_t kTurnNs = 10'000;
+    static constexpr uint64_t kTurnNs = 10'000;
     TestFabric fabric_;
-    std::uint64_t now_ns_ = fabric_.now_ns();
-    std::uint64_t next_deadline_ns_ = 0;
+    uint64_t now_ns_ = fabric_.now_ns();
+    uint64_t next_deadline_ns_ = 0;
     std::vector<RingHca*> hcas_;
     std::vector<Bytes> packets_;
     unsigned batch_ = 256;  // packets of an adapter in a turn
@@ -132,7 +130,7 @@ int main(int argc, char** argv) {
     const double seconds = argc > 1 ? std::atof(argv[1]) : 1.0;
     constexpr struct {
         unsigned ports, configured;
-        std::size_t bytes;
+        size_t bytes;
         unsigned batch;
     } kFigures[] = {{2, 2, 64, 256},
                     {8, 8, 64, 256},

@@ -12,7 +12,7 @@ namespace {
 
 using namespace ib;
 
-PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, bool global) {
+PacketHeaders headers_of(uint8_t opcode, uint32_t psn, bool global) {
     PacketHeaders headers;
     headers.lrh.dlid = Lid(4);
     headers.lrh.slid = Lid(5);
@@ -27,8 +27,8 @@ PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, bool global) {
 }
 
 // Opcodes that begin, continue and end a burst, of each service, and some that do not.
-constexpr std::uint8_t kServices[] = {0, opcode::kUc, opcode::kXrc, 0x60};
-constexpr std::uint8_t kOpcodes[] = {
+constexpr uint8_t kServices[] = {0, opcode::kUc, opcode::kXrc, 0x60};
+constexpr uint8_t kOpcodes[] = {
     opcode::kSendFirst,
     opcode::kSendMiddle,
     opcode::kSendLast,
@@ -47,25 +47,25 @@ constexpr std::uint8_t kOpcodes[] = {
 
 // Builds a burst with first and last headers by the input's choice, and right lengths.
 Bytes build(Input& in) {
-    const std::uint8_t kind = in.byte();
+    const uint8_t kind = in.byte();
     const auto service = kServices[kind % 4];
     const auto pick = [&] {
-        return static_cast<std::uint8_t>(service | kOpcodes[in.byte() % std::size(kOpcodes)]);
+        return static_cast<uint8_t>(service | kOpcodes[in.byte() % std::size(kOpcodes)]);
     };
-    const std::uint8_t first = pick();
-    const std::uint8_t last = pick();
-    const std::uint32_t packets = 2 + in.byte() % 16;
-    const std::uint32_t mtu = kMinBurstMtu << (kind >> 2 & 3);
-    const std::size_t tail = 1 + (in.byte() | in.byte() << 8) % mtu;
-    const auto psn = static_cast<std::uint32_t>(0xfffffa + (kind >> 5));
+    const uint8_t first = pick();
+    const uint8_t last = pick();
+    const uint32_t packets = 2 + in.byte() % 16;
+    const uint32_t mtu = kMinBurstMtu << (kind >> 2 & 3);
+    const size_t tail = 1 + (in.byte() | in.byte() << 8) % mtu;
+    const auto psn = static_cast<uint32_t>(0xfffffa + (kind >> 5));
     const bool global = (kind & 0x10) != 0;
     auto a = headers_of(first, psn, global);
     auto b = headers_of(last, psn + packets - 1, global);
-    const std::uint8_t flags = in.byte();
+    const uint8_t flags = in.byte();
     b.bth.solicited_event = (flags & 1) != 0;
     b.bth.ack_req = (flags & 2) != 0;
     a.bth.ack_req = (flags & 0x40) != 0;
-    const std::size_t payload = (packets - 1) * std::size_t{mtu} + tail;
+    const size_t payload = (packets - 1) * size_t{mtu} + tail;
     const auto size = BurstBuilder::size(a, b, packets, mtu, payload);
     if (!size) {
         return {};
@@ -79,14 +79,14 @@ Bytes build(Input& in) {
 // the headers, the number of bytes by which the burst is cut or extended.
 void bend(Input& in, Bytes& body) {
     while (!in.empty()) {
-        const std::uint8_t at = in.byte();
-        const std::uint8_t value = in.byte();
+        const uint8_t at = in.byte();
+        const uint8_t value = in.byte();
         if (at < kBurstPayload) {
-            body[at] = (value & 0x80) != 0 ? static_cast<std::uint8_t>(body[at] ^ value) : value;
+            body[at] = (value & 0x80) != 0 ? static_cast<uint8_t>(body[at] ^ value) : value;
         } else {
-            const std::size_t size = body.size() + value - 128;
+            const size_t size = body.size() + value - 128;
             body.resize(
-                std::clamp<std::size_t>(size, kBurstPayload, kBurstPayload + kMaxBurstPayload + 1));
+                std::clamp<size_t>(size, kBurstPayload, kBurstPayload + kMaxBurstPayload + 1));
         }
     }
 }
@@ -96,9 +96,9 @@ void check_packets(const Burst& burst) {
     require(size.packets >= 2 && size.packets <= kMaxBurstPackets, "packets are bounded");
     require(size.payload <= kMaxBurstPayload, "payload is bounded");
     BurstHeaders room;
-    std::size_t bytes = 0, payload = 0;
-    std::uint64_t words = 0;
-    for (std::uint32_t i = 0; i < size.packets; ++i) {
+    size_t bytes = 0, payload = 0;
+    uint64_t words = 0;
+    for (uint32_t i = 0; i < size.packets; ++i) {
         const PacketBytes packet = burst.packet(i, room);
         const auto view = PacketView::parse(packet, Crcs::kElided);
         require(view.has_value(), "a burst's packets are packets");
@@ -124,8 +124,8 @@ void check_packets(const Burst& burst) {
 std::vector<Bytes> seeds() {
     // The first byte is 1 for a burst that the input builds, 0 for an input that is a burst itself.
     std::vector<Bytes> all;
-    constexpr std::uint8_t kPairs[][3] = {{0, 0, 2}, {0x10, 1, 4}, {0x10, 5, 8}, {1, 6, 7},
-                                          {2, 0, 3}, {0, 9, 11},   {0, 1, 1},    {0x0c, 10, 10}};
+    constexpr uint8_t kPairs[][3] = {{0, 0, 2}, {0x10, 1, 4}, {0x10, 5, 8}, {1, 6, 7},
+                                     {2, 0, 3}, {0, 9, 11},   {0, 1, 1},    {0x0c, 10, 10}};
     for (const auto& [kind, first, last] : kPairs) {
         all.push_back({1, kind, first, last, 1, 7, 0, 0});
         all.push_back({1, kind, first, last, 3, 0xff, 0xff, 3, 12, 0x81});
@@ -138,7 +138,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Bytes whole;
     if ((in.byte() & 1) != 0) {
@@ -156,8 +156,7 @@ void run(std::span<const std::uint8_t> input) {
     // An allocation of exact size, so that the sanitizer finds a read past the end.
     whole.shrink_to_fit();
     const Bytes head(whole.begin(), whole.begin() + kBurstPayload);
-    const auto parsed =
-        Burst::parse(std::span<const std::uint8_t>(head).first<kBurstPayload>(), whole);
+    const auto parsed = Burst::parse(std::span<const uint8_t>(head).first<kBurstPayload>(), whole);
     if (parsed) {
         check_packets(*parsed);
     }

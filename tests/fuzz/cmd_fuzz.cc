@@ -459,7 +459,7 @@ std::vector<Bytes> seeds() {
     };
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Program(input).run();
 }
 

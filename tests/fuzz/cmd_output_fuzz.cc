@@ -140,7 +140,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Program(input).run();
 }
 

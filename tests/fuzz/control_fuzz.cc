@@ -104,7 +104,7 @@ class Bench {
     ~Bench() { ::rmdir(path().substr(0, path().rfind('/')).c_str()); }
 
     void step(Input& in) {
-        const std::uint8_t op = in.byte();
+        const uint8_t op = in.byte();
         Client& client = clients_[(op >> 3) % kClients];
         switch (op % 8) {
             case 0:
@@ -122,7 +122,7 @@ class Bench {
                 read(client);
                 break;
             case 4:
-                fabric_->advance(now_ns_ += std::uint64_t{in.byte()} << 20);
+                fabric_->advance(now_ns_ += uint64_t{in.byte()} << 20);
                 break;
             default:
                 send(client, in);
@@ -155,7 +155,7 @@ class Bench {
     }
     static void send(Client& client, Input& in) {
         std::string text;
-        for (const std::uint8_t byte : in.take(in.byte())) {
+        for (const uint8_t byte : in.take(in.byte())) {
             if (byte >= 128) {
                 text += kWords[(byte - 128U) % kWords.size()];
             } else {
@@ -171,8 +171,7 @@ class Bench {
         const ssize_t n =
             client.fd ? ::recv(client.fd.get(), room.data(), room.size(), MSG_DONTWAIT) : 0;
         if (n > 0) {
-            client.answers.append(room.data(),
-                                  std::min<std::size_t>(static_cast<std::size_t>(n), 4096));
+            client.answers.append(room.data(), std::min<size_t>(static_cast<size_t>(n), 4096));
         }
     }
     void turn() {
@@ -187,14 +186,14 @@ class Bench {
     std::unique_ptr<Fabric> fabric_;
     std::unique_ptr<fabric::ControlServer> server_;
     std::array<Client, kClients> clients_;
-    std::uint64_t now_ns_ = 1;
+    uint64_t now_ns_ = 1;
 };
 
 }  // namespace
 
 std::vector<Bytes> seeds() {
-    const auto send = [](std::initializer_list<std::uint8_t> words) {
-        Bytes step = {5, static_cast<std::uint8_t>(words.size())};
+    const auto send = [](std::initializer_list<uint8_t> words) {
+        Bytes step = {5, static_cast<uint8_t>(words.size())};
         step.insert(step.end(), words);
         return step;
     };
@@ -212,7 +211,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Bench bench;
     for (unsigned step = 0; step < kMaxSteps && !in.empty(); ++step) {

@@ -13,13 +13,13 @@
 
 namespace pib::fuzz {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 // Well-formed inputs to start from.
 std::vector<Bytes> seeds();
 
 // Runs one input. Must return for any bytes.
-void run(std::span<const std::uint8_t> input);
+void run(std::span<const uint8_t> input);
 
 // Stops the process, as a sanitizer would, if the code under test breaks this promise.
 inline void require(bool holds, const char* promise) {
@@ -32,27 +32,27 @@ inline void require(bool holds, const char* promise) {
 // Reads an input from front to back; returns zeros after its end.
 class Input {
   public:
-    explicit Input(std::span<const std::uint8_t> bytes) : bytes_(bytes) {}
+    explicit Input(std::span<const uint8_t> bytes) : bytes_(bytes) {}
 
     [[nodiscard]] bool empty() const { return bytes_.empty(); }
-    std::uint8_t byte() {
+    uint8_t byte() {
         if (bytes_.empty()) {
             return 0;
         }
-        const std::uint8_t value = bytes_.front();
+        const uint8_t value = bytes_.front();
         bytes_ = bytes_.subspan(1);
         return value;
     }
     // The next bytes, at most `count`.
-    std::span<const std::uint8_t> take(std::size_t count) {
+    std::span<const uint8_t> take(size_t count) {
         const auto head = bytes_.first(count < bytes_.size() ? count : bytes_.size());
         bytes_ = bytes_.subspan(head.size());
         return head;
     }
-    std::span<const std::uint8_t> rest() { return take(bytes_.size()); }
+    std::span<const uint8_t> rest() { return take(bytes_.size()); }
 
   private:
-    std::span<const std::uint8_t> bytes_;
+    std::span<const uint8_t> bytes_;
 };
 
 }  // namespace pib::fuzz

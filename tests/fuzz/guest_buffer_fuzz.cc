@@ -342,7 +342,7 @@ std::vector<Bytes> seeds() {
             life({{9, 1, 60}, {2, 3, 0x31, 63, 62, 0, 61, 3, 8, 0}, {4, 3, 0, 3, 0xff}})};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Life(input).run();
 }
 

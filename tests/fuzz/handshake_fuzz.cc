@@ -82,7 +82,7 @@ fabric::SwitchConfig a_config() {
 
 class Bench final : private fabric::ConnectionHost {
   public:
-    explicit Bench(std::uint8_t kind) : with_tls_((kind & 1) != 0), fabric_(a_config()) {
+    explicit Bench(uint8_t kind) : with_tls_((kind & 1) != 0), fabric_(a_config()) {
         Pair sockets;
         std::unique_ptr<TlsSession> tls;
         if (with_tls_) {
@@ -103,7 +103,7 @@ class Bench final : private fabric::ConnectionHost {
         }
     }
     void step(Input& in) {
-        const std::uint8_t op = in.byte();
+        const uint8_t op = in.byte();
         switch (op % 8) {
             case 0: {
                 const auto raw = in.take(in.byte());
@@ -125,7 +125,7 @@ class Bench final : private fabric::ConnectionHost {
                 ::shutdown(far_.get(), op >= 0x80 ? SHUT_RD : SHUT_WR);
                 break;
             default:
-                fabric_.advance(now_ns_ += std::uint64_t{in.byte()} << 20);
+                fabric_.advance(now_ns_ += uint64_t{in.byte()} << 20);
                 break;
         }
         turn();
@@ -133,7 +133,7 @@ class Bench final : private fabric::ConnectionHost {
     [[nodiscard]] bool is_open() const { return connection_->is_open(); }
 
   private:
-    void send(std::span<const std::uint8_t> bytes) {
+    void send(std::span<const uint8_t> bytes) {
         (void)::send(far_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
     }
     // Sends bytes, through TLS after its handshake.
@@ -145,7 +145,7 @@ class Bench final : private fabric::ConnectionHost {
         }
     }
     // Passes descriptors: suitable memory or others, and also too many.
-    void hand_over(std::uint8_t how) {
+    void hand_over(uint8_t how) {
         std::array<UniqueFd, 5> files;
         std::array<int, 5> fds{};
         const unsigned count = 1 + how % 5U;
@@ -179,7 +179,7 @@ class Bench final : private fabric::ConnectionHost {
     }
     // Relays messages between client and switch, and corrupts one of the client's.
     void relay(Input& in, bool bends) {
-        std::array<std::uint8_t, 16384> bytes;
+        std::array<uint8_t, 16384> bytes;
         if (!with_tls_) {
             (void)::recv(far_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
             return;
@@ -190,15 +190,15 @@ class Bench final : private fabric::ConnectionHost {
         ssize_t n = ::recv(client_sockets_.far.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
         if (n > 0) {
             if (bends) {
-                const std::size_t at = in.byte() | in.byte() << 8;
-                bytes[at % static_cast<std::size_t>(n)] = in.byte();
+                const size_t at = in.byte() | in.byte() << 8;
+                bytes[at % static_cast<size_t>(n)] = in.byte();
             }
-            send(std::span(bytes).first(static_cast<std::size_t>(n)));
+            send(std::span(bytes).first(static_cast<size_t>(n)));
         }
         turn();
         n = ::recv(far_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT);
         if (n > 0) {
-            (void)::send(client_sockets_.far.get(), bytes.data(), static_cast<std::size_t>(n),
+            (void)::send(client_sockets_.far.get(), bytes.data(), static_cast<size_t>(n),
                          MSG_NOSIGNAL | MSG_DONTWAIT);
         }
     }
@@ -237,7 +237,7 @@ class Bench final : private fabric::ConnectionHost {
     bool secured_ = false;
     bool busy_ = false;
     unsigned handshakes_ = 0;
-    std::uint64_t now_ns_ = 1;
+    uint64_t now_ns_ = 1;
     fabric::Fabric fabric_;
     fabric::Poller poller_;
     Pair client_sockets_;
@@ -258,7 +258,7 @@ class Bench final : private fabric::ConnectionHost {
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> all = {{0, 0, 4, 1, 2, 3, 4}, {1, 0, 6, 22, 3, 3, 0, 2, 1}};
-    for (const std::uint8_t tls : {0, 1}) {
+    for (const uint8_t tls : {0, 1}) {
         Bytes bytes = {tls};
         for (unsigned i = 0; i < tls * 4U; ++i) {
             bytes.push_back(4);
@@ -279,7 +279,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Bench bench(in.byte());
     for (unsigned step = 0; step < kMaxSteps && !in.empty() && bench.is_open(); ++step) {

@@ -2,7 +2,7 @@
 // The entry point that libFuzzer calls.
 #include "fuzz_target.h"
 
-extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     pib::fuzz::run({data, size});
     return 0;
 }

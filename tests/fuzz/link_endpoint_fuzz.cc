@@ -17,7 +17,7 @@ namespace {
 
 using namespace link;
 
-constexpr std::uint32_t kBlocks = 256;
+constexpr uint32_t kBlocks = 256;
 constexpr unsigned kMaxSteps = 128;
 
 Hello a_hello() {
@@ -50,7 +50,7 @@ class Port final : public link::LinkEvents {
         require(up_, "down once");
         up_ = false;
     }
-    std::uint32_t link_burst(ib::Burst& packet, ib::Placement&) override {
+    uint32_t link_burst(ib::Burst& packet, ib::Placement&) override {
         if (!packet.is_single()) {
             return 0;
         }
@@ -81,14 +81,14 @@ class Port final : public link::LinkEvents {
   private:
     bool greeted_ = false;
     bool up_ = false;
-    std::array<std::uint32_t, 2> held_{};
+    std::array<uint32_t, 2> held_{};
 };
 
 // The output must be frames that the protocol allows.
 void check_output(link::LinkEndpoint& end, FrameReader& reader) {
     while (!end.output().empty()) {
         const auto space = reader.space();
-        const std::size_t n = std::min(space.size(), end.output().size());
+        const size_t n = std::min(space.size(), end.output().size());
         std::copy_n(end.output().begin(), n, space.begin());
         end.consume_output(n);
         reader.commit(n);
@@ -99,9 +99,9 @@ void check_output(link::LinkEndpoint& end, FrameReader& reader) {
     }
 }
 
-void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
+void act(link::LinkEndpoint& end, Port& port, uint8_t action) {
     const unsigned vl = action & 1 ? link::kVl15 : action >> 1 & 1;
-    const std::size_t bytes = 28 + (action >> 2) * 4U;
+    const size_t bytes = 28 + (action >> 2) * 4U;
     const auto crc = static_cast<link::SendCrc>(action % 2);
     const bool possible = end.sender().can_send(vl, bytes, crc);
     const auto room = end.begin({.vl = vl, .longest = bytes, .crc = crc});
@@ -125,7 +125,7 @@ void act(link::LinkEndpoint& end, Port& port, std::uint8_t action) {
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> all;
-    for (const std::uint8_t first : {0xff, 0xfe, 3, 2}) {
+    for (const uint8_t first : {0xff, 0xfe, 3, 2}) {
         Bytes bytes = {first};
         for (auto steps : {LinkSteps::opening(first % 2 == 0), LinkSteps::packets()}) {
             for (const Bytes& step : steps) {
@@ -146,8 +146,8 @@ LinkSteps::Peer a_peer() {
 }
 
 // Feeds the bytes in reads; false: the end has failed.
-bool feed_in_reads(link::LinkEndpoint& end, Port& port, std::span<const std::uint8_t> bytes,
-                   std::size_t chunk) {
+bool feed_in_reads(link::LinkEndpoint& end, Port& port, std::span<const uint8_t> bytes,
+                   size_t chunk) {
     while (!bytes.empty()) {
         const auto head = bytes.first(std::min(chunk, bytes.size()));
         bytes = bytes.subspan(head.size());
@@ -164,10 +164,10 @@ bool feed_in_reads(link::LinkEndpoint& end, Port& port, std::span<const std::uin
 
 }  // namespace
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
-    const std::uint8_t first = in.byte();
-    const std::size_t chunk = 1 + (first >> 1) * 32U;
+    const uint8_t first = in.byte();
+    const size_t chunk = 1 + (first >> 1) * 32U;
     link::LinkEndpoint::Buffers buffers;
     buffers.receive_blocks[0] = buffers.receive_blocks[1] = kBlocks;
     Port port;
@@ -185,7 +185,7 @@ void run(std::span<const std::uint8_t> input) {
         if (!feed_in_reads(*end, port, steps.next(in), chunk)) {
             return;
         }
-        const std::uint8_t action = in.byte();
+        const uint8_t action = in.byte();
         act(*end, port, action);
         if (action % 3 != 0) {
             check_output(*end, reader);

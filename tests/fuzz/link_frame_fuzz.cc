@@ -12,7 +12,7 @@ namespace {
 using namespace link;
 
 template <typename T>
-void check_body(std::span<const std::uint8_t> body) {
+void check_body(std::span<const uint8_t> body) {
     const auto value = T::parse(body);
     if (!value) {
         require(to_string(value.error())[0] != '\0', "every error has a text");
@@ -24,7 +24,7 @@ void check_body(std::span<const std::uint8_t> body) {
     require(std::ranges::equal(std::span(written).subspan(kHeaderSize), body), "a frame survives");
 }
 
-void check_link(std::span<const std::uint8_t> body) {
+void check_link(std::span<const uint8_t> body) {
     check_body<Link>(body);
     const auto link = Link::parse(body);
     if (!link) {
@@ -61,7 +61,7 @@ void check_frame(const Frame& frame) {
     require(false, "the reader knows which frames a stream has");
 }
 
-void check_offer(std::span<const std::uint8_t> body) {
+void check_offer(std::span<const uint8_t> body) {
     const auto offer = Offer::parse(body);
     if (!offer) {
         return;
@@ -115,11 +115,11 @@ std::vector<Bytes> seeds() {
     return {client, server, refusal, memory, body_of(pull), offer};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     check_body<Pull>(input);  // no stream has PULL frames or offers
     check_offer(input);
     Input in(input);
-    const std::size_t chunk = 1 + in.byte() * 4U;
+    const size_t chunk = 1 + in.byte() * 4U;
     FrameReader reader(0);
     while (!in.empty()) {
         const auto space = reader.space();

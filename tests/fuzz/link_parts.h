@@ -13,7 +13,7 @@
 
 namespace pib::fuzz {
 
-inline link::Link make_parameters(std::uint8_t vl_cap, std::uint16_t epoch = 1) {
+inline link::Link make_parameters(uint8_t vl_cap, uint16_t epoch = 1) {
     return {.up = true,
             .width_enabled = 2,
             .speed_enabled = 7,
@@ -27,21 +27,21 @@ inline link::Link make_parameters(std::uint8_t vl_cap, std::uint16_t epoch = 1) 
 inline Bytes any_frame(Input& in) {
     Bytes frame = {in.byte(), in.byte(), 0, 0, 0, 0, 0, 0};
     const auto body = in.take(in.byte() * 2U);
-    frame[6] = static_cast<std::uint8_t>(body.size() >> 8);
-    frame[7] = static_cast<std::uint8_t>(body.size());
+    frame[6] = static_cast<uint8_t>(body.size() >> 8);
+    frame[7] = static_cast<uint8_t>(body.size());
     std::ranges::copy(body, std::back_inserter(frame));
     return frame;
 }
 
 struct Freed {
-    void operator()(std::uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
+    void operator()(uint8_t* bytes) const { ::operator delete[](bytes, std::align_val_t(64)); }
 };
-using Aligned = std::unique_ptr<std::uint8_t[], Freed>;
+using Aligned = std::unique_ptr<uint8_t[], Freed>;
 
 // A buffer of exactly this size, so that the sanitizer reports an access past its end.
-inline Aligned zeroed(std::size_t bytes) {
-    Aligned made(new (std::align_val_t(64)) std::uint8_t[bytes]);
-    std::fill_n(made.get(), bytes, std::uint8_t{0});
+inline Aligned zeroed(size_t bytes) {
+    Aligned made(new (std::align_val_t(64)) uint8_t[bytes]);
+    std::fill_n(made.get(), bytes, uint8_t{0});
     return made;
 }
 

@@ -30,7 +30,7 @@ class LinkSteps {
 
     // The next bytes of the peer.
     Bytes next(Input& in) {
-        const std::uint8_t step = in.byte();
+        const uint8_t step = in.byte();
         Bytes bytes;
         switch (step % 8) {
             case 0:
@@ -64,7 +64,7 @@ class LinkSteps {
 
     // Steps that bring a link up, and packets of each kind.
     static std::vector<Bytes> opening(bool welcomes) {
-        return {{static_cast<std::uint8_t>(welcomes ? 1 : 0)}, {2, 1}, {3, 0, 250}, {3, 1, 100}};
+        return {{static_cast<uint8_t>(welcomes ? 1 : 0)}, {2, 1}, {3, 0, 250}, {3, 1, 100}};
     }
     static std::vector<Bytes> packets() {
         return {{4, 0, 2, 15, 8},
@@ -78,35 +78,35 @@ class LinkSteps {
 
   private:
     // A LINK frame with the next epoch, the link up or not, and values that both sides support.
-    link::Link parameters(std::uint8_t how) {
-        auto link = make_parameters(static_cast<std::uint8_t>(1 + (how >> 4) % 5));
+    link::Link parameters(uint8_t how) {
+        auto link = make_parameters(static_cast<uint8_t>(1 + (how >> 4) % 5));
         link.epoch = ++epoch_;
         link.up = (how & 1) != 0;
-        link.mtu_cap = static_cast<std::uint8_t>(5 - (how >> 1) % 5);
+        link.mtu_cap = static_cast<uint8_t>(5 - (how >> 1) % 5);
         return link;
     }
-    link::Credit credit(std::uint8_t which, std::uint8_t more) {
-        std::uint32_t& limit = limits_[which % 16];
+    link::Credit credit(uint8_t which, uint8_t more) {
+        uint32_t& limit = limits_[which % 16];
         limit += more;
-        return {.vl = static_cast<std::uint8_t>(which % 15),
-                .epoch = static_cast<std::uint16_t>(epoch_ - (which >> 7)),
+        return {.vl = static_cast<uint8_t>(which % 15),
+                .epoch = static_cast<uint16_t>(epoch_ - (which >> 7)),
                 .limit = limit};
     }
     // A UD SEND, or a directed SMP on VL15, with the right length and checksums.
     static void packet(Input& in, Bytes& to, bool crc_elided) {
-        const std::uint8_t vl = in.byte();
-        const std::uint8_t dlid = in.byte();
-        const std::uint8_t opcode = in.byte();
-        const std::size_t size = std::max<std::size_t>(28, in.byte() * std::size_t{4});
+        const uint8_t vl = in.byte();
+        const uint8_t dlid = in.byte();
+        const uint8_t opcode = in.byte();
+        const size_t size = std::max<size_t>(28, in.byte() * size_t{4});
         Bytes packet(size, 0x55);
         ib::Lrh{.vl = ib::Vl(vl & 0xF),
                 .dlid = ib::Lid(dlid == 0xff ? 0xffff : dlid),
-                .pkt_len = static_cast<std::uint16_t>(size / 4 + 1),
+                .pkt_len = static_cast<uint16_t>(size / 4 + 1),
                 .slid = ib::Lid(1)}
             .write(std::span(packet).first<8>());
-        packet[8] = (opcode & 15) == 0 ? std::uint8_t{0x64} : opcode;
+        packet[8] = (opcode & 15) == 0 ? uint8_t{0x64} : opcode;
         packet[9] = 0;
-        std::fill_n(packet.begin() + 12, 4, std::uint8_t{0});
+        std::fill_n(packet.begin() + 12, 4, uint8_t{0});
         if (!crc_elided) {
             packet.resize(size + 6);
             link::append_crcs(packet);
@@ -115,14 +115,14 @@ class LinkSteps {
     }
     static void bend(Input& in, Bytes& bytes) {
         for (unsigned count = 1 + in.byte() % 4; count > 0; --count) {
-            const std::size_t at = in.byte() | in.byte() << 8;
+            const size_t at = in.byte() | in.byte() << 8;
             bytes[at % bytes.size()] = in.byte();
         }
     }
 
     Peer peer_;
-    std::uint16_t epoch_ = 0;
-    std::uint32_t limits_[16] = {};
+    uint16_t epoch_ = 0;
+    uint32_t limits_[16] = {};
 };
 
 }  // namespace pib::fuzz

@@ -15,13 +15,13 @@ namespace {
 
 using namespace ib;
 
-constexpr std::size_t kMaxRecords = 64;
-constexpr std::uint8_t kSwitchPorts = 4;
+constexpr size_t kMaxRecords = 64;
+constexpr uint8_t kSwitchPorts = 4;
 
 SmaNode an_hca() {
     SmaNode node;
     node.node_guid = Guid(1);
-    for (std::uint8_t i = 1; i <= 2; ++i) {
+    for (uint8_t i = 1; i <= 2; ++i) {
         node.ports.push_back(
             make_port({.port_number = i,
                        .guid = Guid(1U + i),
@@ -37,7 +37,7 @@ SmaNode an_hca() {
 SmaNode a_switch() {
     SmaNode node;
     node.type = NodeType::kSwitch;
-    for (std::uint8_t i = 0; i <= kSwitchPorts; ++i) {
+    for (uint8_t i = 0; i <= kSwitchPorts; ++i) {
         node.ports.push_back(
             make_port({.kind = i == 0 ? PortKind::kSwitchPort0 : PortKind::kSwitchExternal,
                        .port_number = i,
@@ -73,12 +73,12 @@ struct Bench {
     SmaNode fresh;
     std::vector<PortCounters> counters;
     PortSampling sampling;
-    std::uint64_t now_ns = 0;
+    uint64_t now_ns = 0;
 
     explicit Bench(SmaNode start)
         : node(std::move(start)), fresh(node), counters(node.ports.size()) {}
 
-    void take(Mad mad, std::uint8_t port) {
+    void take(Mad mad, uint8_t port) {
         const SmiNode smi{node.type, node.num_ports()};
         if (mad.is_directed_route()) {
             const SmiDecision decision = smi_receive(mad, smi, port);
@@ -105,7 +105,7 @@ struct Bench {
     }
 
     // Events of the link between two MADs.
-    void step(std::uint8_t what) {
+    void step(uint8_t what) {
         for (PortAttrs& port : node.ports) {
             if ((what & 1) != 0) {
                 port_link_up(port, 2, 4, 0);
@@ -118,7 +118,7 @@ struct Bench {
             }
             static_cast<void>(next_trap(node, port, now_ns));
         }
-        now_ns += std::uint64_t{what} * 50'000'000;
+        now_ns += uint64_t{what} * 50'000'000;
         for (auto& count : counters) {
             count.count_sent({.sl = Sl(what & 0xF), .dlid = Lid(1), .pkt_len = what});
         }
@@ -126,19 +126,19 @@ struct Bench {
 
     void check() const {
         require(node.ports.size() == fresh.ports.size(), "ports stay");
-        for (std::size_t i = 0; i < node.ports.size(); ++i) {
+        for (size_t i = 0; i < node.ports.size(); ++i) {
             check_port(node.ports[i], fresh.ports[i]);
         }
     }
 };
 
-void add_record(Bytes& out, std::uint8_t port, std::uint8_t step, const Mad& mad) {
+void add_record(Bytes& out, uint8_t port, uint8_t step, const Mad& mad) {
     out.push_back(port);
     out.push_back(step);
     std::ranges::copy(mad.bytes, std::back_inserter(out));
 }
 
-Mad request(MgmtClass mgmt_class, Method method, std::uint16_t attribute) {
+Mad request(MgmtClass mgmt_class, Method method, uint16_t attribute) {
     Mad mad;
     mad.set(mad_header::kBaseVersion, kMadBaseVersion);
     mad.set(mad_header::kMgmtClass, static_cast<unsigned>(mgmt_class));
@@ -158,7 +158,7 @@ std::vector<Bytes> seeds() {
          {MgmtClass::kSubnLidRouted, MgmtClass::kSubnDirectedRoute, MgmtClass::kPerf}) {
         for (const Method method : {Method::kGet, Method::kSet, Method::kTrapRepress}) {
             Bytes seed;
-            for (std::uint16_t attribute = 0x01; attribute <= 0x31; ++attribute) {
+            for (uint16_t attribute = 0x01; attribute <= 0x31; ++attribute) {
                 Mad mad = request(mgmt_class, method, attribute);
                 if (attribute == attr::kPortInfo && mgmt_class != MgmtClass::kPerf) {
                     std::ranges::copy(an_hca().ports[0].info, mad.smp_data().begin());
@@ -174,13 +174,13 @@ std::vector<Bytes> seeds() {
     return seeds;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Bench hca(an_hca());
     Bench sw(a_switch());
     Input in(input);
-    for (std::size_t record = 0; record < kMaxRecords && !in.empty(); ++record) {
-        const std::uint8_t port = in.byte();
-        const std::uint8_t what = in.byte();
+    for (size_t record = 0; record < kMaxRecords && !in.empty(); ++record) {
+        const uint8_t port = in.byte();
+        const uint8_t what = in.byte();
         Mad mad;
         std::ranges::copy(in.take(kMadSize), mad.bytes.begin());
         for (Bench* bench : {&hca, &sw}) {

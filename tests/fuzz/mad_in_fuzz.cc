@@ -21,8 +21,8 @@ namespace {
 using namespace link;
 
 constexpr unsigned kMaxSteps = 64;
-constexpr std::uint16_t kLid = 0x10;
-constexpr std::uint16_t kSmLid = 2;
+constexpr uint16_t kLid = 0x10;
+constexpr uint16_t kSmLid = 2;
 
 hca::Config a_config() {
     hca::Config config;
@@ -36,7 +36,7 @@ hca::Config a_config() {
 // Receives the packets for the guest.
 class Guest final : public hca::PortClient {
   public:
-    std::uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement&) override {
+    uint32_t burst_in(unsigned port, const ib::Burst& burst, ib::Placement&) override {
         require(port == 1, "packets come in by the port that has a link");
         const ib::PacketView& packet = burst.first();
         if (packet.bth().dest_qp != ib::kQp0) {
@@ -66,7 +66,7 @@ class Bench final : private hca::EqTable::Events {
     void check();
 
   private:
-    void eq_fatal(std::uint32_t) override { require(false, "there is no event queue"); }
+    void eq_fatal(uint32_t) override { require(false, "there is no event queue"); }
     void interrupt_raised(const hca::RaisedInterrupt&) override {}
 
     hca::HcaPort& port() { return *ports_.find(1); }
@@ -76,7 +76,7 @@ class Bench final : private hca::EqTable::Events {
     void from_link(Input& in);
     void from_guest(Input& in);
     void by_command(Input& in);
-    void pass_time(std::uint8_t amount);
+    void pass_time(uint8_t amount);
     void check_output();
 
     hca::test::FakeHost host_;
@@ -85,7 +85,7 @@ class Bench final : private hca::EqTable::Events {
     Guest guest_;
     hca::HcaPorts ports_;
     std::optional<FrameReader> sent_;
-    std::uint16_t epoch_ = 0;
+    uint16_t epoch_ = 0;
 };
 
 void Bench::connect() {
@@ -102,7 +102,7 @@ void Bench::connect() {
                        .mtu_cap = 5,
                        .vl_cap = 4,
                        .epoch = ++epoch_});
-    for (std::uint8_t vl = 0; vl < 8; ++vl) {
+    for (uint8_t vl = 0; vl < 8; ++vl) {
         append(bytes, Credit{.vl = vl, .epoch = 1, .limit = 100});
     }
     port().link_rx(bytes);
@@ -121,9 +121,9 @@ void Bench::bring_up() {
 
 // A packet with a MAD. The input chooses the addresses, the common header and some of the data.
 Bytes a_packet(Input& in) {
-    const std::uint8_t choice = in.byte();
+    const uint8_t choice = in.byte();
     const bool vl15 = (choice & 1) != 0;
-    const std::uint8_t lids = in.byte();
+    const uint8_t lids = in.byte();
     ib::PacketHeaders headers{};
     headers.lrh = {.vl = vl15 ? ib::kVl15 : ib::Vl(choice >> 6),
                    .sl = ib::Sl(choice >> 4),
@@ -141,7 +141,7 @@ Bytes a_packet(Input& in) {
     Bytes out(ib::kMaxHeaders + ib::kMadSize);
     auto builder = ib::PacketBuilder::begin(out, headers, ib::kMadSize, ib::Crcs::kElided);
     const auto mad = in.take(in.byte());
-    std::ranges::fill(builder->payload(), std::uint8_t{0});
+    std::ranges::fill(builder->payload(), uint8_t{0});
     std::ranges::copy(mad, builder->payload().begin());
     out.resize(builder->finish().size());
     return out;
@@ -159,7 +159,7 @@ void Bench::from_guest(Input& in) {
     const auto room = port().begin({.dlid = lrh.dlid.value(),
                                     .sl = lrh.sl.value(),
                                     .vl15 = lrh.vl == ib::kVl15,
-                                    .bytes = static_cast<std::uint32_t>(packet.size())});
+                                    .bytes = static_cast<uint32_t>(packet.size())});
     if (room.packets != 0) {
         require(room.bytes().size() == packet.size(), "room is what was asked for");
         std::ranges::copy(packet, room.bytes().begin());
@@ -180,8 +180,8 @@ void Bench::by_command(Input& in) {
     }
 }
 
-void Bench::pass_time(std::uint8_t amount) {
-    host_.clock_ns += std::uint64_t{amount} * amount * 1'000'000;
+void Bench::pass_time(uint8_t amount) {
+    host_.clock_ns += uint64_t{amount} * amount * 1'000'000;
     ports_.timer(host_.clock_ns);
 }
 
@@ -228,7 +228,7 @@ void Bench::step(Input& in) {
 
 void Bench::check_output() {
     Bytes bytes = host_.take_link(1);
-    for (std::span<const std::uint8_t> left = bytes; !left.empty();) {
+    for (std::span<const uint8_t> left = bytes; !left.empty();) {
         const auto space = sent_->space();
         const auto head = left.first(std::min(left.size(), space.size()));
         std::ranges::copy(head, space.begin());
@@ -264,8 +264,8 @@ void Bench::check() {
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> all;
-    const auto add = [&](std::uint8_t kind, std::uint8_t choice, std::uint8_t lids,
-                         ib::MgmtClass mgmt_class, ib::Method method, std::uint16_t attribute) {
+    const auto add = [&](uint8_t kind, uint8_t choice, uint8_t lids, ib::MgmtClass mgmt_class,
+                         ib::Method method, uint16_t attribute) {
         ib::Mad mad;
         mad.set(ib::mad_header::kBaseVersion, 1);
         mad.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(mgmt_class));
@@ -285,9 +285,9 @@ std::vector<Bytes> seeds() {
     };
     using ib::Method;
     using ib::MgmtClass;
-    for (const std::uint8_t kind : {0, 3}) {
+    for (const uint8_t kind : {0, 3}) {
         for (const Method method : {Method::kGet, Method::kSet}) {
-            for (std::uint16_t attribute = 0x10; attribute < 0x22; ++attribute) {
+            for (uint16_t attribute = 0x10; attribute < 0x22; ++attribute) {
                 add(kind, 1, 9, MgmtClass::kSubnDirectedRoute, method, attribute);
                 add(kind, 1, 0x20, MgmtClass::kSubnLidRouted, method, attribute);
                 add(kind, 0, 0x20, MgmtClass::kPerf, method, attribute);
@@ -300,7 +300,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Bench bench;
     Input in(input);
     for (unsigned step = 0; step < kMaxSteps && !in.empty(); ++step) {

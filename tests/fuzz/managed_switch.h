@@ -10,11 +10,11 @@ namespace pib::fuzz {
 
 // Acts as a subnet manager: forwards LID N to port N, and moves ports whose link is up to Active.
 inline void activate(fabric::Switch& sw, unsigned ports) {
-    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block;
+    std::array<uint8_t, ib::kLftEntriesPerBlock> block;
     block.fill(fabric::kNoPort);
     sw.node().lft.set_top(64);
     for (unsigned number = 1; number <= ports; ++number) {
-        block[number] = static_cast<std::uint8_t>(number);
+        block[number] = static_cast<uint8_t>(number);
         ib::PortAttrs& attrs = sw.port(number).attrs();
         if (attrs.link_is_up()) {
             attrs.set(ib::port_info::kPortState, static_cast<unsigned>(ib::PortState::kActive));

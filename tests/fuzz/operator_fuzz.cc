@@ -22,13 +22,13 @@ constexpr const char* kTopology =
     "w=2 s=1\n\n"
     "Switch 8 \"right\"\n[1] \"b\"[1]\n\ncaguid=0x10\nCa 2 \"a\"\n[1](11) \"left\"[1]\n\nHca 1 "
     "\"b\"\n";
-constexpr std::size_t kMaxNodes = 64;
+constexpr size_t kMaxNodes = 64;
 constexpr unsigned kMaxTurns = 1000;
 
 void check(const Fabric& fabric) {
-    for (std::uint32_t node = 0; node < fabric.nodes().size(); ++node) {
-        for (std::size_t i = 0; i < fabric.nodes()[node].links.size(); ++i) {
-            const Fabric::PortId port{node, static_cast<std::uint8_t>(i + 1)};
+    for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
+        for (size_t i = 0; i < fabric.nodes()[node].links.size(); ++i) {
+            const Fabric::PortId port{node, static_cast<uint8_t>(i + 1)};
             const auto peer = fabric.peer(port);
             require(!peer || fabric.peer(*peer) == port, "a link has two ends");
             require(!peer || *peer != port, "and they are not the same");
@@ -36,7 +36,7 @@ void check(const Fabric& fabric) {
     }
 }
 
-void settle(Fabric& fabric, std::uint64_t& now_ns) {
+void settle(Fabric& fabric, uint64_t& now_ns) {
     fabric.advance(now_ns += 1'000'000);
     for (unsigned turn = 0; fabric.deliver(); ++turn) {
         require(turn < kMaxTurns, "a fabric without traffic comes to rest");
@@ -72,7 +72,7 @@ std::vector<Bytes> seeds() {
     return found;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     std::string_view rest(reinterpret_cast<const char*>(input.data()), input.size());
     const auto next = [&rest] {
         const std::string_view part = rest.substr(0, rest.find('\0'));
@@ -91,7 +91,7 @@ void run(std::span<const std::uint8_t> input) {
     if (!fabric) {
         return;
     }
-    std::uint64_t now_ns = 1;
+    uint64_t now_ns = 1;
     settle(**fabric, now_ns);
     check(**fabric);
     while (!rest.empty()) {

@@ -64,35 +64,35 @@ void check_rebuild(const PacketView& view) {
 std::vector<Bytes> seeds() {
     std::vector<Bytes> seeds;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        const OpcodeInfo* info = find_opcode(static_cast<std::uint8_t>(opcode));
+        const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(opcode));
         if (info == nullptr) {
             continue;
         }
         PacketHeaders h;
         h.lrh.dlid = Lid(4);
         h.lrh.slid = Lid(5);
-        h.bth.opcode = static_cast<std::uint8_t>(opcode);
+        h.bth.opcode = static_cast<uint8_t>(opcode);
         h.bth.pkey = kDefaultPKey;
         h.bth.dest_qp = Qpn(0x48);
         if (opcode % 3 == 0) {
             h.grh.emplace();
         }
-        const std::size_t payload = info->payload == PayloadRule::kNone      ? 0
-                                    : info->payload == PayloadRule::kFullMtu ? 256
-                                    : info->payload == PayloadRule::kCnp     ? 16
-                                                                             : 13;
+        const size_t payload = info->payload == PayloadRule::kNone      ? 0
+                               : info->payload == PayloadRule::kFullMtu ? 256
+                               : info->payload == PayloadRule::kCnp     ? 16
+                                                                        : 13;
         const auto crcs = static_cast<Crcs>(opcode % 3);
         Bytes buffer(2 * kMaxPacket);
         auto builder = PacketBuilder::begin(buffer, h, payload, crcs);
         const auto packet = builder->finish();
-        Bytes seed = {static_cast<std::uint8_t>(crcs)};
+        Bytes seed = {static_cast<uint8_t>(crcs)};
         std::ranges::copy(packet, std::back_inserter(seed));
         seeds.push_back(std::move(seed));
     }
     return seeds;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     const auto crcs = static_cast<Crcs>(in.byte() % 3);
     // An allocation of exact size, so that the sanitizer finds a read past the end.

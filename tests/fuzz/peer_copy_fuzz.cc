@@ -20,8 +20,8 @@ using namespace link;
 
 constexpr unsigned kLinks = 2;
 constexpr unsigned kMaxSteps = 256;
-constexpr std::uint32_t kMtu = 256;
-constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureBursts | kFeaturePeerCopy;
+constexpr uint32_t kMtu = 256;
+constexpr uint32_t kAll = kFeatureSharedMemory | kFeatureBursts | kFeaturePeerCopy;
 
 fabric::SwitchConfig a_config() {
     fabric::SwitchConfig config;
@@ -33,16 +33,15 @@ fabric::SwitchConfig a_config() {
 
 // Memory that an adapter shares.
 struct Shown {
-    std::vector<std::uint64_t> blocks{40'000, 4096};
-    std::size_t control_bytes = link::peer_copy_bytes(blocks);
+    std::vector<uint64_t> blocks{40'000, 4096};
+    size_t control_bytes = link::peer_copy_bytes(blocks);
     Aligned control = zeroed(control_bytes);
     Aligned ram[2] = {zeroed(blocks[0]), zeroed(blocks[1])};
 
     [[nodiscard]] std::shared_ptr<const fabric::AdapterMemory> view() {
         return std::make_shared<const fabric::AdapterMemory>(
             control.get(),
-            std::vector<std::span<std::uint8_t>>{{ram[0].get(), blocks[0]},
-                                                 {ram[1].get(), blocks[1]}},
+            std::vector<std::span<uint8_t>>{{ram[0].get(), blocks[0]}, {ram[1].get(), blocks[1]}},
             nullptr);
     }
 };
@@ -70,7 +69,7 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
         feed(bytes);
         turn();
     }
-    void write(std::span<const std::uint8_t> frame) {
+    void write(std::span<const uint8_t> frame) {
         const auto room = out_->reserve(frame.size());
         if (!room.empty()) {
             std::ranges::copy(frame, room.begin());
@@ -89,12 +88,11 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
     void read() {
         while (in_->available() != 0) {
             const auto header =
-                parse_frame_header(std::span<const std::uint8_t, kHeaderSize>(in_->front(), 8));
+                parse_frame_header(std::span<const uint8_t, kHeaderSize>(in_->front(), 8));
             require(header.has_value(), "what the switch writes are frames");
             if (header->type == FrameType::kBurst && (header->flags & kFlagOffer) != 0) {
-                require(
-                    ib::load_be<std::uint64_t>(in_->front() + 8 + ib::kBurstPayload) == ++offers_,
-                    "offers are numbered");
+                require(ib::load_be<uint64_t>(in_->front() + 8 + ib::kBurstPayload) == ++offers_,
+                        "offers are numbered");
             }
             in_->skip(kHeaderSize + header->length);
         }
@@ -103,25 +101,25 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
     void offer(Input& in);
     void pull(Input& in);
     void scribble(Input& in) {
-        const std::size_t lines = in.byte() % 4 == 0 ? shown_.control_bytes / 8 : 34;
-        const std::size_t at = (in.byte() * 256U + in.byte()) % lines * 8;
+        const size_t lines = in.byte() % 4 == 0 ? shown_.control_bytes / 8 : 34;
+        const size_t at = (in.byte() * 256U + in.byte()) % lines * 8;
         const auto value = in.take(8);
         std::ranges::copy(value, shown_.control.get() + at);
     }
     void register_all(bool are) {
         std::fill_n(shown_.control.get() + link::kBitmapsOffset, 128,
-                    static_cast<std::uint8_t>(are ? 0xFF : 0));
+                    static_cast<uint8_t>(are ? 0xFF : 0));
     }
     [[nodiscard]] bool open() const { return open_; }
 
   private:
     // Segments of `bytes` bytes in all, inside or outside of the shared blocks.
-    std::vector<link::BlockSegment> segments(Input& in, std::uint32_t bytes) {
+    std::vector<link::BlockSegment> segments(Input& in, uint32_t bytes) {
         std::vector<link::BlockSegment> made;
-        for (std::uint32_t left = bytes; left != 0;) {
-            const std::uint32_t length =
-                made.size() > 6 ? left : std::min<std::uint32_t>(left, 1 + in.byte() * 64U);
-            const std::uint32_t block = in.byte() % 8;
+        for (uint32_t left = bytes; left != 0;) {
+            const uint32_t length =
+                made.size() > 6 ? left : std::min<uint32_t>(left, 1 + in.byte() * 64U);
+            const uint32_t block = in.byte() % 8;
             made.push_back({.offset = in.byte() * 160U,
                             .block = block == 7 ? kBounceBlock : block % 3,
                             .length = length});
@@ -129,7 +127,7 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
         }
         return made;
     }
-    void feed(std::span<const std::uint8_t> bytes) {
+    void feed(std::span<const uint8_t> bytes) {
         std::ranges::copy(bytes, link_.input_space().begin());
         open_ = open_ && link_.feed_input(bytes.size()).has_value();
     }
@@ -148,16 +146,16 @@ class Adapter final : private fabric::SwitchEndpoint::Owner {
     Shown shown_;
     std::optional<link::RingProducer> out_;
     std::optional<link::RingConsumer> in_;
-    std::uint64_t offers_ = 0;
+    uint64_t offers_ = 0;
     bool open_ = true;
     fabric::SwitchEndpoint link_;
 };
 
-ib::PacketHeaders headers_of(unsigned from, std::uint32_t psn) {
+ib::PacketHeaders headers_of(unsigned from, uint32_t psn) {
     ib::PacketHeaders headers{};
     headers.lrh = {.vl = ib::Vl(0),
-                   .dlid = ib::Lid(static_cast<std::uint16_t>(2 - from)),
-                   .slid = ib::Lid(static_cast<std::uint16_t>(1 + from))};
+                   .dlid = ib::Lid(static_cast<uint16_t>(2 - from)),
+                   .slid = ib::Lid(static_cast<uint16_t>(1 + from))};
     headers.bth = {.opcode = ib::opcode::kRdmaWriteMiddle,
                    .pkey = ib::kDefaultPKey,
                    .dest_qp = ib::Qpn(9),
@@ -166,16 +164,16 @@ ib::PacketHeaders headers_of(unsigned from, std::uint32_t psn) {
 }
 
 void Adapter::offer(Input& in) {
-    const std::uint32_t packets = 2 + in.byte() % 100;
-    const std::uint64_t handle = in.byte();
+    const uint32_t packets = 2 + in.byte() % 100;
+    const uint64_t handle = in.byte();
     if (handle % 4 != 3) {
-        new (shown_.control.get() + 128 + 8 * (handle % 256)) std::uint64_t(handle);
+        new (shown_.control.get() + 128 + 8 * (handle % 256)) uint64_t(handle);
     }
-    const std::uint32_t bytes = packets * kMtu;
+    const uint32_t bytes = packets * kMtu;
     const auto where = segments(in, bytes);
     const auto first = headers_of(index_, 7), last = headers_of(index_, 6 + packets);
     const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, bytes);
-    const std::size_t body = ib::kBurstPayload + offer_bytes(where.size());
+    const size_t body = ib::kBurstPayload + offer_bytes(where.size());
     Bytes frame(kHeaderSize + body);
     std::ranges::copy(burst_header(body, kFlagOffer), frame.begin());
     const auto rest = std::span(frame).subspan(kHeaderSize);
@@ -188,7 +186,7 @@ void Adapter::offer(Input& in) {
 }
 
 void Adapter::pull(Input& in) {
-    const std::uint32_t length = 1 + in.byte() * 64U;
+    const uint32_t length = 1 + in.byte() * 64U;
     Bytes frame;
     append(frame, Pull{.handle = in.byte() % 8U,
                        .sequence = in.byte(),
@@ -199,7 +197,7 @@ void Adapter::pull(Input& in) {
 }
 
 void step(fabric::Switch& sw, std::array<std::unique_ptr<Adapter>, kLinks>& adapters, Input& in) {
-    const std::uint8_t op = in.byte();
+    const uint8_t op = in.byte();
     const unsigned index = op % kLinks;
     auto& adapter = adapters[index];
     switch (op >> 1 & 7) {
@@ -236,9 +234,9 @@ void step(fabric::Switch& sw, std::array<std::unique_ptr<Adapter>, kLinks>& adap
 }  // namespace
 
 std::vector<Bytes> seeds() {
-    const std::uint8_t up = 7 << 1, to = 5 << 1 | 1, from = 5 << 1;
+    const uint8_t up = 7 << 1, to = 5 << 1 | 1, from = 5 << 1;
     Bytes copied = {up, to, from};
-    for (std::uint8_t i = 1; i < 6; ++i) {
+    for (uint8_t i = 1; i < 6; ++i) {
         // An offer of two packets in two segments, and its pull to two other segments.
         copied.insert(copied.end(), {1 << 1, 0, i, 7, 0, 10, 1, 0, 20, 1});
         copied.insert(copied.end(), {3 << 1 | 1, 7, i, i, 0, 3, 0, 30, 4, 1, 5});
@@ -246,13 +244,13 @@ std::vector<Bytes> seeds() {
         copied.insert(copied.end(), {4 << 1 | 1, 1, 0, 9, i, 0, 0, 0, 0, 0, 0, 0, 6 << 1 | 1});
     }
     Bytes split = {to, from};
-    for (std::uint8_t i = 1; i < 8; ++i) {
+    for (uint8_t i = 1; i < 8; ++i) {
         split.insert(split.end(), {1 << 1, 98, i, 200, 0, i, 200, 0, i, 5});
     }
     return {copied, split, {0xFF, up, 0xFE}};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     fabric::Switch sw(a_config());
     std::array<std::unique_ptr<Adapter>, kLinks> adapters;

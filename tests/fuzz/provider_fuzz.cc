@@ -45,7 +45,7 @@ std::vector<Bytes> seeds() {
     };
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     lying_device_run(input.data(), input.size());
 }
 

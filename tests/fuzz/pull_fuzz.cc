@@ -17,8 +17,8 @@ using namespace link;
 using link::PullResult;
 
 constexpr unsigned kMaxSteps = 256;
-constexpr std::uint32_t kMtu = 256;
-constexpr std::uint32_t kAll = kFeatureSharedMemory | kFeatureBursts | kFeaturePeerCopy;
+constexpr uint32_t kMtu = 256;
+constexpr uint32_t kAll = kFeatureSharedMemory | kFeatureBursts | kFeaturePeerCopy;
 
 class Adapter final : private link::LinkEvents {
   public:
@@ -43,7 +43,7 @@ class Adapter final : private link::LinkEvents {
     [[nodiscard]] link::PeerCopyControl& control() const {
         return *reinterpret_cast<link::PeerCopyControl*>(control_.get());
     }
-    void write(std::span<const std::uint8_t> frame) {
+    void write(std::span<const uint8_t> frame) {
         const auto room = out_.reserve(frame.size());
         if (!room.empty()) {
             std::ranges::copy(frame, room.begin());
@@ -59,13 +59,13 @@ class Adapter final : private link::LinkEvents {
         }
     }
     void answer(Input& in) {
-        const std::uint8_t what = in.byte();
+        const uint8_t what = in.byte();
         const auto sequence = what % 8 == 0 ? in.byte() : sequence_;
         control().answer = link::pull_answer(sequence, static_cast<PullResult>(what >> 3 & 7));
     }
     void offer(Input& in);
     void act(Input& in) {
-        const std::uint8_t what = in.byte();
+        const uint8_t what = in.byte();
         places_ = what & 3;
         stays_ = (what & 4) != 0;
         if ((what & 0xF8) == 0xF8) {
@@ -95,7 +95,7 @@ class Adapter final : private link::LinkEvents {
     void read() {
         for (; in_.available() != 0;) {
             const auto header =
-                parse_frame_header(std::span<const std::uint8_t, kHeaderSize>(in_.front(), 8));
+                parse_frame_header(std::span<const uint8_t, kHeaderSize>(in_.front(), 8));
             require(header.has_value(), "what the adapter writes are frames");
             if (header->type == FrameType::kPull) {
                 const auto pull = Pull::parse({in_.front() + 8, header->length});
@@ -116,7 +116,7 @@ class Adapter final : private link::LinkEvents {
     }
     void link_up(const link::ActiveLink&) override { up_ = true; }
     void link_down() override { up_ = false; }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         require(up_, "packets only while up");
         if (payload.is_offered()) {
             return locate(burst, payload.where) ? burst.count() : 0;
@@ -129,7 +129,7 @@ class Adapter final : private link::LinkEvents {
     }
     void link_packet_fault(link::PacketFault) override { require(up_, "faults only while up"); }
     bool locate(const ib::Burst& burst, std::vector<link::BlockSegment>& where) const {
-        const auto bytes = static_cast<std::uint32_t>(burst.size().payload);
+        const auto bytes = static_cast<uint32_t>(burst.size().payload);
         if (places_ == 1) {
             where = {{.offset = 0, .block = 0, .length = 100},
                      {.offset = 4096, .block = 0, .length = bytes - 100}};
@@ -139,7 +139,7 @@ class Adapter final : private link::LinkEvents {
         return places_ != 0;
     }
     bool take_pulled(std::span<const link::BlockSegment> where) const {
-        const std::uint64_t answer = control().answer;
+        const uint64_t answer = control().answer;
         require(up_ && answer >> 8 >= sequence_ &&
                     (answer & 0xFF) == static_cast<unsigned>(PullResult::kDone),
                 "only what the switch says is there");
@@ -147,25 +147,25 @@ class Adapter final : private link::LinkEvents {
         return stays_;
     }
 
-    const std::vector<std::uint64_t> blocks_{1 << 20};
-    std::size_t control_bytes_;
+    const std::vector<uint64_t> blocks_{1 << 20};
+    size_t control_bytes_;
     Aligned control_;
     link::SharedMemory rings_ = link::SharedMemory::create(16).value();
     link::RingProducer out_{rings_.ring(1)};
     link::RingConsumer in_{rings_.ring(0)};
     link::LinkEndpoint end_;
-    std::uint64_t next_ = 1;
-    std::uint32_t sequence_ = 0;
-    std::uint8_t places_ = 1;
+    uint64_t next_ = 1;
+    uint32_t sequence_ = 0;
+    uint8_t places_ = 1;
     bool stays_ = true;
     bool up_ = false;
     bool open_ = true;
 };
 
 void Adapter::offer(Input& in) {
-    const std::uint32_t packets = 2 + in.byte() % 200;
-    const std::uint8_t damage = in.byte();
-    const std::uint64_t handle = damage == 1 ? in.byte() : next_++;
+    const uint32_t packets = 2 + in.byte() % 200;
+    const uint8_t damage = in.byte();
+    const uint64_t handle = damage == 1 ? in.byte() : next_++;
     ib::PacketHeaders first{};
     first.lrh = {.vl = ib::Vl(0), .dlid = ib::Lid(1), .slid = ib::Lid(2)};
     first.bth = {.opcode = ib::opcode::kRdmaWriteMiddle,
@@ -174,7 +174,7 @@ void Adapter::offer(Input& in) {
                  .psn = ib::Psn(7)};
     auto last = first;
     last.bth.psn = ib::Psn(6 + packets);
-    const std::uint32_t bytes = packets * kMtu;
+    const uint32_t bytes = packets * kMtu;
     const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, bytes);
     Bytes frame(kHeaderSize + ib::kBurstPayload + offer_bytes(0));
     std::ranges::copy(burst_header(frame.size() - kHeaderSize, kFlagOffer), frame.begin());
@@ -191,7 +191,7 @@ void Adapter::offer(Input& in) {
 
 std::vector<Bytes> seeds() {
     Bytes placed, moved, bounced, ended;
-    for (std::uint8_t i = 0; i < 5; ++i) {
+    for (uint8_t i = 0; i < 5; ++i) {
         placed.insert(placed.end(), {1, 7, 0, 2, 1 << 3 | 1, 4});
         // A pull that is cancelled, repeated, and answered by GONE.
         moved.insert(moved.end(), {1, 100, 0, 3, 0x18 | 5, 2, 3 << 3 | 1, 4, 2, 2 << 3 | 1, 4});
@@ -202,7 +202,7 @@ std::vector<Bytes> seeds() {
     return {placed, moved, bounced, ended};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Adapter adapter;
     for (unsigned i = 0; i < kMaxSteps && !in.empty() && adapter.open(); ++i) {

@@ -66,7 +66,7 @@ std::vector<Bytes> seeds() {
     return {recording(0), recording(1)};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     const bool tolerant = (in.byte() & 1) != 0;
     const auto rest = in.rest();

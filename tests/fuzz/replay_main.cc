@@ -21,11 +21,11 @@ namespace {
 
 using pib::fuzz::Bytes;
 
-constexpr std::size_t kMaxInput = 16 * 1024;
+constexpr size_t kMaxInput = 16 * 1024;
 
 struct Options {
-    std::uint64_t runs = 20'000;
-    std::uint32_t seed = std::random_device()();
+    uint64_t runs = 20'000;
+    uint32_t seed = std::random_device()();
     std::string seed_folder;
     std::vector<std::string> files;
 };
@@ -37,9 +37,8 @@ Bytes parse_hex(std::istream& in) {
         std::istringstream words(line.substr(0, line.find('#')));
         std::string word;
         while (words >> word) {
-            for (std::size_t i = 0; i + 1 < word.size(); i += 2) {
-                bytes.push_back(
-                    static_cast<std::uint8_t>(std::stoul(word.substr(i, 2), nullptr, 16)));
+            for (size_t i = 0; i + 1 < word.size(); i += 2) {
+                bytes.push_back(static_cast<uint8_t>(std::stoul(word.substr(i, 2), nullptr, 16)));
             }
         }
     }
@@ -66,38 +65,36 @@ void read_file(const std::string& path, std::vector<Bytes>& to) {
 
 // Makes one change: flips bits, sets boundary values, cuts, duplicates, or mixes two inputs.
 void mutate(Bytes& input, const std::vector<Bytes>& corpus, std::mt19937& random) {
-    const auto pick = [&](std::size_t below) { return below == 0 ? 0 : random() % below; };
-    const auto at = static_cast<std::ptrdiff_t>(pick(input.size()));
+    const auto pick = [&](size_t below) { return below == 0 ? 0 : random() % below; };
+    const auto at = static_cast<ptrdiff_t>(pick(input.size()));
     switch (random() % 6) {
         case 0:
             if (!input.empty()) {
-                input[static_cast<std::size_t>(at)] ^=
-                    static_cast<std::uint8_t>(1U << random() % 8);
+                input[static_cast<size_t>(at)] ^= static_cast<uint8_t>(1U << random() % 8);
             }
             break;
         case 1: {
-            static constexpr std::uint8_t kEdges[] = {0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF};
+            static constexpr uint8_t kEdges[] = {0x00, 0x01, 0x7F, 0x80, 0xFE, 0xFF};
             if (!input.empty()) {
-                input[static_cast<std::size_t>(at)] = kEdges[random() % std::size(kEdges)];
+                input[static_cast<size_t>(at)] = kEdges[random() % std::size(kEdges)];
             }
             break;
         }
         case 2:
-            input.resize(static_cast<std::size_t>(at));
+            input.resize(static_cast<size_t>(at));
             break;
         case 3:
-            input.insert(input.begin() + at, 1 + random() % 8, static_cast<std::uint8_t>(random()));
+            input.insert(input.begin() + at, 1 + random() % 8, static_cast<uint8_t>(random()));
             break;
         case 4:
             if (!input.empty()) {
-                input[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(random());
+                input[static_cast<size_t>(at)] = static_cast<uint8_t>(random());
             }
             break;
         default: {
             const Bytes& other = corpus[pick(corpus.size())];
-            input.resize(static_cast<std::size_t>(at));
-            input.insert(input.end(),
-                         other.begin() + static_cast<std::ptrdiff_t>(pick(other.size())),
+            input.resize(static_cast<size_t>(at));
+            input.insert(input.end(), other.begin() + static_cast<ptrdiff_t>(pick(other.size())),
                          other.end());
         }
     }
@@ -105,7 +102,7 @@ void mutate(Bytes& input, const std::vector<Bytes>& corpus, std::mt19937& random
 }
 
 void write_seeds(const std::string& folder, const std::vector<Bytes>& seeds) {
-    for (std::size_t i = 0; i < seeds.size(); ++i) {
+    for (size_t i = 0; i < seeds.size(); ++i) {
         std::ofstream out(folder + "/seed-" + std::to_string(i), std::ios::binary);
         out.write(reinterpret_cast<const char*>(seeds[i].data()),
                   static_cast<std::streamsize>(seeds[i].size()));
@@ -114,7 +111,7 @@ void write_seeds(const std::string& folder, const std::vector<Bytes>& seeds) {
 
 Options parse_options(std::span<char*> arguments) {
     Options options;
-    for (std::size_t i = 1; i < arguments.size(); ++i) {
+    for (size_t i = 1; i < arguments.size(); ++i) {
         const std::string_view argument = arguments[i];
         const bool has_value = i + 1 < arguments.size();
         if (argument == "--runs" && has_value) {
@@ -135,7 +132,7 @@ Options parse_options(std::span<char*> arguments) {
 }  // namespace
 
 int main(int argc, char** argv) {
-    const Options options = parse_options({argv, static_cast<std::size_t>(argc)});
+    const Options options = parse_options({argv, static_cast<size_t>(argc)});
     std::vector<Bytes> corpus = pib::fuzz::seeds();
     if (!options.seed_folder.empty()) {
         write_seeds(options.seed_folder, corpus);
@@ -151,7 +148,7 @@ int main(int argc, char** argv) {
     // Printed before the runs, so that a crash can be repeated.
     std::cerr << "--runs " << options.runs << " --seed " << options.seed << '\n';
     std::mt19937 random(options.seed);
-    for (std::uint64_t run = 0; run < options.runs; ++run) {
+    for (uint64_t run = 0; run < options.runs; ++run) {
         Bytes input = corpus[random() % corpus.size()];
         for (unsigned changes = 1 + random() % 6; changes > 0; --changes) {
             mutate(input, corpus, random);

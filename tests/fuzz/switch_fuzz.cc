@@ -43,7 +43,7 @@ class Neighbour final : private fabric::SwitchEndpoint::Owner {
         append(bytes, Credit{.vl = 0, .epoch = 1, .limit = 200});
         feed(bytes);
     }
-    void feed(std::span<const std::uint8_t> bytes) {
+    void feed(std::span<const uint8_t> bytes) {
         while (!bytes.empty() && open_) {
             const auto space = link_.input_space();
             const auto head = bytes.first(std::min(bytes.size(), space.size()));
@@ -55,7 +55,7 @@ class Neighbour final : private fabric::SwitchEndpoint::Owner {
     void read() {
         while (!link_.output().empty()) {
             const auto space = reader_.space();
-            const std::size_t n = std::min(space.size(), link_.output().size());
+            const size_t n = std::min(space.size(), link_.output().size());
             std::copy_n(link_.output().begin(), n, space.begin());
             reader_.commit(n);
             link_.consume_output(n);
@@ -88,7 +88,7 @@ class Neighbour final : private fabric::SwitchEndpoint::Owner {
 
 // The state that a subnet manager leaves: LIDs 1 to 3, multicast 0xC000 everywhere, ports Active.
 void set_up_subnet(fabric::Switch& sw) {
-    std::array<std::uint8_t, ib::kSmpDataSize> members{};
+    std::array<uint8_t, ib::kSmpDataSize> members{};
     members[1] = 0xFF;
     (void)sw.node().mft.write_block(0, 0, members);
     sw.node().port0().set(ib::port_info::kLid, 50);
@@ -114,7 +114,7 @@ class Bench {
         }
     }
     void step(Input& in) {
-        const std::uint8_t op = in.byte();
+        const uint8_t op = in.byte();
         const unsigned index = (op & 3) % kLinks;
         auto& neighbour = neighbours_[index];
         switch (op >> 2 & 7) {
@@ -132,7 +132,7 @@ class Bench {
                 break;
             }
             case 3:
-                now_ns_ += std::uint64_t{in.byte()} << 20;
+                now_ns_ += uint64_t{in.byte()} << 20;
                 sw_.advance(now_ns_);
                 break;
             case 4:
@@ -172,14 +172,14 @@ class Bench {
 
     fabric::Switch sw_;
     std::array<std::unique_ptr<Neighbour>, kLinks> neighbours_;
-    std::uint64_t now_ns_ = 1;
+    uint64_t now_ns_ = 1;
 };
 
-Bytes packet(std::uint8_t vl, std::uint16_t dlid, std::size_t bytes) {
+Bytes packet(uint8_t vl, uint16_t dlid, size_t bytes) {
     Bytes out(bytes, 0x55);
     ib::Lrh{.vl = ib::Vl(vl),
             .dlid = ib::Lid(dlid),
-            .pkt_len = static_cast<std::uint16_t>(bytes / 4 + 1),
+            .pkt_len = static_cast<uint16_t>(bytes / 4 + 1),
             .slid = ib::Lid(1)}
         .write(std::span(out).first<8>());
     out[8] = ib::opcode::kUdSendOnly;
@@ -189,7 +189,7 @@ Bytes packet(std::uint8_t vl, std::uint16_t dlid, std::size_t bytes) {
 }
 
 // A directed-route Get along `path`.
-Bytes smp(std::vector<std::uint8_t> path, std::uint8_t method, std::uint16_t attribute) {
+Bytes smp(std::vector<uint8_t> path, uint8_t method, uint16_t attribute) {
     Bytes out = packet(15, 0xFFFF, 28 + ib::kMadSize);
     ib::Mad mad;
     mad.bytes[0] = 1;
@@ -197,7 +197,7 @@ Bytes smp(std::vector<std::uint8_t> path, std::uint8_t method, std::uint16_t att
     mad.bytes[2] = 1;
     mad.bytes[3] = method;
     mad.bytes[6] = 1;
-    mad.bytes[7] = static_cast<std::uint8_t>(path.size());
+    mad.bytes[7] = static_cast<uint8_t>(path.size());
     mad.set(ib::mad_header::kAttributeId, attribute);
     mad.set(ib::smp::kDrSlid, 0xFFFF);
     mad.set(ib::smp::kDrDlid, 0xFFFF);
@@ -207,8 +207,8 @@ Bytes smp(std::vector<std::uint8_t> path, std::uint8_t method, std::uint16_t att
 }
 
 void add_packet(Bytes& to, unsigned link, const Bytes& packet) {
-    to.push_back(static_cast<std::uint8_t>(1 << 2 | link));
-    to.push_back(static_cast<std::uint8_t>((packet.size() - 8) / 2));
+    to.push_back(static_cast<uint8_t>(1 << 2 | link));
+    to.push_back(static_cast<uint8_t>((packet.size() - 8) / 2));
     std::ranges::copy(packet, std::back_inserter(to));
 }
 
@@ -217,10 +217,10 @@ void add_packet(Bytes& to, unsigned link, const Bytes& packet) {
 std::vector<Bytes> seeds() {
     Bytes data = {6 << 2};
     for (unsigned i = 0; i < 8; ++i) {
-        add_packet(data, i % kLinks, packet(0, static_cast<std::uint16_t>(1 + (i + 1) % 3), 256));
+        add_packet(data, i % kLinks, packet(0, static_cast<uint16_t>(1 + (i + 1) % 3), 256));
         add_packet(data, i % kLinks, packet(0, 0xC000, 64));
     }
-    for (const std::uint8_t step : {4 << 2, 4 << 2 | 1, 3 << 2, 200, 5 << 2 | 1, 3 << 2, 50}) {
+    for (const uint8_t step : {4 << 2, 4 << 2 | 1, 3 << 2, 200, 5 << 2 | 1, 3 << 2, 50}) {
         data.push_back(step);
     }
     Bytes management;
@@ -228,7 +228,7 @@ std::vector<Bytes> seeds() {
     add_packet(management, 0, smp({1}, 2, ib::attr::kPortInfo));
     add_packet(management, 0, smp({1, 2}, 1, ib::attr::kNodeInfo));
     add_packet(management, 1, smp({1, 1}, 2, ib::attr::kLinearForwardingTable));
-    for (const std::uint8_t step : {4 << 2, 4 << 2 | 1}) {
+    for (const uint8_t step : {4 << 2, 4 << 2 | 1}) {
         management.push_back(step);
     }
     Bytes faults = {6 << 2, 7 << 2 | 1, 50, 50, 50, 50, 9, 1};
@@ -239,7 +239,7 @@ std::vector<Bytes> seeds() {
     return {data, management, faults};
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Bench bench;
     for (unsigned step = 0; step < kMaxSteps && !in.empty(); ++step) {

@@ -14,7 +14,7 @@ namespace {
 
 using fabric::Fabric;
 
-constexpr std::size_t kMaxNodes = 64;
+constexpr size_t kMaxNodes = 64;
 constexpr unsigned kMaxTurns = 10'000;
 
 // Byte 128 + n of an input stands for word n modulo 32, so that few bytes make a record.
@@ -53,9 +53,9 @@ constexpr std::array<std::string_view, 32> kWords = {
     "# comment\n",
 };
 
-std::string text_of(std::span<const std::uint8_t> input) {
+std::string text_of(std::span<const uint8_t> input) {
     std::string text;
-    for (const std::uint8_t byte : input) {
+    for (const uint8_t byte : input) {
         if (byte >= 128) {
             text += kWords[byte % kWords.size()];
         } else {
@@ -70,9 +70,9 @@ void check(Fabric& fabric) {
     for (unsigned turn = 0; fabric.deliver(); ++turn) {
         require(turn < kMaxTurns, "a fabric without traffic comes to rest");
     }
-    for (std::uint32_t node = 0; node < fabric.nodes().size(); ++node) {
-        for (std::size_t i = 0; i < fabric.nodes()[node].links.size(); ++i) {
-            const Fabric::PortId port{node, static_cast<std::uint8_t>(i + 1)};
+    for (uint32_t node = 0; node < fabric.nodes().size(); ++node) {
+        for (size_t i = 0; i < fabric.nodes()[node].links.size(); ++i) {
+            const Fabric::PortId port{node, static_cast<uint8_t>(i + 1)};
             const auto peer = fabric.peer(port);
             require(!peer || (*peer != port && fabric.peer(*peer) == port), "a link has two ends");
         }
@@ -106,7 +106,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     const auto topology = fabric::parse_topology(text_of(input), "fuzzed");
     if (!topology) {
         require(topology.error().starts_with("fuzzed:"), "the message of a mistake has its place");

@@ -23,7 +23,7 @@ using namespace link;
 using fabric::Fabric;
 
 constexpr unsigned kMaxSteps = 128;
-constexpr std::uint64_t kFarGuid = 0x200;
+constexpr uint64_t kFarGuid = 0x200;
 constexpr const char* kTopology =
     "switchguid=0x100\nSwitch 8 \"left\"\n[1] \"a\"[1]\n[7] \"right\"[7]\n[8] \"right\"[8]\n\n"
     "switchguid=0x200\nSwitch 8 \"right\"\n[1] \"b\"[1]\n\ncaguid=0x10\nCa 1 \"a\"\n\n"
@@ -41,7 +41,7 @@ class End final : private fabric::SwitchEndpoint::Owner {
     explicit End(Fabric& fabric) : link_(fabric, *this) {}
     explicit End(fabric::Trunk& trunk) : link_(trunk, *this) {}
 
-    void feed(std::span<const std::uint8_t> bytes) {
+    void feed(std::span<const uint8_t> bytes) {
         while (!bytes.empty() && open_) {
             const auto space = link_.input_space();
             const auto head = bytes.first(std::min(bytes.size(), space.size()));
@@ -55,7 +55,7 @@ class End final : private fabric::SwitchEndpoint::Owner {
     void read() {
         while (!link_.output().empty()) {
             const auto space = reader_.space();
-            const std::size_t n = std::min(space.size(), link_.output().size());
+            const size_t n = std::min(space.size(), link_.output().size());
             std::copy_n(link_.output().begin(), n, space.begin());
             reader_.commit(n);
             link_.consume_output(n);
@@ -90,14 +90,14 @@ class Bench {
         }
     }
     void step(Input& in) {
-        const std::uint8_t op = in.byte();
+        const uint8_t op = in.byte();
         auto& end = ends_[op >> 7];
         switch (op % 8) {
             case 0:
                 reconnect(op >> 7);
                 break;
             case 1:
-                fabric_->advance(now_ns_ += std::uint64_t{in.byte()} << 20);
+                fabric_->advance(now_ns_ += uint64_t{in.byte()} << 20);
                 break;
             case 2:
                 activate(*fabric_->switches().front(), 8);
@@ -149,14 +149,14 @@ class Bench {
                                 .port_guid = ib::Guid(kFarGuid),
                                 .node_description = "right"},
                       .welcome = {.switch_guid = ib::Guid(kFarGuid), .port_number = 7}}};
-    std::uint64_t now_ns_ = 1;
+    uint64_t now_ns_ = 1;
 };
 
 }  // namespace
 
 std::vector<Bytes> seeds() {
     std::vector<Bytes> all;
-    for (const std::uint8_t connects : {0, 1}) {
+    for (const uint8_t connects : {0, 1}) {
         Bytes bytes = {connects, 0};
         for (const Bytes& step : LinkSteps::opening(connects != 0)) {
             bytes.push_back(4);
@@ -173,7 +173,7 @@ std::vector<Bytes> seeds() {
     return all;
 }
 
-void run(std::span<const std::uint8_t> input) {
+void run(std::span<const uint8_t> input) {
     Input in(input);
     Bench bench((in.byte() & 1) != 0);
     for (unsigned step = 0; step < kMaxSteps && !in.empty(); ++step) {

@@ -33,6 +33,8 @@ CLANG_FORMAT = "clang-format-19"
 # Folders with C++, and exceptions in them: C for guests and the core's C interface have the layout of other projects.
 FORMATTED = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-switch/", "tests/")
 UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
+# Integer types of <cstdint>, size_t and ptrdiff_t carry no std:: in any folder.
+QUALIFIED_INTEGER = re.compile(r"\bstd::(?:u?int\w*|size|ptrdiff)_t\b")
 # Tests of single sources, and the folder whose sources they test.
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
@@ -97,6 +99,13 @@ class Files(unittest.TestCase):
                     found.append(f"{path.relative_to(ROOT)}:{number}: white space at its end")
             if text and (not text.endswith("\n") or text.endswith("\n\n")):
                 found.append(f"{path.relative_to(ROOT)}: does not end with one newline")
+        self.assertEqual(found, [])
+
+    def test_integer_types_are_not_qualified(self):
+        found = [f"{path.relative_to(ROOT)}:{number}: {match.group()}"
+                 for path in self.files if path.suffix in (".cc", ".h")
+                 for number, line in enumerate(path.read_text().splitlines(), 1)
+                 for match in QUALIFIED_INTEGER.finditer(line)]
         self.assertEqual(found, [])
 
     def test_layout(self):

@@ -6,18 +6,18 @@
 
 namespace pib::test {
 
-inline constexpr std::uint32_t kMtu = 1024;
-inline constexpr std::uint32_t kLastPayload = 5;
+inline constexpr uint32_t kMtu = 1024;
+inline constexpr uint32_t kLastPayload = 5;
 
 struct Way {
-    std::uint8_t vl = 0;
-    std::uint8_t sl = 0;
-    std::uint16_t dlid = 5;
-    std::uint16_t slid = 1;
-    std::uint16_t pkey = 0xFFFF;
+    uint8_t vl = 0;
+    uint8_t sl = 0;
+    uint16_t dlid = 5;
+    uint16_t slid = 1;
+    uint16_t pkey = 0xFFFF;
 };
 
-inline ib::PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, const Way& way) {
+inline ib::PacketHeaders headers_of(uint8_t opcode, uint32_t psn, const Way& way) {
     ib::PacketHeaders headers{};
     headers.lrh = {.vl = ib::Vl(way.vl),
                    .sl = ib::Sl(way.sl),
@@ -30,10 +30,10 @@ inline ib::PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t psn, cons
 
 // Sends an RDMA WRITE of `packets` packets as one burst; false if the link has no room or credit.
 // Each payload byte is the number of its packet, modulo 256.
-inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
+inline bool send_burst(link::LinkEndpoint& from, uint32_t packets, const Way& way = {}) {
     const auto first = headers_of(ib::opcode::kRdmaWriteFirst, 0, way);
     const auto last = headers_of(ib::opcode::kRdmaWriteLast, packets - 1, way);
-    const std::size_t payload = std::size_t{packets - 1} * kMtu + kLastPayload;
+    const size_t payload = size_t{packets - 1} * kMtu + kLastPayload;
     const auto size = ib::BurstBuilder::size(first, last, packets, kMtu, payload).value();
     const auto room =
         from.begin({.vl = way.vl, .longest = size.longest(), .packets = packets, .mtu = kMtu});
@@ -42,20 +42,20 @@ inline bool send_burst(link::LinkEndpoint& from, std::uint32_t packets, const Wa
     }
     const auto place =
         ib::BurstBuilder::begin(room.bytes().first(size.body()), size, first, last, payload);
-    for (std::size_t i = 0; i < place.size(); ++i) {
-        place[i] = static_cast<std::uint8_t>(i / kMtu);
+    for (size_t i = 0; i < place.size(); ++i) {
+        place[i] = static_cast<uint8_t>(i / kMtu);
     }
     from.commit(size);
     return true;
 }
 
 // Sends `packets` RDMA WRITE MIDDLE packets as one offer; false if the link has no room or credit.
-inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
-                       std::span<const link::BlockSegment> segments, std::uint32_t packets,
+inline bool send_offer(link::LinkEndpoint& from, uint64_t handle,
+                       std::span<const link::BlockSegment> segments, uint32_t packets,
                        const Way& way = {}) {
     const auto first = headers_of(ib::opcode::kRdmaWriteMiddle, 7, way);
     const auto last = headers_of(ib::opcode::kRdmaWriteMiddle, 6 + packets, way);
-    const std::size_t bytes = std::size_t{packets} * kMtu;
+    const size_t bytes = size_t{packets} * kMtu;
     const auto size =
         ib::BurstBuilder::size(first, last, packets, kMtu, bytes, link::kMaxOfferBytes);
     const auto room = from.begin({.vl = way.vl,
@@ -72,9 +72,9 @@ inline bool send_offer(link::LinkEndpoint& from, std::uint64_t handle,
 }
 
 // The packets of the message that send_burst() sends.
-inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way = {}) {
+inline std::vector<Bytes> single_packets(uint32_t packets, const Way& way = {}) {
     std::vector<Bytes> all;
-    for (std::uint32_t i = 0; i < packets; ++i) {
+    for (uint32_t i = 0; i < packets; ++i) {
         const bool last = i + 1 == packets;
         const auto opcode = i == 0 ? ib::opcode::kRdmaWriteFirst
                             : last ? ib::opcode::kRdmaWriteLast
@@ -83,14 +83,14 @@ inline std::vector<Bytes> single_packets(std::uint32_t packets, const Way& way =
         auto builder = ib::PacketBuilder::begin(packet, headers_of(opcode, i, way),
                                                 last ? kLastPayload : kMtu, ib::Crcs::kElided)
                            .value();
-        std::ranges::fill(builder.payload(), static_cast<std::uint8_t>(i));
+        std::ranges::fill(builder.payload(), static_cast<uint8_t>(i));
         packet.resize(builder.finish().size());
         all.push_back(packet);
     }
     return all;
 }
 
-inline bool send_singly(link::LinkEndpoint& from, std::uint32_t packets, const Way& way = {}) {
+inline bool send_singly(link::LinkEndpoint& from, uint32_t packets, const Way& way = {}) {
     const auto all = single_packets(packets, way);
     return std::ranges::all_of(all, [&](const Bytes& packet) { return send(from, packet); });
 }

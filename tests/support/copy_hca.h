@@ -12,13 +12,13 @@
 
 namespace pib::test {
 
-inline constexpr std::uint32_t kCopyFeatures =
+inline constexpr uint32_t kCopyFeatures =
     link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
 
 // A memfd and its mapping.
 class TestMemory {
   public:
-    explicit TestMemory(std::size_t bytes, int seals = F_SEAL_SHRINK)
+    explicit TestMemory(size_t bytes, int seals = F_SEAL_SHRINK)
         : fd(::memfd_create("pib-test", MFD_CLOEXEC | MFD_ALLOW_SEALING)), size(bytes) {
         if (::ftruncate(fd.get(), static_cast<off_t>(bytes)) != 0) {
             throw std::runtime_error("memfd");
@@ -27,64 +27,62 @@ class TestMemory {
         if (base == MAP_FAILED || ::fcntl(fd.get(), F_ADD_SEALS, seals) != 0) {
             throw std::runtime_error("memory of a test");
         }
-        bytes_ = static_cast<std::uint8_t*>(base);
+        bytes_ = static_cast<uint8_t*>(base);
     }
     TestMemory(const TestMemory&) = delete;
     TestMemory& operator=(const TestMemory&) = delete;
     ~TestMemory() { ::munmap(bytes_, size); }
-    [[nodiscard]] std::uint8_t* data() const { return bytes_; }
-    [[nodiscard]] std::span<std::uint8_t> all() const { return {bytes_, size}; }
+    [[nodiscard]] uint8_t* data() const { return bytes_; }
+    [[nodiscard]] std::span<uint8_t> all() const { return {bytes_, size}; }
 
     fabric::UniqueFd fd;
-    const std::size_t size;
+    const size_t size;
 
   private:
-    std::uint8_t* bytes_ = nullptr;
+    uint8_t* bytes_ = nullptr;
 };
 
 // The memory that a MEMORY frame shares: a RAM block and the control memory. `said` is the size of
 // the block in the frame, in bytes.
 struct ShownMemory {
-    static constexpr std::size_t kBytes = 4 << 20;
+    static constexpr size_t kBytes = 4 << 20;
 
-    explicit ShownMemory(int seals = F_SEAL_SHRINK, std::uint64_t said = kBytes)
+    explicit ShownMemory(int seals = F_SEAL_SHRINK, uint64_t said = kBytes)
         : blocks{said}, ram(kBytes, seals), control_memory(link::peer_copy_bytes(blocks)) {}
     [[nodiscard]] link::PeerCopyControl& control() const {
         return *reinterpret_cast<link::PeerCopyControl*>(control_memory.data());
     }
-    void set_registered(std::uint64_t page, bool is) const {
-        auto* words =
-            reinterpret_cast<std::uint64_t*>(control_memory.data() + link::kBitmapsOffset);
-        const std::uint64_t bit = std::uint64_t{1} << page % 64;
+    void set_registered(uint64_t page, bool is) const {
+        auto* words = reinterpret_cast<uint64_t*>(control_memory.data() + link::kBitmapsOffset);
+        const uint64_t bit = uint64_t{1} << page % 64;
         words[page / 64] = is ? words[page / 64] | bit : words[page / 64] & ~bit;
     }
     void register_all() const {
-        for (std::uint64_t page = 0; page < kBytes / link::kPageBytes; ++page) {
+        for (uint64_t page = 0; page < kBytes / link::kPageBytes; ++page) {
             set_registered(page, true);
         }
     }
 
-    std::vector<std::uint64_t> blocks;
+    std::vector<uint64_t> blocks;
     TestMemory ram, control_memory;
 };
 
 class CopyHca final : public RingHca {
   public:
-    CopyHca(fabric::Admission& fabric, unsigned index, std::uint32_t features = kCopyFeatures,
-            int seals = F_SEAL_SHRINK, std::uint64_t said = ShownMemory::kBytes)
+    CopyHca(fabric::Admission& fabric, unsigned index, uint32_t features = kCopyFeatures,
+            int seals = F_SEAL_SHRINK, uint64_t said = ShownMemory::kBytes)
         : RingHca(fabric, index, features), shown(seals, said) {
         shown.register_all();
     }
 
     void share() { own_end().peer_copy().share(shown.control_memory.data(), shown.blocks); }
     // Sends packets as an offer, which is valid until its slot is cleared.
-    bool offer(std::span<const link::BlockSegment> segments, std::uint32_t packets,
-               const Way& way) {
+    bool offer(std::span<const link::BlockSegment> segments, uint32_t packets, const Way& way) {
         ++last_handle;
         slot(last_handle) = last_handle;
         return send_offer(own_end(), last_handle, segments, packets, way);
     }
-    [[nodiscard]] std::atomic<std::uint64_t>& slot(std::uint64_t handle) const {
+    [[nodiscard]] std::atomic<uint64_t>& slot(uint64_t handle) const {
         return shown.control().slots[handle % link::kOfferSlots];
     }
     bool carry() override {
@@ -95,16 +93,16 @@ class CopyHca final : public RingHca {
         }
         return (asked && !own_end().peer_copy().is_pulling()) || moved;
     }
-    static constexpr std::uint64_t kChunk = 64 * 1024;
+    static constexpr uint64_t kChunk = 64 * 1024;
 
     ShownMemory shown;
     bool copied = true;  // carry() runs the switch's copies; false: the test does
-    std::uint64_t last_handle = 0;
+    uint64_t last_handle = 0;
     std::vector<link::BlockSegment> place;  // destination of offers' payload
     unsigned placed = 0, refused = 0, wakes = 0;
 
   private:
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (payload.is_here()) {
             return RingHca::link_burst(burst, payload);
         }

@@ -17,8 +17,8 @@ void FabricSweep::run() {
     }
 }
 
-ib::Mad FabricSweep::ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                         const Path& path, std::span<const std::uint8_t> data) {
+ib::Mad FabricSweep::ask(ib::Method method, uint16_t attribute, uint32_t modifier, const Path& path,
+                         std::span<const uint8_t> data) {
     own_.answers.clear();
     own_.smp_lrhs.clear();
     const auto got = net_.query(method, attribute, modifier, path, data);
@@ -31,16 +31,16 @@ ib::Mad FabricSweep::ask(ib::Method method, std::uint16_t attribute, std::uint32
 void FabricSweep::visit(const Path& path) {
     const ib::Mad info = ask(ib::Method::kGet, ib::attr::kNodeInfo, 0, path);
     const bool is_switch = ib::get(info.smp_data(), ni::kNodeType) == 2;
-    const auto ports = static_cast<std::uint8_t>(ib::get(info.smp_data(), ni::kNumPorts));
+    const auto ports = static_cast<uint8_t>(ib::get(info.smp_data(), ni::kNumPorts));
     const auto guid = ib::get(info.smp_data(), ni::kNodeGuid);
-    const Found found{path, is_switch ? ports : std::uint8_t{0}};
+    const Found found{path, is_switch ? ports : uint8_t{0}};
     if (nodes.try_emplace(guid, found).second && is_switch) {
         unseen_.push_back(found);
     }
 }
 
 void FabricSweep::look_through_ports(const Found& found) {
-    for (std::uint8_t number = 1; number <= found.switch_ports; ++number) {
+    for (uint8_t number = 1; number <= found.switch_ports; ++number) {
         const ib::Mad info = ask(ib::Method::kGet, ib::attr::kPortInfo, number, found.path);
         if (ib::get(info.smp_data(), pi::kPortState) ==
             static_cast<unsigned>(ib::PortState::kDown)) {

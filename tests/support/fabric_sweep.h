@@ -15,10 +15,10 @@ namespace pib::test {
 
 class FabricSweep {
   public:
-    using Path = std::vector<std::uint8_t>;
+    using Path = std::vector<uint8_t>;
     struct Found {
         Path path;
-        std::uint8_t switch_ports = 0;  // 0: a channel adapter
+        uint8_t switch_ports = 0;  // 0: a channel adapter
     };
 
     // `own`: the first adapter of the net, which sends the requests.
@@ -26,11 +26,11 @@ class FabricSweep {
 
     void run();
     // Sends a request along `path` and returns the answer, whose status has to be 0.
-    ib::Mad ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                const Path& path, std::span<const std::uint8_t> data = {});
+    ib::Mad ask(ib::Method method, uint16_t attribute, uint32_t modifier, const Path& path,
+                std::span<const uint8_t> data = {});
 
-    std::map<std::uint64_t, Found> nodes;  // by GUID
-    unsigned ends_up = 0;                  // ports of switches whose link is up
+    std::map<uint64_t, Found> nodes;  // by GUID
+    unsigned ends_up = 0;             // ports of switches whose link is up
     unsigned asked = 0;
 
   private:

@@ -12,9 +12,9 @@
 
 namespace pib::test {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
-inline link::Hello make_hello(std::uint64_t guid, std::uint8_t port = 1) {
+inline link::Hello make_hello(uint64_t guid, uint8_t port = 1) {
     return {.role = link::Role::kChannelAdapter,
             .port_number = port,
             .node_guid = ib::Guid(guid),
@@ -31,18 +31,18 @@ inline link::Link make_parameters(bool up = true) {
             .vl_cap = 2};
 }
 
-inline link::LinkEndpoint::Buffers make_buffers(std::uint32_t blocks = 1024) {
+inline link::LinkEndpoint::Buffers make_buffers(uint32_t blocks = 1024) {
     link::LinkEndpoint::Buffers buffers;
     buffers.receive_blocks[0] = buffers.receive_blocks[1] = blocks;
     return buffers;
 }
 
 // A UD SEND of `payload` bytes (a multiple of 4), LRH to padding, without checksums.
-inline Bytes make_packet(unsigned vl, std::uint16_t dlid, std::size_t payload,
-                         std::uint16_t slid = 1, std::uint8_t sl = 0) {
+inline Bytes make_packet(unsigned vl, uint16_t dlid, size_t payload, uint16_t slid = 1,
+                         uint8_t sl = 0) {
     Bytes out(ib::kMaxPacket);
     ib::PacketHeaders headers{};
-    headers.lrh = {.vl = ib::Vl(static_cast<std::uint8_t>(vl)),
+    headers.lrh = {.vl = ib::Vl(static_cast<uint8_t>(vl)),
                    .sl = ib::Sl(sl),
                    .lnh = ib::Lnh::kIbaLocal,
                    .dlid = ib::Lid(dlid),
@@ -51,7 +51,7 @@ inline Bytes make_packet(unsigned vl, std::uint16_t dlid, std::size_t payload,
     headers.bth.pkey = ib::kDefaultPKey;
     headers.bth.dest_qp = ib::Qpn(0x123);
     auto builder = ib::PacketBuilder::begin(out, headers, payload, ib::Crcs::kElided);
-    std::ranges::fill(builder->payload(), static_cast<std::uint8_t>(payload));
+    std::ranges::fill(builder->payload(), static_cast<uint8_t>(payload));
     const auto packet = builder->finish();
     return {packet.begin(), packet.end()};
 }
@@ -64,7 +64,7 @@ struct LinkRecorder : link::LinkEvents {
     std::vector<link::Refuse> refusals;
     std::vector<link::PacketFault> faults;
     std::vector<Bytes> packets;
-    std::vector<std::pair<unsigned, std::uint32_t>> held;  // VL and credit blocks of each packet
+    std::vector<std::pair<unsigned, uint32_t>> held;  // VL and credit blocks of each packet
     link::HelloAnswer answer = link::Welcome{.switch_guid = ib::Guid(0x5), .port_number = 1};
     unsigned ups = 0;
     unsigned downs = 0;
@@ -79,7 +79,7 @@ struct LinkRecorder : link::LinkEvents {
     void link_up(const link::ActiveLink&) override { ++ups; }
     void link_down() override { ++downs; }
     // Takes single packets. The endpoint delivers a refused burst packet by packet.
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement&) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement&) override {
         if (!burst.is_single()) {
             return 0;
         }
@@ -133,14 +133,14 @@ struct LinkPair {
         switch_events.endpoint = &sw;
     }
     // Carries bytes both ways, `chunk` at a time, until none are left.
-    void pump(std::size_t chunk = SIZE_MAX) {
+    void pump(size_t chunk = SIZE_MAX) {
         while (error.empty() && (carry(hca, sw, chunk) || carry(sw, hca, chunk))) {
         }
     }
-    bool carry(link::LinkEndpoint& from, link::LinkEndpoint& to, std::size_t chunk = SIZE_MAX) {
+    bool carry(link::LinkEndpoint& from, link::LinkEndpoint& to, size_t chunk = SIZE_MAX) {
         const auto out = from.output();
-        const std::size_t n = std::min(out.size(), chunk);
-        const Bytes bytes(out.begin(), out.begin() + static_cast<std::ptrdiff_t>(n));
+        const size_t n = std::min(out.size(), chunk);
+        const Bytes bytes(out.begin(), out.begin() + static_cast<ptrdiff_t>(n));
         from.consume_output(n);
         if (auto fed = feed(to, bytes); !fed) {
             error = std::string(to_string(fed.error().error)) + ": " + fed.error().text;

@@ -23,7 +23,7 @@ namespace pib::test {
 // Sends the bytes together with these descriptors; false: the kernel refused, see errno.
 inline bool send_with_fds(int socket, const Bytes& bytes, const std::vector<int>& fds) {
     std::vector<char> room(CMSG_SPACE(fds.size() * sizeof(int)));
-    iovec part{const_cast<std::uint8_t*>(bytes.data()), bytes.size()};
+    iovec part{const_cast<uint8_t*>(bytes.data()), bytes.size()};
     msghdr message{};
     message.msg_iov = &part;
     message.msg_iovlen = 1;
@@ -47,7 +47,7 @@ struct MemoryHca : LinkRecorder {
     std::unique_ptr<link::LinkEndpoint> end;
     bool closed = false;
 
-    MemoryHca(const std::string& path, std::uint64_t guid, std::uint32_t features = kCopyFeatures) {
+    MemoryHca(const std::string& path, uint64_t guid, uint32_t features = kCopyFeatures) {
         auto connected = fabric::connect_unix(path);
         REQUIRE(connected);
         fd = std::move(*connected);
@@ -64,7 +64,7 @@ struct MemoryHca : LinkRecorder {
         return link::LinkRings{.out = memory->ring(0), .in = memory->ring(1)};
     }
     void wake() {
-        const std::uint64_t one = 1;
+        const uint64_t one = 1;
         [[maybe_unused]] const auto n = ::write(received[1].get(), &one, sizeof(one));
     }
     // Sends the queued bytes together with these descriptors.
@@ -80,7 +80,7 @@ struct MemoryHca : LinkRecorder {
         if (!end->output().empty()) {
             send();
         }
-        std::uint8_t bytes[4096];
+        uint8_t bytes[4096];
         alignas(cmsghdr) char room[CMSG_SPACE(2 * sizeof(int))];
         iovec part{bytes, sizeof(bytes)};
         msghdr message{};
@@ -96,7 +96,7 @@ struct MemoryHca : LinkRecorder {
             received.emplace_back(fds[1]);
         }
         if (n > 0) {
-            REQUIRE(feed(*end, std::span(bytes).first(static_cast<std::size_t>(n))));
+            REQUIRE(feed(*end, std::span(bytes).first(static_cast<size_t>(n))));
         }
         closed = closed || n == 0;
         if (end->channel().is_shared() && !closed) {
@@ -113,7 +113,7 @@ struct MemoryHca : LinkRecorder {
         });
     }
     // Sends MEMORY for this memory, with its descriptors except for the last `missing`.
-    void share(const ShownMemory& shown, std::size_t missing = 0) {
+    void share(const ShownMemory& shown, size_t missing = 0) {
         end->peer_copy().share(shown.control_memory.data(), shown.blocks);
         std::vector<int> fds{shown.control_memory.fd.get(), shown.ram.fd.get()};
         fds.resize(fds.size() - missing);

@@ -16,11 +16,11 @@ using link::BlockSegment;
 using link::PeerCopyControl;
 using link::PullResult;
 
-inline constexpr std::uint32_t kAll =
+inline constexpr uint32_t kAll =
     link::kFeatureSharedMemory | link::kFeatureBursts | link::kFeaturePeerCopy;
-inline constexpr std::uint64_t kBlock = 8 << 20;
-inline constexpr std::uint32_t kPackets = 100;
-inline constexpr std::uint32_t kPayload = kPackets * kMtu;
+inline constexpr uint64_t kBlock = 8 << 20;
+inline constexpr uint32_t kPackets = 100;
+inline constexpr uint32_t kPayload = kPackets * kMtu;
 
 // Memory that an adapter and its switch share besides the rings.
 class ControlMemory {
@@ -28,15 +28,15 @@ class ControlMemory {
     ControlMemory() : bytes_(link::peer_copy_bytes(blocks) / sizeof(Line) + 1) {
         new (bytes_.data()) PeerCopyControl{};
     }
-    [[nodiscard]] std::uint8_t* data() { return reinterpret_cast<std::uint8_t*>(bytes_.data()); }
+    [[nodiscard]] uint8_t* data() { return reinterpret_cast<uint8_t*>(bytes_.data()); }
     [[nodiscard]] PeerCopyControl& control() { return *std::launder(as<PeerCopyControl>()); }
-    [[nodiscard]] std::uint8_t* bounce() { return data() + link::kBounceOffset; }
+    [[nodiscard]] uint8_t* bounce() { return data() + link::kBounceOffset; }
 
-    const std::vector<std::uint64_t> blocks{kBlock};
+    const std::vector<uint64_t> blocks{kBlock};
 
   private:
     struct alignas(64) Line {
-        std::uint8_t bytes[64];
+        uint8_t bytes[64];
     };
     template <typename T>
     T* as() {
@@ -52,7 +52,7 @@ struct AdapterEvents : LinkRecorder {
     unsigned asked = 0, placed = 0, refused = 0;
 
     std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (payload.is_here()) {
             return LinkRecorder::link_burst(burst, payload);
         }
@@ -83,15 +83,15 @@ struct SwitchEvents : LinkRecorder {
     std::vector<link::Pull> pulls;
 
     std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::expected<std::span<std::uint8_t>, std::string> link_memory(
+    std::expected<std::span<uint8_t>, std::string> link_memory(
         const link::Memory& memory) override {
         if (!refusal.empty()) {
             return std::unexpected(refusal);
         }
         memories.push_back(memory);
-        return mappable ? std::span(room) : std::span<std::uint8_t>{};
+        return mappable ? std::span(room) : std::span<uint8_t>{};
     }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (!payload.is_offered()) {
             return LinkRecorder::link_burst(burst, payload);
         }
@@ -101,9 +101,9 @@ struct SwitchEvents : LinkRecorder {
         }
         return takes ? burst.count() : 0;
     }
-    bool link_copy_offer(const link::Offer& from, std::span<std::uint8_t> to) override {
-        for (std::size_t i = 0; i < to.size(); ++i) {
-            to[i] = static_cast<std::uint8_t>(i / kMtu);
+    bool link_copy_offer(const link::Offer& from, std::span<uint8_t> to) override {
+        for (size_t i = 0; i < to.size(); ++i) {
+            to[i] = static_cast<uint8_t>(i / kMtu);
         }
         return lives && from.bytes == to.size();
     }
@@ -122,10 +122,10 @@ struct PeerCopyPair {
     AdapterEvents hca_events;
     SwitchEvents switch_events;
     link::LinkEndpoint hca, sw;
-    std::uint64_t next_handle = 1;
+    uint64_t next_handle = 1;
     std::string error;
 
-    explicit PeerCopyPair(std::uint32_t granted = kAll)
+    explicit PeerCopyPair(uint32_t granted = kAll)
         : hca(hello(), make_buffers(), hca_events), sw(make_buffers(), switch_events) {
         hca_events.endpoint = &hca;
         switch_events.endpoint = &sw;
@@ -174,7 +174,7 @@ struct PeerCopyPair {
     }
     // Offers the payload of WRITE MIDDLE packets. False: there is no room or no credit.
     bool offer(link::LinkEndpoint& from, std::span<const BlockSegment> segments,
-               std::uint32_t packets = kPackets) {
+               uint32_t packets = kPackets) {
         if (!send_offer(from, next_handle, segments, packets)) {
             return false;
         }
@@ -197,7 +197,7 @@ struct PeerCopyPair {
         shown.control().answer = link::pull_answer(switch_events.pulls.back().sequence, result);
         turn(hca);
     }
-    std::uint64_t finished() { return shown.control().finished; }
+    uint64_t finished() { return shown.control().finished; }
 };
 
 inline const std::vector<BlockSegment> kPlace = {

@@ -50,7 +50,7 @@ std::string text_of(std::FILE* file) {
     std::rewind(file);
     std::string text;
     std::array<char, 4096> buffer;
-    for (std::size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), file)) != 0;) {
+    for (size_t n = 0; (n = std::fread(buffer.data(), 1, buffer.size(), file)) != 0;) {
         text.append(buffer.data(), n);
     }
     return text;
@@ -155,7 +155,7 @@ json Program::ask(const json& request) const {
     while (answer.find('\n') == std::string::npos) {
         const ssize_t n = ::recv(fd->get(), buffer, sizeof(buffer), 0);
         REQUIRE(n > 0);
-        answer.append(buffer, static_cast<std::size_t>(n));
+        answer.append(buffer, static_cast<size_t>(n));
     }
     return json::parse(answer);
 }

@@ -20,8 +20,8 @@ pib_hca_av vector_to(uint16_t dlid) {
 // Turns "pib-hca: CREATE_CQ id 7 refused: ..." into "CREATE_CQ refused: ...".
 std::string without_id(const std::string& line) {
     const std::string who = "pib-hca: ", id = " id ";
-    const std::size_t at = line.find(id);
-    const std::size_t after = at == std::string::npos ? at : line.find(' ', at + id.size());
+    const size_t at = line.find(id);
+    const size_t after = at == std::string::npos ? at : line.find(' ', at + id.size());
     if (!line.starts_with(who) || after == std::string::npos) {
         return line;
     }
@@ -33,11 +33,11 @@ std::string without_id(const std::string& line) {
 std::string last_rule(Device& device) {
     const std::string objects = device.objects();
     const std::string rule = "\"rule\":\"", text = "\",\"text\":\"";
-    const std::size_t number = objects.rfind(rule), words = objects.rfind(text);
+    const size_t number = objects.rfind(rule), words = objects.rfind(text);
     if (number == std::string::npos || words == std::string::npos) {
         return "";
     }
-    const std::size_t begin = number + rule.size(), after = words + text.size();
+    const size_t begin = number + rule.size(), after = words + text.size();
     return objects.substr(begin, words - begin) + " " +
            objects.substr(after, objects.find('"', after) - after);
 }

@@ -13,8 +13,7 @@ namespace pib::test {
 class RingHca : public FakeHca {
   public:
     // `features`: the features in HELLO, which include kFeatureSharedMemory.
-    RingHca(fabric::Admission& fabric, unsigned index, std::uint32_t features,
-            std::uint32_t blocks = 8192)
+    RingHca(fabric::Admission& fabric, unsigned index, uint32_t features, uint32_t blocks = 8192)
         : FakeHca(fabric, hello(index, features), make_buffers(blocks)) {}
 
     bool carry() override {
@@ -27,7 +26,7 @@ class RingHca : public FakeHca {
     void publish() { (void)sw_link->publish(); }
 
     // Gives the adapter a turn; returns the number of received packets.
-    std::size_t drain() {
+    size_t drain() {
         while (true) {
             const auto more = own_end().receive(kTurnBytes);
             must(more.has_value(), "the adapter ended the link");
@@ -41,10 +40,10 @@ class RingHca : public FakeHca {
 
   private:
     static constexpr unsigned kLogRing = 19;  // as in pib-switch
-    static constexpr std::size_t kTurnBytes = 128 * 1024;
-    static constexpr std::uint64_t kFirstGuid = 0x0650000000001000;
+    static constexpr size_t kTurnBytes = 128 * 1024;
+    static constexpr uint64_t kFirstGuid = 0x0650000000001000;
 
-    static link::Hello hello(unsigned index, std::uint32_t features) {
+    static link::Hello hello(unsigned index, uint32_t features) {
         auto made = make_hello(kFirstGuid + 16 * index);
         made.features = features;
         return made;
@@ -63,7 +62,7 @@ class RingHca : public FakeHca {
     }
 
   protected:
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (!counting) {
             return FakeHca::link_burst(burst, payload);
         }
@@ -88,7 +87,7 @@ class RingHca : public FakeHca {
     }
 
     std::optional<link::SharedMemory> memory_;
-    std::size_t arrived_ = 0;
+    size_t arrived_ = 0;
 };
 
 }  // namespace pib::test

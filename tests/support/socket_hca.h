@@ -22,7 +22,7 @@ struct SocketHca {
     fabric::UniqueFd fd;
     bool closed = false;
 
-    SocketHca(const std::string& path, std::uint64_t guid) {
+    SocketHca(const std::string& path, uint64_t guid) {
         auto connected = fabric::connect_unix(path);
         REQUIRE(connected);
         fd = std::move(*connected);
@@ -35,13 +35,13 @@ struct SocketHca {
         if (!out.empty() && !closed) {
             const ssize_t n = ::send(fd.get(), out.data(), out.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
             if (n > 0) {
-                end->consume_output(static_cast<std::size_t>(n));
+                end->consume_output(static_cast<size_t>(n));
             }
         }
-        std::uint8_t buffer[65536];
+        uint8_t buffer[65536];
         const ssize_t n = ::recv(fd.get(), buffer, sizeof(buffer), MSG_DONTWAIT);
         if (n > 0) {
-            (void)feed(*end, std::span(buffer).first(static_cast<std::size_t>(n)));
+            (void)feed(*end, std::span(buffer).first(static_cast<size_t>(n)));
         }
         closed = closed || n == 0;
     }

@@ -9,7 +9,7 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint64_t kFirstGuid = 0x0650000000001000;
+constexpr uint64_t kFirstGuid = 0x0650000000001000;
 
 }  // namespace
 
@@ -26,7 +26,7 @@ Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid) {
     return {packet.begin(), packet.end()};
 }
 
-std::vector<ib::Mad> traps_of(const FakeHca& hca, std::uint16_t number) {
+std::vector<ib::Mad> traps_of(const FakeHca& hca, uint16_t number) {
     std::vector<ib::Mad> traps;
     std::ranges::copy_if(hca.answers, std::back_inserter(traps), [&](const ib::Mad& mad) {
         return mad.method() == ib::Method::kTrap &&
@@ -35,8 +35,8 @@ std::vector<ib::Mad> traps_of(const FakeHca& hca, std::uint16_t number) {
     return traps;
 }
 
-ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                 std::span<const std::uint8_t> data) {
+ib::Mad make_smp(ib::Method method, uint16_t attribute, uint32_t modifier,
+                 std::span<const uint8_t> data) {
     ib::Mad smp;
     smp.set(ib::mad_header::kBaseVersion, ib::kMadBaseVersion);
     smp.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kSubnDirectedRoute));
@@ -73,7 +73,7 @@ bool FakeHca::carry() {
     while (sw_link && !endpoint_.output().empty()) {
         const auto out = endpoint_.output();
         const auto space = sw_link->input_space();
-        const std::size_t n = std::min(out.size(), space.size());
+        const size_t n = std::min(out.size(), space.size());
         std::ranges::copy(out.first(n), space.begin());
         endpoint_.consume_output(n);
         moved = true;
@@ -113,7 +113,7 @@ void FakeHca::send_smp(ib::Mad smp) {
     }
 }
 
-std::uint32_t FakeHca::link_burst(ib::Burst& burst, ib::Placement& payload) {
+uint32_t FakeHca::link_burst(ib::Burst& burst, ib::Placement& payload) {
     const auto view = ib::PacketView::parse(burst.bytes(), ib::Crcs::kElided);
     const bool smp = burst.lrh().vl == ib::kVl15 && view && view->bth().dest_qp == ib::kQp0 &&
                      view->payload().size() == ib::kMadSize;
@@ -162,7 +162,7 @@ TestFabric::TestFabric(unsigned hcas, fabric::SwitchConfig config, fabric::Timer
     settle();
 }
 
-FakeHca& TestFabric::add_hca(std::uint64_t guid, const link::LinkEndpoint::Buffers& buffers) {
+FakeHca& TestFabric::add_hca(uint64_t guid, const link::LinkEndpoint::Buffers& buffers) {
     return add(std::make_unique<FakeHca>(sw.admission(), make_hello(guid), buffers));
 }
 
@@ -191,19 +191,18 @@ void TestFabric::settle() {
     }
 }
 
-void TestFabric::advance(std::uint64_t ns) {
+void TestFabric::advance(uint64_t ns) {
     now_ns_ += ns;
     settle();
 }
 
-std::optional<ib::Mad> TestFabric::query(ib::Method method, std::uint16_t attribute,
-                                         std::uint32_t modifier, std::span<const std::uint8_t> data,
-                                         std::vector<std::uint8_t> path) {
+std::optional<ib::Mad> TestFabric::query(ib::Method method, uint16_t attribute, uint32_t modifier,
+                                         std::span<const uint8_t> data, std::vector<uint8_t> path) {
     ib::Mad smp = make_smp(method, attribute, modifier, data);
-    const std::uint64_t transaction = next_transaction_++;
+    const uint64_t transaction = next_transaction_++;
     smp.set(ib::mad_header::kTransactionId, transaction);
     path.insert(path.begin(), 1);
-    smp.bytes[7] = static_cast<std::uint8_t>(path.size());
+    smp.bytes[7] = static_cast<uint8_t>(path.size());
     std::ranges::copy(path, initial_path(smp).begin() + 1);
     hca(0).send_smp(smp);
     settle();
@@ -211,7 +210,7 @@ std::optional<ib::Mad> TestFabric::query(ib::Method method, std::uint16_t attrib
     return answer == hca(0).answers.end() ? std::nullopt : std::optional(*answer);
 }
 
-std::uint16_t TestFabric::set_port_info(unsigned port, std::vector<Change> changes) {
+uint16_t TestFabric::set_port_info(unsigned port, std::vector<Change> changes) {
     auto got = query(ib::Method::kGet, ib::attr::kPortInfo, port);
     auto data = got.value().smp_data();
     ib::set(data, ib::port_info::kPortState, 0);
@@ -225,15 +224,15 @@ std::uint16_t TestFabric::set_port_info(unsigned port, std::vector<Change> chang
 void TestFabric::make_active() {
     namespace pi = ib::port_info;
     set_port_info(0, {{pi::kLid, kSwitchLid}, {pi::kMasterSmLid, 1}});
-    std::array<std::uint8_t, 64> info{};
+    std::array<uint8_t, 64> info{};
     std::ranges::copy(query(ib::Method::kGet, ib::attr::kSwitchInfo, 0).value().smp_data(),
                       info.begin());
     ib::set(info, ib::switch_info::kLinearFdbTop, 200);
     query(ib::Method::kSet, ib::attr::kSwitchInfo, 0, info);
-    std::array<std::uint8_t, 64> block;
+    std::array<uint8_t, 64> block;
     block.fill(fabric::kNoPort);
     for (unsigned i = 0; i < hcas_.size(); ++i) {
-        block[lid_of(i)] = static_cast<std::uint8_t>(hca(i).port());
+        block[lid_of(i)] = static_cast<uint8_t>(hca(i).port());
     }
     query(ib::Method::kSet, ib::attr::kLinearForwardingTable, 0, block);
     for (const auto& hca : hcas_) {

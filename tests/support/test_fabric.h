@@ -48,7 +48,7 @@ class FakeHca : public LinkRecorder, public fabric::SwitchEndpoint::Owner {
 
     [[nodiscard]] link::LinkEndpoint& own_end() { return endpoint_; }
     [[nodiscard]] unsigned port() const { return sw_link ? sw_link->port_number() : 0; }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
 
   private:
     void link_output_ready() override { ++ready; }
@@ -66,36 +66,33 @@ class TestFabric {
                         fabric::TimerQueue* timers = nullptr);
 
     static fabric::SwitchConfig default_config();
-    FakeHca& add_hca(std::uint64_t guid,
-                     const link::LinkEndpoint::Buffers& buffers = make_buffers());
+    FakeHca& add_hca(uint64_t guid, const link::LinkEndpoint::Buffers& buffers = make_buffers());
     FakeHca& add(std::unique_ptr<FakeHca> hca);
     [[nodiscard]] FakeHca& hca(unsigned index) { return *hcas_[index]; }
 
     // Carries bytes until nothing moves any more.
     void settle();
-    void advance(std::uint64_t ns);
-    [[nodiscard]] std::uint64_t now_ns() const { return now_ns_; }
+    void advance(uint64_t ns);
+    [[nodiscard]] uint64_t now_ns() const { return now_ns_; }
 
     // A Get or Set from the first adapter along `path` (switch ports after the adapter's own), and
     // its answer.
-    std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                                 std::span<const std::uint8_t> data = {},
-                                 std::vector<std::uint8_t> path = {});
+    std::optional<ib::Mad> query(ib::Method method, uint16_t attribute, uint32_t modifier,
+                                 std::span<const uint8_t> data = {},
+                                 std::vector<uint8_t> path = {});
     // Changes fields in the PortInfo of a switch port; returns the status of the answer.
     struct Change {
         ib::Field field;
-        std::uint64_t value;
+        uint64_t value;
     };
-    std::uint16_t set_port_info(unsigned port, std::vector<Change> changes);
+    uint16_t set_port_info(unsigned port, std::vector<Change> changes);
 
     // Acts as a subnet manager: assigns LIDs 1, 2, ... to the adapters and 100 to the switch, sets
     // the LFT and SM LID 1, and makes all connected ports Active.
     void make_active();
-    static constexpr std::uint16_t kSwitchLid = 100;
-    static std::uint16_t lid_of(unsigned hca_index) {
-        return static_cast<std::uint16_t>(hca_index + 1);
-    }
-    [[nodiscard]] std::uint64_t count(unsigned port, ib::Counter counter) {
+    static constexpr uint16_t kSwitchLid = 100;
+    static uint16_t lid_of(unsigned hca_index) { return static_cast<uint16_t>(hca_index + 1); }
+    [[nodiscard]] uint64_t count(unsigned port, ib::Counter counter) {
         return sw.counters(port).value(counter);
     }
 
@@ -106,15 +103,15 @@ class TestFabric {
 
     fabric::TimerQueue* timers_;
     std::vector<std::unique_ptr<FakeHca>> hcas_;
-    std::uint64_t now_ns_ = 1'000'000'000;
-    std::uint64_t next_transaction_ = 0x1000;
+    uint64_t now_ns_ = 1'000'000'000;
+    uint64_t next_transaction_ = 0x1000;
 };
 
 // The traps with this number that have reached an adapter, in order.
-std::vector<ib::Mad> traps_of(const FakeHca& hca, std::uint16_t number);
+std::vector<ib::Mad> traps_of(const FakeHca& hca, uint16_t number);
 // The packet that carries an SMP.
 Bytes smp_packet(const ib::Mad& smp, ib::Lid dlid, ib::Lid slid);
-ib::Mad make_smp(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                 std::span<const std::uint8_t> data = {});
+ib::Mad make_smp(ib::Method method, uint16_t attribute, uint32_t modifier,
+                 std::span<const uint8_t> data = {});
 
 }  // namespace pib::test

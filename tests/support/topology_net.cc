@@ -37,7 +37,7 @@ bool TrunkCarrier::carry(fabric::SwitchEndpoint& from, fabric::SwitchEndpoint& t
     while (!from.output().empty()) {
         const auto out = from.output();
         const auto space = to.input_space();
-        const std::size_t n = std::min(out.size(), space.size());
+        const size_t n = std::min(out.size(), space.size());
         std::ranges::copy(out.first(n), space.begin());
         from.consume_output(n);
         moved = true;
@@ -79,7 +79,7 @@ FakeHca& TopologyNet::connect(const link::Hello& hello, unsigned part) {
     return *hcas_.back();
 }
 
-FakeHca& TopologyNet::connect(const std::string& name, std::uint64_t guid, unsigned part) {
+FakeHca& TopologyNet::connect(const std::string& name, uint64_t guid, unsigned part) {
     auto hello = make_hello(guid);
     hello.node_description = name;
     return connect(hello, part);
@@ -110,7 +110,7 @@ void TopologyNet::settle() {
     }
 }
 
-void TopologyNet::advance(std::uint64_t ns) {
+void TopologyNet::advance(uint64_t ns) {
     now_ns_ += ns;
     settle();
 }
@@ -129,13 +129,13 @@ fabric::Switch& TopologyNet::sw(std::string_view name) {
 
 // ---- its subnet manager
 
-std::optional<ib::Mad> TopologyNet::query(ib::Method method, std::uint16_t attribute,
-                                          std::uint32_t modifier, std::vector<std::uint8_t> path,
-                                          std::span<const std::uint8_t> data) {
+std::optional<ib::Mad> TopologyNet::query(ib::Method method, uint16_t attribute, uint32_t modifier,
+                                          std::vector<uint8_t> path,
+                                          std::span<const uint8_t> data) {
     ib::Mad smp = make_smp(method, attribute, modifier, data);
     smp.set(ib::mad_header::kTransactionId, next_transaction_);
     path.insert(path.begin(), 1);
-    smp.bytes[7] = static_cast<std::uint8_t>(path.size());
+    smp.bytes[7] = static_cast<uint8_t>(path.size());
     std::ranges::copy(path, initial_path(smp).begin() + 1);
     hcas_[0]->send_smp(smp);
     settle();
@@ -144,12 +144,12 @@ std::optional<ib::Mad> TopologyNet::query(ib::Method method, std::uint16_t attri
     return answer == answers.end() ? std::nullopt : std::optional(*answer);
 }
 
-std::uint64_t TopologyNet::node_guid(std::vector<std::uint8_t> path) {
+uint64_t TopologyNet::node_guid(std::vector<uint8_t> path) {
     const auto got = query(ib::Method::kGet, ib::attr::kNodeInfo, 0, std::move(path));
     return got ? ib::get(got->smp_data(), ib::node_info::kNodeGuid) : 0;
 }
 
-void TopologyNet::set_port(const std::vector<std::uint8_t>& path, unsigned port,
+void TopologyNet::set_port(const std::vector<uint8_t>& path, unsigned port,
                            const std::vector<TestFabric::Change>& changes) {
     auto got = query(ib::Method::kGet, ib::attr::kPortInfo, port, path);
     REQUIRE(got);
@@ -163,15 +163,14 @@ void TopologyNet::set_port(const std::vector<std::uint8_t>& path, unsigned port,
     CHECK(set->status() == 0);
 }
 
-void TopologyNet::activate(const std::vector<std::uint8_t>& path, unsigned port) {
+void TopologyNet::activate(const std::vector<uint8_t>& path, unsigned port) {
     for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
         set_port(path, port, {{pi::kPortState, static_cast<unsigned>(state)}});
     }
 }
 
-void TopologyNet::set_route(const std::vector<std::uint8_t>& path,
-                            const std::vector<std::uint8_t>& ports) {
-    std::array<std::uint8_t, 64> block;
+void TopologyNet::set_route(const std::vector<uint8_t>& path, const std::vector<uint8_t>& ports) {
+    std::array<uint8_t, 64> block;
     block.fill(fabric::kNoPort);
     std::ranges::copy(ports, block.begin());
     REQUIRE(query(ib::Method::kSet, ib::attr::kLinearForwardingTable, 0, path, block));

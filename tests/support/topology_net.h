@@ -45,11 +45,11 @@ class TopologyNet {
     explicit TopologyNet(const char* text, std::vector<std::vector<std::string>> parts = {{}});
 
     FakeHca& connect(const link::Hello& hello, unsigned part = 0);
-    FakeHca& connect(const std::string& name, std::uint64_t guid = 0x77, unsigned part = 0);
+    FakeHca& connect(const std::string& name, uint64_t guid = 0x77, unsigned part = 0);
     // Connects all trunks from one part to another. Ended trunks stay in `cables`, closed.
     void join(unsigned from, unsigned to);
     void settle();
-    void advance(std::uint64_t ns);
+    void advance(uint64_t ns);
     [[nodiscard]] fabric::Fabric& part(unsigned index) { return *fabrics_[index]; }
     [[nodiscard]] fabric::Switch& sw(std::string_view name);
     [[nodiscard]] bool up(std::string_view name, unsigned port) {
@@ -57,23 +57,22 @@ class TopologyNet {
     }
 
     // --- a subnet manager at the first adapter. `path`: switch ports after the adapter's own.
-    std::optional<ib::Mad> query(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                                 std::vector<std::uint8_t> path,
-                                 std::span<const std::uint8_t> data = {});
+    std::optional<ib::Mad> query(ib::Method method, uint16_t attribute, uint32_t modifier,
+                                 std::vector<uint8_t> path, std::span<const uint8_t> data = {});
     // NodeGUID of the node at `path`; 0 without an answer.
-    std::uint64_t node_guid(std::vector<std::uint8_t> path);
-    void set_port(const std::vector<std::uint8_t>& path, unsigned port,
+    uint64_t node_guid(std::vector<uint8_t> path);
+    void set_port(const std::vector<uint8_t>& path, unsigned port,
                   const std::vector<TestFabric::Change>& changes);
-    void activate(const std::vector<std::uint8_t>& path, unsigned port);
+    void activate(const std::vector<uint8_t>& path, unsigned port);
     // Sets the egress ports of LIDs 0, 1, ... in the LFT of the switch at `path`.
-    void set_route(const std::vector<std::uint8_t>& path, const std::vector<std::uint8_t>& ports);
+    void set_route(const std::vector<uint8_t>& path, const std::vector<uint8_t>& ports);
 
   private:
     // Destroyed last, because the links of adapters and trunks refer to the fabrics.
     std::vector<std::unique_ptr<fabric::Fabric>> fabrics_;
     std::vector<std::unique_ptr<FakeHca>> hcas_;
-    std::uint64_t now_ns_ = 1'000'000'000;
-    std::uint64_t next_transaction_ = 1;
+    uint64_t now_ns_ = 1'000'000'000;
+    uint64_t next_transaction_ = 1;
 
   public:
     std::vector<std::unique_ptr<TrunkCarrier>> cables;

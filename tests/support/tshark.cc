@@ -17,7 +17,7 @@ std::string output_of(const std::string& command) {
     std::string text;
     char buffer[4096];
     while (pipe != nullptr) {
-        const std::size_t n = std::fread(buffer, 1, sizeof(buffer), pipe);
+        const size_t n = std::fread(buffer, 1, sizeof(buffer), pipe);
         text.append(buffer, n);
         if (n == 0) {
             break;

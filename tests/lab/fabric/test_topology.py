@@ -81,7 +81,7 @@ def test_the_limits_of_a_fabric_are_those_of_the_switch():
                              + (folder / "switch" / "switch_node.h").read_text()))
     assert int(limits["kMaxTopologyNodes"], 16) == topology.MOST_NODES
     assert int(limits["kMaxPorts"]) == topology.MOST_PORTS
-    assert limits["kMaxTopologyBytes"] == "std::size_t{64} << 20" and topology.MOST_BYTES == 64 << 20
+    assert limits["kMaxTopologyBytes"] == "size_t{64} << 20" and topology.MOST_BYTES == 64 << 20
 
 
 def test_a_large_fabric_is_made_in_time_that_grows_with_its_size(monkeypatch):

@@ -30,8 +30,8 @@ class Manager {
     explicit Manager(SocketHca& hca) : hca_(hca) {}
 
     // Sends a Get or Set to the switch; returns the answer.
-    ib::Mad ask(ib::Method method, std::uint16_t attribute, std::uint32_t modifier,
-                std::span<const std::uint8_t> data = {}) {
+    ib::Mad ask(ib::Method method, uint16_t attribute, uint32_t modifier,
+                std::span<const uint8_t> data = {}) {
         ib::Mad smp = make_smp(method, attribute, modifier, data);
         smp.set(ib::mad_header::kTransactionId, ++transaction_);
         smp.bytes[7] = 1;  // hops
@@ -44,8 +44,7 @@ class Manager {
         return answer;
     }
     // Changes one field of an attribute of the switch.
-    void change(std::uint16_t attribute, std::uint32_t modifier, ib::Field field,
-                std::uint64_t value) {
+    void change(uint16_t attribute, uint32_t modifier, ib::Field field, uint64_t value) {
         ib::Mad got = ask(ib::Method::kGet, attribute, modifier);
         if (attribute == ib::attr::kPortInfo) {
             ib::set(got.smp_data(), pi::kPortState, 0);
@@ -58,7 +57,7 @@ class Manager {
     void make_active() {
         change(ib::attr::kSwitchInfo, 0, ib::switch_info::kLinearFdbTop, 2);
         change(ib::attr::kSwitchInfo, 0, ib::switch_info::kLifeTimeValue, 31);
-        std::array<std::uint8_t, 64> block;
+        std::array<uint8_t, 64> block;
         block.fill(fabric::kNoPort);
         block[1] = 1;
         block[2] = 2;
@@ -86,12 +85,12 @@ class Manager {
     }
 
     SocketHca& hca_;
-    std::uint64_t transaction_ = 0;
+    uint64_t transaction_ = 0;
 };
 
-std::uint64_t counter(const Program& program, unsigned port, const char* name) {
+uint64_t counter(const Program& program, unsigned port, const char* name) {
     const auto answer = program.ask({{"command", "counters"}, {"port", port}});
-    return answer.at("ports").at(0).at(name).get<std::uint64_t>();
+    return answer.at("ports").at(0).at(name).get<uint64_t>();
 }
 
 }  // namespace
@@ -171,10 +170,10 @@ TEST_CASE("program: SIGTERM ends a switch in which packets wait") {
     SocketHca two(program.fabric_path(), 0x2000);
     REQUIRE(two.until([&] { return two.end->is_up(); }));
     Manager(one).make_active();
-    const std::uint64_t received = counter(program, 2, "PortRcvPkts");
-    const std::uint64_t passed_on = counter(program, 1, "PortXmitPkts");
+    const uint64_t received = counter(program, 2, "PortRcvPkts");
+    const uint64_t passed_on = counter(program, 1, "PortXmitPkts");
     one.recorder.hold = true;
-    std::uint64_t sent = 0;
+    uint64_t sent = 0;
     REQUIRE(two.until([&] {
         sent += sent < 20 && send(*two.end, make_packet(0, 1, 4096, 2)) ? 1 : 0;
         return sent == 20;
@@ -281,7 +280,7 @@ TEST_CASE("program: a control client gets the answers of many requests") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
-    constexpr std::ptrdiff_t kRequests = 500;
+    constexpr ptrdiff_t kRequests = 500;
     Program program;
     SocketHca good(program.fabric_path(), 0x1000);
     REQUIRE(good.until([&] { return good.end->is_up(); }));
@@ -291,13 +290,13 @@ TEST_CASE("program: a control client gets the answers of many requests") {
     for (int i = 0; i < kRequests; ++i) {
         requests += "{\"command\":\"lft\"}\n";
     }
-    std::size_t sent = 0;
-    std::ptrdiff_t answers = 0;
+    size_t sent = 0;
+    ptrdiff_t answers = 0;
     CHECK(eventually([&] {
         if (sent < requests.size()) {
             const ssize_t n = ::send(eager->get(), requests.data() + sent, requests.size() - sent,
                                      MSG_NOSIGNAL | MSG_DONTWAIT);
-            sent += n > 0 ? static_cast<std::size_t>(n) : 0;
+            sent += n > 0 ? static_cast<size_t>(n) : 0;
         }
         char buffer[4096];
         const ssize_t n = ::recv(eager->get(), buffer, sizeof(buffer), MSG_DONTWAIT);

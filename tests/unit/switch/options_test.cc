@@ -84,7 +84,7 @@ TEST_CASE("options: a command line that makes no sense is refused with the reaso
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
-    const Refused& one = kRefused[GENERATE(range(std::size_t{0}, kRefused.size()))];
+    const Refused& one = kRefused[GENERATE(range(size_t{0}, kRefused.size()))];
     const Ended ended = run_program(one.words);
     CAPTURE(one.words, ended.out, ended.err);
     CHECK(ended.status == one.status);

@@ -42,7 +42,7 @@ class TemporaryDirectory {
 unsigned send_every_opcode(TestFabric& fabric) {
     unsigned sent = 0;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        const auto* info = ib::find_opcode(static_cast<std::uint8_t>(opcode));
+        const auto* info = ib::find_opcode(static_cast<uint8_t>(opcode));
         // Opcodes that tshark dissects to the last byte; for RD, XRC and CNP it knows only the BTH.
         const bool known = info != nullptr &&
                            (info->service == ib::Service::kRc ||
@@ -59,12 +59,12 @@ unsigned send_every_opcode(TestFabric& fabric) {
             headers.grh->sgid = ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(1));
             headers.grh->dgid = ib::Gid::from(ib::kDefaultGidPrefix, ib::Guid(2));
         }
-        headers.bth.opcode = static_cast<std::uint8_t>(opcode);
+        headers.bth.opcode = static_cast<uint8_t>(opcode);
         headers.bth.pkey = ib::kDefaultPKey;
         headers.bth.dest_qp = ib::Qpn(0x40);
         headers.deth = {.qkey = ib::QKey(0x11), .src_qp = ib::Qpn(0x41)};
         Bytes buffer(ib::kMaxPacket);
-        std::size_t payload = 256;
+        size_t payload = 256;
         if (info->payload == ib::PayloadRule::kNone) {
             payload = 0;
         } else if (info->payload == ib::PayloadRule::kCnp) {

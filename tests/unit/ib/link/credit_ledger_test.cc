@@ -8,9 +8,9 @@ using namespace pib;
 
 namespace {
 
-constexpr std::uint32_t kBlocks = 400;
-constexpr std::uint16_t kOwnEpoch = 3;
-constexpr std::uint16_t kPeerEpoch = 9;
+constexpr uint32_t kBlocks = 400;
+constexpr uint16_t kOwnEpoch = 3;
+constexpr uint16_t kPeerEpoch = 9;
 
 struct Ledger {
     link::FrameChannel channel{0};
@@ -34,7 +34,7 @@ struct Ledger {
         return found;
     }
     link::LinkResult receive(const link::Credit& credit) {
-        std::vector<std::uint8_t> bytes;
+        std::vector<uint8_t> bytes;
         append(bytes, credit);
         return credits.receive({.type = link::FrameType::kCredit,
                                 .body = std::span(bytes).subspan(link::kHeaderSize)});
@@ -83,7 +83,7 @@ TEST_CASE("credits: a CREDIT of the current epoch raises the limit, and never lo
     CHECK(ledger.credits.available(0) == 50);
     ledger.credits.spend(0, 20);
     CHECK(ledger.credits.available(0) == 30);
-    for (const std::uint16_t epoch : {kOwnEpoch - 1, kOwnEpoch + 1}) {
+    for (const uint16_t epoch : {kOwnEpoch - 1, kOwnEpoch + 1}) {
         REQUIRE(ledger.receive({.vl = 0, .epoch = epoch, .limit = 90}));
         CHECK(ledger.credits.available(0) == 30);
     }
@@ -94,7 +94,7 @@ TEST_CASE("credits: a CREDIT of the current epoch raises the limit, and never lo
 
 TEST_CASE("credits: limits are counted modulo 2^32") {
     Ledger ledger;
-    for (const std::uint32_t limit : {0x60000000u, 0xc0000000u, 0xfffffff0u}) {
+    for (const uint32_t limit : {0x60000000u, 0xc0000000u, 0xfffffff0u}) {
         REQUIRE(ledger.receive({.vl = 0, .epoch = kOwnEpoch, .limit = limit}));
     }
     ledger.credits.spend(0, 0xffffffe0);

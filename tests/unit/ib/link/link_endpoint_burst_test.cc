@@ -11,14 +11,14 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint32_t kBoth = link::kFeatureSharedMemory | link::kFeatureBursts;
+constexpr uint32_t kBoth = link::kFeatureSharedMemory | link::kFeatureBursts;
 
 struct Recorder : LinkRecorder {
     std::optional<link::LinkRings> rings;
     std::optional<link::LinkRings> link_rings() override { return rings; }
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         if (burst.is_single()) {
-            const std::uint32_t one = LinkRecorder::link_burst(burst, payload);
+            const uint32_t one = LinkRecorder::link_burst(burst, payload);
             if (packets.size() == retrains_after) {
                 endpoint->training().retrain();
             }
@@ -32,10 +32,10 @@ struct Recorder : LinkRecorder {
         endpoint->release(burst.lrh().vl.value(), link::burst_blocks(burst, 0, takes));
         return takes;
     }
-    unsigned bursts = 0;             // bursts of several packets
-    std::size_t retrains_after = 0;  // single packets; 0: never
-    std::uint32_t takes_from = 0, takes = 0;
-    std::uint32_t taken = 0;
+    unsigned bursts = 0;        // bursts of several packets
+    size_t retrains_after = 0;  // single packets; 0: never
+    uint32_t takes_from = 0, takes = 0;
+    uint32_t taken = 0;
 };
 
 // Two ends that share memory. Each has its own features.
@@ -44,8 +44,7 @@ struct BurstPair {
     Recorder hca_events, switch_events;
     link::LinkEndpoint hca, sw;
 
-    explicit BurstPair(std::uint32_t asked = kBoth, std::uint32_t granted = kBoth,
-                       std::uint32_t blocks = 4096)
+    explicit BurstPair(uint32_t asked = kBoth, uint32_t granted = kBoth, uint32_t blocks = 4096)
         : hca(hello(asked), make_buffers(blocks), hca_events),
           sw(make_buffers(blocks), switch_events) {
         hca_events.endpoint = &hca;
@@ -54,7 +53,7 @@ struct BurstPair {
         switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
         switch_events.answer = link::Welcome{.features = granted, .port_number = 1};
     }
-    static link::Hello hello(std::uint32_t features) {
+    static link::Hello hello(uint32_t features) {
         auto hello = make_hello(0x100);
         hello.features = features;
         return hello;
@@ -86,12 +85,12 @@ struct BurstPair {
 
 TEST_CASE("bursts: a burst has the packets and the credits of single packets") {
     // Blocks of eight packets with 1024 bytes each and of one with 5 bytes, all with headers.
-    constexpr std::uint32_t kBurstBlocks = 8 * 17 + 1;
+    constexpr uint32_t kBurstBlocks = 8 * 17 + 1;
     BurstPair with, without;
     with.bring_up();
     without.bring_up();
     REQUIRE(with.hca.agreed().bursts);
-    const std::uint32_t credits = with.hca.sender().credits(0);
+    const uint32_t credits = with.hca.sender().credits(0);
     REQUIRE(send_burst(with.hca, 9));
     REQUIRE(send_singly(without.hca, 9));
     CHECK(with.hca.sender().credits(0) == credits - kBurstBlocks);
@@ -130,7 +129,7 @@ TEST_CASE("bursts: credits and room limit the packets of a burst") {
         return of.hca.begin({.vl = vl, .longest = 28 + 16 + kMtu, .packets = 1000, .mtu = kMtu})
             .packets;
     };
-    const std::uint32_t limit = limit_of(pair, 0);
+    const uint32_t limit = limit_of(pair, 0);
     CHECK(limit == 11);
     CHECK_FALSE(send_burst(pair.hca, limit + 1));
     CHECK(send_burst(pair.hca, limit));
@@ -149,14 +148,14 @@ TEST_CASE("bursts: credits and room limit the packets of a burst") {
     full.bring_up();
     while (send_burst(full.hca, 60)) {
     }
-    const std::uint32_t left = limit_of(full, 0);
+    const uint32_t left = limit_of(full, 0);
     CHECK(left == 43);
     CHECK(send_burst(full.hca, left));
     CHECK(full.hca.sender().can_send(link::kVl15, 256 + 28));
 }
 
 TEST_CASE("bursts: packets are sent singly unless both sides agreed on bursts") {
-    const std::uint32_t memory = link::kFeatureSharedMemory;
+    const uint32_t memory = link::kFeatureSharedMemory;
     BurstPair not_granted(kBoth, memory);
     not_granted.bring_up();
     CHECK_FALSE(not_granted.hca.agreed().bursts);
@@ -174,7 +173,7 @@ TEST_CASE("bursts: a burst ends a connection that has not agreed on bursts") {
     other.bring_up();
     REQUIRE(send_burst(other.hca, 4));
     const auto from = other.memory.ring(0), to = pair.memory.ring(0);
-    const std::uint32_t at = to.control->produced;
+    const uint32_t at = to.control->produced;
     // Bytes that the other side has written and not published yet.
     std::memcpy(to.bytes + at % to.size, from.bytes + from.control->produced % from.size, 8192);
     to.control->produced = at + 8192;
@@ -184,7 +183,7 @@ TEST_CASE("bursts: a burst ends a connection that has not agreed on bursts") {
 }
 
 TEST_CASE("bursts: packets after a retraining are dropped and cost no credit") {
-    constexpr std::uint32_t kBlocks = 200;
+    constexpr uint32_t kBlocks = 200;
     BurstPair pair(kBoth, kBoth, kBlocks);
     pair.bring_up();
     pair.switch_events.retrains_after = 3;
@@ -204,7 +203,7 @@ TEST_CASE("bursts: each packet beyond the credits is an overrun, and VL 15 has n
     pair.bring_up();
     REQUIRE(send_burst(pair.hca, 8));
     const auto ring = pair.memory.ring(0);
-    std::uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
+    uint8_t* body = ring.bytes + ring.control->produced % ring.size + 8;
     SECTION("a VL without buffer") {
         ib::set_burst_vl({body, ib::kBurstPayload}, 8, 7);
         (void)pair.hca.channel().publish();

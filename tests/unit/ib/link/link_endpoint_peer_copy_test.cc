@@ -53,7 +53,7 @@ TEST_CASE("peer copy: memory that the switch cannot map leaves the link unchange
 TEST_CASE("peer copy: an offer names its segments and takes the credits of its packets") {
     PeerCopyPair pair;
     pair.share();
-    const std::uint32_t credits = pair.hca.sender().credits(0);
+    const uint32_t credits = pair.hca.sender().credits(0);
     REQUIRE(pair.offer(pair.hca, kPlace));
     CHECK(credits - pair.hca.sender().credits(0) == kPackets * link::packet_blocks(8 + 12 + kMtu));
     (void)pair.hca.channel().publish();
@@ -82,7 +82,7 @@ TEST_CASE("peer copy: the switch splits an offer that it cannot forward") {
     SECTION("into the packets of the offer") {
         pair.turn(pair.sw);
         REQUIRE(pair.switch_events.packets.size() == kPackets);
-        for (std::uint32_t i = 0; i < kPackets; ++i) {
+        for (uint32_t i = 0; i < kPackets; ++i) {
             const auto view =
                 ib::PacketView::parse(pair.switch_events.packets[i], ib::Crcs::kElided).value();
             CHECK(view.bth().psn == ib::Psn(7 + i));
@@ -124,7 +124,7 @@ TEST_CASE("peer copy: the payload of split offers counts for a turn") {
 TEST_CASE("peer copy: begin() refuses packets that cannot be an offer") {
     PeerCopyPair pair;
     pair.share();
-    const auto limit = [&](unsigned vl, std::uint32_t mtu) {
+    const auto limit = [&](unsigned vl, uint32_t mtu) {
         return pair.hca
             .begin({.vl = vl, .longest = 20 + mtu, .packets = 1000, .mtu = mtu, .is_offer = true})
             .packets;
@@ -132,7 +132,7 @@ TEST_CASE("peer copy: begin() refuses packets that cannot be an offer") {
     CHECK(limit(0, kMtu) == 256);
     CHECK(limit(0, 4096) == 256);
     CHECK(limit(link::kVl15, kMtu) == 0);
-    std::uint32_t sent = 0;
+    uint32_t sent = 0;
     while (pair.offer(pair.hca, {}, 256)) {
         ++sent;
     }
@@ -200,13 +200,13 @@ TEST_CASE("peer copy: a pull without a target uses the bounce area") {
     const auto pull = pair.next_handle == 0 ? pair.again() : pair.asked();
     REQUIRE(pull.segments.size() == 1);
     CHECK(pull.segments[0] == BlockSegment{0, link::kBounceBlock, kPayload});
-    for (std::uint32_t i = 0; i < kPayload; ++i) {
-        pair.shown.bounce()[i] = static_cast<std::uint8_t>(i / kMtu);
+    for (uint32_t i = 0; i < kPayload; ++i) {
+        pair.shown.bounce()[i] = static_cast<uint8_t>(i / kMtu);
     }
     pair.answer(PullResult::kDone);
     REQUIRE(pair.hca_events.packets.size() == kPackets);
-    std::uint32_t held = 0;
-    for (std::uint32_t i = 0; i < kPackets; ++i) {
+    uint32_t held = 0;
+    for (uint32_t i = 0; i < kPackets; ++i) {
         const auto view =
             ib::PacketView::parse(pair.hca_events.packets[i], ib::Crcs::kElided).value();
         CHECK(view.bth().psn == ib::Psn(7 + i));
@@ -320,7 +320,7 @@ TEST_CASE("peer copy: a malformed MEMORY, or one out of place, ends the connecti
     std::string reason = "MEMORY not agreed on";
     if (pair.sw.agreed().peer_copy) {
         SECTION("a block without bytes") {
-            std::fill(frame.end() - 8, frame.end(), std::uint8_t{0});
+            std::fill(frame.end() - 8, frame.end(), uint8_t{0});
             reason = "MEMORY: field out of range";
         }
         SECTION("fewer blocks than it counts") {
@@ -366,7 +366,7 @@ TEST_CASE("peer copy: an offer without valid segments ends the connection") {
         {{{0, 0, kPayload - 1}}, "offer: field out of range"},
         {{{0, 0, 0}, {0, 0, kPayload}}, "offer: bad frame length"},
     };
-    const Case& one = kCases[GENERATE(range(std::size_t{0}, std::size(kCases)))];
+    const Case& one = kCases[GENERATE(range(size_t{0}, std::size(kCases)))];
     PeerCopyPair pair;
     pair.share();
     REQUIRE(pair.offer(pair.hca, one.segments));
@@ -380,7 +380,7 @@ TEST_CASE("peer copy: an adapter that breaks the protocol loses the connection")
     PeerCopyPair pair;
     pair.share();
     const auto ring = pair.memory.ring(0);
-    std::uint8_t* at = ring.bytes + ring.control->produced % ring.size + 8;
+    uint8_t* at = ring.bytes + ring.control->produced % ring.size + 8;
     std::string reason = "BURST: these packets cannot be an offer";
     SECTION("the handle 0") {
         reason = "offer: field out of range";
@@ -411,15 +411,15 @@ TEST_CASE("peer copy: offers beyond the credits end the connection") {
     pair.share();
     pair.switch_events.keeps = true;
     const auto ring = pair.memory.ring(0);
-    const std::uint32_t at = ring.control->produced;
+    const uint32_t at = ring.control->produced;
     REQUIRE(pair.offer(pair.hca, kPlace));
     (void)pair.hca.channel().publish();
-    const std::uint32_t bytes = ring.control->produced - at;
+    const uint32_t bytes = ring.control->produced - at;
     const Bytes frame(ring.bytes + at % ring.size, ring.bytes + at % ring.size + bytes);
-    const std::uint32_t fit =
+    const uint32_t fit =
         link::PeerCopyEnd::kSwitchBlocks / (kPackets * link::packet_blocks(8 + 12 + kMtu));
     pair.turn(pair.sw);
-    for (std::uint32_t i = 1; i <= fit; ++i) {
+    for (uint32_t i = 1; i <= fit; ++i) {
         REQUIRE(pair.error.empty());
         REQUIRE(pair.switch_events.offers.size() == i);
         std::ranges::copy(frame, ring.bytes + ring.control->produced % ring.size);
@@ -450,8 +450,8 @@ TEST_CASE("peer copy: packets of an offer beyond the MTU are faults, and the lin
 TEST_CASE("peer copy: an offer that arrives while the link is down costs no credit") {
     PeerCopyPair pair;
     pair.share();
-    const std::uint32_t blocks = kPackets * link::packet_blocks(8 + 12 + kMtu);
-    for (std::uint32_t i = 0; i < 2 * link::PeerCopyEnd::kSwitchBlocks / blocks; ++i) {
+    const uint32_t blocks = kPackets * link::packet_blocks(8 + 12 + kMtu);
+    for (uint32_t i = 0; i < 2 * link::PeerCopyEnd::kSwitchBlocks / blocks; ++i) {
         REQUIRE(pair.offer(pair.hca, kPlace));
         (void)pair.hca.channel().publish();
         pair.sw.training().set_parameters(make_parameters(false));
@@ -486,14 +486,14 @@ TEST_CASE("peer copy: a PULL without valid segments ends the connection") {
     REQUIRE(pair.offer(pair.sw, {}));
     (void)pair.sw.channel().publish();
     const auto ring = pair.memory.ring(0);
-    std::uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
+    uint8_t* pull = ring.bytes + ring.control->produced % ring.size + 8;
     pair.turn(pair.hca);
-    const std::size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // one field of the PULL at a time
+    const size_t at = GENERATE(0, 8, 16, 20, 24, 32, 36);  // one field of the PULL at a time
     std::fill_n(pull + at,
                 at % 8 == 4           ? 4
                 : at == 0 || at == 24 ? 8
                                       : 4,
-                static_cast<std::uint8_t>(at <= 8 ? 0 : 0x7F));
+                static_cast<uint8_t>(at <= 8 ? 0 : 0x7F));
     pair.turn(pair.sw);
     CHECK_FALSE(pair.error.empty());
     CHECK(pair.switch_events.pulls.empty());

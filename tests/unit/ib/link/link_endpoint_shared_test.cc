@@ -24,7 +24,7 @@ using link::RingProducer;
 using link::SharedMemory;
 
 constexpr unsigned kLogRing = SharedMemory::kMinLogRing;
-constexpr std::uint32_t kRing = 1U << kLogRing;
+constexpr uint32_t kRing = 1U << kLogRing;
 
 struct SharedRecorder : LinkRecorder {
     std::optional<link::LinkRings> rings;
@@ -46,7 +46,7 @@ struct SharedPair {
         switch_events.rings = {.out = memory.ring(1), .in = memory.ring(0)};
         switch_events.answer = link::Welcome{.features = kFeatures, .port_number = 1};
     }
-    static constexpr std::uint32_t kFeatures = link::kFeatureSharedMemory | link::kFeatureBursts;
+    static constexpr uint32_t kFeatures = link::kFeatureSharedMemory | link::kFeatureBursts;
     static link::Hello hello() {
         auto hello = make_hello(0x100);
         hello.features = kFeatures;
@@ -79,9 +79,9 @@ struct SharedPair {
         return !end.may_sleep() || kicked;
     }
     // Writes these bytes into the HCA's ring, and publishes `published` bytes.
-    void forge(const Bytes& bytes, std::uint32_t published) {
+    void forge(const Bytes& bytes, uint32_t published) {
         const link::RingView ring = memory.ring(0);
-        const std::uint32_t at = ring.control->produced;
+        const uint32_t at = ring.control->produced;
         std::memcpy(ring.bytes + at % kRing, bytes.data(), bytes.size());
         ring.control->produced = at + published;
     }
@@ -95,7 +95,7 @@ TEST_CASE("shared memory: a ring is mapped twice in a row") {
     CHECK(mapped.ring_size() == kRing);
     for (unsigned direction = 0; direction < 2; ++direction) {
         const auto ring = memory.ring(direction);
-        ring.bytes[kRing + 5] = static_cast<std::uint8_t>(7 + direction);
+        ring.bytes[kRing + 5] = static_cast<uint8_t>(7 + direction);
         CHECK(ring.bytes[5] == 7 + direction);
         CHECK(mapped.ring(direction).bytes[5] == 7 + direction);
         ring.control->produced = 64 + direction;
@@ -138,7 +138,7 @@ TEST_CASE("ring: it fills and empties while its positions wrap") {
     memory.ring(0).control->produced = memory.ring(0).control->consumed = 0u - 4 * kRing;
     RingProducer producer(memory.ring(0));
     RingConsumer consumer(memory.ring(0));
-    std::uint32_t next = 0, expected = 0;
+    uint32_t next = 0, expected = 0;
     for (unsigned round = 0; round < 1000; ++round) {
         for (auto room = producer.reserve(100 + round); !room.empty();
              room = producer.reserve(100 + round)) {
@@ -149,7 +149,7 @@ TEST_CASE("ring: it fills and empties while its positions wrap") {
         CHECK_FALSE(producer.has_room(kRing / 2));
         producer.publish();
         while (consumer.available() != 0) {
-            std::uint32_t got;
+            uint32_t got;
             std::memcpy(&got, consumer.front(), sizeof(got));
             REQUIRE(got == expected++);
             consumer.skip(100 + round);
@@ -199,24 +199,24 @@ TEST_CASE("ring: a producer whose bytes are all consumed does not wait for room"
 }
 
 TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
-    constexpr std::uint32_t kFrames = 20'000;
-    constexpr std::size_t kFrameBytes = 4000;
+    constexpr uint32_t kFrames = 20'000;
+    constexpr size_t kFrameBytes = 4000;
     // Only the first and the last byte are checked: ThreadSanitizer remembers few accesses, and
     // more of them would displace those that race.
-    const auto frame_is = [](const std::uint8_t* bytes, std::uint32_t number) {
+    const auto frame_is = [](const uint8_t* bytes, uint32_t number) {
         return bytes[0] == (number & 0xFF) && bytes[kFrameBytes - 1] == (number & 0xFF);
     };
     bool intact = true;  // only the reading thread uses it until the thread ends
     auto memory = SharedMemory::create(kLogRing).value();
-    std::atomic<std::uint32_t> to_consumer{0}, to_producer{0};
-    const auto wake = [](std::atomic<std::uint32_t>& word) {
+    std::atomic<uint32_t> to_consumer{0}, to_producer{0};
+    const auto wake = [](std::atomic<uint32_t>& word) {
         ++word;
         word.notify_one();
     };
     std::jthread reader([&] {
         RingConsumer consumer(memory.ring(0));
-        for (std::uint32_t frames = 0; frames < kFrames;) {
-            const std::uint32_t seen = to_consumer;
+        for (uint32_t frames = 0; frames < kFrames;) {
+            const uint32_t seen = to_consumer;
             for (; consumer.available() != 0; ++frames) {
                 intact = intact && frame_is(consumer.front(), frames);
                 consumer.skip(kFrameBytes);
@@ -231,15 +231,15 @@ TEST_CASE("ring: no wake-up and no byte is lost between two threads") {
         }
     });
     RingProducer producer(memory.ring(0));
-    for (std::uint32_t frames = 0; frames < kFrames; ++frames) {
-        std::span<std::uint8_t> room;
+    for (uint32_t frames = 0; frames < kFrames; ++frames) {
+        std::span<uint8_t> room;
         while ((room = producer.reserve(kFrameBytes)).empty()) {
-            const std::uint32_t seen = to_producer;
+            const uint32_t seen = to_producer;
             if (producer.await_room()) {
                 to_producer.wait(seen);
             }
         }
-        room.front() = room.back() = static_cast<std::uint8_t>(frames);
+        room.front() = room.back() = static_cast<uint8_t>(frames);
         producer.commit(kFrameBytes);
         producer.publish();
         if (producer.must_kick()) {
@@ -258,7 +258,7 @@ namespace {
 struct Side {
     link::LinkEndpoint& end;
     SharedRecorder& events;
-    std::atomic<std::uint32_t> word{0};  // the thread sleeps until it changes
+    std::atomic<uint32_t> word{0};  // the thread sleeps until it changes
     Side* peer = nullptr;
     std::atomic<bool> done{false}, fine{true};
 
@@ -266,9 +266,9 @@ struct Side {
         ++word;
         word.notify_one();
     }
-    void run(const Bytes& packet, std::size_t count) {
-        for (std::size_t sent = 0; fine && !(done && peer->done);) {
-            const std::uint32_t seen = word;
+    void run(const Bytes& packet, size_t count) {
+        for (size_t sent = 0; fine && !(done && peer->done);) {
+            const uint32_t seen = word;
             while (sent < count && send(end, packet)) {
                 ++sent;
             }
@@ -293,7 +293,7 @@ struct Side {
 }  // namespace
 
 TEST_CASE("shared link: two threads exchange packets") {
-    constexpr std::size_t kPackets = 5000;
+    constexpr size_t kPackets = 5000;
     SharedPair pair;
     pair.bring_up();
     REQUIRE(pair.error.empty());
@@ -320,7 +320,7 @@ TEST_CASE("shared link: frames travel through the rings with few wake-ups") {
     const unsigned kicks = pair.switch_kicks;
     Bytes packet = make_packet(0, 5, 1000);
     for (unsigned i = 0; i < 10; ++i) {
-        packet.back() = static_cast<std::uint8_t>(i);
+        packet.back() = static_cast<uint8_t>(i);
         REQUIRE(send(pair.hca, packet));
     }
     pair.pump();
@@ -335,7 +335,7 @@ TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     pair.bring_up();
     pair.switch_events.hold = true;  // no credit arrives, which would wake the sender
     const Bytes packet = make_packet(1, 5, 4096);
-    std::size_t sent = 0;
+    size_t sent = 0;
     for (; send(pair.hca, packet); ++sent) {
     }
     CHECK(sent >= 6);
@@ -473,8 +473,8 @@ TEST_CASE("shared link: a flood is received in portions") {
 
 // Writes to a packet in the ring, as a hostile peer does, while the packet is handled.
 struct Tampered : SharedRecorder {
-    std::uint8_t* frame = nullptr;  // the packet in the ring
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint8_t* frame = nullptr;  // the packet in the ring
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         std::memset(frame, 0xEE, burst.bytes().size());
         return SharedRecorder::link_burst(burst, payload);
     }
@@ -483,17 +483,17 @@ struct Tampered : SharedRecorder {
 TEST_CASE("shared link: a turn ends after a few LINKs, each of which is a retraining") {
     SharedPair pair;
     pair.bring_up();
-    constexpr std::uint16_t kLinks = 500;
+    constexpr uint16_t kLinks = 500;
     Bytes flood;
-    for (std::uint16_t i = 0; i < kLinks; ++i) {
+    for (uint16_t i = 0; i < kLinks; ++i) {
         Bytes frame;
         auto parameters = make_parameters();
-        parameters.epoch = static_cast<std::uint16_t>(1000 + i);
+        parameters.epoch = static_cast<uint16_t>(1000 + i);
         append(frame, parameters);
         frame.resize(link::kRingAlign);
         flood.insert(flood.end(), frame.begin(), frame.end());
     }
-    pair.forge(flood, static_cast<std::uint32_t>(flood.size()));
+    pair.forge(flood, static_cast<uint32_t>(flood.size()));
     const unsigned before = pair.switch_events.downs;
     unsigned turns = 0;
     for (bool more = true; more; ++turns) {
@@ -510,7 +510,7 @@ TEST_CASE("shared link: a turn ends after a few LINKs, each of which is a retrai
 
 TEST_CASE("shared link: headers are copied before their checks, also those of long packets") {
     const auto [payload, payload_is_copied] =
-        GENERATE(table<std::size_t, bool>({{16, true}, {256, true}, {1024, false}, {4096, false}}));
+        GENERATE(table<size_t, bool>({{16, true}, {256, true}, {1024, false}, {4096, false}}));
     SharedPair pair;
     Tampered receiver;
     link::LinkEndpoint sw(make_buffers(), receiver);

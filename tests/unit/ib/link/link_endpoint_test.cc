@@ -17,15 +17,10 @@ namespace {
 using link::PacketFault;
 using link::SendCrc;
 
-Bytes frame(link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
-    Bytes out = {static_cast<std::uint8_t>(type),
-                 flags,
-                 0,
-                 0,
-                 0,
-                 0,
-                 static_cast<std::uint8_t>(body.size() >> 8),
-                 static_cast<std::uint8_t>(body.size())};
+Bytes frame(link::FrameType type, const Bytes& body, uint8_t flags = 0) {
+    Bytes out = {
+        static_cast<uint8_t>(type),       flags, 0, 0, 0, 0, static_cast<uint8_t>(body.size() >> 8),
+        static_cast<uint8_t>(body.size())};
     out.insert(out.end(), body.begin(), body.end());
     return out;
 }
@@ -33,7 +28,7 @@ Bytes frame(link::FrameType type, const Bytes& body, std::uint8_t flags = 0) {
 }  // namespace
 
 TEST_CASE("link: the handshake brings the link up, in any fragmentation") {
-    const std::size_t chunk = GENERATE_COPY(std::size_t{1}, std::size_t{7}, SIZE_MAX);
+    const size_t chunk = GENERATE_COPY(size_t{1}, size_t{7}, SIZE_MAX);
     LinkPair pair;
     pair.hca.training().set_parameters(make_parameters());
     pair.sw.training().set_parameters(make_parameters());
@@ -89,12 +84,12 @@ TEST_CASE("link: disabling and retraining take both sides Down") {
 TEST_CASE("link: a turn ends after a few LINKs, and the rest follows in later turns") {
     LinkPair pair;
     pair.bring_up();
-    constexpr std::uint16_t kLinks = 100;
-    constexpr std::size_t kTurn = std::size_t{128} * 1024;
+    constexpr uint16_t kLinks = 100;
+    constexpr size_t kTurn = size_t{128} * 1024;
     Bytes flood;
-    for (std::uint16_t i = 0; i < kLinks; ++i) {
+    for (uint16_t i = 0; i < kLinks; ++i) {
         auto parameters = make_parameters();
-        parameters.epoch = static_cast<std::uint16_t>(1000 + i);
+        parameters.epoch = static_cast<uint16_t>(1000 + i);
         append(flood, parameters);
     }
     REQUIRE(flood.size() < pair.sw.input_space().size());
@@ -121,7 +116,7 @@ TEST_CASE("link: packets arrive unchanged, with or without checksums") {
     pair.bring_up();
     const SendCrc crc = GENERATE(SendCrc::kElided, SendCrc::kComputed);
     std::vector<Bytes> sent;
-    for (const std::size_t payload : {0, 4, 256, 4096}) {
+    for (const size_t payload : {0, 4, 256, 4096}) {
         sent.push_back(make_packet(1, 5, payload));
         REQUIRE(send(pair.hca, sent.back(), crc));
     }
@@ -229,9 +224,9 @@ TEST_CASE("link: damaged packets are counted, dropped and cost no credit") {
     bad_vcrc.back() ^= 1;
     Bytes bad_icrc = whole;
     bad_icrc[30] ^= 1;
-    const std::uint16_t vcrc = ib::vcrc(std::span(bad_icrc).first(bad_icrc.size() - 2));
-    bad_icrc[bad_icrc.size() - 2] = static_cast<std::uint8_t>(vcrc);
-    bad_icrc[bad_icrc.size() - 1] = static_cast<std::uint8_t>(vcrc >> 8);
+    const uint16_t vcrc = ib::vcrc(std::span(bad_icrc).first(bad_icrc.size() - 2));
+    bad_icrc[bad_icrc.size() - 2] = static_cast<uint8_t>(vcrc);
+    bad_icrc[bad_icrc.size() - 1] = static_cast<uint8_t>(vcrc >> 8);
     Bytes bad_length = make_packet(0, 5, 64);
     bad_length.push_back(0);
     for (unsigned round = 0; round < 100; ++round) {
@@ -327,7 +322,7 @@ TEST_CASE("link: a HELLO that cannot be read is refused with the reason") {
         text = "this side speaks version 1 of the fabric link protocol";
     }
     SECTION("no GUID") {
-        std::fill_n(hello.begin() + 8 + 24, 8, std::uint8_t{0});
+        std::fill_n(hello.begin() + 8 + 24, 8, uint8_t{0});
     }
     const auto fed = feed(pair.sw, hello);
     REQUIRE_FALSE(fed);
@@ -390,7 +385,7 @@ namespace {
 struct PlainEvents : link::LinkEvents {
     void link_up(const link::ActiveLink&) override {}
     void link_down() override {}
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement&) override { return burst.count(); }
+    uint32_t link_burst(ib::Burst& burst, ib::Placement&) override { return burst.count(); }
     void link_packet_fault(PacketFault) override {}
 };
 
@@ -440,7 +435,7 @@ TEST_CASE("link: each violation of the protocol ends the connection") {
 TEST_CASE("link: a CREDIT of an older epoch is ignored") {
     LinkPair pair;
     pair.bring_up();
-    const std::uint32_t before = pair.sw.sender().credits(0);
+    const uint32_t before = pair.sw.sender().credits(0);
     CHECK(feed(pair.sw, frame(link::FrameType::kCredit, {0, 0, 0, 77, 0, 0, 0, 0})));
     CHECK(pair.sw.sender().credits(0) == before);
     CHECK(pair.sw.is_up());

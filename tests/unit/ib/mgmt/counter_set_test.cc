@@ -6,11 +6,11 @@
 using namespace pib::ib;
 
 TEST_CASE("each counter of a set counts separately") {
-    for (std::size_t i = 0; i < kCounterCount; ++i) {
+    for (size_t i = 0; i < kCounterCount; ++i) {
         CounterSet counters;
         counters.add(static_cast<Counter>(i), 3);
         counters.add(static_cast<Counter>(i), 4);
-        for (std::size_t j = 0; j < kCounterCount; ++j) {
+        for (size_t j = 0; j < kCounterCount; ++j) {
             CAPTURE(i, j);
             CHECK(counters[static_cast<Counter>(j)] == (i == j ? 7 : 0));
         }
@@ -22,10 +22,10 @@ TEST_CASE("the counter of an SL or VL is found by its block too") {
          {Counter::kPortXmitDataSl, Counter::kPortRcvDataSl, Counter::kPortVlXmitWait,
           Counter::kPortVlXmitFlowCtlUpdateErrors}) {
         CounterSet counters;
-        for (std::size_t i = 0; i < kPerPriority; ++i) {
+        for (size_t i = 0; i < kPerPriority; ++i) {
             counters.add(first, i, i + 1);
         }
-        for (std::size_t i = 0; i < kPerPriority; ++i) {
+        for (size_t i = 0; i < kPerPriority; ++i) {
             CHECK(counters[counter_of(first, i)] == i + 1);
         }
     }
@@ -43,6 +43,6 @@ TEST_CASE("sets of counters are equal if all counters are") {
     }
     // A counter that is 0 again has storage, but the same value.
     one.add(counter_of(Counter::kPortVlXmitWait, 3), 1);
-    one.add(counter_of(Counter::kPortVlXmitWait, 3), std::uint64_t(0) - 1);
+    one.add(counter_of(Counter::kPortVlXmitWait, 3), uint64_t(0) - 1);
     CHECK(one == two);
 }

@@ -13,7 +13,7 @@ struct Bench {
     PortAttrs port = make_port({.kind = PortKind::kChannelAdapter, .port_number = 2});
     PortCounters counters;
     LinkErrors errors;
-    std::uint64_t now_ns = 5 * kFlowControlPeriodNs;
+    uint64_t now_ns = 5 * kFlowControlPeriodNs;
 
     explicit Bench(unsigned threshold) {
         port.set(port_info::kLocalPhyErrors, threshold);
@@ -30,7 +30,7 @@ struct Bench {
         }
         return errors_told;
     }
-    [[nodiscard]] std::uint64_t count(Counter counter) const { return counters.value(counter); }
+    [[nodiscard]] uint64_t count(Counter counter) const { return counters.value(counter); }
 };
 
 }  // namespace
@@ -102,7 +102,7 @@ TEST_CASE("the trap of a link error names the port and waits for an Active sende
     Bench bench(0);
     PortAttrs sender = make_port({.kind = PortKind::kSwitchPort0, .port_number = 0});
     sender.set(port_info::kLid, 0x31);
-    for (const std::uint16_t number : {129, 130, 131}) {
+    for (const uint16_t number : {129, 130, 131}) {
         const auto error = link_error_of(number);
         REQUIRE(error);
         tell_link_error(*error, 7, bench.port, 0);

@@ -10,7 +10,7 @@ using namespace pib::ib;
 
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kSecond = 1'000'000'000;
 
 SmaNode an_hca(unsigned num_ports = 2) {
     SmaNode node;
@@ -23,7 +23,7 @@ SmaNode an_hca(unsigned num_ports = 2) {
     node.set_description("vm0 pib-hca");
     for (unsigned i = 1; i <= num_ports; ++i) {
         node.ports.push_back(
-            make_port({.port_number = static_cast<std::uint8_t>(i),
+            make_port({.port_number = static_cast<uint8_t>(i),
                        .guid = Guid(0x100 + i),
                        .capability_mask = port_cap::kIsClientReregistrationSupported}));
     }
@@ -35,7 +35,7 @@ SmaNode a_switch() {
     node.type = NodeType::kSwitch;
     node.ports.push_back(make_port(
         {.kind = PortKind::kSwitchPort0, .port_number = 0, .guid = Guid(0x200), .guid_cap = 1}));
-    for (std::uint8_t i = 1; i <= 8; ++i) {
+    for (uint8_t i = 1; i <= 8; ++i) {
         node.ports.push_back(make_port({.kind = PortKind::kSwitchExternal,
                                         .port_number = i,
                                         .pkey_cap = 24,
@@ -44,8 +44,7 @@ SmaNode a_switch() {
     return node;
 }
 
-Mad make_smp(Method method, std::uint16_t attribute, std::uint32_t modifier = 0,
-             std::uint64_t m_key = 0) {
+Mad make_smp(Method method, uint16_t attribute, uint32_t modifier = 0, uint64_t m_key = 0) {
     Mad mad;
     mad.set(mad_header::kBaseVersion, 1);
     mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kSubnLidRouted));
@@ -64,13 +63,12 @@ Mad ask(SmaNode& node, const Mad& request, const SmpArrival& arrival = {}) {
     return answer.reply;
 }
 
-std::uint16_t status_of(SmaNode& node, const Mad& request) {
+uint16_t status_of(SmaNode& node, const Mad& request) {
     return ask(node, request).status();
 }
 
 Mad set_info(const SmaNode& node, unsigned port,
-             std::initializer_list<std::pair<Field, std::uint64_t>> values,
-             std::uint64_t m_key = 0) {
+             std::initializer_list<std::pair<Field, uint64_t>> values, uint64_t m_key = 0) {
     Mad mad = make_smp(Method::kSet, attr::kPortInfo, port, m_key);
     std::ranges::copy(node.port(port)->info, mad.smp_data().begin());
     set(mad.smp_data(), port_info::kPortState, 0);
@@ -85,7 +83,7 @@ Mad set_info(const SmaNode& node, unsigned port,
     return mad;
 }
 
-SmpArrival at(std::uint64_t now_ns) {
+SmpArrival at(uint64_t now_ns) {
     return {.port = 1, .slid = Lid(9), .now_ns = now_ns};
 }
 
@@ -259,8 +257,8 @@ TEST_CASE("Set and Get at a port that a switch does not have are refused") {
     SmaNode sw = a_switch();
     const auto before = sw.ports;
     struct Absent {
-        std::uint16_t attribute;
-        std::uint32_t modifier;
+        uint16_t attribute;
+        uint32_t modifier;
     };
     const Absent absent[] = {{attr::kPKeyTable, 9 << 16},
                              {attr::kSlToVlMappingTable, 9},
@@ -310,7 +308,7 @@ TEST_CASE("Set(VLArbitrationTable) writes a block of the port that it names") {
 TEST_CASE("P_Keys of a channel adapter belong to the port of the SMP's arrival") {
     SmaNode hca = an_hca();
     Mad request = make_smp(Method::kSet, attr::kPKeyTable, 0);
-    store_be(request.smp_data().data(), std::uint16_t{0x8001});
+    store_be(request.smp_data().data(), uint16_t{0x8001});
     const SmaAnswer answer = sma_answer(hca, request, {.port = 2});
     CHECK(answer.events.has(PortEvent::kPKeyChange));
     CHECK(answer.port == 2);
@@ -348,7 +346,7 @@ TEST_CASE("each M_Key protection level admits its methods") {
         SmaNode node = an_hca();
         node.port(1)->set(port_info::kMKey, 0xABCD);
         node.port(1)->set(port_info::kMKeyProtectBits, c.level);
-        const std::uint64_t key = c.right_key ? 0xABCD : 0xEEEE;
+        const uint64_t key = c.right_key ? 0xABCD : 0xEEEE;
         const Mad request = c.method == Method::kGet
                                 ? make_smp(Method::kGet, attr::kPortInfo, 1, key)
                                 : set_info(node, 1, {{port_info::kLid, 3}}, key);
@@ -378,7 +376,7 @@ TEST_CASE("the M_Key lease runs from a violation and lifts the protection") {
     port.set(port_info::kMKeyLeasePeriod, 10);
     const Mad wrong = make_smp(Method::kGet, attr::kPortInfo, 1, 1);
     const Mad right = make_smp(Method::kGet, attr::kPortInfo, 1, 0xABCD);
-    const auto answered = [&](const Mad& request, std::uint64_t now_ns) {
+    const auto answered = [&](const Mad& request, uint64_t now_ns) {
         return sma_answer(node, request, at(now_ns)).disposition == SmaDisposition::kReply;
     };
     CHECK_FALSE(answered(wrong, 1 * kSecond));
@@ -436,12 +434,12 @@ struct CountingNode : SmaNode {
 };
 
 AttributeResult get_value(CountingNode& node, const SmpRequest&,
-                          std::span<std::uint8_t, kSmpDataSize> data) {
-    data[0] = static_cast<std::uint8_t>(node.value);
+                          std::span<uint8_t, kSmpDataSize> data) {
+    data[0] = static_cast<uint8_t>(node.value);
     return {};
 }
 AttributeResult set_value(CountingNode& node, const SmpRequest&,
-                          std::span<std::uint8_t, kSmpDataSize> data) {
+                          std::span<uint8_t, kSmpDataSize> data) {
     node.value = data[0];
     return {};
 }

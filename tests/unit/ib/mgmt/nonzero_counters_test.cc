@@ -8,14 +8,14 @@ using namespace pib::ib;
 
 TEST_CASE("each counter has the value that was set last") {
     NonzeroCounters counters;
-    std::array<std::uint64_t, kCounterCount> expected{};
+    std::array<uint64_t, kCounterCount> expected{};
     std::mt19937_64 random(7);
     for (unsigned i = 0; i < 2000; ++i) {
-        const std::size_t index = random() % kCounterCount;
-        const std::uint64_t value = random() % 3 == 0 ? 0 : random();
+        const size_t index = random() % kCounterCount;
+        const uint64_t value = random() % 3 == 0 ? 0 : random();
         counters.set(static_cast<Counter>(index), value);
         expected[index] = value;
-        for (std::size_t j = 0; j < kCounterCount; ++j) {
+        for (size_t j = 0; j < kCounterCount; ++j) {
             CAPTURE(i, j);
             REQUIRE(counters[static_cast<Counter>(j)] == expected[j]);
         }

@@ -12,7 +12,7 @@ using namespace pib::ib;
 
 namespace {
 
-Lrh packet(std::uint16_t dlid, std::uint16_t pkt_len, std::uint8_t sl = 0) {
+Lrh packet(uint16_t dlid, uint16_t pkt_len, uint8_t sl = 0) {
     return {.sl = Sl(sl), .dlid = Lid(dlid), .pkt_len = pkt_len};
 }
 
@@ -30,7 +30,7 @@ struct Switch {
     }
 };
 
-Mad perf(Method method, std::uint16_t attribute, unsigned port = 1, unsigned select = 0) {
+Mad perf(Method method, uint16_t attribute, unsigned port = 1, unsigned select = 0) {
     Mad mad;
     mad.set(mad_header::kBaseVersion, 1);
     mad.set(mad_header::kMgmtClass, static_cast<unsigned>(MgmtClass::kPerf));
@@ -42,15 +42,15 @@ Mad perf(Method method, std::uint16_t attribute, unsigned port = 1, unsigned sel
     return mad;
 }
 
-Mad ask(const PmaNode& node, const Mad& request, std::uint64_t now_ns = 0) {
+Mad ask(const PmaNode& node, const Mad& request, uint64_t now_ns = 0) {
     const auto reply = pma_answer(node, request, now_ns);
     REQUIRE(reply.has_value());
     CHECK(reply->method() == Method::kGetResp);
     return *reply;
 }
 
-std::uint64_t read(const PmaNode& node, Field field, unsigned port = 1,
-                   std::uint16_t attribute = attr::kPortCounters) {
+uint64_t read(const PmaNode& node, Field field, unsigned port = 1,
+              uint16_t attribute = attr::kPortCounters) {
     const Mad reply = ask(node, perf(Method::kGet, attribute, port));
     CHECK(reply.status() == mad_status::kOk);
     return get(reply.gmp_data(), field);
@@ -180,9 +180,9 @@ TEST_CASE("a Set writes the selected counters of its attribute") {
 namespace {
 
 // Bits in which two answers differ.
-std::set<std::size_t> changed_bits(const Mad& before, const Mad& after) {
-    std::set<std::size_t> changed;
-    for (std::size_t bit = 0; bit < 8 * kGmpDataSize; ++bit) {
+std::set<size_t> changed_bits(const Mad& before, const Mad& after) {
+    std::set<size_t> changed;
+    for (size_t bit = 0; bit < 8 * kGmpDataSize; ++bit) {
         const auto differ = before.gmp_data()[bit / 8] ^ after.gmp_data()[bit / 8];
         if ((differ >> bit % 8 & 1) != 0) {
             changed.insert(bit);
@@ -193,7 +193,7 @@ std::set<std::size_t> changed_bits(const Mad& before, const Mad& after) {
 
 // A Set of `attribute` that clears the counter of `bit`. CounterSelect has bits 0 to 15; the others
 // are in CounterSelect2, which some attributes lack.
-Mad clear_by(std::uint16_t attribute, unsigned bit) {
+Mad clear_by(uint16_t attribute, unsigned bit) {
     Mad clear = perf(Method::kSet, attribute, 1, bit < 16 ? 1U << bit : 0);
     if (attribute == attr::kPortCounters && bit >= 16 && bit < 24) {
         set(clear.gmp_data(), port_counters::kCounterSelect2, 1U << (bit - 16));
@@ -204,15 +204,15 @@ Mad clear_by(std::uint16_t attribute, unsigned bit) {
     return clear;
 }
 
-void fill(PortCounters& counters, std::uint64_t value) {
-    for (std::size_t i = 0; i < kCounterCount; ++i) {
+void fill(PortCounters& counters, uint64_t value) {
+    for (size_t i = 0; i < kCounterCount; ++i) {
         counters.add(static_cast<Counter>(i), value);
     }
 }
 
 struct SelectBits {
-    std::uint16_t attribute;
-    std::uint32_t bits;  // bits that select a counter
+    uint16_t attribute;
+    uint32_t bits;  // bits that select a counter
 };
 constexpr SelectBits kSelectBits[] = {
     {attr::kPortCounters, 0x3'ffff},         {attr::kPortCountersExtended, 0x3fff'00ff},
@@ -230,7 +230,7 @@ TEST_CASE("every counter of every attribute has its own select bit") {
         fill(full.counters[0], 1);
         const auto all = changed_bits(ask(zero.node(), perf(Method::kGet, attribute)),
                                       ask(full.node(), perf(Method::kGet, attribute)));
-        std::set<std::size_t> seen;
+        std::set<size_t> seen;
         for (unsigned bit = 0; bit < 32; ++bit) {
             Hca hca;
             fill(hca.counters[0], 1);
@@ -243,7 +243,7 @@ TEST_CASE("every counter of every attribute has its own select bit") {
             seen.insert(cleared.begin(), cleared.end());
         }
         CHECK(seen == all);
-        CHECK(seen.size() == static_cast<std::size_t>(std::popcount(bits)));
+        CHECK(seen.size() == static_cast<size_t>(std::popcount(bits)));
     }
 }
 
@@ -254,10 +254,10 @@ TEST_CASE("each of the 38 counters of extended speeds has its own select bit") {
     const PmaNode node = hca.node();
     for (unsigned bit = 0; bit < 64; ++bit) {
         Mad clear = perf(Method::kSet, attr::kPortExtendedSpeedsCounters);
-        set(clear.gmp_data(), es::kCounterSelect, std::uint64_t{1} << bit);
+        set(clear.gmp_data(), es::kCounterSelect, uint64_t{1} << bit);
         const Mad reply = ask(node, clear);
         CHECK(reply.status() == mad_status::kOk);
-        CHECK(get(reply.gmp_data(), es::kCounterSelect) == std::uint64_t{1} << bit);
+        CHECK(get(reply.gmp_data(), es::kCounterSelect) == uint64_t{1} << bit);
         const Mad after = ask(node, perf(Method::kGet, attr::kPortExtendedSpeedsCounters));
         // 14 counters of two bytes from byte 16 on, then 24 of four.
         const auto left = std::ranges::count(after.gmp_data().subspan(16), 5);
@@ -344,8 +344,8 @@ TEST_CASE("a sampling counts the events of its interval") {
     set(data, port_samples_control::kSampleStart, 10);
     set(data, port_samples_control::kSampleInterval, 100);
     set(data, port_samples_control::kTag, 0x55);
-    store_be(&data[38], std::uint16_t{3});  // PortXmitPkts
-    store_be(&data[40], std::uint16_t{1});  // PortXmitData
+    store_be(&data[38], uint16_t{3});  // PortXmitPkts
+    store_be(&data[40], uint16_t{1});  // PortXmitData
     CHECK(ask(node, control, 1000).status() == mad_status::kOk);
     CHECK(hca.sampling.status == PortSampling::Status::kStarted);
 
@@ -368,11 +368,11 @@ TEST_CASE("a sampling counts the events of its interval") {
     const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), 200'000);
     CHECK(get(result.gmp_data(), port_samples_result::kTag) == 0x55);
     CHECK(get(result.gmp_data(), port_samples_result::kSampleStatus) == 0);
-    CHECK(load_be<std::uint32_t>(&result.gmp_data()[4]) == 2);
-    CHECK(load_be<std::uint32_t>(&result.gmp_data()[8]) == 16);
+    CHECK(load_be<uint32_t>(&result.gmp_data()[4]) == 2);
+    CHECK(load_be<uint32_t>(&result.gmp_data()[8]) == 16);
     const Mad extended = ask(node, perf(Method::kGet, attr::kPortSamplesResultExtended), 200'000);
-    CHECK(load_be<std::uint64_t>(&extended.gmp_data()[8]) == 2);
-    CHECK(load_be<std::uint64_t>(&extended.gmp_data()[16]) == 16);
+    CHECK(load_be<uint64_t>(&extended.gmp_data()[8]) == 2);
+    CHECK(load_be<uint64_t>(&extended.gmp_data()[16]) == 16);
 }
 
 TEST_CASE("optional counters that OptionMask has can be sampled, too") {
@@ -383,8 +383,8 @@ TEST_CASE("optional counters that OptionMask has can be sampled, too") {
     CHECK(get(idle.gmp_data(), psc::kOptionMask) == 0x0180'0000'10C0'FFC0);
     Mad control = perf(Method::kSet, attr::kPortSamplesControl);
     set(control.gmp_data(), psc::kSampleInterval, 1);
-    const std::uint16_t selects[] = {0x4005, 0x400E, 0x4316, 0x4F15, 0x0005};
-    for (std::size_t i = 0; i < std::size(selects); ++i) {
+    const uint16_t selects[] = {0x4005, 0x400E, 0x4316, 0x4F15, 0x0005};
+    for (size_t i = 0; i < std::size(selects); ++i) {
         store_be(&control.gmp_data()[psc::kCounterSelect0Offset + 2 * i], selects[i]);
     }
     CHECK(ask(node, control).status() == mad_status::kOk);
@@ -395,10 +395,10 @@ TEST_CASE("optional counters that OptionMask has can be sampled, too") {
     c.add(counter_of(Counter::kPortVlXmitFlowCtlUpdateErrors, 15), 5);
     const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), kPmaTickNs);
     const auto data = result.gmp_data().subspan(port_samples_result::kCounter0Offset);
-    for (std::size_t i = 0; i < 4; ++i) {
-        CHECK(load_be<std::uint32_t>(&data[4 * i]) == i + 2);
+    for (size_t i = 0; i < 4; ++i) {
+        CHECK(load_be<uint32_t>(&data[4 * i]) == i + 2);
     }
-    CHECK(load_be<std::uint32_t>(&data[16]) == 0);
+    CHECK(load_be<uint32_t>(&data[16]) == 0);
 }
 
 TEST_CASE("the samples control of a switch names the port of the measurement, port 0 as well") {
@@ -418,11 +418,11 @@ TEST_CASE("a sampling of an unsupported counter is refused") {
     Hca hca;
     Mad control = perf(Method::kSet, attr::kPortSamplesControl, 1);
     for (const unsigned select : {0x0006U, 0x4004U, 0x400FU, 0x4017U, 0x5016U, 0xC000U}) {
-        store_be(&control.gmp_data()[38], static_cast<std::uint16_t>(select));
+        store_be(&control.gmp_data()[38], static_cast<uint16_t>(select));
         CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
     }
-    store_be(&control.gmp_data()[38], std::uint16_t{1});
-    store_be(&control.gmp_data()[48], std::uint16_t{1});
+    store_be(&control.gmp_data()[38], uint16_t{1});
+    store_be(&control.gmp_data()[48], uint16_t{1});
     CHECK(ask(hca.node(), control).status() == mad_status::kBadField);
     CHECK(hca.sampling == PortSampling{});
 }

@@ -10,7 +10,7 @@ using namespace pib::ib;
 
 namespace {
 
-using Data = std::array<std::uint8_t, kSmpDataSize>;
+using Data = std::array<uint8_t, kSmpDataSize>;
 
 PortAttrs ca_port() {
     return make_port({.kind = PortKind::kChannelAdapter,
@@ -45,7 +45,7 @@ Data unchanged(const PortAttrs& port) {
     return data;
 }
 
-SetResult set_field(PortAttrs& port, Field field, std::uint64_t value) {
+SetResult set_field(PortAttrs& port, Field field, uint64_t value) {
     Data data = unchanged(port);
     set(data, field, value);
     return set_port_info(port, data);
@@ -204,7 +204,7 @@ TEST_CASE("a physical state without a PortState takes the link down") {
 TEST_CASE("values outside their range are refused one by one") {
     struct {
         Field field;
-        std::uint64_t value;
+        uint64_t value;
     } const bad[] = {
         {port_info::kLid, 0},
         {port_info::kLid, 0xC000},
@@ -333,15 +333,15 @@ TEST_CASE("P_Key blocks are read and written") {
     CHECK(data[1] == 0xFF);
     CHECK(get_pkey_block(port, 2, data) == mad_status::kBadField);
     data.fill(0);
-    store_be(&data[2 * 7], std::uint16_t{0x8123});
-    store_be(&data[2 * 8], std::uint16_t{0x8456});  // beyond the table of 40
+    store_be(&data[2 * 7], uint16_t{0x8123});
+    store_be(&data[2 * 8], uint16_t{0x8456});  // beyond the table of 40
     SetResult result = set_pkey_block(port, 1, data);
     CHECK(result.status == mad_status::kOk);
     CHECK(result.events.has(PortEvent::kPKeyChange));
     CHECK(port.pkeys[39] == PKey(0x8123));
     CHECK_FALSE(set_pkey_block(port, 1, data).events.any());
     CHECK(get_pkey_block(port, 1, data) == mad_status::kOk);
-    CHECK(load_be<std::uint16_t>(&data[2 * 8]) == 0);
+    CHECK(load_be<uint16_t>(&data[2 * 8]) == 0);
     CHECK(port.find_pkey(PKey(0x0123)) == 39);
     CHECK(port.find_pkey(PKey(0x7FFF)) == 0);
     CHECK(port.find_pkey(PKey(0x8124)) == -1);
@@ -351,8 +351,8 @@ TEST_CASE("P_Key blocks are read and written") {
 TEST_CASE("GUID blocks keep the port GUID") {
     PortAttrs port = make_port({.guid = Guid(1), .guid_cap = 10});
     Data data{};
-    store_be(&data[0], std::uint64_t{99});
-    store_be(&data[8], std::uint64_t{2});
+    store_be(&data[0], uint64_t{99});
+    store_be(&data[8], uint64_t{2});
     CHECK(set_guid_block(port, 0, data).events.has(PortEvent::kGidChange));
     CHECK(port.guids[0] == Guid(1));
     CHECK(port.guids[1] == Guid(2));
@@ -401,7 +401,7 @@ TEST_CASE("VL arbitration blocks are read and written") {
     CHECK(port.vl_arb_high[32] == VlArbEntry{3, 200});
     CHECK(get_vl_arb_block(port, 4, data) == mad_status::kOk);
     CHECK(data[0] == 3);
-    for (const std::uint16_t block : {0, 5, 0xFFFF}) {
+    for (const uint16_t block : {0, 5, 0xFFFF}) {
         CHECK(get_vl_arb_block(port, block, data) == mad_status::kBadField);
         CHECK(set_vl_arb_block(port, block, data).status == mad_status::kBadField);
     }

@@ -7,7 +7,7 @@ using namespace pib::ib;
 
 namespace {
 
-constexpr std::size_t kInputs = 5;
+constexpr size_t kInputs = 5;
 constexpr SlToVl kFirst{0, 1, 2, 3};
 constexpr SlToVl kOther{3, 2, 1, 0};
 
@@ -20,14 +20,14 @@ TEST_CASE("an SL to VL table has one row for all inputs until one of them differ
     table.set(2, kFirst);
     CHECK(&table[0] == &table[kInputs - 1]);
     table.set(2, kOther);
-    for (std::size_t input = 0; input < kInputs; ++input) {
+    for (size_t input = 0; input < kInputs; ++input) {
         CHECK(table[input] == (input == 2 ? kOther : kFirst));
     }
 }
 
 TEST_CASE("an SL to VL table has one row again when all inputs have got the same") {
     SlToVlTable table(kInputs, kFirst);
-    for (std::size_t input = 0; input < kInputs; ++input) {
+    for (size_t input = 0; input < kInputs; ++input) {
         CHECK_FALSE(table == SlToVlTable(kInputs, kOther));
         table.set(input, kOther);
         CHECK(table[input] == kOther);

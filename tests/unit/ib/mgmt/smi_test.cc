@@ -10,7 +10,7 @@ namespace {
 
 constexpr SmiNode kCa{NodeType::kChannelAdapter, 2};
 constexpr SmiNode kSwitch{NodeType::kSwitch, 8};
-constexpr std::uint8_t kIngress = 3;
+constexpr uint8_t kIngress = 3;
 
 Mad dr_smp(unsigned hop_pointer, unsigned hop_count, bool returning = false) {
     Mad mad;
@@ -23,9 +23,9 @@ Mad dr_smp(unsigned hop_pointer, unsigned hop_count, bool returning = false) {
     mad.set(smp::kHopCount, hop_count);
     mad.set(smp::kDrSlid, 0xFFFF);
     mad.set(smp::kDrDlid, 0xFFFF);
-    for (std::size_t i = 1; i < kSmpPathSize; ++i) {
-        initial_path(mad)[i] = static_cast<std::uint8_t>(1 + i % 8);
-        return_path(mad)[i] = static_cast<std::uint8_t>(1 + (i + 3) % 8);
+    for (size_t i = 1; i < kSmpPathSize; ++i) {
+        initial_path(mad)[i] = static_cast<uint8_t>(1 + i % 8);
+        return_path(mad)[i] = static_cast<uint8_t>(1 + (i + 3) % 8);
     }
     return mad;
 }
@@ -109,7 +109,7 @@ TEST_CASE("the SMI records the return path") {
 }
 
 TEST_CASE("a path through a port that does not exist is discarded") {
-    for (const std::uint8_t port : {0, 9, 255}) {
+    for (const uint8_t port : {0, 9, 255}) {
         Mad out = dr_smp(1, 2);
         initial_path(out)[2] = port;
         CHECK(smi_receive(out, kSwitch, kIngress).action == SmiAction::kDiscard);
@@ -221,7 +221,7 @@ TEST_CASE("MADs of other classes are not routed") {
 }
 
 TEST_CASE("the SMI passes the SMA's SMPs to it") {
-    const auto is_for_sma = [](unsigned method, std::uint16_t attribute) {
+    const auto is_for_sma = [](unsigned method, uint16_t attribute) {
         Mad mad = dr_smp(0, 0);
         mad.set(mad_header::kMethod, method);
         mad.set(mad_header::kAttributeId, attribute);

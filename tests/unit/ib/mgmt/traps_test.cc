@@ -10,7 +10,7 @@ using namespace pib::ib;
 
 namespace {
 
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr uint64_t kMs = 1'000'000;
 
 TrapSender a_sender() {
     return {.producer = NodeType::kSwitch,
@@ -113,10 +113,10 @@ TEST_CASE("a trap is a LID-routed SMP that repeats until it is repressed") {
 namespace {
 
 // Times at which the queue sends until `end_ns`.
-std::vector<std::uint64_t> times_sent(TrapQueue& queue, const TrapSender& sender,
-                                      std::uint64_t begin_ns, std::uint64_t end_ns) {
-    std::vector<std::uint64_t> times;
-    for (std::uint64_t now = begin_ns; now <= end_ns; now += 10 * kMs) {
+std::vector<uint64_t> times_sent(TrapQueue& queue, const TrapSender& sender, uint64_t begin_ns,
+                                 uint64_t end_ns) {
+    std::vector<uint64_t> times;
+    for (uint64_t now = begin_ns; now <= end_ns; now += 10 * kMs) {
         if (queue.next(sender, now).has_value()) {
             times.push_back(now);
         }
@@ -124,7 +124,7 @@ std::vector<std::uint64_t> times_sent(TrapQueue& queue, const TrapSender& sender
     return times;
 }
 
-constexpr std::uint64_t kSecond = 1000 * kMs;
+constexpr uint64_t kSecond = 1000 * kMs;
 
 }  // namespace
 
@@ -133,10 +133,10 @@ TEST_CASE("each pause between repetitions is twice the one before, up to a limit
     queue.add(link_state_notice(Lid(3)), 0);
     const auto times = times_sent(queue, a_sender(), 0, 600 * kSecond);
     REQUIRE(times.size() >= 10);
-    for (std::size_t i = 2; i < times.size(); ++i) {
-        const std::uint64_t before = times[i - 1] - times[i - 2];
-        const std::uint64_t pause = times[i] - times[i - 1];
-        const std::uint64_t expected = std::min(2 * before, TrapQueue::kMaxPauseNs);
+    for (size_t i = 2; i < times.size(); ++i) {
+        const uint64_t before = times[i - 1] - times[i - 2];
+        const uint64_t pause = times[i] - times[i - 1];
+        const uint64_t expected = std::min(2 * before, TrapQueue::kMaxPauseNs);
         CHECK(pause + 20 * kMs >= expected);
         CHECK(pause <= expected + 20 * kMs);
     }
@@ -148,7 +148,7 @@ TEST_CASE("the same event again restarts the pauses, but keeps to SubnetTimeOut"
     TrapQueue queue;
     queue.add(link_state_notice(Lid(3)), 0);
     const auto before = times_sent(queue, a_sender(), 0, 40 * kSecond);
-    const std::uint64_t last = before.back();
+    const uint64_t last = before.back();
     queue.add(link_state_notice(Lid(3)), last + 10 * kMs);
     const auto after = times_sent(queue, a_sender(), last + 10 * kMs, last + 4 * kSecond);
     REQUIRE(after.size() == 2);
@@ -165,7 +165,7 @@ TEST_CASE("another subnet manager gets the waiting traps at once") {
     sender.sm_lid = Lid(2);
     CHECK(queue.deadline_ns(Lid(1)) > 40 * kSecond + 10 * kMs);
     CHECK(queue.deadline_ns(Lid(2)) <= 40 * kSecond);
-    const std::uint64_t old = queue.pending[0].transaction_id;
+    const uint64_t old = queue.pending[0].transaction_id;
     const auto trap = queue.next(sender, 40 * kSecond + 10 * kMs);
     REQUIRE(trap);
     CHECK(trap->transaction_id() != old);
@@ -189,7 +189,7 @@ TEST_CASE("equal traps are sent as one, others alternate, and memory is bounded"
         queue.add(link_state_notice(Lid(3)), 0);
     }
     CHECK(queue.pending.size() == 1);
-    for (std::uint8_t port = 0; port < 200; ++port) {
+    for (uint8_t port = 0; port < 200; ++port) {
         queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), port), 0);
     }
     CHECK(queue.pending.size() == 1 + TrapQueue::kMaxOfNumber);
@@ -232,7 +232,7 @@ TEST_CASE("a TrapRepress does not end a trap whose event came again after it was
 
 TEST_CASE("a flood of one trap number leaves room for the others") {
     TrapQueue queue;
-    for (std::uint32_t qp = 0; qp < 1000; ++qp) {
+    for (uint32_t qp = 0; qp < 1000; ++qp) {
         const KeyViolation violation{.key = 0x1234,
                                      .sl = Sl{},
                                      .slid = Lid(5),
@@ -249,8 +249,8 @@ TEST_CASE("a flood of one trap number leaves room for the others") {
     queue.add(threshold_notice(trap::kLocalLinkIntegrity, Lid(3), 1), 0);
     CHECK(queue.pending.size() == 2 * TrapQueue::kMaxOfNumber + 2);
     // The queue sends all traps, one after the other.
-    std::vector<std::uint64_t> numbers;
-    for (std::uint64_t ms = 0; ms < 100 && numbers.size() < queue.pending.size(); ms += 2) {
+    std::vector<uint64_t> numbers;
+    for (uint64_t ms = 0; ms < 100 && numbers.size() < queue.pending.size(); ms += 2) {
         if (const auto sent = queue.next(a_sender(), ms * kMs)) {
             numbers.push_back(get(sent->smp_data(), notice::kTrapNumber));
         }

@@ -68,7 +68,7 @@ TEST_CASE("arbitration: a VL is chosen again within its allowance") {
         VlArbiter by_batch(port);
         for (unsigned batch = 0; batch < 200; ++batch) {
             const auto vl = by_batch.choose(ready);
-            for (std::int64_t left = by_batch.allowance(); left > 0; left -= 128) {
+            for (int64_t left = by_batch.allowance(); left > 0; left -= 128) {
                 REQUIRE(by_packet.choose(ready) == vl);
                 by_packet.account(128);
                 by_batch.account(128);

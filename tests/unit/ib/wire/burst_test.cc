@@ -14,13 +14,13 @@ namespace pib::ib {
 namespace {
 
 namespace op = opcode;
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 // A message's opcodes, by position in a burst.
 struct Shape {
-    std::uint8_t first;
-    std::uint8_t middle;
-    std::uint8_t last;
+    uint8_t first;
+    uint8_t middle;
+    uint8_t last;
 };
 constexpr Shape kShapes[] = {
     {op::kSendFirst, op::kSendMiddle, op::kSendLast},
@@ -35,7 +35,7 @@ constexpr Shape kShapes[] = {
     {op::kRdmaReadResponseFirst, op::kRdmaReadResponseMiddle, op::kRdmaReadResponseLast},
 };
 
-PacketHeaders headers_of(std::uint8_t opcode, std::uint32_t index, bool last, bool global) {
+PacketHeaders headers_of(uint8_t opcode, uint32_t index, bool last, bool global) {
     PacketHeaders headers{};
     headers.lrh = {.vl = Vl(3), .sl = Sl(2), .dlid = Lid(0x11), .slid = Lid(0x22)};
     if (global) {
@@ -61,19 +61,18 @@ struct Made {
     std::vector<Bytes> packets;  // each as it would have been sent alone
 };
 
-Made make(const Shape& shape, std::uint32_t packets, std::uint32_t mtu, std::uint32_t rest,
-          bool global) {
+Made make(const Shape& shape, uint32_t packets, uint32_t mtu, uint32_t rest, bool global) {
     Made made;
-    Bytes payload(std::size_t{packets - 1} * mtu + rest);
-    for (std::size_t i = 0; i < payload.size(); ++i) {
-        payload[i] = static_cast<std::uint8_t>(i * 7 + i / 256);
+    Bytes payload(size_t{packets - 1} * mtu + rest);
+    for (size_t i = 0; i < payload.size(); ++i) {
+        payload[i] = static_cast<uint8_t>(i * 7 + i / 256);
     }
-    for (std::uint32_t i = 0; i < packets; ++i) {
+    for (uint32_t i = 0; i < packets; ++i) {
         const bool last = i + 1 == packets;
         const auto opcode = i == 0 ? shape.first : last ? shape.last : shape.middle;
         const auto headers = headers_of(opcode, i, last, global);
-        const std::span<const std::uint8_t> part =
-            std::span(payload).subspan(std::size_t{i} * mtu, last ? rest : mtu);
+        const std::span<const uint8_t> part =
+            std::span(payload).subspan(size_t{i} * mtu, last ? rest : mtu);
         Bytes packet(kMaxPacket);
         auto builder = PacketBuilder::begin(packet, headers, part.size(), Crcs::kElided).value();
         builder.gather({{part}});
@@ -90,7 +89,7 @@ Made make(const Shape& shape, std::uint32_t packets, std::uint32_t mtu, std::uin
 }
 
 auto parse(const Bytes& body) {
-    return Burst::parse(std::span<const std::uint8_t>(body).first<kBurstPayload>(), body);
+    return Burst::parse(std::span<const uint8_t>(body).first<kBurstPayload>(), body);
 }
 
 Bytes copy(const PacketBytes& packet) {
@@ -102,18 +101,18 @@ Bytes copy(const PacketBytes& packet) {
 TEST_CASE("burst: its packets equal those sent singly") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
-    const std::uint32_t packets = GENERATE(2u, 3u, 16u);
-    const std::uint32_t mtu = GENERATE(256u, 4096u);
+    const uint32_t packets = GENERATE(2u, 3u, 16u);
+    const uint32_t mtu = GENERATE(256u, 4096u);
     const bool middle_last = shape.last == shape.middle;
-    const std::uint32_t rest = middle_last ? mtu : GENERATE_COPY(1u, 254u, mtu);
+    const uint32_t rest = middle_last ? mtu : GENERATE_COPY(1u, 254u, mtu);
     const Made made = make(shape, packets, mtu, rest, global);
     const auto burst = parse(made.body);
     REQUIRE(burst);
     CHECK(burst->size().packets == packets);
     BurstHeaders room;
-    std::size_t bytes = 0;
-    std::uint64_t words = 0;
-    for (std::uint32_t i = 0; i < packets; ++i) {
+    size_t bytes = 0;
+    uint64_t words = 0;
+    for (uint32_t i = 0; i < packets; ++i) {
         REQUIRE(copy(burst->packet(i, room)) == made.packets[i]);
         CHECK(burst->size().packet(i) == made.packets[i].size());
         bytes += made.packets[i].size();
@@ -123,16 +122,16 @@ TEST_CASE("burst: its packets equal those sent singly") {
     CHECK(burst->size().words() == words);
     // The last packet requests an ACK.
     CHECK_FALSE(burst->is_middle());
-    CHECK(burst->payload().size() == std::size_t{packets - 1} * mtu + rest);
+    CHECK(burst->payload().size() == size_t{packets - 1} * mtu + rest);
 }
 
 TEST_CASE("burst: a part of a burst has the same packets") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
-    constexpr std::uint32_t kPackets = 5;
-    const std::uint32_t from = GENERATE(range(0u, 5u));
-    const std::uint32_t count = GENERATE_COPY(range(1u, kPackets - from + 1));
-    const std::uint32_t rest = shape.last == shape.middle ? 512 : 99;
+    constexpr uint32_t kPackets = 5;
+    const uint32_t from = GENERATE(range(0u, 5u));
+    const uint32_t count = GENERATE_COPY(range(1u, kPackets - from + 1));
+    const uint32_t rest = shape.last == shape.middle ? 512 : 99;
     const Made made = make(shape, kPackets, 512, rest, global);
     const auto whole = parse(made.body);
     REQUIRE(whole);
@@ -142,8 +141,8 @@ TEST_CASE("burst: a part of a burst has the same packets") {
     REQUIRE(part->check());
     REQUIRE(part->count() == count);
     CHECK(part->is_single() == (count == 1));
-    std::size_t payload = 0;
-    for (std::uint32_t i = 0; i < count; ++i) {
+    size_t payload = 0;
+    for (uint32_t i = 0; i < count; ++i) {
         BurstHeaders room;
         CHECK(copy(part->packet(i, room)) == made.packets[from + i]);
         CHECK(part->size().packet(i) == made.packets[from + i].size());
@@ -174,20 +173,20 @@ TEST_CASE("burst: all packets have the burst's VL") {
     const auto burst = parse(made.body);
     REQUIRE(burst);
     BurstHeaders room;
-    for (std::uint32_t i = 0; i < 4; ++i) {
+    for (uint32_t i = 0; i < 4; ++i) {
         CHECK(PacketView::parse(burst->packet(i, room), Crcs::kElided)->lrh().vl == Vl(9));
     }
 }
 
 TEST_CASE("burst: packets that are not a burst are refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, true);
-    const std::size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
+    const size_t last_bth = kBurstLast + Lrh::kSize + Grh::kSize;
     constexpr auto kTruncated = ParseError::kTruncated, kLength = ParseError::kPacketLength,
                    kOpcode = ParseError::kReservedOpcode, kPayload = ParseError::kPayload;
-    constexpr std::size_t kFirstBth = kBurstFirst + Lrh::kSize + Grh::kSize;
+    constexpr size_t kFirstBth = kBurstFirst + Lrh::kSize + Grh::kSize;
     struct Change {
-        std::size_t at;
-        std::uint8_t value;
+        size_t at;
+        uint8_t value;
         ParseError error;
     };
     const auto change = GENERATE_COPY(
@@ -219,7 +218,7 @@ TEST_CASE("burst: packets that are not a burst are refused") {
 TEST_CASE("burst: a small MTU, other XRCETHs, a second start and a padded MIDDLE are refused") {
     Bytes small = make(kShapes[3], 2, 256, 4, false).body;
     small.resize(kBurstPayload + 128 + 4);
-    store_be(&small[2], std::uint16_t{128});
+    store_be(&small[2], uint16_t{128});
     CHECK(parse(small).error() == ParseError::kPacketLength);
 
     Bytes xrc = make(kShapes[6], 2, 1024, 12, false).body;
@@ -227,7 +226,7 @@ TEST_CASE("burst: a small MTU, other XRCETHs, a second start and a padded MIDDLE
     xrc[kBurstLast + Lrh::kSize + Bth::kSize + 3] ^= 1;
     CHECK(parse(xrc).error() == ParseError::kReservedOpcode);
 
-    for (const std::uint8_t opcode : {op::kSendFirst, op::kSendOnly}) {
+    for (const uint8_t opcode : {op::kSendFirst, op::kSendOnly}) {
         Bytes begins_again = make(kShapes[0], 2, 1024, 1024, false).body;
         begins_again[kBurstLast + Lrh::kSize] = opcode;
         CHECK(parse(begins_again).error() == ParseError::kReservedOpcode);
@@ -240,7 +239,7 @@ TEST_CASE("burst: a small MTU, other XRCETHs, a second start and a padded MIDDLE
 }
 
 TEST_CASE("burst: MIDDLE packets that request an ACK or an event are recognised") {
-    constexpr std::size_t kLastBth = kBurstLast + Lrh::kSize;
+    constexpr size_t kLastBth = kBurstLast + Lrh::kSize;
     Bytes body = make(kShapes[1], 3, 1024, 1024, false).body;
     CHECK_FALSE(parse(body)->is_middle());
     body[kLastBth + 8] = 0;
@@ -254,7 +253,7 @@ TEST_CASE("burst: MIDDLE packets that request an ACK or an event are recognised"
 TEST_CASE("burst: it starts with FIRST or MIDDLE of a connected service") {
     std::vector<unsigned> starts;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        const OpcodeInfo* info = find_opcode(static_cast<std::uint8_t>(opcode));
+        const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(opcode));
         if (info != nullptr && burst_middle(*info) != nullptr) {
             starts.push_back(opcode);
         }
@@ -265,11 +264,11 @@ TEST_CASE("burst: it starts with FIRST or MIDDLE of a connected service") {
 
 TEST_CASE("burst: a body of a wrong length is refused") {
     const Made good = make(kShapes[3], 4, 1024, 12, false);
-    const std::span<const std::uint8_t> whole(good.body);
+    const std::span<const uint8_t> whole(good.body);
     CHECK(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 11).error() ==
           ParseError::kPacketLength);
     CHECK(Burst::parse(whole.first<kBurstPayload>(), whole, 3 * 1024 + 12));
-    const std::pair<std::size_t, ParseError> wrong[] = {
+    const std::pair<size_t, ParseError> wrong[] = {
         {kBurstPayload, ParseError::kPacketLength},
         {kBurstPayload + 3 * 1024, ParseError::kPacketLength},
         {good.body.size() - 4, ParseError::kPayload},
@@ -284,7 +283,7 @@ TEST_CASE("burst: a body of a wrong length is refused") {
     }
     const auto first = headers_of(op::kSendFirst, 0, false, false);
     const auto last = headers_of(op::kSendLast, 1, true, false);
-    const std::pair<std::uint32_t, std::size_t> counts[] = {
+    const std::pair<uint32_t, size_t> counts[] = {
         {17, 17 * 4096}, {2, 4096}, {2, 2 * 4096 + 1}, {0, 4096}};
     for (const auto& [packets, payload] : counts) {
         CAPTURE(packets, payload);
@@ -294,7 +293,7 @@ TEST_CASE("burst: a body of a wrong length is refused") {
     CHECK(BurstBuilder::size(first, last, 1, 4096, 4096)->packets == 1);
     const auto only = headers_of(op::kSendOnly, 0, false, false);
     CHECK(BurstBuilder::size(only, last, 2, 4096, 5000).error() == BuildError::kReservedOpcode);
-    constexpr std::uint8_t kReserved = 0x1F;
+    constexpr uint8_t kReserved = 0x1F;
     const auto reserved = headers_of(kReserved, 0, false, false);
     CHECK(BurstBuilder::size(reserved, reserved, 1, 4096, 4).error() ==
           BuildError::kReservedOpcode);

@@ -12,9 +12,9 @@ using Catch::Matchers::ContainsSubstring;
 
 namespace {
 
-std::string dump(const PacketHeaders& headers, std::size_t payload_bytes,
-                 std::span<const std::uint8_t> payload = {}) {
-    std::vector<std::uint8_t> buffer(kMaxPacket + kMaxHeaders);
+std::string dump(const PacketHeaders& headers, size_t payload_bytes,
+                 std::span<const uint8_t> payload = {}) {
+    std::vector<uint8_t> buffer(kMaxPacket + kMaxHeaders);
     auto builder = PacketBuilder::begin(buffer, headers, payload_bytes, Crcs::kIcrcAndVcrc);
     REQUIRE(builder.has_value());
     const std::array parts = {payload};
@@ -70,7 +70,7 @@ TEST_CASE("the dump names the fields of each extended header") {
     h.atomic_ack_eth.original_data = 0x1234;
     h.imm_dt.data = {1, 2, 3, 4};
     h.ieth.rkey = RKey(0x14);
-    const auto of = [&](std::uint8_t opcode, std::size_t payload = 0) {
+    const auto of = [&](uint8_t opcode, size_t payload = 0) {
         h.bth.opcode = opcode;
         return dump(h, payload);
     };
@@ -92,11 +92,11 @@ TEST_CASE("the dump has the GIDs of a GRH, the bits of the BTH and bad checksums
     h.grh->sgid = Gid::from(kDefaultGidPrefix, Guid(1));
     h.grh->dgid = Gid::from(kDefaultGidPrefix, Guid(0xABC));
     h.bth = {.opcode = opcode::kSendOnly, .solicited_event = true, .fecn = true, .becn = true};
-    std::vector<std::uint8_t> buffer(kMaxPacket + kMaxHeaders);
+    std::vector<uint8_t> buffer(kMaxPacket + kMaxHeaders);
     auto builder = PacketBuilder::begin(buffer, h, 4, Crcs::kIcrcAndVcrc);
     REQUIRE(builder);
     const auto built = builder->finish();
-    std::vector<std::uint8_t> packet(built.begin(), built.end());
+    std::vector<uint8_t> packet(built.begin(), built.end());
     const std::string good = dump_packet(packet, Crcs::kIcrcAndVcrc);
     CHECK_THAT(good,
                ContainsSubstring(
@@ -149,14 +149,14 @@ TEST_CASE("any bytes can be dumped") {
     CHECK_THAT(dump_packet({}, Crcs::kElided), ContainsSubstring("truncated"));
     std::mt19937 random(5);
     for (int run = 0; run < 2000; ++run) {
-        std::vector<std::uint8_t> bytes(random() % 400);
+        std::vector<uint8_t> bytes(random() % 400);
         for (auto& byte : bytes) {
-            byte = static_cast<std::uint8_t>(random());
+            byte = static_cast<uint8_t>(random());
         }
         if (bytes.size() >= 8) {
             bytes[0] &= 0xF0;
             bytes.resize(bytes.size() / 4 * 4);
-            store_be(&bytes[4], static_cast<std::uint16_t>((bytes.size() + 4) / 4));
+            store_be(&bytes[4], static_cast<uint16_t>((bytes.size() + 4) / 4));
         }
         CHECK_FALSE(dump_packet(bytes, Crcs::kElided).empty());
         Mad mad;

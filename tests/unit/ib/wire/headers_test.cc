@@ -11,15 +11,15 @@ using namespace pib::ib;
 namespace {
 
 template <typename Header>
-std::vector<std::uint8_t> bytes_of(const Header& header) {
-    std::array<std::uint8_t, Header::kSize> out;
+std::vector<uint8_t> bytes_of(const Header& header) {
+    std::array<uint8_t, Header::kSize> out;
     out.fill(0xEE);  // every byte must be written
     header.write(out);
     return {out.begin(), out.end()};
 }
 
 template <typename Header>
-void check(const Header& header, const std::vector<std::uint8_t>& expected) {
+void check(const Header& header, const std::vector<uint8_t>& expected) {
     const auto bytes = bytes_of(header);
     CHECK(bytes == expected);
     CHECK(Header::parse(std::span(bytes).template first<Header::kSize>()) == header);
@@ -42,7 +42,7 @@ TEST_CASE("GRH fields have their places") {
     Grh grh{.tclass = 0xAB, .flow_label = 0x12345, .pay_len = 0x0102, .hop_lmt = 64};
     grh.sgid.bytes[0] = 0xFE;
     grh.dgid.bytes[15] = 0x99;
-    std::vector<std::uint8_t> expected = {0x6A, 0xB1, 0x23, 0x45, 0x01, 0x02, 0x1B, 0x40};
+    std::vector<uint8_t> expected = {0x6A, 0xB1, 0x23, 0x45, 0x01, 0x02, 0x1B, 0x40};
     expected.resize(40);
     expected[8] = 0xFE;
     expected[39] = 0x99;
@@ -92,20 +92,19 @@ TEST_CASE("RNR timers and credits follow their tables") {
     CHECK(rnr_timer_ns(1) == 10'000);
     CHECK(rnr_timer_ns(12) == 640'000);
     CHECK(rnr_timer_ns(31) == 491'520'000);
-    for (std::uint8_t code = 2; code < 32; ++code) {
-        CHECK(rnr_timer_ns(code) > rnr_timer_ns(static_cast<std::uint8_t>(code - 1)));
+    for (uint8_t code = 2; code < 32; ++code) {
+        CHECK(rnr_timer_ns(code) > rnr_timer_ns(static_cast<uint8_t>(code - 1)));
     }
-    const std::uint32_t counts[] = {0,    1,    2,    3,     4,     6,     8,    12,
-                                    16,   24,   32,   48,    64,    96,    128,  192,
-                                    256,  384,  512,  768,   1024,  1536,  2048, 3072,
-                                    4096, 6144, 8192, 12288, 16384, 24576, 32768};
-    for (std::uint8_t code = 0; code < 31; ++code) {
+    const uint32_t counts[] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
+                               48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,
+                               2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768};
+    for (uint8_t code = 0; code < 31; ++code) {
         CHECK(credit_count(code) == counts[code]);
         CHECK(credit_code(counts[code]) == code);
     }
     CHECK_FALSE(credit_count(31).has_value());
-    for (std::uint32_t credits = 0; credits < counts[30]; ++credits) {
-        const std::uint8_t code = credit_code(credits);
+    for (uint32_t credits = 0; credits < counts[30]; ++credits) {
+        const uint8_t code = credit_code(credits);
         CHECK((counts[code] <= credits && credits < counts[code + 1]));
     }
     CHECK(credit_code(1'000'000) == 30);

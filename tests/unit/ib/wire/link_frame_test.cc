@@ -14,7 +14,7 @@ using namespace pib::link;
 
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
 Hello a_hello() {
     return {.version_minor = 0,
@@ -50,11 +50,11 @@ FrameError error_of(const Bytes& body) {
     return parsed.error();
 }
 
-void feed(FrameReader& reader, std::span<const std::uint8_t> bytes) {
+void feed(FrameReader& reader, std::span<const uint8_t> bytes) {
     while (!bytes.empty()) {
         const auto space = reader.space();
         REQUIRE_FALSE(space.empty());
-        const std::size_t count = std::min(space.size(), bytes.size());
+        const size_t count = std::min(space.size(), bytes.size());
         std::ranges::copy(bytes.first(count), space.begin());
         reader.commit(count);
         bytes = bytes.subspan(count);
@@ -69,22 +69,22 @@ TEST_CASE("HELLO has the layout of the protocol") {
     REQUIRE(out.size() == 8 + 112);
     CHECK(out[0] == 1);
     CHECK(out[1] == 0);
-    CHECK(load_be<std::uint32_t>(&out[4]) == 112);
+    CHECK(load_be<uint32_t>(&out[4]) == 112);
     const Bytes body(out.begin() + 8, out.end());
     CHECK(std::string(body.begin(), body.begin() + 4) == "PIBL");
-    CHECK(load_be<std::uint16_t>(&body[4]) == 1);
-    CHECK(load_be<std::uint16_t>(&body[6]) == 0);
+    CHECK(load_be<uint16_t>(&body[4]) == 1);
+    CHECK(load_be<uint16_t>(&body[6]) == 0);
     CHECK(body[12] == 1);
     CHECK(body[13] == 2);
-    CHECK(load_be<std::uint64_t>(&body[16]) == 0x0102030405060708);
-    CHECK(load_be<std::uint64_t>(&body[24]) == 0x1112131415161718);
+    CHECK(load_be<uint64_t>(&body[16]) == 0x0102030405060708);
+    CHECK(load_be<uint64_t>(&body[24]) == 0x1112131415161718);
     CHECK(std::string(body.begin() + 40, body.begin() + 51) == "vm0 pib-hca");
     CHECK(Hello::parse(body) == a_hello());
 }
 
 TEST_CASE("HELLO is checked field by field") {
     const Bytes good = body_of(a_hello());
-    const auto with = [&](std::size_t at, std::uint8_t value) {
+    const auto with = [&](size_t at, uint8_t value) {
         Bytes bytes = good;
         bytes[at] = value;
         return bytes;
@@ -95,16 +95,16 @@ TEST_CASE("HELLO is checked field by field") {
     CHECK(error_of<Hello>(with(12, 3)) == FrameError::kMalformedHello);
     CHECK(error_of<Hello>(with(13, 0)) == FrameError::kMalformedHello);
     CHECK(error_of<Hello>(with(13, 255)) == FrameError::kMalformedHello);
-    for (const std::size_t reserved : {14, 15, 32, 39, 104, 111}) {
+    for (const size_t reserved : {14, 15, 32, 39, 104, 111}) {
         CHECK(error_of<Hello>(with(reserved, 1)) == FrameError::kMalformedHello);
     }
     CHECK(error_of<Hello>(with(40, '\n')) == FrameError::kMalformedHello);
     CHECK(error_of<Hello>(with(103, 'x')) == FrameError::kMalformedHello);
     Bytes no_guid = good;
-    std::fill_n(no_guid.begin() + 24, 8, std::uint8_t{0});
+    std::fill_n(no_guid.begin() + 24, 8, uint8_t{0});
     CHECK(error_of<Hello>(no_guid) == FrameError::kMalformedHello);
     no_guid = good;
-    std::fill_n(no_guid.begin() + 16, 8, std::uint8_t{0});
+    std::fill_n(no_guid.begin() + 16, 8, uint8_t{0});
     CHECK(error_of<Hello>(no_guid) == FrameError::kMalformedHello);
     // HELLO may have any minor version and features. One of another major version may be longer.
     CHECK(Hello::parse(with(7, 9)).value().version_minor == 9);
@@ -120,22 +120,22 @@ TEST_CASE("every truncation of a body is refused") {
     const Bytes refuse = body_of(Refuse{RefuseReason::kNoFreePort, "full"});
     const Bytes link = body_of(a_link());
     const Bytes credit = body_of(Credit{.vl = 1, .epoch = 2, .limit = 3});
-    const auto head = [](const Bytes& bytes, std::size_t length) {
-        return Bytes(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
+    const auto head = [](const Bytes& bytes, size_t length) {
+        return Bytes(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
     };
-    for (std::size_t n = 0; n < hello.size(); ++n) {
+    for (size_t n = 0; n < hello.size(); ++n) {
         CHECK_FALSE(Hello::parse(head(hello, n)).has_value());
     }
-    for (std::size_t n = 0; n < welcome.size(); ++n) {
+    for (size_t n = 0; n < welcome.size(); ++n) {
         CHECK_FALSE(Welcome::parse(head(welcome, n)).has_value());
     }
-    for (std::size_t n = 0; n < refuse.size(); ++n) {
+    for (size_t n = 0; n < refuse.size(); ++n) {
         CHECK_FALSE(Refuse::parse(head(refuse, n)).has_value());
     }
-    for (std::size_t n = 0; n < link.size(); ++n) {
+    for (size_t n = 0; n < link.size(); ++n) {
         CHECK_FALSE(Link::parse(head(link, n)).has_value());
     }
-    for (std::size_t n = 0; n < credit.size(); ++n) {
+    for (size_t n = 0; n < credit.size(); ++n) {
         CHECK_FALSE(Credit::parse(head(credit, n)).has_value());
     }
 }
@@ -173,12 +173,12 @@ TEST_CASE("LINK and CREDIT have the layout of the protocol") {
     link[11] = 1;
     CHECK(error_of<Link>(link) == FrameError::kReserved);
     link[11] = 0;
-    for (const std::size_t at : {0, 4, 5}) {
+    for (const size_t at : {0, 4, 5}) {
         Bytes bad = link;
         bad[at] = 6;
         CHECK(error_of<Link>(bad) == FrameError::kValue);
     }
-    for (const std::size_t at : {4, 5}) {
+    for (const size_t at : {4, 5}) {
         Bytes bad = link;
         bad[at] = 0;
         CHECK(error_of<Link>(bad) == FrameError::kValue);
@@ -197,12 +197,12 @@ TEST_CASE("LINK and CREDIT have the layout of the protocol") {
 TEST_CASE("MEMORY is checked field by field") {
     Bytes body = body_of(Memory{{4096, 8192}});
     REQUIRE(body.size() == Memory::kFixed + 16);
-    CHECK(Memory::parse(body)->blocks == std::vector<std::uint64_t>{4096, 8192});
-    for (std::size_t n = 0; n < body.size(); ++n) {
-        CHECK(error_of<Memory>(Bytes(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(
-                                                                      n))) == FrameError::kLength);
+    CHECK(Memory::parse(body)->blocks == std::vector<uint64_t>{4096, 8192});
+    for (size_t n = 0; n < body.size(); ++n) {
+        CHECK(error_of<Memory>(Bytes(body.begin(), body.begin() + static_cast<ptrdiff_t>(n))) ==
+              FrameError::kLength);
     }
-    for (std::size_t at = 2; at < Memory::kFixed; ++at) {
+    for (size_t at = 2; at < Memory::kFixed; ++at) {
         Bytes bad = body;
         bad[at] = 1;
         CHECK(error_of<Memory>(bad) == FrameError::kReserved);
@@ -223,8 +223,8 @@ TEST_CASE("PULL is checked field by field") {
     const auto parsed = Pull::parse(body);
     REQUIRE(parsed);
     CHECK(parsed->segments == good.segments);
-    for (std::size_t n = 0; n < body.size(); ++n) {
-        CHECK(error_of<Pull>(Bytes(body.begin(), body.begin() + static_cast<std::ptrdiff_t>(n))) ==
+    for (size_t n = 0; n < body.size(); ++n) {
+        CHECK(error_of<Pull>(Bytes(body.begin(), body.begin() + static_cast<ptrdiff_t>(n))) ==
               FrameError::kLength);
     }
     const auto refused = [&](auto&& change) {
@@ -249,8 +249,7 @@ TEST_CASE("PULL is checked field by field") {
 TEST_CASE("an offer is checked field by field") {
     const std::vector<BlockSegment> segments = {{.offset = 8, .block = 0, .length = 100},
                                                 {.offset = 0, .block = 2, .length = 156}};
-    const auto body = [](std::uint64_t handle, std::uint32_t bytes,
-                         const std::vector<BlockSegment>& of) {
+    const auto body = [](uint64_t handle, uint32_t bytes, const std::vector<BlockSegment>& of) {
         Bytes out(Offer::kFixed + BlockSegment::kSize * of.size());
         write_offer(out, handle, bytes, of);
         return out;
@@ -258,8 +257,8 @@ TEST_CASE("an offer is checked field by field") {
     const Bytes good = body(7, 256, segments);
     CHECK(Offer::parse(good)->segments == segments);
     CHECK(Offer::parse(body(7, kMaxOfferBytes, {})).has_value());
-    for (std::size_t n = 0; n < good.size(); ++n) {
-        CHECK(error_of<Offer>(Bytes(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(n))) ==
+    for (size_t n = 0; n < good.size(); ++n) {
+        CHECK(error_of<Offer>(Bytes(good.begin(), good.begin() + static_cast<ptrdiff_t>(n))) ==
               FrameError::kLength);
     }
     CHECK(error_of<Offer>(body(0, 256, segments)) == FrameError::kValue);
@@ -324,10 +323,10 @@ TEST_CASE("the reader finds the frames of a stream in any fragmentation") {
     const Bytes packet(100, 0x5A);
     append_packet(stream, packet, true);
     append(stream, Credit{.vl = 0, .epoch = 1, .limit = 2});
-    for (std::size_t chunk = 1; chunk <= stream.size(); ++chunk) {
+    for (size_t chunk = 1; chunk <= stream.size(); ++chunk) {
         FrameReader reader;
         std::vector<FrameType> seen;
-        for (std::size_t at = 0; at < stream.size(); at += chunk) {
+        for (size_t at = 0; at < stream.size(); at += chunk) {
             feed(reader, std::span(stream).subspan(at, std::min(chunk, stream.size() - at)));
             for (;;) {
                 const auto frame = reader.next();
@@ -391,10 +390,10 @@ TEST_CASE("random streams end in an error or wait, without reading beyond their 
         FrameReader reader(0);
         Bytes stream(random() % 600);
         for (auto& byte : stream) {
-            byte = static_cast<std::uint8_t>(random() % 9);
+            byte = static_cast<uint8_t>(random() % 9);
         }
         feed(reader, stream);
-        for (std::size_t frames = 0; frames <= stream.size(); ++frames) {
+        for (size_t frames = 0; frames <= stream.size(); ++frames) {
             const auto frame = reader.next();
             if (!frame || !*frame) {
                 break;

@@ -16,7 +16,7 @@ using namespace pib::ib;
 namespace {
 
 const OpcodeInfo& row(unsigned opcode) {
-    const OpcodeInfo* info = find_opcode(static_cast<std::uint8_t>(opcode));
+    const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(opcode));
     REQUIRE(info != nullptr);
     return *info;
 }
@@ -25,7 +25,7 @@ const OpcodeInfo& row(unsigned opcode) {
 std::vector<unsigned> defined_codes(unsigned transport_bits) {
     std::vector<unsigned> codes;
     for (unsigned code = 0; code < 32; ++code) {
-        if (find_opcode(static_cast<std::uint8_t>(transport_bits | code)) != nullptr) {
+        if (find_opcode(static_cast<uint8_t>(transport_bits | code)) != nullptr) {
             codes.push_back(code);
         }
     }
@@ -77,13 +77,13 @@ TEST_CASE("each opcode has its number of header bytes") {
 
 TEST_CASE("headers follow each other without gap, in the order of the IBA") {
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        const OpcodeInfo* info = find_opcode(static_cast<std::uint8_t>(opcode));
+        const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(opcode));
         if (info == nullptr) {
             continue;
         }
         CHECK(info->opcode == opcode);
-        std::size_t offset = Bth::kSize;
-        for (std::size_t i = 0; i < kExtCount; ++i) {
+        size_t offset = Bth::kSize;
+        for (size_t i = 0; i < kExtCount; ++i) {
             if (info->has(static_cast<Ext>(i))) {
                 CHECK(info->offset[i] == offset);
                 offset += ext_size(static_cast<Ext>(i));

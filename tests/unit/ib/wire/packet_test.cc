@@ -13,9 +13,9 @@ using namespace pib::ib;
 
 namespace {
 
-using Bytes = std::vector<std::uint8_t>;
+using Bytes = std::vector<uint8_t>;
 
-PacketHeaders headers_of(std::uint8_t opcode, bool global) {
+PacketHeaders headers_of(uint8_t opcode, bool global) {
     PacketHeaders h;
     h.lrh.vl = Vl(1);
     h.lrh.sl = Sl(2);
@@ -47,7 +47,7 @@ PacketHeaders headers_of(std::uint8_t opcode, bool global) {
     return h;
 }
 
-std::size_t payload_for(const OpcodeInfo& info) {
+size_t payload_for(const OpcodeInfo& info) {
     switch (info.payload) {
         case PayloadRule::kNone:
             return 0;
@@ -60,13 +60,13 @@ std::size_t payload_for(const OpcodeInfo& info) {
     }
 }
 
-Bytes build(const PacketHeaders& headers, std::size_t payload_bytes, Crcs crcs) {
+Bytes build(const PacketHeaders& headers, size_t payload_bytes, Crcs crcs) {
     Bytes buffer(kMaxPacket + kMaxHeaders, 0xEE);
     auto builder = PacketBuilder::begin(buffer, headers, payload_bytes, crcs);
     REQUIRE(builder.has_value());
     const auto payload = builder->payload();
     REQUIRE(payload.size() == payload_bytes);
-    std::iota(payload.begin(), payload.end(), std::uint8_t{1});
+    std::iota(payload.begin(), payload.end(), uint8_t{1});
     const auto packet = builder->finish();
     return {packet.begin(), packet.end()};
 }
@@ -80,10 +80,10 @@ void check_ext(const OpcodeInfo& info, Ext which, const std::optional<Header>& g
     }
 }
 
-void check_round_trip(std::uint8_t opcode, bool global, Crcs crcs) {
+void check_round_trip(uint8_t opcode, bool global, Crcs crcs) {
     const OpcodeInfo& info = *find_opcode(opcode);
     const PacketHeaders h = headers_of(opcode, global);
-    const std::size_t payload_bytes = payload_for(info);
+    const size_t payload_bytes = payload_for(info);
     const Bytes bytes = build(h, payload_bytes, crcs);
     CHECK(bytes.size() == packet_size(h, payload_bytes, crcs));
     const auto view = PacketView::parse(bytes, crcs);
@@ -105,8 +105,8 @@ void check_round_trip(std::uint8_t opcode, bool global, Crcs crcs) {
     check_ext(info, Ext::kImmDt, view->imm_dt(), h.imm_dt);
     check_ext(info, Ext::kIeth, view->ieth(), h.ieth);
     REQUIRE(view->payload().size() == payload_bytes);
-    for (std::size_t i = 0; i < payload_bytes; ++i) {
-        REQUIRE(view->payload()[i] == static_cast<std::uint8_t>(i + 1));
+    for (size_t i = 0; i < payload_bytes; ++i) {
+        REQUIRE(view->payload()[i] == static_cast<uint8_t>(i + 1));
     }
     CHECK(view->icrc_is_good());
     CHECK(view->vcrc_is_good());
@@ -122,13 +122,13 @@ ParseError error_of(const Bytes& bytes, Crcs crcs = Crcs::kElided) {
 
 TEST_CASE("every opcode is built and parsed, local and global, with and without CRCs") {
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        if (find_opcode(static_cast<std::uint8_t>(opcode)) == nullptr) {
+        if (find_opcode(static_cast<uint8_t>(opcode)) == nullptr) {
             continue;
         }
         for (const bool global : {false, true}) {
             for (const Crcs crcs : {Crcs::kElided, Crcs::kIcrc, Crcs::kIcrcAndVcrc}) {
                 CAPTURE(opcode, global, static_cast<int>(crcs));
-                check_round_trip(static_cast<std::uint8_t>(opcode), global, crcs);
+                check_round_trip(static_cast<uint8_t>(opcode), global, crcs);
             }
         }
     }
@@ -144,7 +144,7 @@ TEST_CASE("the specification's example packet is built exactly") {
     Bytes buffer(100);
     auto builder = PacketBuilder::begin(buffer, h, payload.size(), Crcs::kIcrc);
     REQUIRE(builder);
-    const std::span<const std::uint8_t> whole(payload);
+    const std::span<const uint8_t> whole(payload);
     const std::array parts = {whole.first(5), whole.subspan(5)};
     const auto packet = builder->gather(parts).finish();
     const Bytes expected = {0x70, 0x12, 0x37, 0x5C, 0x00, 0x0E, 0x17, 0xD2, 0x0A, 0x20, 0x24, 0x87,
@@ -159,10 +159,9 @@ TEST_CASE("truncation at every byte is refused") {
     for (const bool global : {false, true}) {
         for (const Crcs crcs : {Crcs::kElided, Crcs::kIcrc, Crcs::kIcrcAndVcrc}) {
             const Bytes bytes = build(headers_of(0x13, global), 0, crcs);
-            for (std::size_t length = 0; length < bytes.size(); ++length) {
+            for (size_t length = 0; length < bytes.size(); ++length) {
                 // A copy of exact length, so that the sanitizer finds a read past its end.
-                const Bytes head(bytes.begin(),
-                                 bytes.begin() + static_cast<std::ptrdiff_t>(length));
+                const Bytes head(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
                 CHECK_FALSE(PacketView::parse(head, crcs).has_value());
             }
         }
@@ -171,15 +170,15 @@ TEST_CASE("truncation at every byte is refused") {
 
 TEST_CASE("truncation with a matching PktLen is refused for every opcode") {
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
-        if (find_opcode(static_cast<std::uint8_t>(opcode)) == nullptr) {
+        if (find_opcode(static_cast<uint8_t>(opcode)) == nullptr) {
             continue;
         }
-        const OpcodeInfo& info = *find_opcode(static_cast<std::uint8_t>(opcode));
-        const Bytes bytes = build(headers_of(static_cast<std::uint8_t>(opcode), false),
+        const OpcodeInfo& info = *find_opcode(static_cast<uint8_t>(opcode));
+        const Bytes bytes = build(headers_of(static_cast<uint8_t>(opcode), false),
                                   payload_for(info), Crcs::kElided);
-        for (std::size_t length = 8; length < 8U + info.header_bytes; length += 4) {
-            Bytes head(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(length));
-            store_be(&head[4], static_cast<std::uint16_t>((length + 4) / 4));
+        for (size_t length = 8; length < 8U + info.header_bytes; length += 4) {
+            Bytes head(bytes.begin(), bytes.begin() + static_cast<ptrdiff_t>(length));
+            store_be(&head[4], static_cast<uint16_t>((length + 4) / 4));
             CHECK_FALSE(PacketView::parse(head, Crcs::kElided).has_value());
         }
     }
@@ -188,7 +187,7 @@ TEST_CASE("truncation with a matching PktLen is refused for every opcode") {
 TEST_CASE("each check has its error") {
     const Bytes good = build(headers_of(0x64, true), 13, Crcs::kElided);
     REQUIRE(PacketView::parse(good, Crcs::kElided).has_value());
-    const auto with = [&](std::size_t at, std::uint8_t value) {
+    const auto with = [&](size_t at, uint8_t value) {
         Bytes bytes = good;
         bytes[at] = value;
         return bytes;
@@ -203,7 +202,7 @@ TEST_CASE("each check has its error") {
     CHECK(error_of(with(48, 0x6C)) == ParseError::kReservedOpcode);
     Bytes raw = good;
     raw[1] &= 0xFC;
-    store_be(&raw[4], static_cast<std::uint16_t>(raw.size() / 4));
+    store_be(&raw[4], static_cast<uint16_t>(raw.size() / 4));
     CHECK(error_of(raw) == ParseError::kRaw);
     Bytes trailing = good;
     trailing.push_back(0);
@@ -214,7 +213,7 @@ TEST_CASE("pad and payload must fit the opcode") {
     // An acknowledge has no payload; a middle packet is a power of two without pad.
     Bytes ack = build(headers_of(0x11, false), 0, Crcs::kElided);
     ack.resize(ack.size() + 4);
-    store_be(&ack[4], static_cast<std::uint16_t>((ack.size() + 4) / 4));
+    store_be(&ack[4], static_cast<uint16_t>((ack.size() + 4) / 4));
     CHECK(error_of(ack) == ParseError::kPayload);
     ack[9] |= 0x30;
     CHECK(error_of(ack) == ParseError::kPayload);
@@ -224,7 +223,7 @@ TEST_CASE("pad and payload must fit the opcode") {
     CHECK(error_of(only) == ParseError::kPadCount);
     Bytes all_pad = build(headers_of(0x04, false), 1, Crcs::kElided);
     all_pad.resize(all_pad.size() - 4);
-    store_be(&all_pad[4], static_cast<std::uint16_t>((all_pad.size() + 4) / 4));
+    store_be(&all_pad[4], static_cast<uint16_t>((all_pad.size() + 4) / 4));
     CHECK(error_of(all_pad) == ParseError::kPadCount);  // three bytes of pad, no byte at all
     Bytes padded = build(headers_of(0x64, false), 4, Crcs::kElided);
     padded[9] |= 0x30;
@@ -235,7 +234,7 @@ TEST_CASE("pad and payload must fit the opcode") {
     CHECK(error_of(build(headers_of(0x22, false), 0, Crcs::kElided)) == ParseError::kPayload);
     Bytes huge = build(headers_of(0x21, false), kMaxPayload, Crcs::kElided);
     huge.resize(huge.size() + 904);
-    store_be(&huge[4], static_cast<std::uint16_t>((huge.size() + 4) / 4));
+    store_be(&huge[4], static_cast<uint16_t>((huge.size() + 4) / 4));
     CHECK(error_of(huge) == ParseError::kPayload);
     CHECK(error_of(build(headers_of(0x80, false), 20, Crcs::kElided)) == ParseError::kPayload);
 }
@@ -243,16 +242,15 @@ TEST_CASE("pad and payload must fit the opcode") {
 TEST_CASE("headers beyond the private copy of a packet are refused") {
     for (const bool global : {false, true}) {
         const Bytes whole = build(headers_of(opcode::kRdmaWriteOnly, global), 64, Crcs::kElided);
-        const std::size_t headers =
-            Lrh::kSize + (global ? Grh::kSize : 0) + Bth::kSize + Reth::kSize;
-        for (std::size_t copied = 0; copied < headers; ++copied) {
+        const size_t headers = Lrh::kSize + (global ? Grh::kSize : 0) + Bth::kSize + Reth::kSize;
+        for (size_t copied = 0; copied < headers; ++copied) {
             // A copy of exact length, so that the sanitizer finds a read past its end.
-            const Bytes head(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(copied));
+            const Bytes head(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(copied));
             const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kElided);
             REQUIRE_FALSE(view);
             CHECK(view.error() == ParseError::kTruncated);
         }
-        const Bytes head(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(headers));
+        const Bytes head(whole.begin(), whole.begin() + static_cast<ptrdiff_t>(headers));
         const auto view = PacketView::parse(PacketBytes(head, whole), Crcs::kElided);
         REQUIRE(view);
         CHECK(view->payload().data() == whole.data() + headers);
@@ -280,25 +278,25 @@ TEST_CASE("checksums of a packet that its sender may still change are not good")
 
 TEST_CASE("packets of wrong length or opcode reach the responder of a reliable connection") {
     for (const unsigned opcode : {0x01u, 0x02u, 0xA1u, 0xA2u}) {
-        for (const std::size_t bytes : {0, 2, 1000}) {
+        for (const size_t bytes : {0, 2, 1000}) {
             const Bytes packet =
-                build(headers_of(static_cast<std::uint8_t>(opcode), false), bytes, Crcs::kElided);
+                build(headers_of(static_cast<uint8_t>(opcode), false), bytes, Crcs::kElided);
             const auto view = PacketView::parse(packet, Crcs::kElided);
             REQUIRE(view);
             CHECK(view->payload().size() == bytes);
         }
     }
     for (const unsigned opcode : {0x0Cu, 0x13u, 0xACu}) {
-        Bytes read = build(headers_of(static_cast<std::uint8_t>(opcode), false), 0, Crcs::kElided);
+        Bytes read = build(headers_of(static_cast<uint8_t>(opcode), false), 0, Crcs::kElided);
         read.resize(read.size() + 4);
-        store_be(&read[4], static_cast<std::uint16_t>((read.size() + 4) / 4));
+        store_be(&read[4], static_cast<uint16_t>((read.size() + 4) / 4));
         const auto view = PacketView::parse(read, Crcs::kElided);
         REQUIRE(view);
         CHECK(view->payload().size() == 4);
     }
     Bytes packet = build(headers_of(0x04, false), 8, Crcs::kElided);
     for (const unsigned opcode : {0x15u, 0x18u, 0x1Fu, 0xB5u, 0xBFu}) {
-        packet[8] = static_cast<std::uint8_t>(opcode);
+        packet[8] = static_cast<uint8_t>(opcode);
         const auto view = PacketView::parse(packet, Crcs::kElided);
         REQUIRE(view);
         CHECK(view->opcode().kind == OpKind::kReserved);
@@ -306,16 +304,16 @@ TEST_CASE("packets of wrong length or opcode reach the responder of a reliable c
         CHECK(find_opcode(packet[8]) == nullptr);
     }
     for (const unsigned opcode : {0x2Cu, 0x58u, 0x60u, 0xC0u, 0xFFu}) {
-        packet[8] = static_cast<std::uint8_t>(opcode);
+        packet[8] = static_cast<uint8_t>(opcode);
         CHECK(error_of(packet) == ParseError::kReservedOpcode);
     }
 }
 
 TEST_CASE("every flipped bit is caught by a CRC or a check") {
     const Bytes good = build(headers_of(0x0B, false), 13, Crcs::kIcrcAndVcrc);
-    for (std::size_t bit = 0; bit < good.size() * 8; ++bit) {
+    for (size_t bit = 0; bit < good.size() * 8; ++bit) {
         Bytes bad = good;
-        bad[bit / 8] ^= static_cast<std::uint8_t>(1U << bit % 8);
+        bad[bit / 8] ^= static_cast<uint8_t>(1U << bit % 8);
         const auto view = PacketView::parse(bad, Crcs::kIcrcAndVcrc);
         CHECK((!view || !view->vcrc_is_good()));
         CHECK_FALSE(vcrc_is_good(bad));
@@ -336,7 +334,7 @@ TEST_CASE("the checks of the link level pass other errors") {
 
 TEST_CASE("build() refuses invalid packets") {
     Bytes buffer(64);
-    const auto error = [&](std::uint8_t opcode, std::size_t payload) {
+    const auto error = [&](uint8_t opcode, size_t payload) {
         return PacketBuilder::begin(buffer, headers_of(opcode, false), payload, Crcs::kElided)
             .error();
     };
@@ -353,7 +351,7 @@ TEST_CASE("gather() writes only the payload") {
     REQUIRE(builder);
     const Bytes one = {1, 2, 3, 4};
     const Bytes two = {5, 6, 7, 8};
-    const std::array<std::span<const std::uint8_t>, 2> parts = {one, two};
+    const std::array<std::span<const uint8_t>, 2> parts = {one, two};
     const auto packet = builder->gather(parts).finish();
     CHECK(Bytes(packet.begin() + 20, packet.end()) == Bytes{1, 2, 3, 4, 5, 6, 0, 0});
 }

@@ -10,7 +10,7 @@ TEST_CASE("number types have their width") {
     CHECK(Qpn(0x12345678).value() == 0x345678);
     CHECK(Sl(0x1F).value() == 0xF);
     CHECK(Vl(15) == kVl15);
-    CHECK(Guid(~std::uint64_t{0}).value() == ~std::uint64_t{0});
+    CHECK(Guid(~uint64_t{0}).value() == ~uint64_t{0});
 }
 
 TEST_CASE("LIDs are unassigned, unicast, multicast or permissive") {

@@ -76,7 +76,7 @@ TEST_CASE("address: a socket's path gets the requested mode and group") {
         CHECK((info.st_mode & 0777) == 0660);
     }
     // The last of the process's groups, because a socket would have its primary group in any case.
-    std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
+    std::vector<gid_t> groups(static_cast<size_t>(::getgroups(0, nullptr)));
     REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);
     const group* member = groups.empty() ? ::getgrgid(::getgid()) : ::getgrgid(groups.back());
     REQUIRE(member != nullptr);
@@ -108,7 +108,7 @@ TEST_CASE("address: a path appears when its socket listens") {
     REQUIRE(sockets);
     alignas(inotify_event) char events[4096];
     const ssize_t length = ::read(watch.get(), events, sizeof(events));
-    std::uint32_t seen = 0;
+    uint32_t seen = 0;
     for (ssize_t at = 0; at < length;) {
         const auto* event = reinterpret_cast<const inotify_event*>(events + at);
         seen |= std::string(event->name) == "socket" ? event->mask : 0;

@@ -38,7 +38,7 @@ bool is_open(int fd) {
 TEST_CASE("closer: a descriptor that closes slowly delays only its thread") {
     FdCloser closer(&close_when_permitted);
     REQUIRE(closer.start());
-    for (std::size_t i = 0; i < FdCloser::kMany; ++i) {
+    for (size_t i = 0; i < FdCloser::kMany; ++i) {
         CHECK_FALSE(closer.is_full());
         closer.close(any());
     }

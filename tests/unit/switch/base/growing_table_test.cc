@@ -7,7 +7,7 @@
 namespace pib::test {
 
 TEST_CASE("a growing table is unused beyond its highest entry") {
-    fabric::GrowingTable<std::uint8_t, 0xFF> table(100);
+    fabric::GrowingTable<uint8_t, 0xFF> table(100);
     CHECK(table.size() == 100);
     CHECK(table[0] == 0xFF);
     CHECK(table[99] == 0xFF);

@@ -17,14 +17,14 @@ namespace {
 using fabric::UniqueFd;
 
 constexpr const char* kAnswer = "{\"format\":\"pcapng\",\"ok\":true}\n";
-constexpr std::size_t kHeaders = 28 + 32;  // blocks before the first packet
+constexpr size_t kHeaders = 28 + 32;  // blocks before the first packet
 
-fabric::Arrival at(std::uint64_t now_ns) {
+fabric::Arrival at(uint64_t now_ns) {
     return {.now_ns = now_ns, .lid = 0, .port = 0, .credits = std::nullopt};
 }
 
 // Bytes of a packet's block: 32, and ERF header, packet and checksums, padded to a multiple of 4.
-std::size_t block_bytes(std::size_t packet) {
+size_t block_bytes(size_t packet) {
     return 32 + (24 + packet + 6 + 3) / 4 * 4;
 }
 
@@ -32,7 +32,7 @@ std::string read_all(int fd) {
     std::string text;
     std::array<char, 4096> buffer;
     for (ssize_t n = 0; (n = ::recv(fd, buffer.data(), buffer.size(), MSG_DONTWAIT)) > 0;) {
-        text.append(buffer.data(), static_cast<std::size_t>(n));
+        text.append(buffer.data(), static_cast<size_t>(n));
     }
     return text;
 }

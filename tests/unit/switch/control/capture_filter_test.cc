@@ -13,8 +13,8 @@ using nlohmann::json;
 
 namespace {
 
-std::vector<std::uint8_t> packet(std::uint16_t slid, std::uint16_t dlid, std::uint8_t opcode,
-                                 std::uint32_t qp, std::uint32_t source_qp = 0) {
+std::vector<uint8_t> packet(uint16_t slid, uint16_t dlid, uint8_t opcode, uint32_t qp,
+                            uint32_t source_qp = 0) {
     ib::PacketHeaders headers{};
     headers.lrh.slid = ib::Lid(slid);
     headers.lrh.dlid = ib::Lid(dlid);
@@ -23,15 +23,15 @@ std::vector<std::uint8_t> packet(std::uint16_t slid, std::uint16_t dlid, std::ui
     headers.bth.pkey = ib::kDefaultPKey;
     headers.bth.dest_qp = ib::Qpn(qp);
     headers.deth = {.qkey = ib::QKey(1), .src_qp = ib::Qpn(source_qp)};
-    std::vector<std::uint8_t> buffer(ib::kMaxPacket);
+    std::vector<uint8_t> buffer(ib::kMaxPacket);
     auto builder = ib::PacketBuilder::begin(buffer, headers, 64, ib::Crcs::kElided);
     REQUIRE(builder);
     const auto bytes = builder->finish();
     return {bytes.begin(), bytes.end()};
 }
 
-constexpr std::uint8_t kRcSendOnly = 0x04;
-constexpr std::uint8_t kUdSendOnly = 0x64;
+constexpr uint8_t kRcSendOnly = 0x04;
+constexpr uint8_t kUdSendOnly = 0x64;
 
 CaptureFilter filter(const char* rules) {
     auto found = CaptureFilter::from(json::parse(rules));
@@ -66,7 +66,7 @@ TEST_CASE("capture filter: only a datagram has a source QP") {
 }
 
 TEST_CASE("capture filter: no rule matches a malformed packet") {
-    const std::vector<std::uint8_t> bytes(7, 0xFF);
+    const std::vector<uint8_t> bytes(7, 0xFF);
     CHECK_FALSE(filter(R"([{"slid":65535}])").takes(bytes));
     CHECK_FALSE(filter(R"([{"qp":1}])").takes(std::span(bytes).first(0)));
     auto reserved = packet(1, 2, kUdSendOnly, 64, 65);
@@ -101,7 +101,7 @@ TEST_CASE("capture filter: malformed rules are refused") {
         CHECK(found.error() == expected);
     }
     json many = json::array();
-    for (std::size_t i = 0; i <= CaptureFilter::kMostRules; ++i) {
+    for (size_t i = 0; i <= CaptureFilter::kMostRules; ++i) {
         many.push_back({{"qp", 1}});
     }
     CHECK_FALSE(CaptureFilter::from(many));

@@ -19,35 +19,35 @@ namespace {
 
 using fabric::CaptureStream;
 
-constexpr std::uint32_t kStatistics = 5;
-constexpr std::uint32_t kPacket = 6;
-constexpr std::size_t kBlockHeader = 28;  // before the ERF header of a packet
-constexpr std::size_t kErfLost = 12;
+constexpr uint32_t kStatistics = 5;
+constexpr uint32_t kPacket = 6;
+constexpr size_t kBlockHeader = 28;  // before the ERF header of a packet
+constexpr size_t kErfLost = 12;
 
-std::uint32_t word(std::span<const std::uint8_t> bytes, std::size_t at) {
-    std::uint32_t value = 0;
+uint32_t word(std::span<const uint8_t> bytes, size_t at) {
+    uint32_t value = 0;
     REQUIRE(at + sizeof(value) <= bytes.size());
     std::memcpy(&value, &bytes[at], sizeof(value));
     return value;
 }
 
 // Big-endian, as in an ERF header.
-std::uint16_t half(std::span<const std::uint8_t> bytes, std::size_t at) {
+uint16_t half(std::span<const uint8_t> bytes, size_t at) {
     REQUIRE(at + 2 <= bytes.size());
-    return static_cast<std::uint16_t>(bytes[at] << 8 | bytes[at + 1]);
+    return static_cast<uint16_t>(bytes[at] << 8 | bytes[at + 1]);
 }
 
-fabric::Arrival at(std::uint64_t now_ns) {
+fabric::Arrival at(uint64_t now_ns) {
     return {.now_ns = now_ns, .lid = 0, .port = 0, .credits = std::nullopt};
 }
 
 struct Blocks {
     unsigned packets = 0;
-    std::uint32_t dropped = 0;  // lower half of the last isb_ifdrop
+    uint32_t dropped = 0;  // lower half of the last isb_ifdrop
 
-    explicit Blocks(std::span<const std::uint8_t> bytes) {
-        for (std::size_t at = 0; at < bytes.size();) {
-            const std::uint32_t length = word(bytes, at + 4);
+    explicit Blocks(std::span<const uint8_t> bytes) {
+        for (size_t at = 0; at < bytes.size();) {
+            const uint32_t length = word(bytes, at + 4);
             REQUIRE(length % 4 == 0);
             REQUIRE(word(bytes, at + length - 4) == length);
             packets += word(bytes, at) == kPacket ? 1 : 0;
@@ -57,8 +57,8 @@ struct Blocks {
     }
 };
 
-std::vector<std::uint8_t> drain(CaptureStream& stream) {
-    std::vector<std::uint8_t> all;
+std::vector<uint8_t> drain(CaptureStream& stream) {
+    std::vector<uint8_t> all;
     while (!stream.pending().empty()) {
         const auto part = stream.pending().first((stream.pending().size() + 1) / 2);
         all.insert(all.end(), part.begin(), part.end());
@@ -70,19 +70,18 @@ std::vector<std::uint8_t> drain(CaptureStream& stream) {
 // Remembers the last packet's arrival.
 struct ArrivalTap final : fabric::PacketTap {
     explicit ArrivalTap(FakeHca& sender) : sender(sender) {}
-    void packet_seen(std::span<const std::uint8_t>, const fabric::Arrival& arrival) override {
+    void packet_seen(std::span<const uint8_t>, const fabric::Arrival& arrival) override {
         last = arrival;
         left = sender.own_end().sender().credits(0);
     }
     FakeHca& sender;
     fabric::Arrival last;
-    std::uint32_t left = 0;  // credits, as the sender knows them
+    uint32_t left = 0;  // credits, as the sender knows them
 };
 
 struct Tap final : fabric::PacketTap {
     explicit Tap(CaptureStream& stream) : stream(stream) {}
-    void packet_seen(std::span<const std::uint8_t> packet,
-                     const fabric::Arrival& arrival) override {
+    void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival& arrival) override {
         stream.add(packet, arrival);
         ++seen;
     }
@@ -126,7 +125,7 @@ TEST_CASE("capture stream: the greeting precedes the capture") {
 
 TEST_CASE("capture stream: packets without room are lost and counted") {
     constexpr unsigned kPackets = 100;
-    const std::vector<std::uint8_t> packet(200, 0);
+    const std::vector<uint8_t> packet(200, 0);
     CaptureStream stream("", 0, 2000);
     for (unsigned i = 0; i < kPackets; ++i) {
         stream.add(packet, at(i));
@@ -144,25 +143,24 @@ TEST_CASE("capture stream: packets without room are lost and counted") {
     CHECK(half(drain(stream), kBlockHeader + kErfLost) == 0);
     for (unsigned i = 0; i < kPackets; ++i) {  // a reader that takes a little each time
         stream.add(packet, at(i));
-        stream.sent(std::min<std::size_t>(stream.pending().size(), 64));
+        stream.sent(std::min<size_t>(stream.pending().size(), 64));
     }
     CHECK(stream.pending().size() <= 2000);
 }
 
 TEST_CASE("capture stream: an ERF header has port, switch and credits of the arrival") {
     CaptureStream stream("", 0);
-    const std::vector<std::uint8_t> packet(200, 0);
+    const std::vector<uint8_t> packet(200, 0);
     stream.add(packet, {.now_ns = 1, .lid = 0x1234, .port = 7, .credits = 0x00020003});
     stream.add(packet, {.now_ns = 2, .lid = 0, .port = 0, .credits = std::nullopt});
     const auto bytes = drain(stream);
-    constexpr std::size_t kExtension =
-        28 + 32 + kBlockHeader + 16;  // in the block of the first packet
+    constexpr size_t kExtension = 28 + 32 + kBlockHeader + 16;  // in the block of the first packet
     CHECK(bytes[kExtension - 8] == (21 | 0x80));
     CHECK(half(bytes, kExtension) == 0x7E07);
     CHECK(half(bytes, kExtension + 2) == 0x1234);
     CHECK(half(bytes, kExtension + 4) == 2);
     CHECK(half(bytes, kExtension + 6) == 3);
-    const std::size_t second = kExtension + word(bytes, 28 + 32 + 4);
+    const size_t second = kExtension + word(bytes, 28 + 32 + 4);
     CHECK(half(bytes, second) == 0x7E00);
     CHECK(half(bytes, second + 4) == 0xFFFF);
     CHECK(half(bytes, second + 6) == 0xFFFF);
@@ -173,7 +171,7 @@ TEST_CASE("capture stream: the credits of an arrival are those that the sender h
     fabric.make_active();
     ArrivalTap tap(fabric.hca(0));
     fabric.sw.set_tap(&tap);
-    const std::uint32_t before = fabric.hca(0).own_end().sender().credits(0);
+    const uint32_t before = fabric.hca(0).own_end().sender().credits(0);
     const Bytes packet = make_packet(0, TestFabric::lid_of(1), 1024);
     REQUIRE(fabric.hca(0).send_packet(packet));
     fabric.settle();

@@ -110,7 +110,7 @@ TEST_CASE("control: traffic has a row of numbers for each link") {
     REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 256)));
     fabric.settle();
     const json counted = run({{"command", "counters"}}).at("ports");
-    const auto words = counted.at(in).at("PortRcvData").get<std::uint64_t>();
+    const auto words = counted.at(in).at("PortRcvData").get<uint64_t>();
     const json before = run({{"command", "traffic"}});
     CHECK(before.at("lid") == TestFabric::kSwitchLid);
     CHECK(before.at("sm_lid") == 1);
@@ -144,7 +144,7 @@ TEST_CASE("control: the number of changes counts changes of the forwarding table
         return fabric::run_switch_command(fabric.sw, request).at("changes").get<unsigned>();
     };
     auto& lft = fabric.sw.node().lft;
-    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block{};
+    std::array<uint8_t, ib::kLftEntriesPerBlock> block{};
     const unsigned before = changes();
     REQUIRE(lft.read_block(0, block));
     REQUIRE(lft.write_block(0, block));
@@ -154,7 +154,7 @@ TEST_CASE("control: the number of changes counts changes of the forwarding table
     CHECK(changes() == before + 1);
     lft.set_top(lft.top());
     CHECK(changes() == before + 1);
-    lft.set_top(static_cast<std::uint16_t>(lft.top() + 1));
+    lft.set_top(static_cast<uint16_t>(lft.top() + 1));
     CHECK(changes() == before + 2);
 }
 
@@ -164,11 +164,11 @@ TEST_CASE("control: the journal has links, cables and faults in order") {
     const auto run = [&](const json& request) {
         return fabric::run_switch_command(fabric.sw, request);
     };
-    const auto newest = [&](std::size_t count) {
+    const auto newest = [&](size_t count) {
         json found = json::array();
         const json entries = run({{"command", "journal"}}).at("entries");
         REQUIRE(entries.size() >= count);
-        for (std::size_t i = entries.size() - count; i < entries.size(); ++i) {
+        for (size_t i = entries.size() - count; i < entries.size(); ++i) {
             found.push_back({entries[i].at("port"), entries[i].at("change")});
         }
         return found;
@@ -318,7 +318,7 @@ TEST_CASE("control: status names each width and speed of IBA") {
 TEST_CASE("control: the multicast table has the ports of each group") {
     TestFabric fabric(2);
     fabric.make_active();
-    std::array<std::uint8_t, 64> block{};
+    std::array<uint8_t, 64> block{};
     block[3 * 2 + 1] = 0b0110;
     REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, block));
     const json table = fabric::run_switch_command(fabric.sw, {{"command", "mft"}});

@@ -39,9 +39,9 @@ class Client {
             if (n <= 0) {
                 return "";
             }
-            input_.append(buffer, static_cast<std::size_t>(n));
+            input_.append(buffer, static_cast<size_t>(n));
         }
-        const std::size_t end = input_.find('\n');
+        const size_t end = input_.find('\n');
         const std::string line = input_.substr(0, end);
         input_.erase(0, end + 1);
         return line;

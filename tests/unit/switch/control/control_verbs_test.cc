@@ -41,7 +41,7 @@ struct Net : TopologyNet {
 };
 
 // A directed-route Get for the switch next to the adapter.
-ib::Mad get(std::uint16_t attribute) {
+ib::Mad get(uint16_t attribute) {
     ib::Mad smp = make_smp(ib::Method::kGet, attribute, 0);
     smp.bytes[7] = 1;  // HopCount
     initial_path(smp)[1] = 1;
@@ -154,7 +154,7 @@ TEST_CASE("verbs: Trap counts a link error and sends its trap") {
                           of.value(ib::Counter::kExcessiveBufferOverrunErrors),
                           of.value(ib::Counter::kPortVlXmitFlowCtlUpdateErrors)};
     };
-    CHECK(count(net.sw("left").counters(4)) == std::array<std::uint64_t, 3>{1, 1, 1});
+    CHECK(count(net.sw("left").counters(4)) == std::array<uint64_t, 3>{1, 1, 1});
     const auto& waiting = net.sw("left").node().port0().traps.pending;
     const auto told = std::ranges::count_if(waiting, [](const auto& trap) {
         const auto number = ib::get(trap.notice, ib::notice::kTrapNumber);
@@ -176,8 +176,8 @@ TEST_CASE("verbs: Error drops only the MADs of one attribute") {
     FakeHca& vm = net.connect("a");
     REQUIRE(net.up("left", 1));
     CHECK(net.run("Error a[1] 100 0x11").empty());
-    const auto asked = [&](std::uint16_t attribute) {
-        const std::size_t before = vm.answers.size();
+    const auto asked = [&](uint16_t attribute) {
+        const size_t before = vm.answers.size();
         vm.send_smp(get(attribute));
         net.settle();
         return vm.answers.size() - before;

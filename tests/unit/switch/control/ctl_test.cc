@@ -32,8 +32,8 @@ Ended ctl(const std::string& socket, std::vector<std::string> words,
     return run_program(std::move(words), input);
 }
 
-std::size_t lines_of(const std::string& text) {
-    return static_cast<std::size_t>(std::ranges::count(text, '\n'));
+size_t lines_of(const std::string& text) {
+    return static_cast<size_t>(std::ranges::count(text, '\n'));
 }
 
 // Answers the first request of the first client with a fixed text, and keeps the request.

@@ -13,7 +13,7 @@ namespace {
 namespace pi = ib::port_info;
 
 constexpr FatTree kTree{.pods = 10, .leaves = 10, .hosts = 20, .middles = 5, .up = 1};
-constexpr std::uint64_t kOwnGuid = 0x9000;
+constexpr uint64_t kOwnGuid = 0x9000;
 
 }  // namespace
 
@@ -28,7 +28,7 @@ TEST_CASE("a fabric of 2,000 hosts: every node answers a sweep and takes its LID
     CHECK(sweep.ends_up == 2 * kTree.all_links() - kTree.all_hosts());
 
     std::set<std::string> descriptions;
-    std::uint16_t lid = 0;
+    uint16_t lid = 0;
     for (const auto& [guid, found] : sweep.nodes) {
         if (found.switch_ports != 0 || guid == kOwnGuid) {
             continue;

@@ -105,7 +105,7 @@ TEST_CASE("fabric: a guest takes the place of its name or GUID in the file") {
 
 TEST_CASE("fabric: a device that is not in the file is refused with that reason") {
     Net net;
-    const auto refused = [&](const std::string& name, std::uint64_t guid, std::uint8_t port) {
+    const auto refused = [&](const std::string& name, uint64_t guid, uint8_t port) {
         auto hello = make_hello(guid, port);
         hello.node_description = name;
         return net.connect(hello).error;

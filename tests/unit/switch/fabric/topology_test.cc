@@ -165,12 +165,12 @@ TEST_CASE("each example topology is valid") {
                                 : std::span(node.sw->node().ports).subspan(1);
         };
         for (const Fabric::Node& node : (*fabric)->nodes()) {
-            std::size_t up = 0;
+            size_t up = 0;
             for (const ib::PortAttrs& port : ports_of(node)) {
                 up += port.link_is_up() ? 1 : 0;
             }
-            CHECK(up == node.links.size() - static_cast<std::size_t>(
-                                                std::ranges::count(node.links, Fabric::kNoLink)));
+            CHECK(up == node.links.size() -
+                            static_cast<size_t>(std::ranges::count(node.links, Fabric::kNoLink)));
         }
         ++count;
     }
@@ -183,7 +183,7 @@ TEST_CASE("the size of a topology is bounded") {
     CHECK(error_of("Switch 1 \"" + std::string(200, 'x') + "\"").find("127 bytes") !=
           std::string::npos);
     std::string many;
-    for (std::size_t i = 0; i <= kMaxTopologyNodes; ++i) {
+    for (size_t i = 0; i <= kMaxTopologyNodes; ++i) {
         many += "Switch 1 \"" + std::to_string(i) + "\"\n\n";
     }
     CHECK(error_of(many).find("more nodes") != std::string::npos);

@@ -100,7 +100,7 @@ TEST_CASE("program: a wrong number of descriptors ends the connection") {
 }
 
 // A memfd of this size without an allocated page.
-fabric::UniqueFd sparse(std::uint64_t bytes) {
+fabric::UniqueFd sparse(uint64_t bytes) {
     fabric::UniqueFd fd(::memfd_create("sparse", MFD_CLOEXEC | MFD_ALLOW_SEALING));
     REQUIRE(::ftruncate(fd.get(), static_cast<off_t>(bytes)) == 0);
     REQUIRE(::fcntl(fd.get(), F_ADD_SEALS, F_SEAL_SHRINK) == 0);
@@ -108,19 +108,19 @@ fabric::UniqueFd sparse(std::uint64_t bytes) {
 }
 
 // Calls map_adapter_memory() with sparse blocks and a control memory of the right size.
-auto map_sparse(const std::vector<std::uint64_t>& blocks) {
+auto map_sparse(const std::vector<uint64_t>& blocks) {
     std::vector<fabric::UniqueFd> descriptors;
     descriptors.push_back(sparse(link::peer_copy_bytes(blocks)));
-    for (const std::uint64_t bytes : blocks) {
+    for (const uint64_t bytes : blocks) {
         descriptors.push_back(sparse(bytes));
     }
     return fabric::map_adapter_memory(descriptors, blocks);
 }
 
 TEST_CASE("memory: large sparse files take a bounded part of the address space") {
-    constexpr std::uint64_t kTiB = std::uint64_t{1} << 40;
+    constexpr uint64_t kTiB = uint64_t{1} << 40;
     CHECK_FALSE(map_sparse({16 * kTiB}));
-    CHECK_FALSE(map_sparse(std::vector<std::uint64_t>(9, kTiB)));
+    CHECK_FALSE(map_sparse(std::vector<uint64_t>(9, kTiB)));
     std::vector<std::shared_ptr<const fabric::AdapterMemory>> kept;
     for (auto mapped = map_sparse({7 * kTiB}); mapped; mapped = map_sparse({7 * kTiB})) {
         kept.push_back(*mapped);

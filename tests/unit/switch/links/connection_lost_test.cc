@@ -18,7 +18,7 @@ namespace {
 using fabric::UniqueFd;
 
 constexpr unsigned kTrunk = 4;  // the trunk's port: the last one of four
-constexpr std::uint64_t kOtherGuid = 0x200;
+constexpr uint64_t kOtherGuid = 0x200;
 
 UniqueFd this_network() {
     return UniqueFd(::open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC));
@@ -65,7 +65,7 @@ ib::Mad node_info_through_port_1() {
 }
 
 // NodeGUID of the answer, 0 while there is none.
-std::uint64_t answered_guid(const LinkRecorder& recorder) {
+uint64_t answered_guid(const LinkRecorder& recorder) {
     for (const Bytes& packet : recorder.packets) {
         const auto view = ib::PacketView::parse(packet, ib::Crcs::kElided);
         ib::Mad mad;

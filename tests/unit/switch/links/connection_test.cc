@@ -48,7 +48,7 @@ struct Place final : fabric::Admission, fabric::LinkUser {
         }
     }
     link::LinkEndpoint::Buffers link_buffers() const override { return make_buffers(); }
-    std::uint32_t link_features() const override { return link::kFeatureSharedMemory; }
+    uint32_t link_features() const override { return link::kFeatureSharedMemory; }
     std::expected<fabric::Admission::Place, link::Refuse> admit(const link::Hello&,
                                                                 const fabric::Peer&) override {
         check(full_at_hello);
@@ -61,7 +61,7 @@ struct Place final : fabric::Admission, fabric::LinkUser {
     void detach() override { attached = false; }
     void link_up(const link::ActiveLink&) override {}
     void link_down() override { ++downs; }
-    std::uint32_t receive(const ib::Burst& burst, const fabric::OfferRecord*) override {
+    uint32_t receive(const ib::Burst& burst, const fabric::OfferRecord*) override {
         return burst.count();
     }
     void receive_fault(link::PacketFault) override {}
@@ -70,7 +70,7 @@ struct Place final : fabric::Admission, fabric::LinkUser {
 
 struct Other final : fabric::PollHandler {
     unsigned turns = 0;
-    void ready(std::uint32_t) override { ++turns; }
+    void ready(uint32_t) override { ++turns; }
     void out_of_memory() override {}
 };
 
@@ -89,14 +89,14 @@ struct Peers {
             fabric::Connection::Socket{.fd = UniqueFd(ends[1]), .tls = nullptr}, 0);
         REQUIRE(connection->start());
     }
-    void send_hello(std::uint32_t features = link::kFeatureSharedMemory) const {
+    void send_hello(uint32_t features = link::kFeatureSharedMemory) const {
         LinkRecorder recorder;
         auto hello = make_hello(0x1000);
         hello.features = features;
         const link::LinkEndpoint end(hello, make_buffers(), recorder);
         send(end.output());
     }
-    void send(std::span<const std::uint8_t> bytes) const {
+    void send(std::span<const uint8_t> bytes) const {
         REQUIRE(::send(peer.get(), bytes.data(), bytes.size(), 0) ==
                 static_cast<ssize_t>(bytes.size()));
     }
@@ -144,10 +144,10 @@ TEST_CASE("connection: a turn of a socket ends after a few LINKs, and later turn
     peers.turn();
     REQUIRE(peers.place.attached);
     Bytes flood;
-    constexpr std::uint16_t kLinks = 100;
-    for (std::uint16_t i = 0; i < kLinks; ++i) {
+    constexpr uint16_t kLinks = 100;
+    for (uint16_t i = 0; i < kLinks; ++i) {
         auto parameters = make_parameters();
-        parameters.epoch = static_cast<std::uint16_t>(1 + i);
+        parameters.epoch = static_cast<uint16_t>(1 + i);
         append(flood, parameters);
     }
     peers.send(flood);

@@ -12,8 +12,8 @@ namespace {
 using ib::Counter;
 using link::BlockSegment;
 
-constexpr std::uint32_t kPackets = 250;
-constexpr std::uint32_t kBytes = kPackets * kMtu;
+constexpr uint32_t kPackets = 250;
+constexpr uint32_t kBytes = kPackets * kMtu;
 
 // Segments of both sides do not begin or end together, nor with pages or chunks.
 const std::vector<BlockSegment> kSource = {
@@ -30,8 +30,8 @@ Bytes bytes_of(const CopyHca& hca, std::span<const BlockSegment> segments) {
 }
 
 struct Tap final : fabric::PacketTap {
-    std::size_t seen = 0;
-    void packet_seen(std::span<const std::uint8_t>, const fabric::Arrival&) override { ++seen; }
+    size_t seen = 0;
+    void packet_seen(std::span<const uint8_t>, const fabric::Arrival&) override { ++seen; }
 };
 
 struct CopyFabric {
@@ -39,7 +39,7 @@ struct CopyFabric {
     CopyHca* from;
     CopyHca* to;
 
-    explicit CopyFabric(std::uint32_t features = kCopyFeatures, bool peer_copy = true)
+    explicit CopyFabric(uint32_t features = kCopyFeatures, bool peer_copy = true)
         : fabric(0, config(peer_copy)) {
         from = add(std::make_unique<CopyHca>(fabric.sw.admission(), 0));
         to = add(std::make_unique<CopyHca>(fabric.sw.admission(), 1, features));
@@ -50,8 +50,8 @@ struct CopyFabric {
         to->packets.clear();
         to->place = kPlace;
         auto ram = from->shown.ram.all();
-        for (std::size_t i = 0; i < ram.size(); ++i) {
-            ram[i] = static_cast<std::uint8_t>(i * 7 + i / 251);
+        for (size_t i = 0; i < ram.size(); ++i) {
+            ram[i] = static_cast<uint8_t>(i * 7 + i / 251);
         }
     }
     CopyHca* add(std::unique_ptr<CopyHca> hca) {
@@ -91,7 +91,7 @@ struct CopyFabric {
     void check_packets() {
         REQUIRE(to->packets.size() == kPackets);
         const Bytes sent = bytes_of(*from, kSource);
-        for (std::uint32_t i = 0; i < kPackets; ++i) {
+        for (uint32_t i = 0; i < kPackets; ++i) {
             const auto view = ib::PacketView::parse(to->packets[i], ib::Crcs::kElided).value();
             CHECK(view.bth().psn == ib::Psn(7 + i));
             CHECK(std::ranges::equal(view.payload(), std::span(sent).subspan(i * kMtu, kMtu)));
@@ -218,11 +218,11 @@ TEST_CASE("peer copy: the switch writes only to registered pages") {
         net.check_untouched();
     }
     SECTION("later pages are not registered") {
-        const std::uint64_t page = (kPlace[1].offset + 150'000) / 4096;
+        const uint64_t page = (kPlace[1].offset + 150'000) / 4096;
         net.to->shown.set_registered(page, false);
         REQUIRE(net.send());
         const auto ram = net.to->shown.ram.all().subspan(page * 4096, 4096);
-        CHECK(std::ranges::all_of(ram, [](std::uint8_t byte) { return byte == 0; }));
+        CHECK(std::ranges::all_of(ram, [](uint8_t byte) { return byte == 0; }));
     }
     CHECK(net.to->refused == 1);
     CHECK(net.to->placed == 0);
@@ -284,7 +284,7 @@ TEST_CASE("peer copy: the switch splits an offer where single packets are needed
     in.ingress_faults().set({.drop = 1});
     for (unsigned i = 0; i < 40; ++i) {
         net.from->slot(net.from->last_handle + 1) = 0;
-        const std::uint64_t handle = ++net.from->last_handle;
+        const uint64_t handle = ++net.from->last_handle;
         REQUIRE(send_offer(net.from->own_end(), handle, kSource, kPackets, CopyFabric::way()));
         net.fabric.settle();
     }
@@ -306,7 +306,7 @@ TEST_CASE("peer copy: without agreement of both sides there are no offers") {
 
 TEST_CASE("peer copy: memory that could kill the switch is released") {
     TestFabric fabric;
-    const auto share = [&](int seals, std::uint64_t said) {
+    const auto share = [&](int seals, uint64_t said) {
         auto& hca = static_cast<CopyHca&>(fabric.add(
             std::make_unique<CopyHca>(fabric.sw.admission(), 0, kCopyFeatures, seals, said)));
         fabric.settle();
@@ -349,10 +349,10 @@ struct Alone {
 
 TEST_CASE("peer copy: each page is checked") {
     Alone alone;
-    for (const std::uint64_t page : {60U, 61U, 62U, 63U, 64U, 65U, 127U, 128U, 191U}) {
+    for (const uint64_t page : {60U, 61U, 62U, 63U, 64U, 65U, 127U, 128U, 191U}) {
         alone.shown.set_registered(page, true);
     }
-    const auto registered = [&](std::uint64_t offset, std::uint32_t length) {
+    const auto registered = [&](uint64_t offset, uint32_t length) {
         return alone.memory->registered({offset, 0, length});
     };
     CHECK(registered(60 * 4096, 6 * 4096));
@@ -370,7 +370,7 @@ TEST_CASE("peer copy: a pull of an unknown offer breaks the protocol") {
     from.shown.register_all();
     to.shown.register_all();
     fabric::Copier copier(to.memory);
-    const auto pull = [&](std::uint64_t handle, std::uint32_t offset, std::uint32_t length) {
+    const auto pull = [&](uint64_t handle, uint32_t offset, uint32_t length) {
         return copier.start({.handle = handle,
                              .sequence = 1,
                              .offset = offset,
@@ -396,7 +396,7 @@ TEST_CASE("peer copy: a pull of an unknown offer breaks the protocol") {
 TEST_CASE("peer copy: the table has the unfinished offers, with any value of `finished`") {
     Alone own;
     fabric::OfferTable table(*own.memory);
-    for (std::uint64_t i = 1; i <= fabric::OfferTable::kSize; ++i) {
+    for (uint64_t i = 1; i <= fabric::OfferTable::kSize; ++i) {
         REQUIRE(table.next() == i);
         table.add({own.memory, 1000 + i, 4096, {}});
     }

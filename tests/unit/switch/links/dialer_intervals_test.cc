@@ -18,8 +18,8 @@ namespace {
 
 using fabric::UniqueFd;
 
-constexpr std::uint64_t kMs = 1'000'000;
-constexpr std::uint64_t kSecond = 1000 * kMs;
+constexpr uint64_t kMs = 1'000'000;
+constexpr uint64_t kSecond = 1000 * kMs;
 
 // A listening socket at an address that the kernel has chosen.
 struct Listener {
@@ -46,11 +46,11 @@ std::unique_ptr<fabric::Fabric> make_fabric() {
 // A server with one dialer, and the peer that accepts the dialer's connections.
 class Server final : private fabric::ConnectionHost {
   public:
-    std::uint64_t now_ns = 3600 * kSecond;
+    uint64_t now_ns = 3600 * kSecond;
 
     // Waits until the dialer is due, and accepts its connection; returns the time of the wait.
-    std::uint64_t dial() {
-        const std::uint64_t began_ns = now_ns;
+    uint64_t dial() {
+        const uint64_t began_ns = now_ns;
         now_ns = dialer_.due_ns() == 0 ? now_ns : dialer_.due_ns();
         connection_ = dialer_.on_deadline(*this, now_ns);
         REQUIRE(connection_ != nullptr);
@@ -88,7 +88,7 @@ class Server final : private fabric::ConnectionHost {
         REQUIRE(dialer_.on_deadline(*this, now_ns) == nullptr);
     }
     [[nodiscard]] bool is_connected() const { return connection_->is_open(); }
-    [[nodiscard]] std::uint64_t due_ns() const { return dialer_.due_ns(); }
+    [[nodiscard]] uint64_t due_ns() const { return dialer_.due_ns(); }
 
   private:
     void turn() {
@@ -149,7 +149,7 @@ class Log {
 TEST_CASE("dialer: the interval doubles with each attempt without an answer, up to a second") {
     Server server;
     CHECK(server.dial() == 0);
-    for (const std::uint64_t wait_ms : {50, 100, 200, 400, 800, 1000, 1000}) {
+    for (const uint64_t wait_ms : {50, 100, 200, 400, 800, 1000, 1000}) {
         server.lose();
         CHECK(server.dial() == wait_ms * kMs);
     }
@@ -158,8 +158,8 @@ TEST_CASE("dialer: the interval doubles with each attempt without an answer, up 
 TEST_CASE("dialer: a connection shortens the interval if it had WELCOME and lasted a second") {
     struct Case {
         bool welcome;
-        std::uint64_t lasted_ns;
-        std::uint64_t wait_ms;
+        uint64_t lasted_ns;
+        uint64_t wait_ms;
     };
     constexpr Case kCases[] = {
         {true, kSecond, 50},       {true, 3600 * kSecond, 50},
@@ -221,7 +221,7 @@ TEST_CASE("dialer: WELCOME has ten seconds, and the connection has no limit afte
 TEST_CASE("dialer: each reason is logged once in an outage, and again in the next one") {
     Log log;
     Server server;
-    const auto connect = [&](std::uint64_t lasts_ns) {
+    const auto connect = [&](uint64_t lasts_ns) {
         server.dial();
         server.send_welcome();
         server.now_ns += lasts_ns;

@@ -18,13 +18,13 @@
 
 namespace {
 
-std::atomic<std::size_t> g_missing = 0;  // the next allocation of this size fails
+std::atomic<size_t> g_missing = 0;  // the next allocation of this size fails
 
 }  // namespace
 
 // Not inlined: otherwise the compiler warns that new and free() do not match.
-[[gnu::noinline]] void* operator new(std::size_t size) {
-    std::size_t wanted = size;
+[[gnu::noinline]] void* operator new(size_t size) {
+    size_t wanted = size;
     if (size != 0 && g_missing.compare_exchange_strong(wanted, 0)) {
         throw std::bad_alloc();
     }
@@ -33,13 +33,13 @@ std::atomic<std::size_t> g_missing = 0;  // the next allocation of this size fai
     }
     throw std::bad_alloc();
 }
-[[gnu::noinline]] void* operator new(std::size_t size, const std::nothrow_t&) noexcept {
+[[gnu::noinline]] void* operator new(size_t size, const std::nothrow_t&) noexcept {
     return std::malloc(size);
 }
 [[gnu::noinline]] void operator delete(void* memory) noexcept {
     std::free(memory);
 }
-[[gnu::noinline]] void operator delete(void* memory, std::size_t) noexcept {
+[[gnu::noinline]] void operator delete(void* memory, size_t) noexcept {
     std::free(memory);
 }
 

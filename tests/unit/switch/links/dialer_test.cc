@@ -80,13 +80,13 @@ bool is_closed(const UniqueFd& fd) {
     });
 }
 
-void send_all(const UniqueFd& fd, const std::vector<std::uint8_t>& bytes) {
+void send_all(const UniqueFd& fd, const std::vector<uint8_t>& bytes) {
     REQUIRE(::send(fd.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
             static_cast<ssize_t>(bytes.size()));
 }
 
-std::vector<std::uint8_t> welcome(std::uint64_t guid, std::uint32_t features = 0) {
-    std::vector<std::uint8_t> bytes;
+std::vector<uint8_t> welcome(uint64_t guid, uint32_t features = 0) {
+    std::vector<uint8_t> bytes;
     link::append(bytes, link::Welcome{
                             .features = features, .switch_guid = ib::Guid(guid), .port_number = 1});
     return bytes;
@@ -137,8 +137,8 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
     }
     Listener listener("127.0.0.1");
     Program program(connecting(listener.address()));
-    std::vector<std::vector<std::uint8_t>> answers = {
-        std::vector<std::uint8_t>(64, 0xA5),
+    std::vector<std::vector<uint8_t>> answers = {
+        std::vector<uint8_t>(64, 0xA5),
         welcome(0x200),                              // the GUID of the switch itself
         welcome(0x100, link::kFeatureSharedMemory),  // a feature that HELLO did not offer
         {},
@@ -156,7 +156,7 @@ TEST_CASE("trunk: after a wrong answer the dialer closes and tries again") {
         link::append(bytes, make_parameters());
         send_all(fd, bytes);
         CHECK(program.reaches(kTrunk, "Initialize"));
-        send_all(fd, std::vector<std::uint8_t>(64, 0xFF));
+        send_all(fd, std::vector<uint8_t>(64, 0xFF));
         CHECK(is_closed(fd));
     }
     CHECK(program.reaches(kTrunk, "Down"));
@@ -186,12 +186,12 @@ TEST_CASE("trunk: frames may arrive byte by byte, and an incomplete one ends the
         const UniqueFd fd = listener.accept();
         const int on = 1;
         REQUIRE(::setsockopt(fd.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)) == 0);
-        for (const std::uint8_t byte : greeting) {
+        for (const uint8_t byte : greeting) {
             send_all(fd, {byte});
         }
         CHECK(program.reaches(kTrunk, "Initialize"));
         // A frame without its last byte, which must have no effect.
-        std::vector<std::uint8_t> frame;
+        std::vector<uint8_t> frame;
         link::append(frame, make_parameters(false));
         frame.pop_back();
         send_all(fd, frame);

@@ -35,7 +35,7 @@ constexpr uid_t kStranger = 65534;
 
 // Connects as another user; the caller must be root.
 UniqueFd connect_as(uid_t user, const std::string& path) {
-    std::vector<gid_t> groups(static_cast<std::size_t>(::getgroups(0, nullptr)));
+    std::vector<gid_t> groups(static_cast<size_t>(::getgroups(0, nullptr)));
     REQUIRE(::getgroups(static_cast<int>(groups.size()), groups.data()) >= 0);
     REQUIRE(::setgroups(0, nullptr) == 0);
     REQUIRE(::setegid(user) == 0);
@@ -59,14 +59,14 @@ struct Host final : fabric::ConnectionHost {
 };
 
 std::unique_ptr<fabric::Connection> connection(Host& host, fabric::Switch& sw, UniqueFd fd,
-                                               std::uint64_t at_ns) {
+                                               uint64_t at_ns) {
     return std::make_unique<fabric::Connection>(
         static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw.admission()),
         fabric::Connection::Socket{.fd = std::move(fd), .tls = nullptr}, at_ns);
 }
 
 // A connection that arrived at this time and sends nothing.
-std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, std::uint64_t at_ns) {
+std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, uint64_t at_ns) {
     int ends[2] = {-1, -1};
     REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0);
     const UniqueFd peer(ends[1]);
@@ -93,8 +93,7 @@ std::unique_ptr<fabric::Connection> silent_between(Host& host, fabric::Switch& s
 }
 
 // A silent connection from this loopback address.
-std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw,
-                                                std::uint32_t source) {
+std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw, uint32_t source) {
     sockaddr_in to{}, from{};
     to.sin_family = from.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
@@ -104,7 +103,7 @@ std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw,
 
 // A silent connection from 2001:db8:0:7::`host_part`.
 std::unique_ptr<fabric::Connection> silent_from_v6(Host& host, fabric::Switch& sw,
-                                                   std::uint8_t host_part) {
+                                                   uint8_t host_part) {
     sockaddr_in6 to{}, from{};
     to.sin6_family = from.sin6_family = AF_INET6;
     to.sin6_addr = IN6ADDR_LOOPBACK_INIT;
@@ -140,7 +139,7 @@ class OwnNetwork {
 }  // namespace
 
 TEST_CASE("newcomers: a connection without HELLO is overdue after 10 s") {
-    constexpr std::uint64_t kSecond = 1'000'000'000;
+    constexpr uint64_t kSecond = 1'000'000'000;
     Host host;
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
@@ -161,10 +160,10 @@ TEST_CASE("newcomers: of equal origins the oldest connection is chosen to be clo
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
     std::vector<std::unique_ptr<fabric::Connection>> all;
-    for (std::size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
+    for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
         CHECK(newcomers.one_too_many() == nullptr);
         // The addresses descend, so that in the order of addresses the newest connection is first.
-        all.push_back(silent_from(host, sw, 0x7f00'01ff - static_cast<std::uint32_t>(i)));
+        all.push_back(silent_from(host, sw, 0x7f00'01ff - static_cast<uint32_t>(i)));
         newcomers.add(*all.back());
     }
     CHECK(newcomers.one_too_many() == all.front().get());
@@ -180,11 +179,11 @@ TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out i
     fabric::Newcomers newcomers;
     std::vector<std::unique_ptr<fabric::Connection>> all;
     // Each address of the IPv6 network has one connection, the IPv4 address 28.
-    constexpr std::size_t kOfOneAddress = 28;
-    for (std::size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
+    constexpr size_t kOfOneAddress = 28;
+    for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
         CHECK(newcomers.one_too_many() == nullptr);
         all.push_back(i < kOfOneAddress ? silent_from(host, sw, INADDR_LOOPBACK)
-                                        : silent_from_v6(host, sw, static_cast<std::uint8_t>(i)));
+                                        : silent_from_v6(host, sw, static_cast<uint8_t>(i)));
         newcomers.add(*all.back());
     }
     CHECK(newcomers.one_too_many() == all[kOfOneAddress].get());
@@ -222,7 +221,7 @@ TEST_CASE("newcomers: silent connections of one origin take no place of another 
     const auto to = fabric::resolve(*fabric::Address::parse(address));
     REQUIRE(to);
     std::vector<UniqueFd> flood;
-    for (std::size_t i = 0; i < 3 * fabric::Newcomers::kMost; ++i) {
+    for (size_t i = 0; i < 3 * fabric::Newcomers::kMost; ++i) {
         auto fd = fabric::begin_connect(to->front());
         REQUIRE(fd);
         flood.push_back(std::move(*fd));

@@ -7,7 +7,7 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kSecond = 1'000'000'000;
 using fabric::NoteBudget;
 
 }  // namespace

@@ -25,7 +25,7 @@ namespace {
 using fabric::UniqueFd;
 
 // Passes the only reference to the socket; false: the kernel forbids it (Linux 6.16 and later).
-bool give(int socket, Lingering& passed, std::size_t copies = 1) {
+bool give(int socket, Lingering& passed, size_t copies = 1) {
     const std::vector<int> fds(copies, passed.near.get());
     if (!send_with_fds(socket, Bytes{8}, fds)) {
         CHECK(errno == EPERM);
@@ -133,8 +133,8 @@ TEST_CASE("passed descriptors: while many wait to be closed, new connections wai
         SKIP("threads of other processes cannot be stopped here");
     }
     const UniqueFd any(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-    constexpr std::size_t kOfMessage = 253;
-    for (std::size_t given = 0; given < fabric::FdCloser::kMany; given += kOfMessage) {
+    constexpr size_t kOfMessage = 253;
+    for (size_t given = 0; given < fabric::FdCloser::kMany; given += kOfMessage) {
         MemoryHca hca(program.fabric_path(), 0x3000 + 0x100 * given);
         hca.send(Bytes{8}, std::vector<int>(kOfMessage, any.get()));
         REQUIRE(hca.until([&] { return hca.closed; }));

@@ -71,7 +71,7 @@ std::string refusal(fabric::Fabric& fabric, const link::Hello& hello) {
     return admitted ? "" : admitted.error().text;
 }
 
-link::Hello hello_of_right(std::uint8_t port) {
+link::Hello hello_of_right(uint8_t port) {
     auto hello = make_hello(0x200, port);
     hello.role = link::Role::kSwitch;
     hello.port_guid = hello.node_guid;
@@ -208,7 +208,7 @@ TEST_CASE("trunk: only the port of the topology file is admitted") {
 TEST_CASE("trunk: the answering peer is checked against the topology file") {
     Net net;
     fabric::Trunk* trunk = net.part(1).trunks_to({"left"})->at(0);
-    const std::uint8_t number = trunk->far().port;
+    const uint8_t number = trunk->far().port;
     CHECK(trunk->welcomed({.switch_guid = ib::Guid(0x100), .port_number = number}));
     CHECK_FALSE(trunk->welcomed({.switch_guid = ib::Guid(0x101), .port_number = number}));
     CHECK_FALSE(trunk->welcomed({.switch_guid = ib::Guid(0x100), .port_number = 1}));
@@ -256,7 +256,7 @@ TEST_CASE("trunk: two switches without a file are joined at the connecting one's
     REQUIRE(other.switches()[0]->admission().neighbour(4) != nullptr);
     CHECK(other.switches()[0]->admission().neighbour(4)->node_guid == ib::Guid(0x500));
     // The port stays reserved, so four adapters do not fit.
-    for (const std::uint64_t guid : {0x1000, 0x2000, 0x3000}) {
+    for (const uint64_t guid : {0x1000, 0x2000, 0x3000}) {
         CHECK(other.admit(make_hello(guid), {}));
     }
     for (unsigned port = 1; port <= 3; ++port) {

@@ -17,7 +17,7 @@ namespace {
 
 using fabric::UniqueFd;
 
-constexpr std::uint64_t kSecond = 1'000'000'000;
+constexpr uint64_t kSecond = 1'000'000'000;
 
 struct Host final : fabric::ConnectionHost {
     fabric::Poller epoll;
@@ -38,7 +38,7 @@ struct Adapter {
     UniqueFd fd;
     std::unique_ptr<fabric::Connection> connection;
 
-    Adapter(Host& host, fabric::Switch& sw, std::uint64_t guid) {
+    Adapter(Host& host, fabric::Switch& sw, uint64_t guid) {
         std::array<int, 2> ends{};
         REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends.data()) == 0);
         fd = UniqueFd(ends[0]);
@@ -56,7 +56,7 @@ struct Adapter {
         REQUIRE(connection->link.takes_memory());
     }
     // The first byte of MEMORY, with these descriptors.
-    void begin(Host& host, std::size_t fds = 1) const {
+    void begin(Host& host, size_t fds = 1) const {
         REQUIRE(send_with_fds(fd.get(), Bytes{8}, std::vector<int>(fds, fd.get())));
         host.epoll.wait(0, [] {});
     }

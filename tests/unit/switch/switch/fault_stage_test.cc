@@ -12,17 +12,17 @@ using fabric::FaultSpec;
 constexpr unsigned kPackets = 5000;
 
 // Sends numbered packets from the first adapter to the second; returns the numbers that arrive.
-std::vector<std::uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) {
-    for (std::uint32_t i = 0; i < packets; ++i) {
+std::vector<uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) {
+    for (uint32_t i = 0; i < packets; ++i) {
         Bytes packet = make_packet(0, 2, 64, 1);
         ib::store_be(&packet[16], i);
         REQUIRE(fabric.hca(0).send_packet(packet));
         fabric.advance(10'000);
     }
     fabric.advance(1'000'000'000);
-    std::vector<std::uint32_t> numbers;
+    std::vector<uint32_t> numbers;
     for (const Bytes& packet : fabric.hca(1).packets) {
-        numbers.push_back(ib::load_be<std::uint32_t>(&packet[16]));
+        numbers.push_back(ib::load_be<uint32_t>(&packet[16]));
     }
     return numbers;
 }
@@ -30,7 +30,7 @@ std::vector<std::uint32_t> run(TestFabric& fabric, unsigned packets = kPackets) 
 }  // namespace
 
 TEST_CASE("faults: ingress and egress lose packets, and a seed repeats the losses") {
-    std::vector<std::uint32_t> first;
+    std::vector<uint32_t> first;
     for (unsigned round = 0; round < 2; ++round) {
         TestFabric fabric(2);
         fabric.make_active();
@@ -79,8 +79,8 @@ TEST_CASE("faults: reordering moves packets by a bounded number of places") {
     const auto numbers = run(fabric);
     REQUIRE(numbers.size() == kPackets);
     CHECK_FALSE(std::ranges::is_sorted(numbers));
-    for (std::uint32_t i = 0; i < numbers.size(); ++i) {
-        const auto moved = static_cast<std::int64_t>(numbers[i]) - static_cast<std::int64_t>(i);
+    for (uint32_t i = 0; i < numbers.size(); ++i) {
+        const auto moved = static_cast<int64_t>(numbers[i]) - static_cast<int64_t>(i);
         CHECK(std::abs(moved) <= 32);
     }
 }

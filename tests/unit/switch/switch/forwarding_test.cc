@@ -21,8 +21,8 @@ void set_switch_info(TestFabric& fabric, std::vector<TestFabric::Change> changes
                 .status() == 0);
 }
 
-void set_mft(TestFabric& fabric, unsigned index, std::uint16_t ports) {
-    std::array<std::uint8_t, 64> block{};
+void set_mft(TestFabric& fabric, unsigned index, uint16_t ports) {
+    std::array<uint8_t, 64> block{};
     ib::store_be(&block[2 * index], ports);
     REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kMulticastForwardingTable, 0, block)
                 .value()
@@ -50,7 +50,7 @@ TEST_CASE("forwarding: unicast packets leave unchanged by the port of the LFT") 
 TEST_CASE("forwarding: packets to LIDs without an LFT entry are dropped and counted") {
     TestFabric fabric(2);
     fabric.make_active();
-    for (const std::uint16_t dlid : {0, 50, 300, 0xFFFF}) {
+    for (const uint16_t dlid : {0, 50, 300, 0xFFFF}) {
         fabric.hca(0).send_packet(make_packet(0, dlid, 64, 1));
     }
     fabric.settle();
@@ -81,7 +81,7 @@ TEST_CASE("forwarding: LIDs above LinearFDBTop are not looked up") {
 TEST_CASE("forwarding: a linear table that ends within a block is set up to its end") {
     fabric::LinearForwardingTable table(100);
     table.set_top(99);
-    std::array<std::uint8_t, ib::kLftEntriesPerBlock> block{};
+    std::array<uint8_t, ib::kLftEntriesPerBlock> block{};
     block.fill(7);
     REQUIRE(table.write_block(1, block));
     CHECK(table.port(ib::Lid(63)) == fabric::kNoPort);
@@ -171,13 +171,13 @@ TEST_CASE("forwarding: packets longer than NeighborMTU are discarded at egress")
 TEST_CASE("forwarding: the egress VL follows SL, ingress and egress port") {
     TestFabric fabric(2);
     fabric.make_active();
-    std::array<std::uint8_t, 64> map{};
+    std::array<uint8_t, 64> map{};
     map[0] = 0x01;  // SL 0 to VL 0, SL 1 to VL 1
     map[1] = 0x1F;  // SL 2 to VL 1, SL 3 nowhere
     REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kSlToVlMappingTable, 1 << 8 | 2, map)
                 .value()
                 .status() == 0);
-    for (const std::uint8_t sl : {0, 1, 2, 3}) {
+    for (const uint8_t sl : {0, 1, 2, 3}) {
         fabric.hca(0).send_packet(make_packet(0, 2, 64, 1, sl));
     }
     fabric.settle();
@@ -244,8 +244,8 @@ TEST_CASE("forwarding: a multicast packet waits for slow members and frees its b
 TEST_CASE("forwarding: partitions are enforced at ingress and egress, with trap 259") {
     TestFabric fabric(3);
     fabric.make_active();
-    std::array<std::uint8_t, 64> pkeys{};
-    ib::store_be(&pkeys[0], std::uint16_t{0x8001});
+    std::array<uint8_t, 64> pkeys{};
+    ib::store_be(&pkeys[0], uint16_t{0x8001});
     REQUIRE(
         fabric.query(ib::Method::kSet, ib::attr::kPKeyTable, 2U << 16, pkeys).value().status() ==
         0);
@@ -272,8 +272,8 @@ TEST_CASE(
     "forwarding: a limited member's packets pass its own port, not another limited member's") {
     TestFabric fabric(3);
     fabric.make_active();
-    const auto join = [&](unsigned port, std::uint16_t key) {
-        std::array<std::uint8_t, 64> pkeys{};
+    const auto join = [&](unsigned port, uint16_t key) {
+        std::array<uint8_t, 64> pkeys{};
         ib::store_be(&pkeys[0], key);
         REQUIRE(fabric.query(ib::Method::kSet, ib::attr::kPKeyTable, port << 16, pkeys));
         fabric.set_port_info(
@@ -282,10 +282,10 @@ TEST_CASE(
     join(1, 0x0001);
     join(2, 0x8001);
     join(3, 0x0001);
-    const auto sends = [&](unsigned from, std::uint16_t to, std::uint16_t key) {
+    const auto sends = [&](unsigned from, uint16_t to, uint16_t key) {
         auto packet = make_packet(0, to, 64, TestFabric::lid_of(from));
         ib::store_be(&packet[ib::Lrh::kSize + 2], key);
-        const std::size_t before = fabric.hca(to - 1U).packets.size();
+        const size_t before = fabric.hca(to - 1U).packets.size();
         fabric.hca(from).send_packet(packet);
         fabric.settle();
         return fabric.hca(to - 1U).packets.size() > before;

@@ -28,14 +28,14 @@ TEST_CASE("link journal: entries are in order, repetitions are counted") {
 
 TEST_CASE("link journal: a port that flaps pushes out only its own entries") {
     LinkJournal journal;
-    for (std::uint8_t port = 1; port <= 36; ++port) {
+    for (uint8_t port = 1; port <= 36; ++port) {
         journal.add(port, port, LinkChange::kUp);
     }
-    for (std::uint64_t i = 0; i < 10'000; ++i) {
+    for (uint64_t i = 0; i < 10'000; ++i) {
         journal.add(100 + i, 7, i % 2 == 0 ? LinkChange::kDown : LinkChange::kUp);
     }
     CHECK(journal.entries().size() == LinkJournal::kMost);
-    for (std::uint8_t port = 1; port <= 36; ++port) {
+    for (uint8_t port = 1; port <= 36; ++port) {
         CHECK(std::ranges::count(journal.entries(), port, &LinkJournal::Entry::port) != 0);
     }
     CHECK(journal.entries().back().time_ns == 10'099);
@@ -43,7 +43,7 @@ TEST_CASE("link journal: a port that flaps pushes out only its own entries") {
 
 TEST_CASE("link journal: the newest entries replace the oldest") {
     LinkJournal journal;
-    for (std::uint64_t i = 0; i < LinkJournal::kMost + 3; ++i) {
+    for (uint64_t i = 0; i < LinkJournal::kMost + 3; ++i) {
         journal.add(i, 1, i % 2 == 0 ? LinkChange::kUp : LinkChange::kDown);
     }
     CHECK(journal.entries().size() == LinkJournal::kMost);

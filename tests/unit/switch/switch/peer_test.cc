@@ -43,14 +43,14 @@ Peer certified(const std::string& name, fabric::Grant grant) {
     return {.name = "certificate " + name, .origin = "10.0.0.1", .grant = std::move(grant)};
 }
 
-link::Hello switch_hello(std::uint64_t guid, std::uint8_t port) {
+link::Hello switch_hello(uint64_t guid, uint8_t port) {
     auto hello = make_hello(guid, port);
     hello.role = link::Role::kSwitch;
     hello.port_guid = hello.node_guid;
     return hello;
 }
 
-link::Hello named(const std::string& name, std::uint64_t guid, std::uint8_t port = 1) {
+link::Hello named(const std::string& name, uint64_t guid, uint8_t port = 1) {
     auto hello = make_hello(guid, port);
     hello.node_description = name;
     return hello;
@@ -95,8 +95,8 @@ TEST_CASE("peer: all ports of a node in a topology belong to the user of the fir
     TopologyNet net(kTopology);
     fabric::Fabric& fabric = net.part(0);
     REQUIRE(fabric.admit(named("a", 0x1000), user("1")));
-    for (const std::uint8_t port : {1, 2}) {
-        for (const std::uint64_t guid : {0x1000, 0x9000}) {
+    for (const uint8_t port : {1, 2}) {
+        for (const uint64_t guid : {0x1000, 0x9000}) {
             const auto refused = fabric.admit(named("a", guid, port), user("2"));
             REQUIRE_FALSE(refused);
             CHECK(refused.error().reason == RefuseReason::kNotAllowed);

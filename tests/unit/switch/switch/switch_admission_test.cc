@@ -7,7 +7,7 @@
 namespace pib::test {
 namespace {
 
-constexpr std::uint64_t kGuid = 0x0650000000009000;
+constexpr uint64_t kGuid = 0x0650000000009000;
 
 fabric::SwitchConfig two_ports() {
     auto config = TestFabric::default_config();
@@ -54,8 +54,8 @@ TEST_CASE("admission: a device is refused until a port is free") {
 
 TEST_CASE("admission: bad HELLOs are refused with a reason") {
     struct Case {
-        std::size_t offset;
-        std::uint8_t value;
+        size_t offset;
+        uint8_t value;
         link::RefuseReason reason;
     };
     const Case cases[] = {
@@ -94,7 +94,7 @@ TEST_CASE("admission: bad HELLOs are refused with a reason") {
 TEST_CASE("admission: garbage ends its own connection only") {
     TestFabric fabric(2);
     fabric.make_active();
-    std::uint32_t random = 99;
+    uint32_t random = 99;
     for (unsigned round = 0; round < 200; ++round) {
         struct Owner : fabric::SwitchEndpoint::Owner {
             void link_output_ready() override {}
@@ -102,9 +102,9 @@ TEST_CASE("admission: garbage ends its own connection only") {
         } owner;
         fabric::SwitchEndpoint sw_link(fabric.sw.admission(), owner);
         const auto space = sw_link.input_space();
-        for (std::size_t i = 0; i < 500; ++i) {
+        for (size_t i = 0; i < 500; ++i) {
             random = random * 1664525 + 1013904223;
-            space[i] = static_cast<std::uint8_t>(random >> 24);
+            space[i] = static_cast<uint8_t>(random >> 24);
         }
         CHECK_FALSE(sw_link.feed_input(500));
     }

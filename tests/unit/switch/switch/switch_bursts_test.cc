@@ -11,14 +11,14 @@ namespace pib::test {
 namespace {
 
 using ib::Counter;
-constexpr std::uint32_t kMemory = link::kFeatureSharedMemory;
-constexpr std::uint32_t kBursts = kMemory | link::kFeatureBursts;
-constexpr std::uint32_t kPackets = 12;
+constexpr uint32_t kMemory = link::kFeatureSharedMemory;
+constexpr uint32_t kBursts = kMemory | link::kFeatureBursts;
+constexpr uint32_t kPackets = 12;
 
 class BurstHca final : public RingHca {
   public:
     using RingHca::RingHca;
-    std::uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
+    uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override {
         bursts += burst.count() == kPackets;
         return burst.is_single() ? RingHca::link_burst(burst, payload) : 0;
     }
@@ -27,7 +27,7 @@ class BurstHca final : public RingHca {
 
 struct Tap final : fabric::PacketTap {
     std::vector<Bytes> seen;
-    void packet_seen(std::span<const std::uint8_t> packet, const fabric::Arrival&) override {
+    void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival&) override {
         seen.emplace_back(packet.begin(), packet.end());
     }
 };
@@ -38,8 +38,7 @@ struct BurstFabric {
     BurstHca* from;
     BurstHca* to;
 
-    explicit BurstFabric(std::uint32_t features = kBursts, std::uint32_t blocks = 8192,
-                         bool bursts = true)
+    explicit BurstFabric(uint32_t features = kBursts, uint32_t blocks = 8192, bool bursts = true)
         : fabric(0, config(bursts)) {
         from = add(0, kBursts, 8192);
         to = add(1, features, blocks);
@@ -51,7 +50,7 @@ struct BurstFabric {
         made.bursts = bursts;
         return made;
     }
-    BurstHca* add(unsigned index, std::uint32_t features, std::uint32_t blocks) {
+    BurstHca* add(unsigned index, uint32_t features, uint32_t blocks) {
         auto hca = std::make_unique<BurstHca>(fabric.sw.admission(), index, features, blocks);
         BurstHca* added = hca.get();
         fabric.add(std::move(hca));
@@ -63,7 +62,7 @@ struct BurstFabric {
         fabric.settle();
         return sent;
     }
-    void map_sl(unsigned sl, std::uint8_t vl) {
+    void map_sl(unsigned sl, uint8_t vl) {
         auto& table = fabric.sw.node().ports[to->port()].sl_to_vl;
         ib::SlToVl row = table[from->port()];
         row[sl] = vl;
@@ -155,7 +154,7 @@ TEST_CASE("switch: fault injection drops single packets of a burst") {
 }
 
 TEST_CASE("switch: a neighbour without bursts, or without room for one, gets single packets") {
-    const std::uint32_t features = GENERATE(0u, kMemory, kBursts);
+    const uint32_t features = GENERATE(0u, kMemory, kBursts);
     BurstFabric net(features, features == kBursts ? 160 : 8192);
     REQUIRE(net.send());
     net.fabric.settle();
@@ -196,7 +195,7 @@ TEST_CASE("switch: waiting packets precede a burst") {
     }
     REQUIRE(net.to->packets.size() == 3 * kPackets);
     const auto expected = single_packets(kPackets, BurstFabric::way());
-    for (std::size_t i = 0; i < net.to->packets.size(); ++i) {
+    for (size_t i = 0; i < net.to->packets.size(); ++i) {
         CHECK(net.to->packets[i] == expected[i % kPackets]);
     }
 }

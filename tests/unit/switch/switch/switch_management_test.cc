@@ -20,7 +20,7 @@ struct PmaAnswer {
 };
 
 // Headers of a request to the PMA of port 0.
-ib::PacketHeaders pma_headers(std::uint16_t slid = 1) {
+ib::PacketHeaders pma_headers(uint16_t slid = 1) {
     ib::PacketHeaders headers{};
     headers.lrh.dlid = ib::Lid(TestFabric::kSwitchLid);
     headers.lrh.slid = ib::Lid(slid);
@@ -33,7 +33,7 @@ ib::PacketHeaders pma_headers(std::uint16_t slid = 1) {
 
 // Sends a Get of PortCounters from an adapter; returns the answer that it gets.
 std::optional<PmaAnswer> ask_pma(TestFabric& fabric, unsigned hca, const ib::PacketHeaders& headers,
-                                 std::uint8_t port = 1) {
+                                 uint8_t port = 1) {
     ib::Mad request;
     request.set(ib::mad_header::kBaseVersion, 1);
     request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
@@ -142,23 +142,23 @@ TEST_CASE("management: SwitchInfo is read and set") {
 
 TEST_CASE("management: forwarding tables are read and set in blocks up to their end") {
     TestFabric fabric(1);
-    std::array<std::uint8_t, 64> block;
+    std::array<uint8_t, 64> block;
     for (unsigned i = 0; i < 64; ++i) {
-        block[i] = static_cast<std::uint8_t>(i % 9);
+        block[i] = static_cast<uint8_t>(i % 9);
     }
     CHECK(fabric.query(Method::kSet, ib::attr::kLinearForwardingTable, 767, block)->status() == 0);
     const auto lft = fabric.query(Method::kGet, ib::attr::kLinearForwardingTable, 767);
     CHECK(std::ranges::equal(lft->smp_data(), block));
-    for (const std::uint32_t past : {768U, 0xFFFFU, 0x04000000U}) {
+    for (const uint32_t past : {768U, 0xFFFFU, 0x04000000U}) {
         CHECK(fabric.query(Method::kGet, ib::attr::kLinearForwardingTable, past)->status() ==
               ib::mad_status::kBadField);
         CHECK(fabric.query(Method::kSet, ib::attr::kLinearForwardingTable, past, block)->status() ==
               ib::mad_status::kBadField);
     }
-    const std::uint32_t position1 = 1U << 28 | 127;
+    const uint32_t position1 = 1U << 28 | 127;
     CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, position1, block)
               ->status() == 0);
-    const auto is_set = [&](std::uint32_t modifier) {
+    const auto is_set = [&](uint32_t modifier) {
         const auto mft = fabric.query(Method::kGet, ib::attr::kMulticastForwardingTable, modifier);
         return std::ranges::equal(mft->smp_data(), block);
     };
@@ -168,7 +168,7 @@ TEST_CASE("management: forwarding tables are read and set in blocks up to their 
           0);
     CHECK(is_set(127));
     CHECK(is_set(position1));
-    for (const std::uint32_t past : {128U, 5U << 28, 0x00FFFFFFU}) {
+    for (const uint32_t past : {128U, 5U << 28, 0x00FFFFFFU}) {
         CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, past, block)
                   ->status() == ib::mad_status::kBadField);
     }
@@ -246,10 +246,10 @@ TEST_CASE("management: the PMA answers PortCounters on port 0's LID") {
 }
 
 TEST_CASE("management: the PMA's answer has the P_Key of port 0") {
-    constexpr std::uint16_t kFull = 0xFFFF, kLimited = 0x7FFF;
+    constexpr uint16_t kFull = 0xFFFF, kLimited = 0x7FFF;
     TestFabric fabric(2);
     fabric.make_active();
-    const auto answered = [&](std::uint16_t asker, std::uint16_t own) -> unsigned {
+    const auto answered = [&](uint16_t asker, uint16_t own) -> unsigned {
         fabric.sw.node().port0().pkeys[0] = ib::PKey(own);
         auto headers = pma_headers();
         headers.bth.pkey = ib::PKey(asker);
@@ -265,7 +265,7 @@ TEST_CASE("management: the PMA's answer has the P_Key of port 0") {
 TEST_CASE("management: a request without a unicast SLID, or an SMP with a GRH, gets no answer") {
     TestFabric fabric(2);
     fabric.make_active();
-    for (const std::uint16_t slid : {0xC001, 0xFFFF, 0}) {
+    for (const uint16_t slid : {0xC001, 0xFFFF, 0}) {
         auto headers = pma_headers();
         headers.lrh.slid = ib::Lid(slid);
         const auto sent = fabric.count(0, ib::Counter::kPortXmitPkts);
@@ -333,7 +333,7 @@ TEST_CASE("management: the PMA counts the time that packets have waited so far")
         return answer ? ib::get(answer->mad.gmp_data(), ib::port_counters::kPortXmitWait) : 0;
     };
     const auto before = waited();
-    constexpr std::uint64_t kTicks = 100'000;
+    constexpr uint64_t kTicks = 100'000;
     fabric.advance(kTicks * ib::kPmaTickNs);
     CHECK(waited() == before + kTicks);
 }

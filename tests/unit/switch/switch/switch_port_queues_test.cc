@@ -10,14 +10,14 @@ namespace {
 using ib::Counter;
 namespace pi = ib::port_info;
 
-constexpr std::uint64_t kMs = 1'000'000;
+constexpr uint64_t kMs = 1'000'000;
 
 // Fills the buffers between the first adapter and the second, which releases no buffer.
 unsigned fill(TestFabric& fabric, unsigned vl = 0) {
     fabric.hca(1).hold = true;
     unsigned sent = 0;
     while (fabric.hca(0).send_packet(
-        make_packet(vl, TestFabric::lid_of(1), 4096, 1, static_cast<std::uint8_t>(vl)))) {
+        make_packet(vl, TestFabric::lid_of(1), 4096, 1, static_cast<uint8_t>(vl)))) {
         ++sent;
         fabric.settle();
     }
@@ -315,7 +315,7 @@ TEST_CASE("queues: packets of a link that is gone free no buffer of the new one"
 TEST_CASE("queues: mixed traffic loses and reorders no packet") {
     TestFabric fabric(4);
     fabric.make_active();
-    std::uint32_t random = 12345;
+    uint32_t random = 12345;
     std::vector<unsigned> sent(4);
     for (unsigned round = 0; round < 3000; ++round) {
         random = random * 1664525 + 1013904223;
@@ -324,8 +324,8 @@ TEST_CASE("queues: mixed traffic loses and reorders no packet") {
         const unsigned vl = random >> 27 & 1;
         if (from != to) {
             Bytes packet = make_packet(vl, TestFabric::lid_of(to), 4 * (random >> 17 & 0x3FF),
-                                       TestFabric::lid_of(from), static_cast<std::uint8_t>(vl));
-            ib::store_be(&packet[16], std::uint32_t{sent[to]} & 0xFFFFFF);  // PSN
+                                       TestFabric::lid_of(from), static_cast<uint8_t>(vl));
+            ib::store_be(&packet[16], uint32_t{sent[to]} & 0xFFFFFF);  // PSN
             sent[to] += fabric.hca(from).send_packet(packet) ? 1 : 0;
         }
         if ((random >> 10 & 7) == 0) {
@@ -348,14 +348,14 @@ TEST_CASE("queues: mixed traffic loses and reorders no packet") {
     }
     for (unsigned i = 0; i < 4; ++i) {
         CHECK(fabric.hca(i).packets.size() == sent[i]);
-        std::array<std::array<std::int64_t, 2>, 5> last;
+        std::array<std::array<int64_t, 2>, 5> last;
         for (auto& row : last) {
             row = {-1, -1};
         }
         for (const Bytes& packet : fabric.hca(i).packets) {
             const unsigned vl = packet[0] >> 4;
             const unsigned from = packet[7];
-            const auto psn = static_cast<std::int64_t>(ib::load_be24(&packet[17]));
+            const auto psn = static_cast<int64_t>(ib::load_be24(&packet[17]));
             CHECK(psn > last[from][vl]);
             last[from][vl] = psn;
         }

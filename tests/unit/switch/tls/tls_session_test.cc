@@ -37,7 +37,7 @@ struct TlsHca {
     std::unique_ptr<TlsSession> tls;
     bool secured = false, closed = false;
 
-    TlsHca(const fabric::TlsCredentials& credentials, const std::string& port, std::uint64_t guid)
+    TlsHca(const fabric::TlsCredentials& credentials, const std::string& port, uint64_t guid)
         : end(make_hello(guid), make_buffers(), recorder),
           fd(connect_tcp(port)),
           tls(credentials.connect(fd.get(), "127.0.0.1")) {
@@ -56,11 +56,11 @@ struct TlsHca {
             return;
         }
         const auto sent =
-            end.output().empty() ? std::optional<std::size_t>(0) : tls->write(end.output());
+            end.output().empty() ? std::optional<size_t>(0) : tls->write(end.output());
         if (sent) {
             end.consume_output(*sent);
         }
-        std::uint8_t buffer[65536];
+        uint8_t buffer[65536];
         const auto got = tls->read(buffer);
         closed = !sent || !got;
         if (got) {
@@ -236,7 +236,7 @@ TEST_CASE("tls: a peer that stalls in the handshake stops no other") {
     // Each connection sends the first 0 to 10 bytes of a ClientHello, and then nothing.
     const std::string record("\x16\x03\x01\x3f\xff\x01\x00\x3f\xfb\x03\x03", 11);
     std::vector<UniqueFd> stalled;
-    for (std::size_t i = 0; i < 60; ++i) {
+    for (size_t i = 0; i < 60; ++i) {
         stalled.push_back(connect_tcp(one.port));
         REQUIRE(::send(stalled.back().get(), record.data(), i % record.size(), MSG_NOSIGNAL) >= 0);
     }

@@ -28,7 +28,7 @@ class PcapTap final : public PacketTap {
   public:
     // "-" is standard output. `wall_offset_ns` is added to the packets' times to get the time of
     // day. The error is one line for a user.
-    static std::expected<std::unique_ptr<PcapTap>, std::string> open(
+    [[nodiscard]] static std::expected<std::unique_ptr<PcapTap>, std::string> open(
         const std::string& path, int64_t wall_offset_ns,
         PcapFormat format = PcapFormat::kInfiniBand);
     void packet_seen(std::span<const uint8_t> packet, const Arrival& arrival) override;

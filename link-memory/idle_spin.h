@@ -44,7 +44,7 @@ void pib_idle_spin_end(PibIdleSpin* spin);
  * Call when there is no work. True: pause briefly and check for work again;
  * false: sleep.
  */
-bool pib_idle_spin_go_on(PibIdleSpin* spin);
+[[nodiscard]] bool pib_idle_spin_go_on(PibIdleSpin* spin);
 /* Call when there was work. */
 void pib_idle_spin_found(PibIdleSpin* spin);
 

@@ -12,7 +12,7 @@
 namespace pib::fabric {
 
 // parse_guid_digits() accepts hexadecimal digits alone, and refuses all else and the GUID 0.
-inline std::optional<ib::Guid> parse_guid_digits(std::string_view text) {
+[[nodiscard]] inline std::optional<ib::Guid> parse_guid_digits(std::string_view text) {
     uint64_t value = 0;
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, 16);
     if (error != std::errc{} || end != text.data() + text.size() || value == 0) {
@@ -22,7 +22,7 @@ inline std::optional<ib::Guid> parse_guid_digits(std::string_view text) {
 }
 
 // parse_guid() also accepts 0x before the digits.
-inline std::optional<ib::Guid> parse_guid(std::string_view text) {
+[[nodiscard]] inline std::optional<ib::Guid> parse_guid(std::string_view text) {
     if (text.starts_with("0x")) {
         text.remove_prefix(2);
     }

@@ -18,7 +18,7 @@ namespace pib::fabric {
 class ControlServer {
   public:
     // The error is one line for a user. Poller and fabric outlive the server.
-    static std::expected<std::unique_ptr<ControlServer>, std::string> create(
+    [[nodiscard]] static std::expected<std::unique_ptr<ControlServer>, std::string> create(
         const std::string& path, Poller& poller, Fabric& fabric);
     ~ControlServer();
 

@@ -71,7 +71,7 @@ class Fabric final : public Admission {
     void advance(uint64_t now_ns) { timers_.advance(now_ns); }
     [[nodiscard]] uint64_t now_ns() const { return timers_.clock().now_ns; }
     // Carries a bounded number of packets from node to node; false: no packet is left.
-    bool deliver() { return cables_.deliver(); }
+    [[nodiscard]] bool deliver() { return cables_.deliver(); }
     // The time of the next advance(): now while packets wait in cables; UINT64_MAX: none.
     [[nodiscard]] uint64_t next_deadline();
 

@@ -37,7 +37,7 @@ class FabricCables final : private CableScheduler {
     void cut_node(uint32_t node);
 
     // Carries a bounded number of packets from node to node; false: no packet is left.
-    bool deliver();
+    [[nodiscard]] bool deliver();
     [[nodiscard]] bool is_idle() const { return ready_.empty(); }
 
   private:

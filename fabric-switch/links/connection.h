@@ -91,8 +91,8 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     void link_output_ready() override { host_.schedule(*this); }
     void link_note(const std::string& text) override { host_.note(*this, text); }
     [[nodiscard]] const Peer& link_peer() const override { return peer_; }
-    std::optional<link::LinkRings> link_share() override;
-    std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+    [[nodiscard]] std::optional<link::LinkRings> link_share() override;
+    [[nodiscard]] std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
         const link::Memory& memory) override;
     void link_wake() override;
     [[nodiscard]] bool finish_connect();

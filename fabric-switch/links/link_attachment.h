@@ -23,10 +23,10 @@ class LinkOwner {
     virtual void link_output_ready() = 0;
     // The peer can share memory: returns rings, which outlive the link; nullopt if this side
     // cannot.
-    virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
+    [[nodiscard]] virtual std::optional<link::LinkRings> link_share() { return std::nullopt; }
     // Maps an adapter's shared memory; nullptr: unusable, which a note reports. The error ends the
     // connection.
-    virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
+    [[nodiscard]] virtual std::expected<std::shared_ptr<const AdapterMemory>, std::string> link_map(
         const link::Memory& /*memory*/) {
         return std::unexpected("descriptors are missing");
     }
@@ -76,14 +76,15 @@ class LinkAttachment final : public link::LinkEvents {
     // --- LinkEvents
     link::HelloAnswer link_hello(const link::Hello& hello) override;
     void link_welcome(const link::Welcome& welcome) override;
-    std::optional<link::LinkRings> link_rings() override { return rings_; }
+    [[nodiscard]] std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& active) override;
     void link_down() override;
     uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;
     void link_packet_fault(link::PacketFault fault) override { place_.port->receive_fault(fault); }
-    std::expected<std::span<uint8_t>, std::string> link_memory(const link::Memory& memory) override;
-    bool link_copy_offer(const link::Offer& from, std::span<uint8_t> to) override;
-    std::expected<void, std::string> link_pull(const link::Pull& pull) override {
+    [[nodiscard]] std::expected<std::span<uint8_t>, std::string> link_memory(
+        const link::Memory& memory) override;
+    [[nodiscard]] bool link_copy_offer(const link::Offer& from, std::span<uint8_t> to) override;
+    [[nodiscard]] std::expected<void, std::string> link_pull(const link::Pull& pull) override {
         return copier_->start(pull);
     }
 

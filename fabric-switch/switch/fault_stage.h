@@ -85,7 +85,7 @@ class FaultStage {
         std::optional<uint32_t> damage;
     };
     struct Later {
-        bool operator()(const Held& a, const Held& b) const {
+        [[nodiscard]] bool operator()(const Held& a, const Held& b) const {
             return a.due_ns != b.due_ns ? a.due_ns > b.due_ns : a.serial > b.serial;
         }
     };

@@ -52,7 +52,7 @@ class Switch final : public TimerClient, private PortHost {
 
   private:
     void release_origin(const Origin& origin) override;
-    bool packets_arrived(SwitchPort& port, Transit& packets) override;
+    [[nodiscard]] bool packets_arrived(SwitchPort& port, Transit& packets) override;
     void link_state_changed(SwitchPort& port) override;
     void link_error(SwitchPort& port, ib::LinkError error) override;
     void port_touched(SwitchPort& port) override;

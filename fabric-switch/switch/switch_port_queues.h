@@ -95,7 +95,7 @@ class SwitchPortQueues final : public FaultSink {
     void drain_vl15();
     void drain_data();
     [[nodiscard]] bool is_stalled(unsigned vl) const;
-    bool expire(unsigned vl, uint64_t now_ns);
+    [[nodiscard]] bool expire(unsigned vl, uint64_t now_ns);
     [[nodiscard]] uint64_t head_deadline(const VlQueue& queue) const;
 
     const Port port_;

@@ -66,7 +66,7 @@ class FrameChannel {
     }
     // Sends a control frame; false if there is no room.
     template <typename Control>
-    bool send(const Control& frame) {
+    [[nodiscard]] bool send(const Control& frame) {
         lay_out(frame);
         const auto room = reserve(scratch_.size());
         if (room.empty()) {
@@ -78,7 +78,7 @@ class FrameChannel {
     }
     // Like send(), but on the stream, because only a socket carries file descriptors.
     template <typename Control>
-    bool send_on_stream(const Control& frame) {
+    [[nodiscard]] bool send_on_stream(const Control& frame) {
         lay_out(frame);
         const auto room = output_.reserve(scratch_.size());
         if (room.empty()) {

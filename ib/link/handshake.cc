@@ -7,7 +7,7 @@ namespace pib::link {
 namespace {
 
 Features refuse(link::Refuse refusal, FrameChannel& channel) {
-    channel.send(refusal);
+    (void)channel.send(refusal);  // the first frame of its direction: there is room
     return failure(LinkError::kRefused, std::move(refusal.text));
 }
 
@@ -26,7 +26,7 @@ Features answer_hello(const link::Frame& frame, FrameChannel& channel, LinkEvent
     if (!answer) {
         return refuse(std::move(answer.error()), channel);
     }
-    channel.send(*answer);
+    (void)channel.send(*answer);  // the first frame of its direction: there is room
     return answer->features;
 }
 

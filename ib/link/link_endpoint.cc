@@ -41,7 +41,7 @@ LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, Lin
     : LinkEndpoint(buffers, events) {
     connecting_ = true;
     asked_ = hello.features;
-    channel_.send(hello);
+    (void)channel_.send(hello);  // the ring is empty
 }
 
 // ---- frames in

@@ -58,7 +58,7 @@ class LinkEvents {
     virtual void link_refused(const link::Refuse&) {}
     // WELCOME announces shared memory: returns the rings, which outlive the endpoint. nullopt: the
     // handshake fails.
-    virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
+    [[nodiscard]] virtual std::optional<LinkRings> link_rings() { return std::nullopt; }
     // When either side retrains a link that is up, the endpoint calls link_down(), then link_up()
     // if both sides still want the link.
     virtual void link_up(const ActiveLink& link) = 0;

@@ -125,7 +125,7 @@ class RingProducer {
 
   private:
     [[nodiscard]] uint32_t room() const { return ring_.size - (written_ - consumed_); }
-    bool look() const {
+    [[nodiscard]] bool look() const {
         const uint32_t consumed = ring_.load(ring_.control->consumed, std::memory_order_acquire);
         if (consumed - consumed_ > published_ - consumed_) {
             broken_ = true;

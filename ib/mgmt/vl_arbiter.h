@@ -40,7 +40,7 @@ class VlArbiter {
     };
     using Table = std::span<const VlArbEntry>;
 
-    static std::optional<unsigned> advance(Table table, Cursor& cursor, VlMask ready);
+    [[nodiscard]] static std::optional<unsigned> advance(Table table, Cursor& cursor, VlMask ready);
     [[nodiscard]] bool high_may_send() const;
     [[nodiscard]] std::optional<int64_t> high_limit() const;
 

@@ -27,7 +27,7 @@ class Device {
   public:
     // Error: what is wrong with the configuration, as one line for the user. `host` and the
     // sink of `recording` must outlive the device.
-    static std::expected<std::unique_ptr<Device>, std::string> create(
+    [[nodiscard]] static std::expected<std::unique_ptr<Device>, std::string> create(
         const Config& config, Host& host, const record::Options& recording = {});
 
     // Accesses to a BAR, of 1, 2, 4 or 8 bytes. Undefined registers read as 0 and ignore writes.
@@ -58,7 +58,7 @@ class Device {
     }
     // Whether the switch has stopped copying; also true after 1 s (PeerCopy::settled()). True stays
     // valid until another function of the device is called.
-    bool copying_stopped() { return engine_.copying_stopped(); }
+    [[nodiscard]] bool copying_stopped() { return engine_.copying_stopped(); }
 
     DeviceLinks& links() { return links_; }
     Engine& engine() { return engine_; }
@@ -87,7 +87,7 @@ class Device {
 
     // False while an adversarial device is gone. Also stops or resets an adversarial device when
     // that is due.
-    bool is_there();
+    [[nodiscard]] bool is_there();
     void check_stopped(uint32_t objects_left);
 
     bool notes_;  // accesses are passed to the trace or to the checks of the driver

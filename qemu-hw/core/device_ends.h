@@ -16,7 +16,7 @@ class DeviceEnds {
     DeviceEnds(Host& host, Adversary& adversary) : host_(host), adversary_(adversary) {}
 
     // How the device ends now; no value: it does not end now.
-    std::optional<SuddenEnd> take_due() {
+    [[nodiscard]] std::optional<SuddenEnd> take_due() {
         const uint64_t now = host_.now_ns();
         const bool drawn = next_ns_ != 0;
         if (!drawn) {
@@ -32,7 +32,7 @@ class DeviceEnds {
         next_ns_ = std::max(now, back_ns_) + adversary_.next_end();
         return end;
     }
-    bool is_gone() const { return host_.now_ns() < back_ns_; }
+    [[nodiscard]] bool is_gone() const { return host_.now_ns() < back_ns_; }
 
   private:
     static constexpr uint64_t kLongestGoneNs = 5'000'000'000;

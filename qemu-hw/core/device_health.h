@@ -15,7 +15,7 @@ class DeviceHealth final : public EqTable::Events {
   public:
     DeviceHealth(Host& host, Counters& counters) : host_(host), counters_(counters) {}
 
-    bool is_fatal() const { return cause_ != PIB_HCA_FATAL_NONE; }
+    [[nodiscard]] bool is_fatal() const { return cause_ != PIB_HCA_FATAL_NONE; }
     uint32_t cause() const { return cause_; }
     // Records the first cause. The engine stops the device at the end of the current entry.
     void fail(uint32_t cause) {
@@ -27,7 +27,7 @@ class DeviceHealth final : public EqTable::Events {
         }
     }
     // True at the first call after fail().
-    bool must_halt() {
+    [[nodiscard]] bool must_halt() {
         const bool due = is_fatal() && !halted_;
         halted_ = halted_ || due;
         return due;

@@ -33,12 +33,12 @@ class DeviceLinks {
     // The other end of a link in shared memory may have woken this side: handles a bounded number
     // of bytes of the ring. True: there may be more. False: the other end will wake this side
     // again.
-    bool poll(unsigned port);
+    [[nodiscard]] bool poll(unsigned port);
 
     // Peer copy. wants_memory(): the switch accepts the guest's RAM. share_memory() shares it: send
     // the file descriptors with the bytes that share_memory() passes to Host::link_write(). The
     // memory must stay mapped as long as the rings.
-    bool wants_memory(unsigned port);
+    [[nodiscard]] bool wants_memory(unsigned port);
     void share_memory(unsigned port, const PeerCopyMemory& memory);
 
   private:

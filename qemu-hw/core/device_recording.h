@@ -29,7 +29,7 @@ class DeviceRecording {
     // Call before all functions below.
     void watch(Engine& engine) { engine_ = &engine; }
 
-    bool enabled() const { return recorder_ != nullptr; }
+    [[nodiscard]] bool enabled() const { return recorder_ != nullptr; }
     void entry(record::Tag tag, std::initializer_list<uint64_t> fields = {}) {
         if (recorder_) [[unlikely]] {
             mark();

@@ -23,8 +23,8 @@ class DeviceRegisters {
     explicit DeviceRegisters(Engine& engine) : engine_(engine) {}
 
     // False when there is no such register.
-    bool read(uint64_t offset, unsigned size, uint64_t& value);
-    bool write(uint64_t offset, unsigned size, uint64_t value);
+    [[nodiscard]] bool read(uint64_t offset, unsigned size, uint64_t& value);
+    [[nodiscard]] bool write(uint64_t offset, unsigned size, uint64_t value);
     void reset() { values_ = {}; }
 
   private:

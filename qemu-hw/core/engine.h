@@ -60,12 +60,12 @@ class Engine {
     void begin_input() { transport_.run_follows(); }
     void turn();
     // Whether the switch still accesses revoked memory.
-    bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
-    bool is_resetting() { return resetting_ && is_copying(); }
+    [[nodiscard]] bool is_copying() { return peer_copy_ && peer_copy_->is_busy(); }
+    [[nodiscard]] bool is_resetting() { return resetting_ && is_copying(); }
 
     // These two are called outside of enter() as well, on a stopped VM: they write no completions.
     void revoke_memory() noexcept;
-    bool copying_stopped() noexcept;
+    [[nodiscard]] bool copying_stopped() noexcept;
 
     DeviceObjects& objects() { return objects_; }
     const CommandQueue& commands() const { return commands_; }

@@ -24,9 +24,9 @@ class Answers {
     // empty: there is none.
     const std::string& difference() const { return difference_; }
     // Whether the recording has ended within a call.
-    bool ran_out() const { return ran_out_; }
+    [[nodiscard]] bool ran_out() const { return ran_out_; }
     uint64_t time_ns() const { return time_ns_; }
-    bool tolerant() const { return tolerant_; }
+    [[nodiscard]] bool tolerant() const { return tolerant_; }
 
     static constexpr uint64_t kAny = UINT64_MAX;
     // Takes the next answer if it has one of these tags and, for a tag with bytes, this number of

@@ -19,14 +19,14 @@ class BlockBuffer final : public std::streambuf {
     // One line for a user; empty: no block was damaged.
     const std::string& error() const { return error_; }
     // The file ends within a block. The content of that block is not given.
-    bool is_truncated() const { return truncated_; }
+    [[nodiscard]] bool is_truncated() const { return truncated_; }
 
   protected:
     int_type underflow() override;
 
   private:
-    bool read_block();
-    bool fail(const std::string& why);
+    [[nodiscard]] bool read_block();
+    [[nodiscard]] bool fail(const std::string& why);
 
     std::istream& file_;
     std::vector<char> block_;

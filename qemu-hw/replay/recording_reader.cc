@@ -245,7 +245,7 @@ std::expected<RecordingReader::Item, std::string> RecordingReader::next() {
             return read_mark() ? std::expected<Item, std::string>(Item::kMark) : ended();
         }
         if (tag < Tag::kMmioRead || tag > record::kLastEntry) {
-            fail("an unknown event " + std::to_string(byte));
+            (void)fail("an unknown event " + std::to_string(byte));
             return ended();
         }
         if (!read_entry(tag)) {

@@ -51,13 +51,13 @@ class RecordingReader {
     explicit RecordingReader(std::istream& file) : file_(file), content_(&blocks_) {}
 
     // Errors are one line for a user. Call header() first.
-    std::expected<Header, std::string> header();
-    std::expected<Item, std::string> next();
+    [[nodiscard]] std::expected<Header, std::string> header();
+    [[nodiscard]] std::expected<Item, std::string> next();
 
     const Step& step() const { return step_; }
     const record::State& mark() const { return mark_; }
     // After kEnd: the file ends with an incomplete block or step.
-    bool is_truncated() const { return truncated_ || blocks_.is_truncated(); }
+    [[nodiscard]] bool is_truncated() const { return truncated_ || blocks_.is_truncated(); }
     // Number of bytes of the content that have been read.
     uint64_t position() const { return position_; }
 
@@ -70,19 +70,19 @@ class RecordingReader {
     static constexpr uint64_t kMostObjects = 1u << 21;
 
     // Reads what stands before the blocks.
-    std::expected<void, std::string> read_version();
+    [[nodiscard]] std::expected<void, std::string> read_version();
     // False: the content ends, or error_ or blocks_ says what is wrong.
-    bool read_byte(uint8_t& byte);
-    bool read_number(uint64_t& number);
-    bool read_fixed(uint64_t& number, unsigned bytes);
-    bool read_bytes(std::vector<uint8_t>& to, uint64_t bytes);
-    bool read_entry(record::Tag tag);
-    bool read_received(uint64_t bytes);
-    bool read_answer(record::Tag tag);
-    bool read_mark();
-    bool fail(const std::string& why);
+    [[nodiscard]] bool read_byte(uint8_t& byte);
+    [[nodiscard]] bool read_number(uint64_t& number);
+    [[nodiscard]] bool read_fixed(uint64_t& number, unsigned bytes);
+    [[nodiscard]] bool read_bytes(std::vector<uint8_t>& to, uint64_t bytes);
+    [[nodiscard]] bool read_entry(record::Tag tag);
+    [[nodiscard]] bool read_received(uint64_t bytes);
+    [[nodiscard]] bool read_answer(record::Tag tag);
+    [[nodiscard]] bool read_mark();
+    [[nodiscard]] bool fail(const std::string& why);
     // The tag of the next event; false at the end.
-    bool peek(record::Tag& tag);
+    [[nodiscard]] bool peek(record::Tag& tag);
 
     std::istream& file_;
     BlockBuffer blocks_{file_};

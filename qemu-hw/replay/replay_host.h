@@ -18,10 +18,13 @@ class ReplayHost final : public Host {
     ReplayHost(Answers& answers, record::OutputCheck& check, bool verbose)
         : answers_(answers), check_(check), verbose_(verbose) {}
 
-    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
-    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
-    bool look(uint64_t /*bus_addr*/, std::span<uint8_t> /*to*/) override { return false; }
-    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    [[nodiscard]] bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
+    [[nodiscard]] bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
+    [[nodiscard]] bool look(uint64_t /*bus_addr*/, std::span<uint8_t> /*to*/) override {
+        return false;
+    }
+    [[nodiscard]] bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                     uint64_t desired) override;
     void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
     uint8_t* ram(uint64_t /*bus_addr*/, uint64_t /*length*/) override { return nullptr; }
     void ram_written(uint64_t /*bus_addr*/, uint64_t /*length*/) override {}

@@ -28,16 +28,17 @@ struct CommandLine {
     bool verbose = false;
     bool help = false;
 
-    bool wants_trace() const;
+    [[nodiscard]] bool wants_trace() const;
 };
 
 // `arguments`: without the program's name. Errors are one line for a user.
-std::expected<CommandLine, std::string> parse_command_line(std::span<char* const> arguments);
+[[nodiscard]] std::expected<CommandLine, std::string> parse_command_line(
+    std::span<char* const> arguments);
 
 // Converts a time to nanoseconds: a number with one of the units s (default), ms, us and ns.
-std::expected<uint64_t, std::string> parse_time(const std::string& text);
+[[nodiscard]] std::expected<uint64_t, std::string> parse_time(const std::string& text);
 
 // Returns JSON, or an error if there is no such object.
-std::expected<std::string, std::string> dump_of(Device& device, const Dump& dump);
+[[nodiscard]] std::expected<std::string, std::string> dump_of(Device& device, const Dump& dump);
 
 }  // namespace pib::hca::replay

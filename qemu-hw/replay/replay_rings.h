@@ -20,7 +20,7 @@ class ReplayRings {
 
     // Adds rings of these sizes to a port. nullopt: port or sizes are invalid, or the port has too
     // many rings.
-    std::optional<link::LinkRings> add(uint64_t port, uint64_t out, uint64_t in);
+    [[nodiscard]] std::optional<link::LinkRings> add(uint64_t port, uint64_t out, uint64_t in);
     // Frees the port's rings, because their connection has ended.
     void drop(uint64_t port);
 

@@ -45,18 +45,18 @@ class Replayer {
     Replayer(std::istream& file, ReplayOptions options);
 
     // Reads the header and creates the device. Errors are one line for a user.
-    std::expected<RecordingReader::Header, std::string> open();
+    [[nodiscard]] std::expected<RecordingReader::Header, std::string> open();
     // Replays until the end, until_ns, or the first difference.
-    std::expected<ReplayResult, std::string> run();
+    [[nodiscard]] std::expected<ReplayResult, std::string> run();
     // Requires open().
     Device& device() { return *device_; }
 
   private:
-    std::expected<bool, std::string> next_item();
+    [[nodiscard]] std::expected<bool, std::string> next_item();
     // Call the device as the step says. Error: a host cannot make this call.
-    std::expected<void, std::string> call(const Step& step);
-    std::expected<void, std::string> call_link(const Step& step);
-    bool compare_call(const Step& step);
+    [[nodiscard]] std::expected<void, std::string> call(const Step& step);
+    [[nodiscard]] std::expected<void, std::string> call_link(const Step& step);
+    [[nodiscard]] bool compare_call(const Step& step);
     void compare_mark();
     void differ(const std::string& what);
     std::string describe_call() const;

@@ -277,7 +277,7 @@ void Hca::post_recv(Qp& qp, const std::vector<pib_hca_sge>& sges) {
     host.poke_bytes(qp.addr + qp.rq_offset + (uint64_t{index} << qp.config.log_rq_stride), bytes);
     set_rq_producer(qp, qp.rq_producer + 1);
     if ((host.peek<uint32_t>(qp.addr + 8) & PIB_HCA_QP_HEADER_RECV_NOTIFY) != 0) {
-        transport.recv_doorbell(kUar, qp.qpn);
+        (void)transport.recv_doorbell(kUar, qp.qpn);
     }
 }
 

@@ -123,7 +123,7 @@ class Hca : public AsyncEvents {
 
     void write_send(Qp& qp, const SendWr& wr);  // WQE and producer, no doorbell
     void write_raw_send(Qp& qp, std::span<const uint8_t> wqe);
-    void ring(const Qp& qp) { transport.send_doorbell(kUar, qp.qpn); }
+    void ring(const Qp& qp) { (void)transport.send_doorbell(kUar, qp.qpn); }
     void post(Qp& qp, const SendWr& wr) {
         write_send(qp, wr);
         ring(qp);

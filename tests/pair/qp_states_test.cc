@@ -62,12 +62,12 @@ TEST_CASE("the flush does not wait for a port that has no room") {
     pair.a.port.capacity = 0;
     pair.a.post(qa, {});
     pair.a.post_recv(qa, {});
-    pair.a.transport.run();
+    (void)pair.a.transport.run();
     to_state(pair.a, qa, PIB_HCA_QPS_ERR);
-    pair.a.transport.run();
+    (void)pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 2);
     pair.a.post(qa, {});
-    pair.a.transport.run();
+    (void)pair.a.transport.run();
     CHECK(pair.a.poll_all(qa).size() == 1);
     (void)pair.a.transport.verbs().destroy(qa.qpn);
     pair.a.port.capacity = 64;
@@ -79,14 +79,14 @@ TEST_CASE("a QP that waited for a port waits for its new one after Reset") {
     auto [qa, qb] = pair.rc_pair();
     pair.a.port.capacity = 0;
     pair.a.post(qa, {});
-    pair.a.transport.run();
+    (void)pair.a.transport.run();
     to_state(pair.a, qa, PIB_HCA_QPS_RESET);
     pair.a.set_sq_producer(qa, 0);
     pair.connect(qa, pair.b.create());
     pair.a.post(qa, {.flags = PIB_HCA_WQE_SIGNALED});
     pair.a.port.capacity = 64;
     pair.a.transport.port_ready(1);
-    pair.a.transport.run();
+    (void)pair.a.transport.run();
     CHECK_FALSE(pair.a.port.sent.empty());
 }
 
@@ -126,7 +126,7 @@ TEST_CASE("a QP that is destroyed before it has answered a READ acknowledges not
     const auto bytes = pair.a.port.sent.at(0);
     pair.a.port.sent.clear();
     pair.give(pair.b, ib::Burst(ib::PacketView::parse(bytes, ib::Crcs::kElided).value()));
-    pair.b.transport.run();
+    (void)pair.b.transport.run();
     REQUIRE(pair.b.port.sent.empty());
     pair.b.port.capacity = 64;
     (void)pair.b.transport.verbs().destroy(qb.qpn);

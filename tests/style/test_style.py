@@ -35,6 +35,10 @@ FORMATTED = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-
 UNFORMATTED = re.compile(r"tests/guest/|.*\.c$|qemu-hw/core/pib_hca_core\.h$")
 # Integer types of <cstdint>, size_t and ptrdiff_t carry no std:: in any folder.
 QUALIFIED_INTEGER = re.compile(r"\bstd::(?:u?int\w*|size|ptrdiff)_t\b")
+# A declaration, in a header, of a function whose result says whether something was done or found.
+TOLD = re.compile(r"^\s*(?:(?:static|constexpr|inline|virtual|friend) )*(?:bool|std::(?:optional|expected)<.*>) \w+\(")
+RESULTS = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-switch/")
+DISCARDABLE = {"qemu-hw/core/pib_hca_core.h"}  # C
 # Tests of single sources, and the folder whose sources they test.
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
 # Formats without comments.
@@ -106,6 +110,19 @@ class Files(unittest.TestCase):
                  for path in self.files if path.suffix in (".cc", ".h")
                  for number, line in enumerate(path.read_text().splitlines(), 1)
                  for match in QUALIFIED_INTEGER.finditer(line)]
+        self.assertEqual(found, [])
+
+    def test_results_are_not_discarded(self):
+        headers = [path for path in self.files if path.suffix == ".h"
+                   and str(path.relative_to(ROOT)).startswith(RESULTS)
+                   and str(path.relative_to(ROOT)) not in DISCARDABLE]
+        self.assertGreater(len(headers), 200)
+        found = []
+        for path in headers:
+            lines = path.read_text().splitlines()
+            found += [f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+                      for number, (before, line) in enumerate(zip(["", *lines], lines), 1)
+                      if TOLD.match(line) and not before.endswith("[[nodiscard]]")]
         self.assertEqual(found, [])
 
     def test_layout(self):

@@ -37,7 +37,7 @@ struct AdversaryPlan {
 
     // Parses "SEED" or "SEED:KIND+KIND…"; without kinds, chooses all but kEnd. Error: what is wrong
     // with the text.
-    static std::expected<AdversaryPlan, std::string> parse(std::string_view text);
+    [[nodiscard]] static std::expected<AdversaryPlan, std::string> parse(std::string_view text);
     static uint32_t bit(Adversity kind) { return 1u << static_cast<unsigned>(kind); }
     static constexpr uint32_t kGentle = (1u << static_cast<unsigned>(Adversity::kEnd)) - 1;
 };
@@ -52,7 +52,9 @@ class Adversary {
   public:
     explicit Adversary(const AdversaryPlan& plan);
 
-    bool plays(Adversity kind) const { return (plan_.kinds & AdversaryPlan::bit(kind)) != 0; }
+    [[nodiscard]] bool plays(Adversity kind) const {
+        return (plan_.kinds & AdversaryPlan::bit(kind)) != 0;
+    }
 
     // Maximum times in nanoseconds. The manual sets kCommandNs and kEventNs.
     static constexpr uint64_t kCommandNs = 10'000'000'000;  // duration of a command
@@ -67,14 +69,14 @@ class Adversary {
     uint64_t interrupt_wait() { return wait(Adversity::kInterrupts, 2, kEventNs); }
     uint64_t fetch_wait() { return wait(Adversity::kFetches, 4, kFetchNs); }
 
-    bool repeats_interrupt() { return chance(Adversity::kInterrupts, 8); }
+    [[nodiscard]] bool repeats_interrupt() { return chance(Adversity::kInterrupts, 8); }
     // The vector of an interrupt without an EQE, less than `vectors`; no value: raise none now.
-    std::optional<unsigned> spurious_interrupt(unsigned vectors);
-    bool fetches_twice() { return chance(Adversity::kFetches, 4); }
+    [[nodiscard]] std::optional<unsigned> spurious_interrupt(unsigned vectors);
+    [[nodiscard]] bool fetches_twice() { return chance(Adversity::kFetches, 4); }
     // Whether to read a send queue now, although its doorbell has not been rung again.
-    bool looks_early() { return chance(Adversity::kFetches, 8); }
-    bool loses_request() { return chance(Adversity::kRetries, 512); }
-    bool loses_mad();
+    [[nodiscard]] bool looks_early() { return chance(Adversity::kFetches, 8); }
+    [[nodiscard]] bool loses_request() { return chance(Adversity::kRetries, 512); }
+    [[nodiscard]] bool loses_mad();
     Setback setback();
 
     // next_…(): nanoseconds until the next clock step, end of the device, or failure of a link.
@@ -98,7 +100,9 @@ class Adversary {
 
   private:
     uint64_t draw(Adversity kind);
-    bool chance(Adversity kind, uint64_t one_in) { return plays(kind) && below(kind, one_in) == 0; }
+    [[nodiscard]] bool chance(Adversity kind, uint64_t one_in) {
+        return plays(kind) && below(kind, one_in) == 0;
+    }
     uint64_t wait(Adversity kind, uint64_t one_in, uint64_t most);
     // A random duration of 1 to `most` nanoseconds; short ones are more likely.
     uint64_t short_or_long(Adversity kind, uint64_t most);

@@ -48,9 +48,10 @@ class AdversaryHost final : public ForwardingHost {
     void reset() { late_.fill(kNever); }
 
     // ---- Host
-    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
-    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
-    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    [[nodiscard]] bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
+    [[nodiscard]] bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
+    [[nodiscard]] bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                     uint64_t desired) override;
     void dma_for(DmaPurpose purpose) override { purpose_ = purpose; }
     void dma_barrier() override {
         store_payload();

@@ -28,7 +28,7 @@ struct TraceKinds {
     bool registers = false;   // accesses to registers and doorbells
     bool dma = false;         // accesses to guest memory
     bool interrupts = false;  // EQEs and MSI-X messages
-    bool any() const { return registers || dma || interrupts; }
+    [[nodiscard]] bool any() const { return registers || dma || interrupts; }
 };
 
 // Test knobs: legal but rare behaviour, to test applications (docs/observability.md). All are off

@@ -11,16 +11,17 @@ class ForwardingHost : public Host {
   public:
     explicit ForwardingHost(Host& host) : host_(host) {}
 
-    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
+    [[nodiscard]] bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
         return host_.dma_read(bus_addr, to);
     }
-    bool look(uint64_t bus_addr, std::span<uint8_t> to) override {
+    [[nodiscard]] bool look(uint64_t bus_addr, std::span<uint8_t> to) override {
         return host_.look(bus_addr, to);
     }
-    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
+    [[nodiscard]] bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
         return host_.dma_write(bus_addr, from);
     }
-    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override {
+    [[nodiscard]] bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                     uint64_t desired) override {
         return host_.dma_cmpxchg64(bus_addr, expected, desired);
     }
     void dma_for(DmaPurpose purpose) override { host_.dma_for(purpose); }

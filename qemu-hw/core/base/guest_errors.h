@@ -37,7 +37,7 @@ class GuestErrors {
   private:
     // Whether one more line of this level may be printed in this second. If so, first reports how
     // many lines were left out.
-    bool admit(LogLevel level);
+    [[nodiscard]] bool admit(LogLevel level);
 
     Host& host_;
     uint64_t second_begins_ns_ = 0;

@@ -46,16 +46,19 @@ class Host {
 
     // Copies from or to guest RAM at a bus address. False, without effect, if any byte of the range
     // is not RAM that the device may access (holes, ROM on write, MMIO, bus mastering off).
-    virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
-    virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
+    [[nodiscard]] virtual bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) = 0;
+    [[nodiscard]] virtual bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) = 0;
 
     // The same as dma_read(), for dumps of objects: traces and recordings leave the access out.
     // Also false if there is no guest memory (a replay).
-    virtual bool look(uint64_t bus_addr, std::span<uint8_t> to) { return dma_read(bus_addr, to); }
+    [[nodiscard]] virtual bool look(uint64_t bus_addr, std::span<uint8_t> to) {
+        return dma_read(bus_addr, to);
+    }
 
     // Compare-and-swap of an aligned 8-byte word of guest RAM, little-endian, atomic with respect
     // to the guest's processors. False: not RAM. Otherwise `expected` becomes the old value.
-    virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) = 0;
+    [[nodiscard]] virtual bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                             uint64_t desired) = 0;
 
     // Announces the purpose of the next call of a function above. Accesses by ram() have no
     // purpose.

@@ -11,7 +11,7 @@ namespace pib::hca {
 template <typename T>
 class Ring {
   public:
-    bool empty() const { return count_ == 0; }
+    [[nodiscard]] bool empty() const { return count_ == 0; }
     size_t size() const { return count_; }
     void clear() { head_ = count_ = 0; }
 

@@ -422,7 +422,7 @@ constexpr uint32_t manual_number(Rule rule) {
 }
 
 // True: the device does not report to the driver that the rule is broken.
-constexpr bool is_silent(Rule rule) {
+[[nodiscard]] constexpr bool is_silent(Rule rule) {
     const auto effect = static_cast<Effect>(status_of(rule));
     return effect == Effect::kIgnored || effect == Effect::kNamed;
 }

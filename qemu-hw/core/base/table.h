@@ -55,14 +55,13 @@ class Table {
         return slot_used(index) ? slots_[index].get() : nullptr;
     }
 
-    bool erase(uint32_t number) {
+    // Does nothing if no object has this number.
+    void erase(uint32_t number) {
         const uint32_t index = number - first_;
-        if (!slot_used(index)) {
-            return false;
+        if (slot_used(index)) {
+            slots_[index].reset();
+            --count_;
         }
-        slots_[index].reset();
-        --count_;
-        return true;
     }
 
     template <typename F>
@@ -93,7 +92,9 @@ class Table {
     uint32_t capacity() const { return capacity_; }
 
   private:
-    bool slot_used(uint32_t index) const { return index < slots_.size() && slots_[index]; }
+    [[nodiscard]] bool slot_used(uint32_t index) const {
+        return index < slots_.size() && slots_[index];
+    }
 
     // Sets the place where the search for the next free number begins.
     void choose() {

@@ -28,7 +28,7 @@ class Timers {
         uint64_t deadline_ns;
         uint32_t id;
     };
-    bool earlier(const Entry& a, const Entry& b) const {
+    [[nodiscard]] bool earlier(const Entry& a, const Entry& b) const {
         // Ties are resolved by id, so that runs are reproducible.
         return a.deadline_ns != b.deadline_ns ? a.deadline_ns < b.deadline_ns : a.id < b.id;
     }

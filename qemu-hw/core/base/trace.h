@@ -76,8 +76,8 @@ class Trace {
     explicit Trace(uint32_t entries, const TraceKinds& kinds = {})
         : ring_(entries), kinds_(kinds) {}
 
-    bool enabled() const { return !ring_.empty(); }
-    bool has_registers() const { return enabled() && kinds_.registers; }
+    [[nodiscard]] bool enabled() const { return !ring_.empty(); }
+    [[nodiscard]] bool has_registers() const { return enabled() && kinds_.registers; }
 
     // Drops all entries and goes on with a ring of another size. Sequence numbers continue. DMA is
     // recorded as before, whatever `kinds` says. Throws std::bad_alloc and then traces nothing.

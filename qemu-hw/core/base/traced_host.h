@@ -14,13 +14,14 @@ class TracedHost final : public ForwardingHost {
   public:
     TracedHost(Host& host, Trace& trace) : ForwardingHost(host), trace_(trace) {}
 
-    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
+    [[nodiscard]] bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override {
         return record(bus_addr, to.size(), false, host_.dma_read(bus_addr, to));
     }
-    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
+    [[nodiscard]] bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override {
         return record(bus_addr, from.size(), true, host_.dma_write(bus_addr, from));
     }
-    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override {
+    [[nodiscard]] bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                     uint64_t desired) override {
         return record(bus_addr, sizeof expected, true,
                       host_.dma_cmpxchg64(bus_addr, expected, desired));
     }
@@ -30,7 +31,7 @@ class TracedHost final : public ForwardingHost {
     }
 
   private:
-    bool record(uint64_t bus_addr, size_t length, bool write, bool done) {
+    [[nodiscard]] bool record(uint64_t bus_addr, size_t length, bool write, bool done) {
         trace_.dma(host_.now_ns(), {.bus_addr = bus_addr,
                                     .length = static_cast<uint32_t>(length),
                                     .write = write,

@@ -16,7 +16,7 @@ class CommandPace {
     CommandPace(Host& host, Adversary* adversary) : host_(host), adversary_(adversary) {}
 
     // Whether the next step waits. The command queue calls this again until the result is false.
-    bool waits() {
+    [[nodiscard]] bool waits() {
         if (adversary_ == nullptr) [[likely]] {
             return false;
         }
@@ -34,7 +34,7 @@ class CommandPace {
     }
     // The command is complete. The time of the next command begins at its first waits().
     void completed() { begun_ns_ = kNever; }
-    bool is_waiting() const { return until_ns_ != 0; }
+    [[nodiscard]] bool is_waiting() const { return until_ns_ != 0; }
     uint64_t next_deadline() const { return is_waiting() ? until_ns_ : kNever; }
     void reset() {
         until_ns_ = 0;

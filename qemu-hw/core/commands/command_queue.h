@@ -42,7 +42,7 @@ class CommandQueue {
         producer_ = 0;
         consumed_ = 0;
     }
-    bool running() const { return running_; }
+    [[nodiscard]] bool running() const { return running_; }
     uint32_t consumed() const { return consumed_; }
     uint32_t outstanding() const { return running_ ? producer_ - consumed_ : 0; }
 
@@ -53,15 +53,15 @@ class CommandQueue {
     // Executes commands up to the limits above; if `stopped`, refuses each of them. Returns
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
-    bool has_work() const { return has_next() && !pace_.is_waiting(); }
+    [[nodiscard]] bool has_work() const { return has_next() && !pace_.is_waiting(); }
     // Whether a completion waits for nothing but the switch and the copies of RESIZE_CQ; run()
     // writes the completion when the switch has stopped accessing revoked memory.
-    bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
+    [[nodiscard]] bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
 
   private:
-    bool has_next() const { return running_ && !held_ && consumed_ != producer_; }
+    [[nodiscard]] bool has_next() const { return running_ && !held_ && consumed_ != producer_; }
     // A command that has been executed.
     struct Executed {
         pib_hca_cmd cmd;
@@ -72,18 +72,18 @@ class CommandQueue {
 
     // Checks size, alignment and memory of the rings.
     Verdict check(const Rings& rings);
-    bool fetch(pib_hca_cmd& cmd);
+    [[nodiscard]] bool fetch(pib_hca_cmd& cmd);
     CommandReply execute(const pib_hca_cmd& cmd, CommandInput& in);
     // Reads the input structure, and checks that additional bytes of the input are zero.
     Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
     // Whether the switch has stopped accessing revoked memory, and no CQEs are being copied.
-    bool memory_is_free() const;
+    [[nodiscard]] bool memory_is_free() const;
     void resize_more();
     // Records the refusal, if the command was refused.
     void report(const Executed& executed);
     void trace(const Executed& executed);
-    bool complete(const Executed& executed);
-    bool write_completion(const Executed& executed);
+    [[nodiscard]] bool complete(const Executed& executed);
+    [[nodiscard]] bool write_completion(const Executed& executed);
 
     DeviceObjects& objects_;
     Host& host_;

@@ -86,7 +86,7 @@ const CommandSpec* find_command(uint16_t opcode);
 
 // Whether every byte of a reserved field is zero.
 template <typename T, size_t N>
-bool all_zero(const T (&reserved)[N]) {
+[[nodiscard]] bool all_zero(const T (&reserved)[N]) {
     uint64_t bits = 0;
     for (const T& part : reserved) {
         bits |= part;

@@ -34,7 +34,7 @@ Verdict modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t
 struct MadIfcReply {
     uint32_t result = PIB_HCA_MAD_RESULT_SUCCESS;
     ib::Mad mad;
-    bool has_mad() const { return (result & PIB_HCA_MAD_RESULT_REPLY) != 0; }
+    [[nodiscard]] bool has_mad() const { return (result & PIB_HCA_MAD_RESULT_REPLY) != 0; }
 };
 CmdResult<MadIfcReply> mad_ifc(HcaPorts& ports, uint32_t port, const pib_hca_mad_ifc& in,
                                uint64_t now_ns);

@@ -44,20 +44,21 @@ class GuestBuffer {
     // Copies from or to the bytes at `offset`, counted from the start of the first page, across
     // pages. False: the range leaves the buffer, or a page is no longer RAM; a prefix may have been
     // copied.
-    bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
-    bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
+    [[nodiscard]] bool read(Host& host, uint64_t offset, std::span<uint8_t> to) const;
+    [[nodiscard]] bool write(Host& host, uint64_t offset, std::span<const uint8_t> from) const;
 
     // Does the same as read(), but by Host::look(), which traces and recordings leave out.
-    bool look(Host& host, uint64_t offset, std::span<uint8_t> to) const;
+    [[nodiscard]] bool look(Host& host, uint64_t offset, std::span<uint8_t> to) const;
 
     // Calls piece(host pointer, bus address, bytes) for each part of the range that is contiguous
     // on the bus, until a call returns false. The pointer is nullptr where Host::ram() has none.
     // False: a call has returned false, or the range leaves the buffer.
     template <typename Piece>
-    bool for_each_piece(Host& host, uint64_t offset, uint64_t length, Piece&& piece) const;
+    [[nodiscard]] bool for_each_piece(Host& host, uint64_t offset, uint64_t length,
+                                      Piece&& piece) const;
 
     // Bus address of the byte at `offset`; false outside the buffer.
-    bool bus_address(uint64_t offset, uint64_t& bus_addr) const;
+    [[nodiscard]] bool bus_address(uint64_t offset, uint64_t& bus_addr) const;
 
     uint32_t page_count() const { return page_count_; }
     uint64_t bytes() const { return uint64_t{page_count_} << log_page_size_; }
@@ -76,7 +77,7 @@ class GuestBuffer {
     }
     Verdict read_table(Host& host, uint64_t table, unsigned level);
     // Bus address of the first page that is not readable or writable RAM, as `proof` demands.
-    std::optional<uint64_t> first_unproven(Host& host, Proof proof) const;
+    [[nodiscard]] std::optional<uint64_t> first_unproven(Host& host, Proof proof) const;
     uint64_t bus_of(uint64_t offset) const {
         return page(offset >> log_page_size_) + (offset & ((uint64_t{1} << log_page_size_) - 1));
     }
@@ -85,10 +86,11 @@ class GuestBuffer {
     }
     // Copies pieces from host memory, or by copy(bus address, bytes) where there is no pointer.
     template <typename Copy>
-    bool load_pieces(Host& host, uint64_t offset, std::span<uint8_t> to, Copy&& copy) const;
+    [[nodiscard]] bool load_pieces(Host& host, uint64_t offset, std::span<uint8_t> to,
+                                   Copy&& copy) const;
     // Number of bytes from `offset` on that are contiguous on the bus, at most `want`.
     uint64_t run(uint64_t offset, uint64_t want) const;
-    bool contains(uint64_t offset, uint64_t length) const {
+    [[nodiscard]] bool contains(uint64_t offset, uint64_t length) const {
         return offset <= bytes() && length <= bytes() - offset;
     }
 

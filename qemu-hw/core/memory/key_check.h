@@ -36,9 +36,11 @@ struct Target {
 };
 
 // Sets `target` to the memory of the range. False: the user may not access the whole range.
-bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, Target& target);
+[[nodiscard]] bool resolve(const KeyTable& keys, const KeyUser& user, const KeyedRange& range,
+                           Target& target);
 // Checks only that the region contains the range: no key, PD or rights.
-bool resolve_region(const MemoryRegion& region, const KeyedRange& range, Target& target);
+[[nodiscard]] bool resolve_region(const MemoryRegion& region, const KeyedRange& range,
+                                  Target& target);
 // The rule that the access of a packet breaks which resolve() has refused; kKeyMemory, if resolve()
 // permits the access: then the memory behind the key has failed. For authors of drivers.
 Verdict why_refused(const KeyTable& keys, const KeyUser& user, const KeyedRange& range);
@@ -47,6 +49,7 @@ Verdict why_refused(const KeyTable& keys, const KeyUser& user, const KeyedRange&
 KeyedRange flush_range(const KeyTable& keys, const KeyedRange& range, bool whole);
 // Whether a FLUSH with the rights in range.access may name the range or, with `whole`, the whole
 // region or window of the key.
-bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range, bool whole);
+[[nodiscard]] bool may_flush(const KeyTable& keys, const KeyUser& user, const KeyedRange& range,
+                             bool whole);
 
 }  // namespace pib::hca

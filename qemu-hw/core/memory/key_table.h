@@ -32,7 +32,7 @@ class KeyTable {
     void move(uint32_t from_pd, uint32_t to_pd);
     void clear();
 
-    bool is_full() const { return keys_.count() == keys_.capacity(); }
+    [[nodiscard]] bool is_full() const { return keys_.count() == keys_.capacity(); }
     uint32_t count() const { return keys_.count(); }
     uint32_t capacity() const { return keys_.capacity(); }
     uint32_t keys_of_pd(uint32_t pd) const;

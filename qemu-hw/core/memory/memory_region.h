@@ -33,7 +33,9 @@ struct MemoryRegion {
     // A page list, or the kind of memory that a region_flag of CREATE_MR has chosen.
     std::variant<GuestBuffer, FastMemory, PhysicalMemory, OnDemandTable> memory;
 
-    bool is_physical() const { return std::holds_alternative<PhysicalMemory>(memory); }
+    [[nodiscard]] bool is_physical() const {
+        return std::holds_alternative<PhysicalMemory>(memory);
+    }
     const OnDemandTable* on_demand() const { return std::get_if<OnDemandTable>(&memory); }
     FastMemory* fast() { return std::get_if<FastMemory>(&memory); }
     const FastMemory* fast() const { return std::get_if<FastMemory>(&memory); }
@@ -44,7 +46,7 @@ struct MemoryRegion {
         }
         return fast() != nullptr && fast()->pages ? &*fast()->pages : nullptr;
     }
-    bool is_free() const { return fast() != nullptr && !fast()->pages; }
+    [[nodiscard]] bool is_free() const { return fast() != nullptr && !fast()->pages; }
 };
 
 struct MemoryWindow {

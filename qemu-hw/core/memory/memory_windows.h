@@ -21,8 +21,8 @@ class MemoryWindows {
     CmdResult<uint32_t> alloc(const WindowRequest& in);
     Verdict dealloc(uint32_t rkey);
     // Execute work requests. False, without effect: memory management operation error (IBA 11.6.2).
-    bool bind(const KeyUser& user, const WindowBinding& in);
-    bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
+    [[nodiscard]] bool bind(const KeyUser& user, const WindowBinding& in);
+    [[nodiscard]] bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
     // Frees the windows of type 2 that the QP has bound.
     void unbind_all_of(uint32_t qpn);
     void clear() { of_qp_.clear(); }

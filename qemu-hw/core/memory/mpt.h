@@ -38,13 +38,15 @@ class Mpt {
 
     // Work requests on keys. False is a memory management operation error (IBA 11.6.2), and nothing
     // has changed. The caller has checked reserved fields.
-    bool bind(const KeyUser& user, const WindowBinding& in) { return windows_.bind(user, in); }
-    bool fast_register(const KeyUser& user, const FastRegistration& in);
-    bool invalidate_local(const KeyUser& user, uint32_t key) {
+    [[nodiscard]] bool bind(const KeyUser& user, const WindowBinding& in) {
+        return windows_.bind(user, in);
+    }
+    [[nodiscard]] bool fast_register(const KeyUser& user, const FastRegistration& in);
+    [[nodiscard]] bool invalidate_local(const KeyUser& user, uint32_t key) {
         return invalidate(user, key, false);
     }
     // Executes the invalidation of a SEND with Invalidate from the peer (IBA 9.4.1.1.3).
-    bool invalidate_remote(const KeyUser& user, uint32_t rkey) {
+    [[nodiscard]] bool invalidate_remote(const KeyUser& user, uint32_t rkey) {
         return invalidate(user, rkey, true);
     }
     // Frees the windows of type 2 that a QP has bound. Call this before the QP is destroyed or
@@ -53,28 +55,29 @@ class Mpt {
 
     // True when `user` may access all of `range`. A zero length needs no valid key (IBA vol. 1,
     // C9-88).
-    bool check(const KeyUser& user, const KeyedRange& range) const;
+    [[nodiscard]] bool check(const KeyUser& user, const KeyedRange& range) const;
 
     // Copy from or to range.addr after the checks of check(); range.length must be the size of the
     // span. False: the access is not permitted, or a part is not RAM, or a page is absent, which
     // take_miss() reports; in the last two cases a prefix may have been copied.
-    bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
-    bool write(const KeyUser& user, const KeyedRange& range, std::span<const uint8_t> from);
+    [[nodiscard]] bool read(const KeyUser& user, const KeyedRange& range, std::span<uint8_t> to);
+    [[nodiscard]] bool write(const KeyUser& user, const KeyedRange& range,
+                             std::span<const uint8_t> from);
     // Adds the location of the range to `out`, for a peer copy. False: the access is not permitted,
     // `out` has no room for the key, or a part has no lasting host address; then a prefix may have
     // been added.
-    bool locate(const KeyUser& user, const KeyedRange& range, SgList& out) const;
+    [[nodiscard]] bool locate(const KeyUser& user, const KeyedRange& range, SgList& out) const;
     // Executes Host::dma_cmpxchg64() on the 8 bytes at range.addr. False: as read(), or the bus
     // address of these bytes is not a multiple of 8.
-    bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
-                   uint64_t desired);
+    [[nodiscard]] bool cmpxchg64(const KeyUser& user, const KeyedRange& range, uint64_t& expected,
+                                 uint64_t desired);
 
     // The absent page that made the last read(), write() or cmpxchg64() fail, if any.
-    std::optional<PageMiss> take_miss() { return std::exchange(miss_, std::nullopt); }
+    [[nodiscard]] std::optional<PageMiss> take_miss() { return std::exchange(miss_, std::nullopt); }
 
     // Whether a FLUSH with the rights of range.access may name the range or, with `whole`, the
     // whole region or window of the key.
-    bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const {
+    [[nodiscard]] bool may_flush(const KeyUser& user, const KeyedRange& range, bool whole) const {
         return hca::may_flush(keys_, user, range, whole);
     }
     // Makes all earlier writes visible to the whole guest.
@@ -105,7 +108,7 @@ class Mpt {
     }
 
   private:
-    bool invalidate(const KeyUser& user, uint32_t key, bool remote);
+    [[nodiscard]] bool invalidate(const KeyUser& user, uint32_t key, bool remote);
 
     Host& host_;
     MemoryWatch* watch_ = nullptr;

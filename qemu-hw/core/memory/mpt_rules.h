@@ -16,15 +16,15 @@ constexpr uint32_t kRegionAccess = access::kLocalWrite | access::kMwBind | kRemo
 constexpr uint32_t kWindowAccess = access::kLocalWrite | access::kZeroBased | kRemoteAccess;
 
 // Remote write and atomic need local write (IBA vol. 1, 11.2.8.2).
-constexpr bool writes_remotely(uint32_t access) {
+[[nodiscard]] constexpr bool writes_remotely(uint32_t access) {
     return (access & (access::kRemoteWrite | access::kRemoteAtomic)) != 0;
 }
-constexpr bool rights_agree(uint32_t access) {
+[[nodiscard]] constexpr bool rights_agree(uint32_t access) {
     return !writes_remotely(access) || (access & access::kLocalWrite) != 0;
 }
 
 // Whether the range is not empty and its last byte has a 64-bit address; it may end at 2^64.
-constexpr bool range_is_sane(uint64_t addr, uint64_t length) {
+[[nodiscard]] constexpr bool range_is_sane(uint64_t addr, uint64_t length) {
     return length != 0 && addr + (length - 1) >= addr;
 }
 

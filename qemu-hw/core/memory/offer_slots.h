@@ -43,7 +43,7 @@ class OfferSlots {
         }
     }
     // Whether the switch still reads the memory of a revoked offer.
-    bool being_read() {
+    [[nodiscard]] bool being_read() {
         if (read_ != 0 && control_.reading.load(std::memory_order_acquire) != read_) {
             read_ = 0;
         }

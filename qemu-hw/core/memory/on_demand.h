@@ -24,7 +24,7 @@ struct OnDemandTable {
     uint64_t reach() const;
     // Bus address of the byte at `offset`. No value: its page is absent, or read-only with
     // `for_write`, or a table is not readable.
-    std::optional<uint64_t> walk(Host& host, uint64_t offset, bool for_write) const;
+    [[nodiscard]] std::optional<uint64_t> walk(Host& host, uint64_t offset, bool for_write) const;
 };
 
 // An access that found a page absent.

@@ -27,7 +27,7 @@ class PeerCopyLink {
   public:
     virtual ~PeerCopyLink() = default;
     // Whether the switch may be writing to the target of a pull; false without a link.
-    virtual bool pulling() const = 0;
+    [[nodiscard]] virtual bool pulling() const = 0;
     virtual void cancel_pull() = 0;
     // Closes the link, because the switch does not answer.
     virtual void give_up() = 0;
@@ -57,37 +57,38 @@ class PeerCopy final : public MemoryWatch {
     // The connection has ended, so there is no access left to wait for.
     void detach(unsigned port);
     uint32_t min_bytes() const { return min_bytes_; }
-    bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
+    [[nodiscard]] bool attached(unsigned port) const { return ports_[port - 1].shared != nullptr; }
 
     // --- sender. Offers the memory in `sg_list`; nullopt: the link cannot offer it. The segments
     // of the result are valid until the next open() or end_pull().
-    std::optional<link::OfferedPayload> open(unsigned port, const SgList& sg_list,
-                                             const OfferOwner& owner);
+    [[nodiscard]] std::optional<link::OfferedPayload> open(unsigned port, const SgList& sg_list,
+                                                           const OfferOwner& owner);
     // Revokes an offer that was not sent.
     void close(unsigned port, uint64_t handle);
     // Requests before PSN `una` are acknowledged: ends their offers. Returns whether the QP has
     // offers of later requests.
-    bool acknowledged(uint32_t qpn, ib::Psn una);
+    [[nodiscard]] bool acknowledged(uint32_t qpn, ib::Psn una);
     // Revokes the offers of a QP's requests, which will be sent again in packets.
     void revoke_requests(uint32_t qpn);
 
     // --- receiver. Begins a pull for a QP to the memory in `sg_list`, and sets `where` to the
     // same memory as segments of RAM blocks. False: the switch cannot reach this memory.
-    bool begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
-                    std::vector<link::BlockSegment>& where);
+    [[nodiscard]] bool begin_pull(unsigned port, uint32_t qpn, const SgList& sg_list,
+                                  std::vector<link::BlockSegment>& where);
     // Ends a pull that the switch has answered. False: the pull was cancelled, or its target has
     // changed.
-    bool end_pull(unsigned port, const SgList& sg_list, std::span<const link::BlockSegment> where);
+    [[nodiscard]] bool end_pull(unsigned port, const SgList& sg_list,
+                                std::span<const link::BlockSegment> where);
 
     // The pull has ended without an accepted burst.
     void pull_ended(unsigned port) { ports_[port - 1].to_guest = false; }
 
     // Whether the switch still accesses revoked memory.
-    bool is_busy();
+    [[nodiscard]] bool is_busy();
     // Whether the switch no longer accesses revoked memory. After kPullTimeoutNs the function gives
     // up and returns true: it closes the link of a switch that still writes, and waits no longer
     // for a switch that still reads. Handlers of a link must not call this.
-    bool settled();
+    [[nodiscard]] bool settled();
 
     // --- sender and receiver. Revokes the offers and cancels the pull of a QP.
     void revoke_qp(uint32_t qpn);
@@ -113,7 +114,7 @@ class PeerCopy final : public MemoryWatch {
         // Cancels the current pull.
         void cancel();
         // Whether the switch still accesses revoked memory.
-        bool is_busy();
+        [[nodiscard]] bool is_busy();
         void give_up();
 
         PeerCopyLink* link = nullptr;
@@ -130,7 +131,8 @@ class PeerCopy final : public MemoryWatch {
         std::optional<uint64_t> looked_ns;  // the last look, by Host::real_ns()
         uint64_t waited_ns = 0;
     };
-    bool translate(Shared& shared, const SgList& sg_list, std::vector<link::BlockSegment>& out);
+    [[nodiscard]] bool translate(Shared& shared, const SgList& sg_list,
+                                 std::vector<link::BlockSegment>& out);
     void refresh(Shared& shared);
     void count(Shared& shared, const MemoryRegion& region, bool comes);
     template <typename F>

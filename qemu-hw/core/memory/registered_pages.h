@@ -32,7 +32,8 @@ class RegisteredPages {
 
     // Appends the segment to `out` as a part of a block. False: no block contains it, or it has
     // more than UINT32_MAX bytes.
-    bool translate(const HostSegment& segment, std::vector<link::BlockSegment>& out) const;
+    [[nodiscard]] bool translate(const HostSegment& segment,
+                                 std::vector<link::BlockSegment>& out) const;
 
   private:
     struct Block {

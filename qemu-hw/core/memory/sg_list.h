@@ -24,7 +24,7 @@ class KeySet {
     static constexpr size_t kMost = 4;
 
     // False: there is no room for another key.
-    bool add(uint32_t number) {
+    [[nodiscard]] bool add(uint32_t number) {
         if (has(number)) {
             return true;
         }
@@ -34,7 +34,7 @@ class KeySet {
         numbers_[count_++] = number;
         return true;
     }
-    bool has(uint32_t number) const {
+    [[nodiscard]] bool has(uint32_t number) const {
         for (size_t i = 0; i < count_; ++i) {
             if (numbers_[i] == number) {
                 return true;

@@ -19,14 +19,14 @@ struct MemoryAccess {
     const KeyedRange& range;
     std::optional<PageMiss>& miss;
 
-    bool read(std::span<uint8_t> to);
-    bool write(std::span<const uint8_t> from);
+    [[nodiscard]] bool read(std::span<uint8_t> to);
+    [[nodiscard]] bool write(std::span<const uint8_t> from);
     // Does the same as Host::dma_cmpxchg64(); also false if the bus address is not a multiple of 8.
-    bool cmpxchg64(uint64_t& expected, uint64_t desired);
+    [[nodiscard]] bool cmpxchg64(uint64_t& expected, uint64_t desired);
 };
 
 // Appends the location of the range to `out`. False: a part has no lasting host address; a prefix
 // may have been appended.
-bool locate(Host& host, const Target& target, const KeyedRange& range, SgList& out);
+[[nodiscard]] bool locate(Host& host, const Target& target, const KeyedRange& range, SgList& out);
 
 }  // namespace pib::hca

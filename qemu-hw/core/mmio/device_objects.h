@@ -51,8 +51,10 @@ struct DeviceObjects {
     GuestErrors guest_errors{host};
     Refusals refusals{host, guest_errors};
 
-    bool has_uar(uint32_t uar) { return uar == kKernelUar || uars.find(uar) != nullptr; }
-    bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
+    [[nodiscard]] bool has_uar(uint32_t uar) {
+        return uar == kKernelUar || uars.find(uar) != nullptr;
+    }
+    [[nodiscard]] bool has_pd(uint32_t pd) { return pds.find(pd) != nullptr; }
 
     // Sets the choice of numbers of PDs, UARs and XRC domains for good: events do not name these.
     void set_choice(NumberChoice choice) {

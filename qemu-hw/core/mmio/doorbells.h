@@ -19,11 +19,11 @@ class Doorbells {
         : host_(host), transport_(transport), adversary_(adversary) {}
 
     // False when the QP does not exist or belongs to another UAR.
-    bool send(uint32_t uar, uint32_t qpn) {
+    [[nodiscard]] bool send(uint32_t uar, uint32_t qpn) {
         return (adversary_ != nullptr && waits(uar, qpn, true)) ||
                transport_.send_doorbell(uar, qpn);
     }
-    bool recv(uint32_t uar, uint32_t qpn) {
+    [[nodiscard]] bool recv(uint32_t uar, uint32_t qpn) {
         return (adversary_ != nullptr && waits(uar, qpn, false)) ||
                transport_.recv_doorbell(uar, qpn);
     }
@@ -40,7 +40,7 @@ class Doorbells {
   private:
     static constexpr size_t kRemembered = 16;
 
-    bool waits(uint32_t uar, uint32_t qpn, bool send);
+    [[nodiscard]] bool waits(uint32_t uar, uint32_t qpn, bool send);
 
     Host& host_;
     Transport& transport_;

@@ -61,8 +61,8 @@ RegisterAccess<Owner> decode(std::span<const Register<Owner>> table, uint64_t of
 // read_register() and write_register() return false for an offset without a register, a wrong size
 // or alignment, and an access that the register does not allow.
 template <typename Owner>
-bool read_register(std::span<const Register<Owner>> table, Owner& owner, uint64_t offset,
-                   unsigned size, uint64_t& value) {
+[[nodiscard]] bool read_register(std::span<const Register<Owner>> table, Owner& owner,
+                                 uint64_t offset, unsigned size, uint64_t& value) {
     const auto access = decode(table, offset, size);
     if (!access || access.target->read == nullptr) {
         return false;
@@ -72,8 +72,8 @@ bool read_register(std::span<const Register<Owner>> table, Owner& owner, uint64_
 }
 
 template <typename Owner>
-bool write_register(std::span<const Register<Owner>> table, Owner& owner, uint64_t offset,
-                    unsigned size, uint64_t value) {
+[[nodiscard]] bool write_register(std::span<const Register<Owner>> table, Owner& owner,
+                                  uint64_t offset, unsigned size, uint64_t value) {
     const auto access = decode(table, offset, size);
     if (!access || access.target->write == nullptr) {
         return false;

@@ -27,18 +27,18 @@ class ShadowDoorbells {
     // Sets the UAR's page to this bus address; 0 removes it. Errors: BAD_PARAM, not aligned;
     // BAD_MEMORY, not RAM; BAD_STATE, the UAR has a page already, or none to remove.
     Verdict set(uint32_t uar, uint64_t bus_addr);
-    bool has(uint32_t uar) const { return shadows_.contains(uar); }
+    [[nodiscard]] bool has(uint32_t uar) const { return shadows_.contains(uar); }
     void clear();
 
     // Takes the bits of the page and rings the doorbells of a bounded number of QPs; run() does the
     // rest. An adversarial device delays some kicks. False: the UAR has no page.
-    bool kick(uint32_t uar);
+    [[nodiscard]] bool kick(uint32_t uar);
     // Serves the delayed kicks that are due.
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const { return late_.next(); }
     // Continues the work that kick() has left; call this after Transport::run(). True: work is left
     // that does not wait for the transport.
-    bool run();
+    [[nodiscard]] bool run();
 
   private:
     struct Shadow {
@@ -54,8 +54,8 @@ class ShadowDoorbells {
     // call of serve() may do.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
-    bool waits(uint32_t uar);
-    bool kick_now(uint32_t uar);
+    [[nodiscard]] bool waits(uint32_t uar);
+    [[nodiscard]] bool kick_now(uint32_t uar);
     Left serve(uint32_t uar, Shadow& shadow);
     // Calls serve(), and adds the page to owed_ if work is left.
     Left go_on(uint32_t uar, Shadow& shadow);
@@ -64,7 +64,7 @@ class ShadowDoorbells {
     unsigned ring(uint32_t uar, Shadow& shadow, unsigned budget);
     void ring_slot(uint32_t uar, uint32_t slot);
     void publish_awake(Shadow& shadow, bool awake);
-    bool may_sleep(Shadow& shadow);
+    [[nodiscard]] bool may_sleep(Shadow& shadow);
 
     Host& host_;
     Transport& transport_;

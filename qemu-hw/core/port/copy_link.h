@@ -13,14 +13,14 @@ class CopyLink final : private PeerCopyLink {
     CopyLink(const PortContext& port, PortEndpoint& link);
 
     // Whether the switch has agreed to peer copy and has not received the memory yet.
-    bool wants_memory() const;
+    [[nodiscard]] bool wants_memory() const;
     void share(const PeerCopyMemory& memory);
     // The connection has ended: the switch no longer shares the memory.
     void gone();
 
   private:
     // ---- PeerCopyLink
-    bool pulling() const override;
+    [[nodiscard]] bool pulling() const override;
     void cancel_pull() override;
     void give_up() override;
 

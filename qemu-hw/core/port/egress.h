@@ -31,16 +31,17 @@ class Egress {
 
     // Sends a packet of the port itself; false if there is no room. `loopback`: to this port,
     // whatever DLID the packet has.
-    bool send_own(const TxRequest& request, std::span<const uint8_t> packet, bool loopback);
+    [[nodiscard]] bool send_own(const TxRequest& request, std::span<const uint8_t> packet,
+                                bool loopback);
 
     // Packets from the port to itself.
     PortLoopback& loopback() { return loopback_; }
     // Checks the lanes that wait for credits or room. True: a refused packet may be sent now, and
     // its lane waits no longer.
-    bool resume();
+    [[nodiscard]] bool resume();
     // timer(): whether a packet that was refused because of its static rate may be sent now.
     // next_deadline(): when to call timer().
-    bool timer(uint64_t now_ns);
+    [[nodiscard]] bool timer(uint64_t now_ns);
     uint64_t next_deadline() const { return paced_until_ns_; }
     // The connection of the link has ended: the room that begin() returned is no longer valid.
     void link_gone();
@@ -72,10 +73,10 @@ class Egress {
     void send(const Outgoing& out, const ib::BurstSize& size, const link::OfferedPayload& offered);
     void charge(const Outgoing& out, const ib::BurstSize& size);
     void refused(const TxRequest& request, const Outgoing& out);
-    bool must_wait_for_others(unsigned vl) const;
-    bool may_leave(const TxRequest& request, Outgoing& out);
+    [[nodiscard]] bool must_wait_for_others(unsigned vl) const;
+    [[nodiscard]] bool may_leave(const TxRequest& request, Outgoing& out);
     void wait_in(unsigned lane, uint32_t bytes);
-    bool may_go_on(unsigned lane) const;
+    [[nodiscard]] bool may_go_on(unsigned lane) const;
     void stop_waiting(unsigned lane);
     void wait_for_credit_alone();
 

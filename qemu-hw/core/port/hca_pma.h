@@ -23,7 +23,7 @@ class HcaPma {
     }
 
     // Returns the response, or nullopt if the request gets none.
-    std::optional<ib::Mad> answer(const ib::Mad& request, uint64_t now_ns) {
+    [[nodiscard]] std::optional<ib::Mad> answer(const ib::Mad& request, uint64_t now_ns) {
         return ib::pma_answer(node(), request, now_ns);
     }
     void advance(uint64_t now_ns) { ib::pma_advance(node(), now_ns); }
@@ -37,7 +37,7 @@ class HcaPma {
 };
 
 // Whether a MAD at QP1 is for the PMA: a request of its class. Responses are for the guest.
-inline bool is_for_pma(const ib::Mad& mad) {
+[[nodiscard]] inline bool is_for_pma(const ib::Mad& mad) {
     return mad.mgmt_class() == ib::MgmtClass::kPerf && !mad.is_response();
 }
 

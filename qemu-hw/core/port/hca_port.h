@@ -43,14 +43,15 @@ class HcaPort final : public TransportPort {
     void link_writable();
     void link_closed();
     void link_shared(const link::LinkRings& rings) { link_.shared(rings); }
-    bool link_poll();
-    bool link_may_sleep() { return link_.may_sleep(); }
-    bool link_wants_memory() const { return copies_.wants_memory(); }
+    [[nodiscard]] bool link_poll();
+    [[nodiscard]] bool link_may_sleep() { return link_.may_sleep(); }
+    [[nodiscard]] bool link_wants_memory() const { return copies_.wants_memory(); }
     void link_memory(const PeerCopyMemory& memory) { copies_.share(memory); }
     // nullptr: there is no connection.
     const link::LinkEndpoint* endpoint() { return link_.endpoint(); }
 
-    bool run();  // delivers some packets from the port to itself; true: there are more
+    [[nodiscard]] bool
+    run();  // delivers some packets from the port to itself; true: there are more
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const {
         return std::min({context_.sma.next_trap_ns(context_.number), egress_.next_deadline(),

@@ -37,7 +37,7 @@ class HcaPorts {
     // The device calls run() and timer() from its own functions of these names, and calls run()
     // again if it returned true. At the end of each entry point it calls flush(), and sets the
     // host's timer to next_deadline().
-    bool run();
+    [[nodiscard]] bool run();
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const;
     void flush();

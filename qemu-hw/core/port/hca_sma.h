@@ -52,7 +52,7 @@ class HcaSma {
 
     // next_trap(): a trap of the port that is due. next_trap_ns(): when the next one will be due;
     // kNever: there is none, or it cannot be sent.
-    std::optional<ib::Mad> next_trap(unsigned port, uint64_t now_ns) {
+    [[nodiscard]] std::optional<ib::Mad> next_trap(unsigned port, uint64_t now_ns) {
         return ib::next_trap(node_, this->port(port), now_ns);
     }
     uint64_t next_trap_ns(unsigned port) const;

@@ -28,10 +28,10 @@ class Ingress {
     // Does the same for a burst of several packets, and records them in the trace.
     uint32_t take_traced(ib::Burst& burst, ib::Placement& payload, bool looped);
     Admission admit(const ib::Lrh& lrh, bool looped) const;
-    bool passes_link(const ib::Burst& burst, bool looped);
-    bool accepts_dlid(const ib::Lrh& lrh) const;
-    bool accepts_address(const ib::PacketView& packet) const;
-    bool loses_mad(const ib::Burst& burst);
+    [[nodiscard]] bool passes_link(const ib::Burst& burst, bool looped);
+    [[nodiscard]] bool accepts_dlid(const ib::Lrh& lrh) const;
+    [[nodiscard]] bool accepts_address(const ib::PacketView& packet) const;
+    [[nodiscard]] bool loses_mad(const ib::Burst& burst);
     uint32_t mad_in(const ib::Burst& packet, ib::Placement& payload, PortMads::Taken taken);
     void count(const ib::Burst& burst, uint32_t packets, bool looped);
     void drop() { port_.count(HcaCounter::kRxDropped); }

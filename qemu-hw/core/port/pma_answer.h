@@ -16,6 +16,7 @@ class HcaPorts;
 void count_waits(HcaPorts& ports);
 
 // Returns the PMA's response, or nullopt if the request gets none.
-std::optional<ib::Mad> answer_pma(HcaPorts& ports, const ib::Mad& request, uint64_t now_ns);
+[[nodiscard]] std::optional<ib::Mad> answer_pma(HcaPorts& ports, const ib::Mad& request,
+                                                uint64_t now_ns);
 
 }  // namespace pib::hca

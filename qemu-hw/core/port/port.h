@@ -90,12 +90,12 @@ class Port {
     virtual VlGrant arbitrate(ib::VlMask ready) = 0;
     virtual void end_grant() = 0;
 
-    virtual bool is_active() const = 0;  // PortState Active
-    virtual uint16_t lid() const = 0;    // base LID, 0 until the SM sets one
+    [[nodiscard]] virtual bool is_active() const = 0;  // PortState Active
+    virtual uint16_t lid() const = 0;                  // base LID, 0 until the SM sets one
     virtual uint8_t lmc() const = 0;
-    virtual bool owns_lid(uint16_t dlid) const = 0;   // one of the port's 2^LMC LIDs
-    virtual uint32_t mtu_bytes() const = 0;           // NeighborMTU
-    virtual uint16_t pkey(unsigned index) const = 0;  // 0: empty or out of range
+    [[nodiscard]] virtual bool owns_lid(uint16_t dlid) const = 0;  // one of the port's 2^LMC LIDs
+    virtual uint32_t mtu_bytes() const = 0;                        // NeighborMTU
+    virtual uint16_t pkey(unsigned index) const = 0;               // 0: empty or out of range
     virtual unsigned pkey_count() const = 0;
     virtual const uint8_t* gid(unsigned index) const = 0;  // 16 bytes, big-endian; nullptr: none
     // Counts PortInfo:P_KeyViolations or Q_KeyViolations and sends the trap (257, 258).

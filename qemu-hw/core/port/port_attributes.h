@@ -26,18 +26,18 @@ struct PortView {
     ib::SlToVl sl_to_vl{};
     std::vector<ib::Gid> gids;
 
-    bool owns_lid(uint16_t dlid) const {
+    [[nodiscard]] bool owns_lid(uint16_t dlid) const {
         return lid != 0 && ib::Lid(dlid).is_unicast() && dlid >> lmc == lid >> lmc;
     }
     // A GID of the table, or the default prefix with a GUID of the table, which every port accepts
     // as well (IBA 4.1.1).
-    bool owns_gid(const ib::Gid& dgid) const {
+    [[nodiscard]] bool owns_gid(const ib::Gid& dgid) const {
         const bool by_default = dgid.subnet_prefix() == ib::kDefaultGidPrefix;
         return std::ranges::any_of(gids, [&](const ib::Gid& gid) {
             return !gid.is_zero() && (gid == dgid || (by_default && gid.guid() == dgid.guid()));
         });
     }
-    bool is_slower_than_link(uint8_t static_rate) const {
+    [[nodiscard]] bool is_slower_than_link(uint8_t static_rate) const {
         return (slower_rates >> (static_rate & 31) & 1) != 0;
     }
 };

@@ -40,8 +40,8 @@ class PortEndpoint : private link::LinkEvents {
     // Shared memory: shared() sets the rings. poll() handles a bounded number of bytes; true: there
     // may be more. may_sleep() asks the other end for a wake-up; false: there already is work.
     void shared(const link::LinkRings& rings) { rings_ = rings; }
-    bool poll();
-    bool may_sleep() { return !endpoint_ || endpoint_->may_sleep(); }
+    [[nodiscard]] bool poll();
+    [[nodiscard]] bool may_sleep() { return !endpoint_ || endpoint_->may_sleep(); }
 
     // Sets the parameters of this side's LINK. A change takes the link down, and up again if both
     // sides want it.
@@ -49,11 +49,11 @@ class PortEndpoint : private link::LinkEvents {
     // Like set_parameters(), but the link passes through Down even without a change.
     void retrain(const link::Link& parameters);
 
-    bool is_up() const { return endpoint_ && endpoint_->is_up(); }
-    bool can_send(unsigned vl, size_t bytes) const {
+    [[nodiscard]] bool is_up() const { return endpoint_ && endpoint_->is_up(); }
+    [[nodiscard]] bool can_send(unsigned vl, size_t bytes) const {
         return endpoint_ && endpoint_->sender().can_send(vl, bytes);
     }
-    bool has_credit(unsigned vl, size_t bytes) const {
+    [[nodiscard]] bool has_credit(unsigned vl, size_t bytes) const {
         return endpoint_ && link::packet_blocks(bytes) <= endpoint_->sender().credits(vl);
     }
     // As in LinkEndpoint. There is no room while the link is down, has no credits, or is full.
@@ -69,7 +69,7 @@ class PortEndpoint : private link::LinkEvents {
     void flush();
 
   private:
-    std::optional<link::LinkRings> link_rings() override { return rings_; }
+    [[nodiscard]] std::optional<link::LinkRings> link_rings() override { return rings_; }
     void link_up(const link::ActiveLink& link) override;
     void link_down() override;
     uint32_t link_burst(ib::Burst& burst, ib::Placement& payload) override;

@@ -28,7 +28,7 @@ class PortFlaps {
     }
     uint64_t next_deadline() const { return moments_.empty() ? kNever : moments_.back(); }
     // Whether the link must go down now. If so, removes the moment.
-    bool take_due(uint64_t now_ns) {
+    [[nodiscard]] bool take_due(uint64_t now_ns) {
         if (next_deadline() > now_ns) {
             return false;
         }

@@ -18,7 +18,7 @@ class PortLoopback {
     static constexpr size_t kCapacity = 256 * 1024;
     static constexpr size_t kReservedForVl15 = 16 * 1024;
 
-    bool can_send(bool vl15, size_t bytes) const {
+    [[nodiscard]] bool can_send(bool vl15, size_t bytes) const {
         return filling_.has_room(sizeof(uint32_t) + bytes + (vl15 ? 0 : kReservedForVl15));
     }
     // Room for one packet, or an empty span; commit() queues the packet.
@@ -35,7 +35,7 @@ class PortLoopback {
         filling_.commit(sizeof bytes + packet_bytes);
     }
 
-    bool empty() const { return filling_.size() == 0 && draining_.size() == 0; }
+    [[nodiscard]] bool empty() const { return filling_.size() == 0 && draining_.size() == 0; }
     // The oldest packet, empty if there is none. It is valid until pop(), even if packets are
     // queued.
     std::span<const uint8_t> front() {

@@ -42,13 +42,13 @@ class PortMads {
     };
 
     Taken answer_smp(const ib::PacketView& packet, const ib::Mad& request, bool looped);
-    bool direct_reply(const ib::Lrh& request, ib::Mad& reply, ib::PacketHeaders& headers,
-                      bool& loopback) const;
+    [[nodiscard]] bool direct_reply(const ib::Lrh& request, ib::Mad& reply,
+                                    ib::PacketHeaders& headers, bool& loopback) const;
     void answer_gmp(const ib::PacketView& packet, const ib::Mad& request);
     ib::PacketHeaders reply_headers(const ib::PacketView& request) const;
     ib::Lid reply_slid(ib::Lid request_dlid) const;
     void send(const ib::PacketHeaders& headers, const ib::Mad& mad, bool loopback);
-    bool try_send(const OwnMad& mad);
+    [[nodiscard]] bool try_send(const OwnMad& mad);
 
     PortContext& port_;
     PortAttributes& attributes_;

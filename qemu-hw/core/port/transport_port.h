@@ -22,10 +22,12 @@ class TransportPort : public Port {
     VlGrant arbitrate(ib::VlMask ready) final { return egress_.arbitrate(ready); }
     void end_grant() final { egress_.end_grant(); }
 
-    bool is_active() const final { return attributes_.view().active; }
+    [[nodiscard]] bool is_active() const final { return attributes_.view().active; }
     uint16_t lid() const final { return attributes_.view().lid; }
     uint8_t lmc() const final { return attributes_.view().lmc; }
-    bool owns_lid(uint16_t dlid) const final { return attributes_.view().owns_lid(dlid); }
+    [[nodiscard]] bool owns_lid(uint16_t dlid) const final {
+        return attributes_.view().owns_lid(dlid);
+    }
     uint32_t mtu_bytes() const final { return attributes_.view().mtu_bytes; }
     uint16_t pkey(unsigned index) const final { return attributes_.pkey(index); }
     unsigned pkey_count() const final { return attributes_.pkey_count(); }

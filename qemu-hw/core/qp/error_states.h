@@ -27,6 +27,6 @@ Turn flush_queues(QpServices& services, QueuePair& qp, Budget& budget);
 void report_drained(QpServices& services, QueuePair& qp);
 // Reads the send queue's producer counter. False: the counter has an impossible value or cannot be
 // read, and the function has called fatal().
-bool refresh_send_queue(QpServices& services, QueuePair& qp);
+[[nodiscard]] bool refresh_send_queue(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

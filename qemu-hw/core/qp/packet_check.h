@@ -10,9 +10,10 @@
 namespace pib::hca {
 
 // Whether SLID, DLID and GRH fit the address vector of a connection (C9-47 and the next clauses).
-bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet);
+[[nodiscard]] bool is_from(const AddressVector& av, const Port& port, const ib::PacketView& packet);
 
 // Whether the P_Key matches the entry of the port's table that the connection uses (C9-43).
-bool pkey_is_right(uint16_t pkey_index, const Port& port, const ib::PacketView& packet);
+[[nodiscard]] bool pkey_is_right(uint16_t pkey_index, const Port& port,
+                                 const ib::PacketView& packet);
 
 }  // namespace pib::hca

@@ -33,7 +33,7 @@ struct PageWait {
 class PageFaults {
   public:
     // Adds a fault. True: an event has to wake the driver.
-    bool add(uint32_t qpn, QpHalf half, const PageMiss& miss) {
+    [[nodiscard]] bool add(uint32_t qpn, QpHalf half, const PageMiss& miss) {
         faults_.insert_or_assign({qpn, half}, miss);
         return !std::exchange(announced_, true);
     }

@@ -23,6 +23,6 @@ void migrate(QpServices& services, QueuePair& qp);
 
 // Call this when retries on the current path are used up. Migrates and returns true if the QP is
 // Armed.
-bool migrate_if_armed(QpServices& services, QueuePair& qp);
+[[nodiscard]] bool migrate_if_armed(QpServices& services, QueuePair& qp);
 
 }  // namespace pib::hca

@@ -192,20 +192,20 @@ struct QueuePair {
     PageWait& page_wait(QpHalf half) {
         return half == QpHalf::kRequester ? paging.send : paging.recv;
     }
-    bool is_xrc() const { return type == QpType::kXrcIni || type == QpType::kXrcTgt; }
-    bool is_reliable() const { return type == QpType::kRc || is_xrc(); }
-    bool is_connected() const { return is_reliable() || type == QpType::kUc; }
-    bool is_datagram() const { return !is_connected(); }
+    [[nodiscard]] bool is_xrc() const { return type == QpType::kXrcIni || type == QpType::kXrcTgt; }
+    [[nodiscard]] bool is_reliable() const { return type == QpType::kRc || is_xrc(); }
+    [[nodiscard]] bool is_connected() const { return is_reliable() || type == QpType::kUc; }
+    [[nodiscard]] bool is_datagram() const { return !is_connected(); }
     // The service that the opcodes of a connected QP's packets belong to.
     ib::Service service() const {
         return type == QpType::kUc ? ib::Service::kUc
                : is_xrc()          ? ib::Service::kXrc
                                    : ib::Service::kRc;
     }
-    bool is_special() const { return special_port != 0; }
+    [[nodiscard]] bool is_special() const { return special_port != 0; }
     // The SRQ that the next receive WQE is taken from; 0: the QP has a queue of its own, or none.
     uint32_t shared_queue() const { return srq != 0 ? srq : resp.xrc_srqn; }
-    bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
+    [[nodiscard]] bool has_receive_queue() const { return rq.present || shared_queue() != 0; }
     uint8_t port() const { return is_special() ? special_port : attr.port; }
     // The QP number in packets.
     ib::Qpn wire_qpn() const {
@@ -219,11 +219,11 @@ struct QueuePair {
     }
     uint32_t path_mtu_bytes() const { return 128u << attr.path_mtu; }
     // Whether the state lets the QP accept packets (IBA 10.3.1).
-    bool can_receive() const {
+    [[nodiscard]] bool can_receive() const {
         return state == QpState::kRtr || state == QpState::kRts || state == QpState::kSqd ||
                state == QpState::kSqe;
     }
-    bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
+    [[nodiscard]] bool can_send() const { return state == QpState::kRts || state == QpState::kSqd; }
 };
 
 // Number of PSNs from `earlier` to `later`, which lie in a window of at most 2^23 PSNs.

@@ -32,8 +32,8 @@ inline QueueRead refresh_rq(QpServices& services, QueuePair& qp) {
 }
 
 // Copies the next entry of a queue; false: the entry's memory is no longer accessible.
-inline bool copy_wqe(QpServices& services, const QueuePair& qp, const WorkQueue& queue,
-                     std::span<uint8_t> to) {
+[[nodiscard]] inline bool copy_wqe(QpServices& services, const QueuePair& qp,
+                                   const WorkQueue& queue, std::span<uint8_t> to) {
     const bool copied = copy_entry(services.host(), qp.buffer, queue, queue.consumer, to);
     if (Strict* strict = services.strict(); strict != nullptr && !copied) [[unlikely]] {
         strict->memory_lost({Thing::kQp, qp.qpn});

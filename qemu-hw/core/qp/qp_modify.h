@@ -21,7 +21,7 @@ Verdict check_attributes(const QueuePair& qp, const QpAttributes& in, std::span<
 QpState target_state(const QueuePair& qp, const QpAttributes& in);
 
 // Whether `in` makes the QP use its alternate path (IBA 17.2.8); `in` has passed the checks.
-bool is_migration_command(const QueuePair& qp, const QpAttributes& in);
+[[nodiscard]] bool is_migration_command(const QueuePair& qp, const QpAttributes& in);
 
 // Copies the attributes in the mask, except the state.
 void apply_attributes(QpAttributes& attr, const QpAttributes& in);

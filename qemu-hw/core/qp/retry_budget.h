@@ -11,10 +11,10 @@ namespace pib::hca {
 // packets that the fabric loses.
 inline constexpr uint8_t kSpareRetries = 3;
 
-inline bool can_repeat(const QueuePair& qp) {
+[[nodiscard]] inline bool can_repeat(const QueuePair& qp) {
     return qp.is_reliable() && qp.attr.timeout != 0 && qp.req.retries_left >= kSpareRetries;
 }
-inline bool can_wait_for_receiver(const QueuePair& qp) {
+[[nodiscard]] inline bool can_wait_for_receiver(const QueuePair& qp) {
     return can_repeat(qp) && qp.req.rnr_retries_left >= kSpareRetries;
 }
 

@@ -18,16 +18,16 @@ class RunQueue {
   public:
     // Ports count from 1. The QP must not be in the queue yet.
     void push(uint32_t qpn, unsigned port, unsigned lane);
-    bool empty() const { return ports_ == 0; }
+    [[nodiscard]] bool empty() const { return ports_ == 0; }
     // Whether a QP waits for the port's link in another lane, if `lane` is that of a data VL. False
     // for VL15, which goes before the data VLs, and for loopback, which does not use the link.
-    bool others_wait(unsigned port, unsigned lane) const;
+    [[nodiscard]] bool others_wait(unsigned port, unsigned lane) const;
 
     // The next port whose QPs get a turn; ports take turns. The queue must not be empty.
     unsigned next_port();
     // The next lane of the port: the only non-empty lane, or VL15, or by turns kLoopbackLane and a
     // data VL. No value: QPs wait in several data VLs, and the port must arbitrate.
-    std::optional<unsigned> next_lane(unsigned port);
+    [[nodiscard]] std::optional<unsigned> next_lane(unsigned port);
     // Data VLs of the port in which QPs wait.
     ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }
     // Removes and returns the QP that has waited longest in the lane, which must not be empty.

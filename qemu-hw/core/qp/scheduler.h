@@ -22,12 +22,12 @@ class Scheduler {
 
     // Queues the QP for a turn, and requests Device::run() if necessary.
     void schedule(QueuePair& qp);
-    bool has_work() const { return !run_queue_.empty(); }
+    [[nodiscard]] bool has_work() const { return !run_queue_.empty(); }
     RunQueue& run_queue() { return run_queue_; }
     // Lane of the QP's next packet: see Port::lane(). kLoopbackLane: the packet waits for no VL.
     unsigned lane_of(const QueuePair& qp) const;
     // Whether a turn for the QP now would overtake other QPs that wait for the same link.
-    bool others_wait(const QueuePair& qp) const {
+    [[nodiscard]] bool others_wait(const QueuePair& qp) const {
         return !run_queue_.empty() && run_queue_.others_wait(qp.port(), lane_of(qp));
     }
 

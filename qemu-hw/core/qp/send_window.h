@@ -36,7 +36,7 @@ struct SendRequest {
     bool started = false;  // the first packet was sent, or the operation on a key was executed
 
     ib::Psn psn_end() const { return psn_first + packets; }
-    bool failed() const { return error.status != WcStatus::kSuccess; }
+    [[nodiscard]] bool failed() const { return error.status != WcStatus::kSuccess; }
 };
 
 class SendWindow {
@@ -44,7 +44,7 @@ class SendWindow {
     static constexpr uint32_t kFirstSlots = 4;
     static constexpr uint32_t kMaxSlots = 128;
 
-    bool empty() const { return count_ == 0; }
+    [[nodiscard]] bool empty() const { return count_ == 0; }
     uint32_t size() const { return count_; }
     SendRequest& front() { return requests_[head_]; }
     const SendRequest& front() const { return requests_[head_]; }
@@ -75,7 +75,7 @@ class SendWindow {
   private:
     uint32_t capacity() const { return static_cast<uint32_t>(requests_.size()); }
     uint32_t slot(uint32_t n) const { return (head_ + n) % capacity(); }
-    bool grow(uint32_t stride, SnapshotBudget& budget);
+    [[nodiscard]] bool grow(uint32_t stride, SnapshotBudget& budget);
 
     std::vector<SendRequest> requests_;
     std::vector<uint8_t> bytes_;

@@ -22,10 +22,10 @@ struct Budget {
     uint8_t vl = kAnyVl;
     static constexpr uint8_t kAnyVl = 0xff;
 
-    bool spent() const { return packets == 0 || bytes == 0; }
+    [[nodiscard]] bool spent() const { return packets == 0 || bytes == 0; }
     // Whether VL arbitration has granted the turn to one VL, for the bytes of its weight. Such a
     // turn sends no offers, which would exceed these bytes by far.
-    bool is_arbitrated() const { return vl != kAnyVl; }
+    [[nodiscard]] bool is_arbitrated() const { return vl != kAnyVl; }
     // Charges one packet, or one burst: a burst counts as one packet and `packets_sent` headers.
     void charge(uint32_t payload_bytes, uint32_t packets_sent = 1) {
         const uint32_t cost = payload_bytes + packets_sent * header_weight();

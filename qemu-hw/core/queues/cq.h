@@ -46,7 +46,7 @@ struct CompletionQueue {
     uint32_t held_from = 0;  // producer before the first completion that the event reports
     PastCompletions past;
 
-    bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
+    [[nodiscard]] bool moderated() const { return moderation_count != 0 || moderation_period != 0; }
 };
 
 // A resize whose CQEs have not all been copied.
@@ -70,13 +70,13 @@ class CqTable {
     static constexpr uint32_t kCqesPerCall = 4096;
     Verdict resize(uint32_t cqn, const pib_hca_resize_cq& in);
     Verdict resize_more();
-    bool is_resizing() const { return resize_.has_value(); }
+    [[nodiscard]] bool is_resizing() const { return resize_.has_value(); }
     Verdict destroy(uint32_t cqn);  // BUSY while QPs or SRQs use the CQ
     CompletionQueue* find(uint32_t cqn) { return cqs_.find(cqn); }
     uint32_t count() const { return cqs_.count(); }
     uint32_t cqs_of_uar(uint32_t uar);  // number of CQs, for FREE_UAR
     // Arms a CQ by a doorbell of a UAR. False: the UAR has no such CQ, or reserved bits are set.
-    bool doorbell(uint32_t uar, uint64_t value);
+    [[nodiscard]] bool doorbell(uint32_t uar, uint64_t value);
     void clear();
     template <typename F>
     void for_each(F&& f) {
@@ -88,8 +88,8 @@ class CqTable {
     // (IBA 11.4.2.2). `event_may_wait`: the event may be late by up to 1 ms, so that one event
     // reports several completions. False: the CQ is in error; the caller moves its QP to Error with
     // Event::kQpFatal. CQ_ERROR is raised once, when the CQ enters the error state.
-    bool post(uint32_t cqn, const Completion& completion, bool solicited,
-              bool event_may_wait = false);
+    [[nodiscard]] bool post(uint32_t cqn, const Completion& completion, bool solicited,
+                            bool event_may_wait = false);
 
     // Sets the moderation and raises a delayed event at once.
     Verdict moderate(uint32_t cqn, const pib_hca_moderate_cq& in);
@@ -98,7 +98,7 @@ class CqTable {
 
     // Puts the CQ into error as an overrun does; false: there is no such CQ, or it is in error
     // already. The caller moves its QPs to Error.
-    bool inject_error(uint32_t cqn);
+    [[nodiscard]] bool inject_error(uint32_t cqn);
     void set_knobs(const TestKnobs& knobs) {
         poison_ = knobs.poison_wc;
         cqs_.set_choice(knobs.number_choice);
@@ -106,7 +106,7 @@ class CqTable {
 
   private:
     Verdict end_resize(const Verdict& verdict);
-    bool write(CompletionQueue& cq, const Completion& completion);
+    [[nodiscard]] bool write(CompletionQueue& cq, const Completion& completion);
     // Raises the event for `unseen` completions, now or when moderation permits.
     void tell(uint32_t cqn, CompletionQueue& cq, uint32_t unseen);
     // Delays the event for `unseen` completions by at most `at_most_ns` nanoseconds; 0: no limit.

@@ -293,7 +293,7 @@ void EqTable::fatal_event(uint32_t cause) {
     }
     if (!full(*eq)) {
         // If this write fails, the driver still has the interrupt and the status register.
-        write(*eq, make_eqe(Event::kDeviceFatal, 0, cause));
+        (void)write(*eq, make_eqe(Event::kDeviceFatal, 0, cause));
     }
     fire(*eq);
 }

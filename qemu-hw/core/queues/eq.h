@@ -29,7 +29,7 @@ enum class EventSource : uint8_t { kDevice, kPort, kCq, kQp, kSrq };
 // command id, so their number is bounded.
 class WaitingEvents {
   public:
-    bool empty() const { return events_.empty(); }
+    [[nodiscard]] bool empty() const { return events_.empty(); }
     size_t size() const { return events_.size(); }
     void add(const pib_hca_eqe& event);
     pib_hca_eqe take(size_t index);
@@ -94,7 +94,7 @@ class EqTable {
     uint32_t count() const { return eqs_.count(); }
     // False, without effect: there is no such EQ, a reserved bit is set, the counter is impossible,
     // or the device has stopped.
-    bool doorbell(uint64_t value);
+    [[nodiscard]] bool doorbell(uint64_t value);
     void clear();
     template <typename F>
     void for_each(F&& f) {
@@ -117,14 +117,14 @@ class EqTable {
     // The deadline of events that an adversarial device delays although their queue has room.
     uint64_t next_deadline() const { return delay_.next_deadline(); }
     void timer(uint64_t now_ns);
-    bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
+    [[nodiscard]] bool has_async() const { return async_eqn_ != Table<EventQueue>::kFull; }
 
   private:
-    static bool full(const EventQueue& eq) {
+    [[nodiscard]] static bool full(const EventQueue& eq) {
         return eq.producer - eq.consumer >= 1u << eq.log_depth;
     }
     // False: the queue's memory is not accessible. The queue must not be full.
-    bool write(EventQueue& eq, const pib_hca_eqe& event);
+    [[nodiscard]] bool write(EventQueue& eq, const pib_hca_eqe& event);
     void post(EventQueue& eq, const pib_hca_eqe& eqe);
     void post_waiting(EventQueue& eq);
     void fire(EventQueue& eq);
@@ -143,7 +143,7 @@ class EqTable {
 };
 
 // Whether software has taken all events.
-inline bool all_events_taken(EqTable& eqs) {
+[[nodiscard]] inline bool all_events_taken(EqTable& eqs) {
     bool taken = true;
     eqs.for_each([&](uint32_t, const EventQueue& eq) {
         taken &= eq.producer == eq.consumer && eq.all_waiting() == 0;

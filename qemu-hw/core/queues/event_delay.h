@@ -17,7 +17,7 @@ class EventDelay {
     EventDelay(Host& host, Adversary* adversary) : host_(host), adversary_(adversary) {}
 
     // Whether an event that is raised now must wait.
-    bool holds() {
+    [[nodiscard]] bool holds() {
         if (adversary_ == nullptr) [[likely]] {
             return false;
         }

@@ -32,8 +32,8 @@ enum class ReceiveRing : uint8_t {
 
 // Returns at most `most` entries. nullopt: the ring's memory cannot be read, or its producer is
 // impossible.
-std::optional<PostedReceives> posted_receives(Host& host, const GuestBuffer& buffer,
-                                              const WorkQueue& queue, ReceiveRing ring,
-                                              uint32_t most);
+[[nodiscard]] std::optional<PostedReceives> posted_receives(Host& host, const GuestBuffer& buffer,
+                                                            const WorkQueue& queue,
+                                                            ReceiveRing ring, uint32_t most);
 
 }  // namespace pib::hca

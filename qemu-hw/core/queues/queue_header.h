@@ -18,7 +18,7 @@ QueueRead refresh_receive_producer(Host& host, const GuestBuffer& buffer, WorkQu
                                    uint32_t held);
 
 // Whether the header's reserved bytes are 0.
-bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer);
+[[nodiscard]] bool header_reserved_is_zero(Host& host, const GuestBuffer& buffer);
 
 // Sets whether software must ring a doorbell for each receive WQE that it posts. The store is
 // ordered before all later reads of the device.

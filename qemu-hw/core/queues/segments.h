@@ -25,12 +25,14 @@ WqeError protection_error(const Mpt& mpt, const SegmentView& segments, uint32_t 
 
 // Copies between the data segment at `offset` and a span that fits in it. False: an SGE is refused,
 // or its memory is not RAM; a prefix may have been copied.
-bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<uint8_t> to);
-bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset, std::span<const uint8_t> from);
+[[nodiscard]] bool gather(Mpt& mpt, const SegmentView& segments, uint64_t offset,
+                          std::span<uint8_t> to);
+[[nodiscard]] bool scatter(Mpt& mpt, const SegmentView& segments, uint64_t offset,
+                           std::span<const uint8_t> from);
 
 // Appends the location of `bytes` bytes of the data segment at `offset` to `out`, as Mpt::locate()
 // does. Also false for inline data, which is part of the WQE.
-bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset, uint64_t bytes,
-            uint32_t access, SgList& out);
+[[nodiscard]] bool locate(const Mpt& mpt, const SegmentView& segments, uint64_t offset,
+                          uint64_t bytes, uint32_t access, SgList& out);
 
 }  // namespace pib::hca

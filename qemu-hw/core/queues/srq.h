@@ -77,21 +77,21 @@ class SrqTable {
     }
     // Puts the SRQ into error, as a loss of its memory does; false: there is no such SRQ, or it is
     // in error already.
-    bool inject_error(uint32_t srqn);
+    [[nodiscard]] bool inject_error(uint32_t srqn);
 
   private:
     CmdResult<GuestBuffer> load(const PageList& pages, const WorkQueue& queue);
     Verdict resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
-    bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
-                      const WorkQueue& queue);
+    [[nodiscard]] bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
+                                    const WorkQueue& queue);
     // Reads the producer; an impossible one, or memory that is not accessible, is an SRQ error.
-    bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
+    [[nodiscard]] bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
     // The same without the SRQ error.
     QueueRead read_producer(uint32_t srqn, SharedReceiveQueue& srq);
     void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                       QueueRead result);
-    bool copy_wqe(uint32_t srqn, SharedReceiveQueue& srq, std::span<uint8_t> to);
-    bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
+    [[nodiscard]] bool copy_wqe(uint32_t srqn, SharedReceiveQueue& srq, std::span<uint8_t> to);
+    [[nodiscard]] bool fill_pool(uint32_t srqn, SharedReceiveQueue& srq);
     void check_limit(uint32_t srqn, SharedReceiveQueue& srq);
     void fail(uint32_t srqn, SharedReceiveQueue& srq);
 

@@ -52,7 +52,7 @@ inline uint64_t entry_offset(const WorkQueue& queue, uint32_t counter) {
 }
 
 // Copies the entry `counter` of a queue, one stride, to `to`; false: its memory is not accessible.
-bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue, uint32_t counter,
-                std::span<uint8_t> to);
+[[nodiscard]] bool copy_entry(Host& host, const GuestBuffer& buffer, const WorkQueue& queue,
+                              uint32_t counter, std::span<uint8_t> to);
 
 }  // namespace pib::hca

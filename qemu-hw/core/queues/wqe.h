@@ -115,22 +115,24 @@ struct SendWqe {
     std::variant<SendOp, RdmaOp, AtomicOp, FlushOp, DatagramOp, InvalidateOp, BindOp, RegisterOp>
         op;
 
-    bool is_read() const { return opcode == SendOpcode::kRdmaRead; }
-    bool is_masked() const {
+    [[nodiscard]] bool is_read() const { return opcode == SendOpcode::kRdmaRead; }
+    [[nodiscard]] bool is_masked() const {
         return opcode == SendOpcode::kMaskedCmpSwap || opcode == SendOpcode::kMaskedFetchAdd;
     }
-    bool is_atomic() const {
+    [[nodiscard]] bool is_atomic() const {
         return opcode == SendOpcode::kCmpSwap || opcode == SendOpcode::kFetchAdd || is_masked();
     }
-    bool is_flush() const { return opcode == SendOpcode::kFlush; }
-    bool is_atomic_write() const { return opcode == SendOpcode::kAtomicWrite; }
+    [[nodiscard]] bool is_flush() const { return opcode == SendOpcode::kFlush; }
+    [[nodiscard]] bool is_atomic_write() const { return opcode == SendOpcode::kAtomicWrite; }
     // The device writes response data to the SGEs.
-    bool fetches() const { return is_read() || is_atomic(); }
+    [[nodiscard]] bool fetches() const { return is_read() || is_atomic(); }
     // Only the response of the operation (READ response or ATOMIC Acknowledge) completes the
     // request; a plain ACK does not (IBA 9.7.5.1.1).
-    bool needs_response() const { return fetches() || is_flush() || is_atomic_write(); }
+    [[nodiscard]] bool needs_response() const {
+        return fetches() || is_flush() || is_atomic_write();
+    }
     // The operation changes a key and sends no packet.
-    bool is_local() const {
+    [[nodiscard]] bool is_local() const {
         return opcode == SendOpcode::kLocalInv || opcode == SendOpcode::kBindMw ||
                opcode == SendOpcode::kRegMr;
     }
@@ -145,11 +147,12 @@ struct SendRules {
 };
 
 // Decodes and checks a send WQE; `bytes` is as long as the queue's stride.
-std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
-                                                 const SendRules& rules);
+[[nodiscard]] std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
+                                                               const SendRules& rules);
 
 // The receive WQE's data segment. `shared`: a WQE of an SRQ, which has an id.
-std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes, bool shared);
+[[nodiscard]] std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes,
+                                                                   bool shared);
 uint32_t recv_wqe_id(std::span<const uint8_t> bytes);
 
 // SGE `index` of a decoded WQE.

@@ -14,6 +14,6 @@ namespace pib::hca::record {
 std::string config_to_text(const Config& config);
 // A value that the text lacks keeps its default. The error is one line for a user: a name in the
 // text is unknown, or its value is invalid.
-std::expected<Config, std::string> config_from_text(std::string_view text);
+[[nodiscard]] std::expected<Config, std::string> config_from_text(std::string_view text);
 
 }  // namespace pib::hca::record

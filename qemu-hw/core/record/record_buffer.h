@@ -16,7 +16,7 @@ class Sink {
   public:
     virtual ~Sink() = default;
     // Appends bytes. False: the write failed, and the user was told why; the recording ends.
-    virtual bool write(std::span<const uint8_t> bytes) = 0;
+    [[nodiscard]] virtual bool write(std::span<const uint8_t> bytes) = 0;
 };
 
 class RecordBuffer {
@@ -38,7 +38,7 @@ class RecordBuffer {
     void flush();
     // Ends the recording. Drops the bytes in the buffer.
     void stop();
-    bool stopped() const { return stopped_; }
+    [[nodiscard]] bool stopped() const { return stopped_; }
 
   private:
     // Appends bytes to the file, unless its limit is reached.

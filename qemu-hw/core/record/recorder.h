@@ -41,7 +41,7 @@ class Recorder {
 
     // ---- calls of the device
     // Reads the clock; call this before each entry. True: a mark is due, so call mark() next.
-    bool looks_at_mark() {
+    [[nodiscard]] bool looks_at_mark() {
         now_ns_ = host_.now_ns();
         return !buffer_.stopped() && now_ns_ >= mark_ns_;
     }
@@ -61,17 +61,17 @@ class Recorder {
     // objects.
     void set_quiet(bool quiet) { quiet_ = quiet; }
     // Whether the content of a read of `bytes` bytes is recorded.
-    bool keeps(DmaPurpose purpose, size_t bytes) const {
+    [[nodiscard]] bool keeps(DmaPurpose purpose, size_t bytes) const {
         return payload_ || purpose != DmaPurpose::kPayload || bytes <= kWholePayload;
     }
-    bool keeps_payload() const { return payload_; }
+    [[nodiscard]] bool keeps_payload() const { return payload_; }
     OutputCheck& check() { return check_; }
 
     void flush() { buffer_.flush(); }
     void stop() { buffer_.stop(); }
 
   private:
-    bool begin_answer(Tag tag);
+    [[nodiscard]] bool begin_answer(Tag tag);
     void put_time(uint64_t now_ns);
 
     Host& host_;

@@ -13,9 +13,10 @@ class RecordingHost final : public ForwardingHost {
   public:
     RecordingHost(Host& host, Recorder& recorder) : ForwardingHost(host), recorder_(recorder) {}
 
-    bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
-    bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
-    bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected, uint64_t desired) override;
+    [[nodiscard]] bool dma_read(uint64_t bus_addr, std::span<uint8_t> to) override;
+    [[nodiscard]] bool dma_write(uint64_t bus_addr, std::span<const uint8_t> from) override;
+    [[nodiscard]] bool dma_cmpxchg64(uint64_t bus_addr, uint64_t& expected,
+                                     uint64_t desired) override;
     void dma_for(DmaPurpose purpose) override {
         purpose_ = purpose;
         host_.dma_for(purpose);

@@ -47,11 +47,11 @@ class CommandWatch {
     void compare(const Pending& pending, const pib_hca_cmd& now);
     void compare_output(const Pending& pending);
     // Hash of guest memory; no value: it cannot be read, or `length` is 0 or too large.
-    std::optional<uint64_t> hash(uint64_t bus_addr, uint32_t length);
-    std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd) {
+    [[nodiscard]] std::optional<uint64_t> hash(uint64_t bus_addr, uint32_t length);
+    [[nodiscard]] std::optional<uint64_t> hash_input(const pib_hca_cmd& cmd) {
         return hash(cmd.in_addr, cmd.in_length);
     }
-    std::optional<uint64_t> hash_output(const pib_hca_cmd& cmd) {
+    [[nodiscard]] std::optional<uint64_t> hash_output(const pib_hca_cmd& cmd) {
         return hash(cmd.out_addr, cmd.out_length);
     }
 

@@ -29,11 +29,11 @@ struct QueueLayout {
 
 // Whether `bytes` bytes at `offset` are 0; at most 1024 are read. Also true if the bytes cannot be
 // read, because another rule covers unreadable memory.
-bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t bytes);
+[[nodiscard]] bool is_zero(Host& host, const GuestBuffer& buffer, uint64_t offset, uint32_t bytes);
 // Index of the first entry in a new queue whose owner bit is set, so that software would take the
 // entry for one that the device has written. Reads at most 2^16 entries.
-std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
-                                    const QueueLayout& layout);
+[[nodiscard]] std::optional<uint32_t> first_owned(Host& host, const GuestBuffer& buffer,
+                                                  const QueueLayout& layout);
 
 // The ring of an EQ or CQ.
 struct OwnedRing {
@@ -51,7 +51,8 @@ struct ForeignOwner {
 
 // Checks the owner bytes of the entry that the device has written last and of the entry that it
 // writes next. No value: the driver has changed neither.
-std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring, uint32_t producer);
+[[nodiscard]] std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring,
+                                                        uint32_t producer);
 
 // Calls run(bus address, bytes) for each page of the first `bytes` bytes of the buffer.
 template <typename F>

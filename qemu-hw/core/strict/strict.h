@@ -41,7 +41,7 @@ class Strict {
                 Subject other = {});
     // Whether the device must stop: with strict=fatal, if the driver has broken a rule since the
     // last call.
-    bool must_stop() {
+    [[nodiscard]] bool must_stop() {
         const bool broken = refusals_->silent() != judged_;
         judged_ = refusals_->silent();
         return broken && fatal_;
@@ -93,7 +93,7 @@ class Strict {
 
     // ---- counters in guest memory
     // Whether the consumer of a CQ moved forward, and not past the producer. Else reports the rule.
-    bool consumer_moved(Subject cq, uint32_t from, uint32_t to, uint32_t producer);
+    [[nodiscard]] bool consumer_moved(Subject cq, uint32_t from, uint32_t to, uint32_t producer);
     void arm_counter(Subject cq, uint32_t counter, uint32_t producer);
     // The rules that a producer counter breaks when it passes its limit, or when it moves back.
     struct ProducerRules {

@@ -32,14 +32,14 @@ class Completer {
     uint32_t read_response_in(QueuePair& qp, const ib::Burst& burst, ib::Placement& payload);
     void atomic_ack_in(QueuePair& qp, const ib::PacketView& packet);
 
-    bool acknowledge_before(QueuePair& qp, ib::Psn end);
-    bool expect_response(QueuePair& qp, ib::Psn psn);
+    [[nodiscard]] bool acknowledge_before(QueuePair& qp, ib::Psn end);
+    [[nodiscard]] bool expect_response(QueuePair& qp, ib::Psn psn);
     void advance(QueuePair& qp, ib::Psn una);
     void complete_front(QueuePair& qp);
     void retry(QueuePair& qp);
     void sequence_error(QueuePair& qp);
     void fail(QueuePair& qp, const WqeError& error);
-    bool set_back(QueuePair& qp);
+    [[nodiscard]] bool set_back(QueuePair& qp);
     void settle(QueuePair& qp);
     void ghost_in(QueuePair& qp, const ib::PacketView& packet);
 

@@ -24,7 +24,7 @@ class Datagram {
     uint32_t multicast_in(unsigned port, const ib::PacketView& packet);
 
   private:
-    bool fetch(QueuePair& qp);
+    [[nodiscard]] bool fetch(QueuePair& qp);
     WqeError check(const QueuePair& qp, const SendWqe& wqe);
     Verdict check_address(const QueuePair& qp, const DatagramOp& op);
     Sent send_front(QueuePair& qp);
@@ -33,10 +33,10 @@ class Datagram {
     // matching_pkey() returns the index of the P_Key that matches the packet's, or kNoPkey.
     static constexpr unsigned kNoPkey = UINT32_MAX;
     unsigned matching_pkey(const QueuePair& qp, const ib::PacketView& packet);
-    static bool qkey_matches(const QueuePair& qp, const ib::PacketView& packet);
+    [[nodiscard]] static bool qkey_matches(const QueuePair& qp, const ib::PacketView& packet);
     void deliver(QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
     void no_receive(const QueuePair& qp);
-    bool scatter_packet(QueuePair& qp, const ib::PacketView& packet);
+    [[nodiscard]] bool scatter_packet(QueuePair& qp, const ib::PacketView& packet);
     Completion describe(const QueuePair& qp, const ib::PacketView& packet, unsigned pkey_index);
 
     QpServices& services_;

@@ -39,8 +39,8 @@ struct Request {
     ib::Placement& payload;
     const ib::PacketView& packet = burst.first();
 
-    bool starts() const { return packet.opcode().starts_message(); }
-    bool ends() const { return burst.last().opcode().ends_message(); }
+    [[nodiscard]] bool starts() const { return packet.opcode().starts_message(); }
+    [[nodiscard]] bool ends() const { return burst.last().opcode().ends_message(); }
     uint32_t bytes() const { return static_cast<uint32_t>(burst.payload_bytes()); }
 };
 using CheckStep = Check (*)(QpServices&, QueuePair&, const Request&);

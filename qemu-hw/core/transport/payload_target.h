@@ -16,10 +16,10 @@ struct WqeTarget {
     SegmentView segments;
     uint64_t offset;
 
-    bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
+    [[nodiscard]] bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
         return scatter(mpt, segments, offset, payload);
     }
-    bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
+    [[nodiscard]] bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
         return hca::locate(mpt, segments, offset, bytes, access::kLocalWrite, out);
     }
 };
@@ -33,10 +33,10 @@ struct KeyTarget {
     KeyedRange range(uint64_t bytes) const {
         return {.key = key, .addr = addr, .length = bytes, .access = access::kRemoteWrite};
     }
-    bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
+    [[nodiscard]] bool copy(Mpt& mpt, std::span<const uint8_t> payload) const {
         return mpt.write(user, range(payload.size()), payload);
     }
-    bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
+    [[nodiscard]] bool locate(const Mpt& mpt, uint64_t bytes, SgList& out) const {
         return mpt.locate(user, range(bytes), out);
     }
 };
@@ -45,8 +45,8 @@ struct KeyTarget {
 // pulled payload is at its target. False: a key or memory does not allow the access, a page is
 // absent, the switch cannot access the target, or the target has changed since the pull began.
 template <typename Target>
-bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
-                   const ib::Burst& burst, ib::Placement& payload) {
+[[nodiscard]] bool place_payload(QpServices& services, const QueuePair& qp, const Target& target,
+                                 const ib::Burst& burst, ib::Placement& payload) {
     if (payload.is_here()) [[likely]] {
         return target.copy(services.mpt(), burst.payload());
     }

@@ -11,19 +11,19 @@
 namespace pib::hca::requester {
 
 // Whether message number `a` comes after `b`, modulo 2^24.
-constexpr bool is_after(uint32_t a, uint32_t b) {
+[[nodiscard]] constexpr bool is_after(uint32_t a, uint32_t b) {
     const uint32_t distance = (a - b) & ib::Psn::kMask;
     return distance != 0 && distance <= ib::Psn::kMask / 2;
 }
 
-constexpr bool takes_receive(SendOpcode opcode) {
+[[nodiscard]] constexpr bool takes_receive(SendOpcode opcode) {
     return opcode == SendOpcode::kSend || opcode == SendOpcode::kSendWithImm ||
            opcode == SendOpcode::kSendWithInv || opcode == SendOpcode::kRdmaWriteWithImm;
 }
 
 // The first message beyond the credits may be sent, because its answer reports new credits. Any
 // message may be sent once all messages before it are acknowledged.
-inline bool has_credit(const QueuePair& qp, const SendRequest& request) {
+[[nodiscard]] inline bool has_credit(const QueuePair& qp, const SendRequest& request) {
     const RequesterState& req = qp.req;
     return req.no_credits || qp.type != QpType::kRc || !takes_receive(request.wqe.opcode) ||
            !is_after(request.ssn, req.lsn + 1) || req.una == request.psn_first;

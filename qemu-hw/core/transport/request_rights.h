@@ -15,7 +15,7 @@ uint32_t access_of(const ib::PacketView& packet);
 
 // The range of a RETH or AtomicETH, with the rights of access_of(); no value if the packet has
 // neither header.
-std::optional<KeyedRange> named_range(const ib::PacketView& packet);
+[[nodiscard]] std::optional<KeyedRange> named_range(const ib::PacketView& packet);
 
 // The operands of an atomic. The masks of a plain atomic are those with which the masked atomic has
 // the same effect.

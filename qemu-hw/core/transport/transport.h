@@ -25,17 +25,17 @@ class Transport final : public PortClient {
 
     // Doorbells; false when the QP does not exist or belongs to another UAR. A send doorbell sends
     // at once, within a budget; run() does the rest.
-    bool send_doorbell(uint32_t uar, uint32_t qpn);
-    bool recv_doorbell(uint32_t uar, uint32_t qpn);
+    [[nodiscard]] bool send_doorbell(uint32_t uar, uint32_t qpn);
+    [[nodiscard]] bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
     // Writes the held completions (qp/held_completion.h). Call this before held commands complete:
     // software expects no CQE of a QP after its DESTROY_QP.
     void release_completions() { hca::release_completions(services_); }
-    bool holds_completions() const { return !services_.held_completions().empty(); }
+    [[nodiscard]] bool holds_completions() const { return !services_.held_completions().empty(); }
     // Whether run() has work. If so, the host, or the caller of run_follows(), will call run().
-    bool has_work() const { return services_.scheduler().has_work(); }
+    [[nodiscard]] bool has_work() const { return services_.scheduler().has_work(); }
     // Does a bounded amount of queued work. True: work is left.
-    bool run();
+    [[nodiscard]] bool run();
     // The caller will call run() before it returns to the host, so the transport need not call
     // Host::wake().
     void run_follows() { services_.scheduler().begin_turns(); }

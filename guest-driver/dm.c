@@ -241,7 +241,8 @@ int pib_hca_dm_init(struct pib_hca_dev *dev)
 	if (!bytes)
 		return 0;
 	if (bar < PIB_HCA_DEVICE_MEMORY_OFFSET || bytes > bar - PIB_HCA_DEVICE_MEMORY_OFFSET) {
-		dev_err(&dev->pdev->dev, "BAR%d has no room for its memory\n", PIB_HCA_BAR_UAR);
+		dev_err(&dev->pdev->dev, "BAR%d has no room for its memory: update QEMU's device\n",
+			PIB_HCA_BAR_UAR);
 		return -ENODEV;
 	}
 	dev->dm.start = dev->uar_base + PIB_HCA_DEVICE_MEMORY_OFFSET;

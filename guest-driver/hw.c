@@ -30,8 +30,8 @@ static int pib_hca_check_version(struct pib_hca_dev *dev)
 
 	if (version >> 16 == PIB_HCA_INTERFACE_MAJOR)
 		return 0;
-	dev_err(&dev->pdev->dev, "device has interface %u.%u, driver needs %u\n", version >> 16,
-		version & 0xffff, PIB_HCA_INTERFACE_MAJOR);
+	dev_err(&dev->pdev->dev, "device has interface %u.%u, driver needs %u: update the older one\n",
+		version >> 16, version & 0xffff, PIB_HCA_INTERFACE_MAJOR);
 	return -ENODEV;
 }
 
@@ -41,7 +41,7 @@ static int pib_hca_map_bars(struct pib_hca_dev *dev)
 
 	if (pci_resource_len(pdev, PIB_HCA_BAR_REGS) < PIB_HCA_BAR_REGS_SIZE ||
 	    pci_resource_len(pdev, PIB_HCA_BAR_UAR) < PIB_HCA_UAR_PAGE_SIZE) {
-		dev_err(&pdev->dev, "BARs are missing or too small\n");
+		dev_err(&pdev->dev, "BARs are missing or too small: boot with pci=realloc, or update QEMU's device\n");
 		return -ENODEV;
 	}
 	dev->regs = pci_ioremap_bar(pdev, PIB_HCA_BAR_REGS);

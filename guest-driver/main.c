@@ -121,7 +121,8 @@ static int pib_hca_query_caps(struct pib_hca_dev *dev)
 		return ret;
 	if (caps->port_count >= 1 && caps->port_count <= PIB_HCA_MAX_PORTS)
 		return 0;
-	dev_err(&dev->pdev->dev, "device claims %u ports\n", caps->port_count);
+	dev_err(&dev->pdev->dev, "device has %u ports, driver needs 1 to %d: update the older one\n",
+		caps->port_count, PIB_HCA_MAX_PORTS);
 	return -ENODEV;
 }
 

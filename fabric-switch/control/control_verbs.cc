@@ -251,7 +251,7 @@ Outcome error_verb(Fabric& fabric, const Words& words) {
             (place.outgoing ? at.egress_faults() : at.ingress_faults()).set(spec);
             place.note(spec);
         } else if (!found->whole) {
-            return Failure(std::string(words[1]) + " has no link: Link makes one");
+            return Failure(std::string(words[1]) + " has no link: lay one with Link");
         }
     }
     return {};

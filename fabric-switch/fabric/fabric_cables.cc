@@ -172,7 +172,7 @@ std::expected<void, std::string> FabricCables::unlink(const PortId& port) {
     }
     const uint32_t index = nodes_.link_of(port);
     if (index == FabricNodes::kNoLink) {
-        return std::unexpected(nodes_.name_of(port) + " has no link: Link makes one");
+        return std::unexpected(nodes_.name_of(port) + " has no link: lay one with Link");
     }
     note(port, LinkChange::kCablePulled);
     Link& link = links_[index];
@@ -192,7 +192,8 @@ std::expected<void, std::string> FabricCables::relink(const PortId& port) {
     }
     const PortId other = nodes_[port.node].unlinked[port.port - 1U];
     if (other.port == 0) {
-        return std::unexpected(nodes_.name_of(port) + " has not been unlinked: Link makes a link");
+        return std::unexpected(nodes_.name_of(port) +
+                               " has not been unlinked: lay a link with Link");
     }
     const auto linked = link(port, other);
     if (linked) {

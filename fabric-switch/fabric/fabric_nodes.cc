@@ -74,7 +74,7 @@ std::expected<PortId, std::string> FabricNodes::switch_port(std::string_view nam
     }
     const auto other = peer(*port);
     if (!other) {
-        return std::unexpected("this port has no link: \"ctl run Link\" makes one");
+        return std::unexpected("this port has no link: lay one with \"ctl run Link\"");
     }
     return *other;
 }

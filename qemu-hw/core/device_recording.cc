@@ -34,7 +34,9 @@ void DeviceRecording::write_mark() noexcept {
     } catch (const std::exception&) {
         recorder_->stop();
         host_.log(LogLevel::kWarning,
-                  "the recording ends here: QEMU has not enough memory for a mark");
+                  "the recording ends here: QEMU has not enough memory for a mark. It can be "
+                  "replayed up to here, and the VM goes on. For a longer one, free memory of the "
+                  "host and start the VM again");
     }
 }
 

@@ -417,7 +417,7 @@ TEST_CASE("control: a command names its switch by id, description, GUID or port"
     CHECK(error({{"command", "vls"}, {"port", "left"}}).starts_with("a port is a number or ID"));
     CHECK(error({{"command", "vls"}, {"port", "left[5]"}}) == "\"left\" has ports 1 to 4");
     CHECK(error({{"command", "vls"}, {"port", "a[2]"}}) ==
-          "this port has no link: \"ctl run Link\" makes one");
+          "this port has no link: lay one with \"ctl run Link\"");
     CHECK(error({{"command", "vls"}, {"port", "nothing[1]"}}).starts_with("no node \"nothing\""));
 
     TopologyNet parts(kTopology, {{"left"}, {"right"}});

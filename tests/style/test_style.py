@@ -41,6 +41,12 @@ RESULTS = ("ib/", "link-memory/", "qemu-hw/core/", "qemu-hw/replay/", "fabric-sw
 DISCARDABLE = {"qemu-hw/core/pib_hca_core.h"}  # C
 # Tests of single sources, and the folder whose sources they test.
 MIRRORED = {"unit/ib": "ib", "unit/core": "qemu-hw/core", "unit/switch": "fabric-switch"}
+# The tests of sources without a test of their own: "### FOLDER", then a row for each source.
+TEST_MAP = "tests/README.md"
+MAP_HEADING = re.compile(r"^### (\S+)$")
+MAP_ROW = re.compile(r"^\| `([\w/.-]+\.cc)` \| (.+) \|$")
+MAP_TEST = re.compile(r"`([\w/-]+_(?:test|fuzz|checks)\.cc)`")
+UNTESTED = "none: "
 # Formats without comments.
 NO_COMMENTS = {".hex", ".json"}
 # Formats that show lines of other files, empty ones with a blank.
@@ -175,6 +181,53 @@ def mirrors_a_source(test: str, sources: set[str]) -> bool:
                for source in sources)
 
 
+def own_tests(source: str, sources: set[str], tests: set[str]) -> list[str]:
+    """The tests of a source by their names: those whose name begins with no longer name of a source."""
+    folder, _, name = source.rpartition("/")
+    longer = {other for other in sources if other.startswith(f"{source}_")}
+    return [test for test in tests if test.rpartition("/")[0] == folder
+            and test.rpartition("/")[2].startswith(f"{name}_") and not mirrors_a_source(test, longer)]
+
+
+def without_own_test(root: pathlib.Path) -> set[str]:
+    """C++ sources of the mirrored folders that no test is named after."""
+    found = set()
+    for tests, folder in MIRRORED.items():
+        paths = [path for path in (root / folder).rglob("*") if path.suffix in (".h", ".cc")]
+        sources = {str(path.relative_to(root / folder).with_suffix("")) for path in paths}
+        named = {str(path.relative_to(root / "tests" / tests).with_suffix(""))
+                 for path in (root / "tests" / tests).rglob("*_test.cc")}
+        compiled = {str(path.relative_to(root / folder).with_suffix("")) for path in paths if path.suffix == ".cc"}
+        found |= {f"{folder}/{name}.cc" for name in compiled if not own_tests(name, sources, named)}
+    return found
+
+
+def map_rows(text: str) -> list[tuple[str, str]]:
+    """The rows of TEST_MAP: a source, and the cell with its tests."""
+    rows, folder = [], ""
+    for line in text.splitlines():
+        if heading := MAP_HEADING.match(line):
+            folder = heading[1]
+        elif row := MAP_ROW.match(line):
+            rows.append((f"{folder}/{row[1]}", row[2]))
+    return rows
+
+
+def map_faults(root: pathlib.Path, text: str) -> list[str]:
+    wanted = without_own_test(root)
+    rows = map_rows(text)
+    named = [source for source, _ in rows]
+    faults = [f"{source}: name a test after it, or add a row to {TEST_MAP}" for source in sorted(wanted - set(named))]
+    faults += [f"{source}: remove its row from {TEST_MAP}: it has a test of its own, another row, or is gone"
+               for number, source in enumerate(named) if source not in wanted or source in named[:number]]
+    for source, cell in rows:
+        tests = MAP_TEST.findall(cell)
+        if not tests and not cell.startswith(UNTESTED) or MAP_TEST.sub("", cell).strip(", ") and tests:
+            faults.append(f"{source}: name tests in its row of {TEST_MAP}, or say \"{UNTESTED}REASON\"")
+        faults += [f"{source}: {test} does not exist" for test in tests if not (root / "tests" / test).is_file()]
+    return faults
+
+
 class Mirror(unittest.TestCase):
     def test_unit_tests_lie_where_their_sources_lie(self):
         for tests, folder in MIRRORED.items():
@@ -189,6 +242,26 @@ class Mirror(unittest.TestCase):
         for test, expected in (("a/x_test", True), ("a/x_more_test", True), ("top_test", True), ("x_test", False),
                                ("a/xy_test", False), ("b/x_test", False)):
             self.assertEqual(mirrors_a_source(test, {"a/x", "top"}), expected, test)
+
+    def test_a_source_has_a_test_of_its_name_or_a_row_in_the_map(self):
+        self.assertGreater(len(map_rows((ROOT / TEST_MAP).read_text())), 50)
+        self.assertEqual(map_faults(ROOT, (ROOT / TEST_MAP).read_text()), [])
+
+    def test_each_fault_of_the_map_is_noticed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            root = pathlib.Path(folder)
+            for name in ("ib/a.cc", "ib/a_b.cc", "ib/a_b_c.h", "ib/x.cc", "tests/unit/ib/a_b_test.cc",
+                         "tests/unit/ib/a_b_c_test.cc", "tests/unit/ib/x_more_test.cc", "tests/pair/y_test.cc"):
+                (root / name).parent.mkdir(parents=True, exist_ok=True)
+                (root / name).touch()
+            self.assertEqual(without_own_test(root), {"ib/a.cc"})
+            right = "### ib\n| `a.cc` | `pair/y_test.cc` |\n"
+            for text, faults in ((right, 0), (right.replace("`pair/y_test.cc`", "none: no code"), 0), ("", 1),
+                                 (right + "| `a.cc` | `pair/y_test.cc` |\n", 1), (right.replace("y_", "z_"), 1),
+                                 (right + "| `x.cc` | `pair/y_test.cc` |\n", 1), (right.replace("### ib", ""), 2),
+                                 (right.replace("`pair/y_test.cc`", "the others"), 1),
+                                 (right.replace("`pair/y_test.cc`", "`pair/y_test.cc`, others"), 1)):
+                self.assertEqual(len(map_faults(root, text)), faults, (text, map_faults(root, text)))
 
 
 class IncludeRules(unittest.TestCase):

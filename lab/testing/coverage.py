@@ -19,9 +19,9 @@ from lab.testing.reasons import names
 # A file belongs to the first of these folders that contains it.
 FOLDERS = ("ib/wire", "ib/mgmt", "ib/link", "link-memory", "qemu-hw/core/base", "qemu-hw/core/memory",
            "qemu-hw/core/queues", "qemu-hw/core/port", "qemu-hw/core/qp", "qemu-hw/core/transport",
-           "qemu-hw/core/commands", "qemu-hw/core/mmio", "qemu-hw/core/rules", "qemu-hw/core", "fabric-switch/base",
-           "fabric-switch/switch", "fabric-switch/links", "fabric-switch/fabric", "fabric-switch/control",
-           "fabric-switch/tls", "fabric-switch")
+           "qemu-hw/core/commands", "qemu-hw/core/mmio", "qemu-hw/core/rules", "qemu-hw/core/strict",
+           "qemu-hw/core/record", "qemu-hw/core", "qemu-hw/replay", "fabric-switch/base", "fabric-switch/switch",
+           "fabric-switch/links", "fabric-switch/fabric", "fabric-switch/control", "fabric-switch/tls", "fabric-switch")
 # Parts of the program. The row of a part is the sum of its folders.
 PARTS = ("ib", "qemu-hw/core", "fabric-switch")
 # Parsers of untrusted input: packets, MADs, frames, WQEs, commands, requests at the control socket.

@@ -69,6 +69,14 @@ def test_the_guide_for_contributors_has_the_table_of_all_folders():
         assert f"\n| {name} | " in table, f"{name}: put the table of ./pib test coverage into CONTRIBUTING.md"
 
 
+def test_each_folder_of_measured_parts_is_a_row_of_its_own():
+    """A folder without a row would count in the row of the folder above it, or in none."""
+    sources = [path.relative_to(paths.ROOT) for part in (*coverage.PARTS, "link-memory", "qemu-hw/replay")
+               for path in (paths.ROOT / part).rglob("*.cc")]
+    assert len(sources) > 200
+    assert {str(path.parent) for path in sources} - set(coverage.FOLDERS) == set()
+
+
 def test_lines_that_an_earlier_run_has_executed_do_not_count(monkeypatch, tmp_path, capsys):
     build = tmp_path / "build"
     (build / "ib").mkdir(parents=True)

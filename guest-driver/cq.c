@@ -261,7 +261,7 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	value = (u64)cq->consumer << PIB_HCA_DB_COUNTER_SHIFT | cq->cqn;
 	spin_unlock_irqrestore(&cq->lock, irq_flags);
 
-	/* A consumer that is told of missed events polls again, so it needs no event. */
+	/* A consumer that learns of missed events polls again, so it needs no event. */
 	if (pending && (flags & IB_CQ_REPORT_MISSED_EVENTS))
 		return 1;
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)

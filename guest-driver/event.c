@@ -32,9 +32,9 @@ void pib_hca_events_stop(struct pib_hca_dev *dev)
 }
 
 /*
- * The core receives the events in this order: changes of its caches before the news that the port
- * is Active. It handles each event in a work of its own, so that users may see another order; they
- * are told of each GID again when the cache has it.
+ * The core receives the events in this order: PORT_ACTIVE follows events that change its caches. It
+ * handles each event in a work item of its own, so users may see another order. The core reports
+ * each GID to them again when its cache has the GID.
  */
 static const struct {
 	u32 flag;

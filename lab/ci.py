@@ -39,7 +39,7 @@ GUEST_FILES = {"dmesg": "dmesg", "opensm.log": "cat /var/log/opensm.log 2>/dev/n
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A command to run. command: its words. folder: for the results. limit_s: its time limit; None: none."""
+    """A command to run. command: its words. folder: place of the results. limit_s: its time limit; None: none."""
     command: list[str]
     folder: pathlib.Path
     limit_s: float | None = None

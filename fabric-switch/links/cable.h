@@ -17,7 +17,7 @@ class Cable;
 class CableScheduler {
   public:
     virtual ~CableScheduler() = default;
-    // The cable has work; called once until its next run().
+    // Runs the cable later, because it has work. The cable calls this once until its next run().
     virtual void cable_ready(Cable& cable) = 0;
 };
 

@@ -42,8 +42,8 @@ class Neighbour {
     virtual void retrain() = 0;
 };
 
-// A port's end of the cable: has the neighbour, if any, and sends it the port's link parameters
-// when they change.
+// A port's end of the cable. It knows the neighbour, if any, and sends it the port's link
+// parameters when they change.
 class CableEnd {
   public:
     explicit CableEnd(const ib::PortAttrs& attrs) : attrs_(attrs) {}

@@ -19,8 +19,8 @@ class PortHost : public OriginSink {
     // Reports an event at a port, which may change its next deadline. SwitchPort::advance() is not
     // called for ports without such a report.
     virtual void port_touched(SwitchPort& port) = 0;
-    // Packets that have passed the ingress faults. A single packet has been counted, and is always
-    // taken. False, only for several packets: nothing was done, and the caller delivers them
+    // Takes packets that have passed the ingress faults; the caller has counted a single packet.
+    // False, only for several packets: the function has done nothing, and the caller delivers them
     // singly.
     [[nodiscard]] virtual bool packets_arrived(SwitchPort& port, Transit& packets) = 0;
     // The link itself has moved PortState to or from Down (trap 128, SwitchInfo:PortStateChange).

@@ -10,7 +10,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Stopped(KeyboardInterrupt):
-    """Raised by a signal. number: of the signal."""
+    """Raised by a signal. number: that of the signal."""
 
     def __init__(self, number: int):
         super().__init__()

@@ -27,7 +27,7 @@ def note_failure(results: bench_figures.Results, what: str, error: BaseException
 
 def take_all(results: bench_figures.Results, name: str, steps: Iterable[Step],
              mend: Callable[[], None] = lambda: None) -> None:
-    """Runs all steps. name: of their group. mend: cleans up after a failed step."""
+    """Runs all steps. name: that of their group. mend: cleans up after a failed step."""
     def failed(what: str, error: Exception) -> None:
         note_failure(results, what, error)
         mend()

@@ -105,7 +105,7 @@ def missing_gib(directories: Iterable[pathlib.Path]) -> float:
 
 def build(directory: pathlib.Path = paths.BUILD, headers: pathlib.Path | None = None,
           more: tuple[str, ...] = ()) -> pathlib.Path:
-    """Brings a build directory up to date and returns it. headers: of a QEMU other than the installed one. more:
+    """Brings a build directory up to date and returns it. headers: those of a QEMU other than the installed one. more:
     targets in addition to the default ones."""
     headers = headers or qemu_headers.ensure()
     with lock.held(paths.RUN / f"{directory.name}.lock"):

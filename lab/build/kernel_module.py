@@ -16,7 +16,7 @@ COMMON = "hw-interface"
 DRIVER = "guest-driver"
 OURS = paths.ROOT / DRIVER
 REGISTERS = paths.ROOT / COMMON / "pib_hca_regs.h"
-# make of kernel modules on all processors.
+# The command that makes kernel modules, on all processors.
 MAKE = "make -j$(nproc)"
 LOG = "guest-driver"
 STRIPPED = "stripped"
@@ -24,7 +24,7 @@ STRIPPED = "stripped"
 
 @dataclasses.dataclass(frozen=True)
 class Module:
-    """A compiled module. file: with debug information; stripped: without, for a guest."""
+    """A compiled module. file: the module with debug information; stripped: without it, for a guest."""
     file: pathlib.Path
     stripped: pathlib.Path
     depends: tuple[str, ...]

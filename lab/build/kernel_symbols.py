@@ -64,7 +64,7 @@ class Kernel:
 
     @property
     def source(self) -> pathlib.Path:
-        """Directory with the kernel's source. Of Debian's kernel it has InfiniBand only."""
+        """Directory with the kernel's source. For Debian's kernel it has InfiniBand's part only."""
         return _source_of(self.tree) if self.tree else self.directory / "source"
 
     @property
@@ -79,8 +79,8 @@ class Kernel:
         return found if found.is_dir() else None
 
     def address(self, symbol: str, advice: str = "Take guests with a kernel from 6.1 on") -> int:
-        """The symbol's address at link time. KASLR moves a running kernel by an offset. advice: for the error if the
-        kernel does not have the symbol."""
+        """The symbol's address at link time. KASLR moves a running kernel by an offset. advice: the end of the
+        error if the kernel does not have the symbol."""
         text = self._of("System.map").read_text()
         found = re.search(rf"^([0-9a-f]+) \w {re.escape(symbol)}$", text, re.MULTILINE)
         if not found:

@@ -60,7 +60,7 @@ def upstream(version: str) -> str:
 
 
 def directory(version: str = "") -> pathlib.Path:
-    """The headers' directory in the cache. version: of the package; default: the installed one."""
+    """The headers' directory in the cache. version: that of the package; default: the installed one."""
     version = upstream(version or package_version())
     recipe = paths.recipe_hash(REVISION, *options(), GENERATED.pattern, *sorted(LEFT_OUT),
                                *SUFFIXES)

@@ -26,7 +26,7 @@ exec "$root/usr/lib64/ld-linux-x86-64.so.2" --library-path "$root/{MULTIARCH}" "
 
 @dataclasses.dataclass(frozen=True)
 class Release:
-    """An unpacked QEMU. release: Debian's. version: of the package. bin: the folder to put first in PATH."""
+    """An unpacked QEMU. release: Debian's. version: that of the package. bin: the folder to put first in PATH."""
     release: str
     version: str
     bin: pathlib.Path

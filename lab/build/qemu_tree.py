@@ -48,7 +48,7 @@ def _compile(source: pathlib.Path, build: pathlib.Path) -> None:
 @contextlib.contextmanager
 def compiled(version: str, suites: list[debian.Suite]) -> Iterator[pathlib.Path]:
     """Compiles QEMU; yields the folder with its program, to be put into PATH, and removes the folder at the end of the
-    block. version: of Debian's package."""
+    block. version: that of Debian's package."""
     with cache.scratch("qemu-tree") as work:
         archive = debian.Archive(work, suites)
         archive.update(LOG)

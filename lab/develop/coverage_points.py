@@ -75,7 +75,7 @@ def _command(one: Counts, other: Counts) -> Counts:
 
 
 def merged(one: Counts, other: Counts) -> Counts:
-    """The counts of two devices, or of two runs."""
+    """The sums of the counts of two devices, or of two runs."""
     commands: dict[int, Counts] = {}
     for command in one["commands"] + other["commands"]:
         old = commands.get(command["opcode"])

@@ -38,7 +38,8 @@ class Look:
 
 
 def looks(registers: str, seconds: dict[int, float]) -> dict[int, Look]:
-    """By processor. registers: QEMU's answer to "info registers -a". seconds: processor time by processor."""
+    """A look at each processor, by its number. registers: QEMU's answer to "info registers -a". seconds: processor time
+    by processor."""
     return {int(number): Look(seconds[int(number)], int(address, 16), int(flags, 16), level == "0" and halted == "0")
             for number, address, flags, level, halted in REGISTERS.findall(registers) if int(number) in seconds}
 

@@ -34,8 +34,8 @@ def hca():
 
 
 def clock(device):
-    """A reading of the HCA's clock: (guest's time before, HCA's clock, guest's time after), in nanoseconds. Of several
-    tries the one with the shortest interval."""
+    """A reading of the HCA's clock: (guest's time before, HCA's clock, guest's time after), in nanoseconds. It is the
+    one with the shortest interval of several tries."""
     registers = os.open(device / "resource0", os.O_RDWR)
     try:
         mapped = mmap.mmap(registers, mmap.PAGESIZE)

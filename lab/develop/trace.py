@@ -52,7 +52,7 @@ class Reader:
     qpn: int | None = None
     since_ns: int = 0
     ended: str = ""
-    now_ns: int = -1                # the device's clock at the last look; -1: there was none
+    now_ns: int = -1                # the device's clock when the trace was last read; -1: not yet
     _next: int = 0
     _next_refusal: int = 0
 

@@ -45,7 +45,7 @@ def qp_rules(ports: list[HcaPort], qp: Json) -> Rules:
 
 
 def rules(node: str, objects: list[Json], qpn: int | None) -> Rules:
-    """Rules for a node's packets, or for those of its QP qpn. objects: of the node's HCAs."""
+    """Rules for a node's packets, or for those of its QP qpn. objects: those of the node's HCAs."""
     ports = [port for port in hca_ports(node, objects) if port.lid]
     if not ports:
         raise ui.LabError(f"{node}: no port has a LID yet. What its ports are doing:  ./pib status")

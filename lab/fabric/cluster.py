@@ -173,7 +173,7 @@ class Cluster(Recorded):
                                   "lab.guests.hub", str(path)], path.exists)
 
     def start_switch(self, *options: str, number: int = 0) -> None:
-        """Starts a switch process, unless it runs or has not been built. number: of the process in a split fabric.
+        """Starts a switch process, unless it runs or has not been built. number: that of the process in a split fabric.
         options: further options of pib-switch; with --only they replace the options of this part of the fabric."""
         switch = self._switch(number, options)
         if self.alive(switch.name) or not switch_process.built():

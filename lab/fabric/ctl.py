@@ -49,7 +49,7 @@ def _process(lab: cluster.Cluster, number: int) -> switch_process.Switch:
 
 
 def ctl(lab: cluster.Cluster, number: int, words: list[str]) -> int:
-    """Runs pib-switch ctl; returns its exit status. number: of the switch process in a split fabric."""
+    """Runs pib-switch ctl; returns its exit status. number: that of the switch process in a split fabric."""
     switch = _process(lab, number)
     return subprocess.run([switch_process.PROGRAM, "ctl", "--control", switch.control,
                            *_translated(switch.control, words)], check=False).returncode

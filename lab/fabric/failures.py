@@ -19,8 +19,8 @@ def _failed_changes(names: list[str], was_active: bool) -> list[str]:
 
 
 def of_device(hca: Json) -> list[Json]:
-    """The failures of a device, as entries of its journal. Of a port's changes only those that break connections are
-    left: the subnet manager also sets up each port that comes up. hca: as in Evidence."""
+    """The failures of a device, as entries of its journal. A port's changes are left out unless they break connections:
+    the subnet manager also sets up each port that comes up. hca: as in Evidence."""
     return list(_failures(hca["journal"], hca.get("lost", 0) > 0))
 
 

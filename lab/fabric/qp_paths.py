@@ -40,7 +40,7 @@ class Present:
 
 
 def _some(names: list[str], singular: str, plural: str) -> str:
-    """Names of QPs after their number, with what is said of them."""
+    """The number of QPs, a word about them, and their names."""
     more = ", …" if len(names) > MOST_NAMED else ""
     count = f"1 QP {singular}" if len(names) == 1 else f"{len(names)} QPs {plural}"
     return f"; {count} ({', '.join(names[:MOST_NAMED])}{more})" if names else ""

@@ -151,7 +151,7 @@ class Recorded:
         with self.locked():
             ended = list(self.running())
             try:
-                _stop_all(reversed(self.running().items()))     # guests before the processes that they need
+                _stop_all(reversed(self.running().items()))     # guests end before the processes that they need
             finally:
                 ended += self.end_strays()
             if self.state:

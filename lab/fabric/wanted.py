@@ -12,7 +12,7 @@ from lab.guests import extra_packages, initramfs, own_image, vm
 from lab.hosts import place
 
 MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
-NODES_PER_MIB = 16              # per additional MiB of vm0: opensm needs 64 KiB for each node, and more for routes
+NODES_PER_MIB = 16              # nodes for each additional MiB of vm0's memory: opensm needs 64 KiB a node
 
 
 @dataclasses.dataclass(frozen=True)

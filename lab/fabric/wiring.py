@@ -63,7 +63,7 @@ class HcaPort:
 
 
 def hca_ports(guest: str, objects: list[Json]) -> list[HcaPort]:
-    """Ports of a guest's HCAs. objects: of each HCA."""
+    """Ports of a guest's HCAs. objects: those of each HCA."""
     return [HcaPort(guest, slot, port["port"], int(port["guid"], 16), port["lid"], port["lmc"])
             for slot, one in enumerate(objects) for port in one.get("ports", {}).get("entries", [])]
 

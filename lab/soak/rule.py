@@ -33,7 +33,7 @@ LIMITS = {
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
-    """Verdict on a curve. medians: of the three parts (or minima). flat: None if there are too few samples."""
+    """Verdict on a curve. medians: medians or minima of the three parts. flat: None if there are too few samples."""
     name: str
     medians: tuple[float, ...]
     limit: float
@@ -52,7 +52,7 @@ def kind(name: str) -> str:
 
 
 def judge(name: str, values: Sequence[float]) -> Verdict:
-    """The verdict on a curve. values: of the quiet samples, in order."""
+    """The verdict on a curve. values: those of the quiet samples, in order."""
     rest = list(values[int(len(values) * WARM_UP):])
     limit = LIMITS[kind(name)]
     if len(rest) < LEAST:

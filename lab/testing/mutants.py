@@ -146,7 +146,7 @@ def _try(progress: Progress, stage: Stage, chosen: list[Mutant]) -> list[Verdict
 
 
 def check(progress: Progress, pattern: str | None) -> Count:
-    """Tries the mutants; returns their count. pattern: of names; None: all mutants."""
+    """Tries the mutants; returns their count. pattern: which mutants, by name; None: all."""
     chosen = mutant.load(pattern)
     patches.apply(paths.ROOT, chosen, "--check")
     stage = progress.begin(STAGE)

@@ -106,8 +106,8 @@ def _one_adversary() -> dict[str, str]:
 
 
 def guests(run: Run, name: str) -> Count:
-    """Runs the guest tests. name: of the part, a key of GUESTS. In ./pib test all also prints and checks what they have
-    used of the device."""
+    """Runs the guest tests. name: that of the part, a key of GUESTS. In ./pib test all it also prints and checks what
+    the tests have used of the device."""
     def tests() -> Count:
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               shares=SHARES if memory.available_mib() >= PARALLEL_MIB else None)
@@ -274,8 +274,8 @@ def _count(name: str, run: Run) -> Count:
 
 
 def test(name: str | None, simulation: simulate.Wanted = simulate.Wanted(), pattern: str | None = None) -> int:
-    """Runs tests; returns an exit status. name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: of names of
-    mutants."""
+    """Runs tests; returns an exit status. name: one of PARTS, or ALL; None: the parts in DEFAULT. pattern: which
+    mutants, by name."""
     if os.pathsep in str(paths.ROOT):
         raise ui.LabError(f"{paths.ROOT}: tests find their modules by PYTHONPATH, where a colon separates directories. "
                           "Use a checkout without a colon in its path")

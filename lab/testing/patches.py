@@ -44,8 +44,8 @@ def readme(patch: pathlib.Path) -> str:
 
 
 def apply(tree: pathlib.Path, patches: Sequence[Patch], *options: str) -> None:
-    """Applies patches of one folder to a tree, which need not be a repository. options: of git apply; --check only
-    tests them."""
+    """Applies patches of one folder to a tree, which need not be a repository. options: those of git apply; --check
+    only tests them."""
     done = subprocess.run(["git", "apply", *options, *(str(patch.path) for patch in patches)], cwd=tree,
                           env={**os.environ, "GIT_CEILING_DIRECTORIES": str(tree.parent)}, capture_output=True,
                           text=True, check=False)

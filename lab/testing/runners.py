@@ -29,7 +29,7 @@ PYTEST = ("/usr/bin/python3", "-B", "-m", "pytest", "-v", "-rfEs", "--no-header"
 
 
 def meson(progress: Progress, build: pathlib.Path = host_build.SANITIZED, names: tuple[str, ...] = ()) -> counts.Count:
-    """Builds and runs meson's tests. names: of tests; empty: all."""
+    """Builds and runs meson's tests. names: those of the tests; empty: all."""
     directory = host_build.build(build)
     stage = progress.begin(build.name)
 
@@ -119,8 +119,8 @@ class _Share:
 
 def pytest(progress: Progress, folder: str, *options: str, name: str | None = None,
            shares: dict[str, tuple[str, ...]] | None = None) -> counts.Count:
-    """Runs pytest in a folder. name: of the stage, by default the folder's. shares: options of each parallel pytest, by
-    name; None: one pytest runs all tests."""
+    """Runs pytest in a folder. name: that of the stage, by default the folder's. shares: options of each parallel
+    pytest, by name; None: one pytest runs all tests."""
     stage = progress.begin(name or folder)
     ui.say(f"running {stage.name}")
     with _alone(stage.name):

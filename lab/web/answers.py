@@ -287,7 +287,7 @@ class Answers:
         return {**found, "since": since, "fabric": fabric}
 
     def compare(self, question: Question) -> Json:
-        """Compares the links of two moments. names: of links that are not in the fabric any more."""
+        """Compares the links of two moments. names: those of links that have left the fabric."""
         begin, end = _number(question, "begin"), _number(question, "end")
         with self.watcher.lock:
             found, now = self.watcher.history.compare(begin, end), self.watcher.fabric.links
@@ -297,8 +297,8 @@ class Answers:
         return {**found, "names": names}
 
     def rerouted(self, question: Question) -> Json:
-        """Compares the routing of two moments, for example before and after a change of the routing engine. names: of
-        switches that are not there any more."""
+        """Compares the routing of two moments, for example before and after a change of the routing engine. names:
+        those of switches that have left the fabric."""
         begin, end = sorted((_number(question, "begin"), _number(question, "end")))
         with self.watcher.lock:
             log, present = self.watcher.routing, self.watcher.fabric.nodes

@@ -13,7 +13,7 @@ FABRIC = ""                     # the key of the switches among the guests' name
 
 
 def instances(asked: control.Control, names: Sequence[str]) -> set[str]:
-    """The instance of a switch process, which differs after a restart. names: of its switches."""
+    """The instance of a switch process, which differs after a restart. names: those of its switches."""
     found = asked.ask("journal", switch=names[0]).get("instance") if names else None
     return {found} if found else set()
 
@@ -30,9 +30,9 @@ class Runs:
 
     def __init__(self) -> None:
         self._begins: dict[str, list[tuple[int, float]]] = {}
-        self._seen: dict[str, tuple[float, float]] = {}     # by guest: age, and time.monotonic(), at the last reading
+        self._seen: dict[str, tuple[float, float]] = {}     # by guest: age, and time.monotonic() when it was read
         self._absent: set[str] = set()                      # guests that the last reading did not have
-        self._instances: set[str] = set()                   # one of each switch process
+        self._instances: set[str] = set()                   # an instance of each switch process
 
     def as_json(self) -> dict[str, list[tuple[int, float]]]:
         return self._begins

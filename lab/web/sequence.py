@@ -23,7 +23,7 @@ OPERATIONS = ("SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_LAST with immediat
               "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE", "COMPARE_SWAP", "FETCH_ADD", "RESYNC",
               "SEND_LAST with invalidate", "SEND_ONLY with invalidate")
 NAMES = {**dict(enumerate(OPERATIONS)), 0x1C: "FLUSH", 0x1D: "ATOMIC_WRITE"}
-# Opcodes whose upper bits name no service: of congestion notifications and of masked atomics (ib/wire/opcode.h).
+# Opcodes of congestion notifications and masked atomics: their upper bits name no service (ib/wire/opcode.h).
 OTHERS = {0x80: "CNP", 0xD3: "RC MASKED_COMPARE_SWAP", 0xD4: "RC MASKED_FETCH_ADD"}
 WITH_AETH = {OPERATIONS.index(name) for name in ("RDMA_READ_RESPONSE_FIRST", "RDMA_READ_RESPONSE_LAST",
                                                  "RDMA_READ_RESPONSE_ONLY", "ACKNOWLEDGE", "ATOMIC_ACKNOWLEDGE")}

@@ -223,7 +223,7 @@ static void pib_hca_link_offer_memory(PibHcaLink *link)
 {
     link->peer_copy = pib_hca_peer_copy_new();
     if (link->peer_copy) {
-        link->sends_fds = true; /* the core's next byte carries them */
+        link->sends_fds = true; /* the next write has the descriptors */
         pib_hca_peer_copy_offer(link->peer_copy, link->hca->core, link->port);
         link->sends_fds = false;
     }

@@ -41,7 +41,7 @@ void flood(Trial& t, const Trial::Change& change) {
     t.note(t.stranger.granted(kVl) - sent > buffer / 2 ? "given back" : "kept");
 }
 
-// Payload of a WRITE ONLY whose packet has exactly `blocks` blocks, elided checksums counted.
+// Payload of a WRITE ONLY whose packet has exactly `blocks` blocks with the elided checksums.
 uint32_t payload_of_blocks(uint32_t blocks) {
     return blocks * kBlock - kWriteHeaders - (blocks * kBlock - kWriteHeaders) % 4;
 }

@@ -11,7 +11,7 @@ from lab.base import paths
 
 DRIVER = paths.ROOT / "guest-driver"
 INCLUDE = re.compile(r"#include <(.*)>")
-# Declarations of two kernels, by header. The old one has attributes, but those of another operation.
+# Declarations of two kernels, by header. In the old one only another operation takes attributes.
 OLD = {"rdma/ib_verbs.h": """struct ib_device_ops {
 	int (*create_cq)(struct ib_cq *cq,
 			 struct ib_udata *udata);

@@ -82,7 +82,7 @@ def received(asking, node):
 
 
 def test_perfquery_counts_packets(vm0, vm1):
-    """perfquery counts all sent packets, and besides them only packets of the tools themselves."""
+    """perfquery counts each packet of the transfer. Packets of the tools add less than that number again."""
     before = received(vm0, vm1)
     transfer(vm0, vm1)
     assert PACKETS <= received(vm0, vm1) - before < 2 * PACKETS

@@ -153,7 +153,7 @@ def test_accesses_that_the_tables_do_not_permit_are_refused(parts, what):
 
 
 def test_a_page_may_vanish_under_the_thread_of_a_link(tmp_path):
-    """The thread of a link in shared memory comes to the page, and the IOMMU raises an interrupt for the fault."""
+    """The thread of a link in shared memory accesses the page, and the IOMMU raises an interrupt for the fault."""
     with switch(tmp_path), Qtest("-device", "intel-iommu,intremap=off",
                                  "-device", f"pib-hca,addr={SLOT},fabric=unix:{tmp_path}/fabric") as qtest:
         hca = qtest.pci(SLOT).map_bars()

@@ -127,7 +127,7 @@ class MiniDriver : public MiniCommands {
     void connect_rc(const MiniQp& qp, const RcPath& path);
     void connect_ud(const MiniQp& qp, uint8_t port, uint32_t qkey, uint16_t pkey_index = 0);
 
-    // Writes the WQE and moves the producer; the doorbell is rung unless `quiet`.
+    // Writes the WQE, moves the producer and rings the doorbell, but not if `quiet`.
     void post_send(MiniQp& qp, const SendWr& wr, bool quiet = false);
     void post_send_bytes(MiniQp& qp, std::span<const uint8_t> wqe, bool quiet = false);
     void post_recv(MiniQp& qp, std::span<const pib_hca_sge> sges);

@@ -27,7 +27,7 @@ function withGaps(messages) {
   });
 }
 
-/** Draws the chart. names: of both ends. */
+/** Draws the chart. names: those of both ends. */
 export function chart(names, {began, messages, next, missed, lost, lids}) {
   if (!messages.length) {
     return make("p", {class: "note"}, `Recording since ${clock(began)}: no packet yet.`);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // All objects of a device as JSON, for tools on the host (docs/observability.md). A dump changes no
-// state. Of guest memory it reads only receive queues (posted_receives()).
+// state. It reads only receive queues from guest memory (posted_receives()).
 #pragma once
 
 #include <string>

@@ -26,7 +26,7 @@ class Strict {
     // the virtual machine uses up one step only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
-    // Doorbells that may arm an EQ with the same counter although an EQE beyond it is there.
+    // Number of doorbells that may arm an EQ with the same counter although the EQ has a later EQE.
     static constexpr uint32_t kMostArmings = 1000;
 
     // nullptr: the property strict is off.

@@ -185,7 +185,7 @@ Turn send_responses(QpServices& services, QueuePair& qp, Budget& budget) {
     }
     resp.response_pending = false;
     if (size > qp.attr.max_dest_rd_atomic) [[unlikely]] {
-        resize_resources(qp);  // their number was lowered while responses were owed
+        resize_resources(qp);  // max_dest_rd_atomic was lowered meanwhile
     }
     return Turn::kIdle;
 }

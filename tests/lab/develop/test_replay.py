@@ -41,7 +41,7 @@ def test_options_are_passed_on(played):
 
 
 def test_a_replay_in_gdb_leaves_ctrl_c_to_gdb(played, monkeypatch):
-    """Python's handler of Ctrl-C would end pib, and gdb with it; gdb's own interrupts the replay."""
+    """Python's handler of Ctrl-C would end pib, and gdb with it; gdb's handler interrupts the replay."""
     handlers = []
 
     def relayed(words):

@@ -277,7 +277,7 @@ def test_switches_with_one_name_are_told_apart(two, tmp_path):
     first.rename(tmp_path / "ended")
     second.unlink()
     second.symlink_to(tmp_path / "ended")
-    assert {name for name, _port in ports_in(collector)[1]} == {guid}      # its counters go on under its name
+    assert {name for name, _port in ports_in(collector)[1]} == {guid}      # the other switch keeps its name
     controls[:] = [second]
     assert {name for name, _port in ports_in(collector)[1]} == {"leaf1"}    # another lab
 

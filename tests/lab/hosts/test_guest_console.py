@@ -30,7 +30,8 @@ class Stream:
 
 
 class Domain:
-    """A domain that lives until all its streams have ended. streams: in turn; an error refuses to open the console."""
+    """A domain that lives until all its streams have ended. streams: one for each console that is opened; an error
+    refuses the console."""
 
     def __init__(self, streams: list[Stream | Exception]):
         self._streams = streams

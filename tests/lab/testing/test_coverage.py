@@ -11,7 +11,7 @@ from lab.testing import coverage, runners
 
 
 def file(name, *lines):
-    """A file of gcovr's report. lines: for each its count, and those of its branches."""
+    """A file of gcovr's report. lines: the count of each, and the counts of its branches."""
     return {"file": name, "lines": [{"line_number": number, "count": line[0],
                                      "branches": [{"count": count} for count in line[1:]]}
                                     for number, line in enumerate(lines, 1)]}

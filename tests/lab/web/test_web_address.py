@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The address of the page of ./pib web: where it is told, and addresses that are wrong."""
+"""The address of the page of ./pib web: where it is printed, and wrong addresses."""
 
 import io
 import socket

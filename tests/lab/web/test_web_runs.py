@@ -24,7 +24,7 @@ def test_the_exchange_of_the_fabric_is_one_event(quiet):
         quiet.read_fabric()
     assert texts(quiet) == ["another fabric runs now: its 6 switches have started anew"]
     assert [last for last, _at in quiet.runs.as_json()[""]] == [0]
-    moved = fabric.reroute("leaf3")             # a change in the new fabric is told
+    moved = fabric.reroute("leaf3")             # the page reports a change in the new fabric
     quiet.read_fabric()
     assert texts(quiet)[1:] == [f"the subnet manager has changed the routes of leaf3 to {moved} LIDs"]
 

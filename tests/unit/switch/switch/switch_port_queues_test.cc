@@ -187,7 +187,7 @@ TEST_CASE("queues: a stalled VL discards packets although the neighbour has room
     send();
     CHECK(fabric.hca(1).packets.size() == received);
     CHECK(fabric.count(2, Counter::kPortSwHoqLifetimeLimitDiscards) == discarded + 2);
-    // A packet that comes just before the end of the stall is sent then.
+    // A packet that arrives just before the stall ends is sent when it ends.
     fabric.advance(131 * kMs);
     REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
     fabric.hca(0).carry();

@@ -505,7 +505,7 @@ int pib_hca_destroy_cq(struct ib_cq *ibcq, struct ib_udata *udata)
 	pib_hca_cq_withdraw(dev, cq);
 	/*
 	 * The core cancels the work of a CQ before it calls the driver, and a handler may have
-	 * queued the work since. Other kinds of CQs are polled in no context that is left now.
+	 * queued the work since. CQs of other kinds are no longer polled at this time.
 	 */
 	if (ibcq->poll_ctx == IB_POLL_WORKQUEUE || ibcq->poll_ctx == IB_POLL_UNBOUND_WORKQUEUE)
 		cancel_work_sync(&ibcq->work);

@@ -25,8 +25,8 @@ static bool pib_hca_odp_invalidate(struct mmu_interval_notifier *mni,
 	mmu_interval_set_seq(mni, cur_seq);
 	odp = umem->private;
 	/*
-	 * Not only if umem->npages says that pages are mapped: newer cores count them without the
-	 * mutex while another fault maps pages, and may lose one.
+	 * Done even if umem->npages says that no page is mapped: newer cores count pages without
+	 * the mutex while another fault maps some, and may lose one.
 	 */
 	if (odp) {
 		start = max_t(u64, ib_umem_start(umem), range->start);

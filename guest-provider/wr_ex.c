@@ -51,7 +51,7 @@ static void *pib_ex_begin(struct pib_qp *qp, enum ibv_wr_opcode opcode, __be32 i
 		qp->ex_error = ENOMEM;
 		return NULL;
 	}
-	/* Not NULL: only the builders of the QP's own operations are installed. */
+	/* `op` is not NULL: only the builders of the QP's own operations are installed. */
 	op = pib_find_send_op(qp->verbs_qp.qp.qp_type, opcode);
 	wqe = pib_wqe_at(&qp->sq, qp->ex_head);
 	qp->ex_error = pib_wqe_put_control(wqe, op, qp_ex->wr_flags & ~IBV_SEND_INLINE,

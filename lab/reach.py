@@ -96,7 +96,7 @@ def ssh_config(lab: cluster.Cluster) -> str:
 
 
 def _local(file: str) -> str:
-    """A path as scp takes it. scp takes what is before a colon for a host, unless a slash is before the colon."""
+    """A path as scp takes it. scp reads the text before a colon as a host, unless it has a slash."""
     return f"./{file}" if ":" in file and not REMOTE.match(file) and not file.startswith("/") else file
 
 

@@ -39,7 +39,7 @@ class LinkJournal {
     [[nodiscard]] const std::deque<Entry>& entries() const { return entries_; }
     // Number of entries that later entries have replaced.
     [[nodiscard]] uint64_t lost() const { return lost_; }
-    // Number of changes so far, repetitions included.
+    // Number of changes so far, with repetitions.
     [[nodiscard]] uint64_t changes() const { return changes_; }
 
   private:

@@ -132,7 +132,7 @@ class PacketView {
 
     // Payload without pad bytes; copy it only once if the packet may change.
     [[nodiscard]] std::span<const uint8_t> payload() const { return payload_; }
-    // The bytes that were parsed, checksums included.
+    // The bytes that were parsed, with checksums.
     [[nodiscard]] const PacketBytes& bytes() const { return bytes_; }
 
     // Whether the present checksums are right; true for elided ones.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""How far opensm has come in its sweep, by its log in a guest."""
+"""The progress of opensm's sweep, read from its log in a guest."""
 
 import contextlib
 import enum

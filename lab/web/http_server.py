@@ -86,7 +86,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def refusal(self, command: str) -> tuple[int, str] | None:
-        """Status and text if this request is not allowed. command: has printed the server's address."""
+        """Status and text if this request is not allowed. command: the one that has printed the server's address."""
         if not access.host_allowed(self.headers.get("Host", "")):
             return 403, f"the Host header is a foreign name: use the address that {command} has printed"
         if not (access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", ""))

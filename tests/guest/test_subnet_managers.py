@@ -212,7 +212,7 @@ def test_a_manager_that_loses_smps_brings_the_subnet_up(torus, guests, no_manage
 # ---- partitions
 
 def pkeys(guest):
-    """Index by P_Key, membership included."""
+    """Index by P_Key with its membership bit."""
     text = sh(guest, f"cd /sys/class/infiniband/{DEVICE}/ports/1/pkeys; grep . *")
     return {int(key, 16): int(index) for index, key in re.findall(r"^(\d+):(0x\w+)", text, re.M)}
 

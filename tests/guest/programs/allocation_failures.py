@@ -26,7 +26,7 @@ from pyverbs.xrcd import XRCD, XRCDInitAttr
 
 DEBUGFS = pathlib.Path("/sys/kernel/debug")
 # All allocations may fail, also those that may sleep and those of single pages. Failures are not printed: the test
-# takes each stack in the kernel's log for a complaint.
+# regards each stack in the kernel's log as a complaint.
 ATTRIBUTES = {"failslab": {"ignore-gfp-wait": "N", "verbose": "0"},
               "fail_page_alloc": {"ignore-gfp-wait": "N", "min-order": "0", "verbose": "0"}}
 MOST = 10000        # allocations of one call

@@ -8,7 +8,7 @@ import time
 from typing import Callable, Iterable
 
 from lab.base import lock, paths, table, ui
-from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_messages,
+from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_many, bench_messages,
                        bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build
 from lab.fabric import up
@@ -57,6 +57,8 @@ GROUPS = (
     Group("peer-copy", "long messages that the switch copies from guest to guest", 50,
           lambda run: run.messages.with_peer_copy(run.guests)),
     Group("objects", "connections, memory regions", 20, lambda run: bench_objects.steps(run.guests)),
+    Group("many", "WRITEs over 1 to 16,384 QPs; 100,000 memory regions", 300,
+          lambda run: bench_many.steps(run.guests), on_request=True),
     Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
     Group("idle", "what QEMU and the switch take when nothing happens", 30,
           lambda run: bench_system.idle_steps(run.guests)),
@@ -66,7 +68,7 @@ GROUPS = (
           lambda run: bench_host.host_steps(run.results, bench_messages.KINDS), guests=False),
     Group("device", "work of a message, both devices and the switch in one thread", 4,
           lambda run: bench_host.device_steps(run.results), guests=False),
-    Group("scale", "the same, and making objects, with up to 10,000 QPs", 5,
+    Group("scale", "the same, and making objects, with up to 16,384 QPs and 100,000 MRs", 12,
           lambda run: bench_host.scale_steps(run.results), guests=False),
     Group("switch", "packets per second by ports, size and copies", 4,
           lambda run: bench_host.switch_steps(run.results), guests=False),

@@ -29,9 +29,10 @@ DEVICE_KINDS = {
     "write_64k": Kind("device_write_64k", "work of a WRITE of 64 KiB, all ends", "ns", LESS),
     "read_64k": Kind("device_read_64k", "work of a READ of 64 KiB, all ends", "ns", LESS),
 }
-# Titles of scale-bench's figures. {}: number of connections.
-SCALE = {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "mr": "MR, one of {}: made",
-         "cq": "CQ, one of {}: made", "qp": "QP, one of {}: made and connected"}
+# Titles of scale-bench's figures, by the objects that are many. {}: their number.
+SCALE = {"qps": {"write": "work of a WRITE of 8 B, all ends, {} QPs in turn", "cq": "CQ, one of {}: made",
+                 "qp": "QP, one of {}: made and connected"},
+         "regions": {"write": "work of a WRITE of 8 B, all ends, {} MRs in turn", "mr": "MR, one of {}: made"}}
 
 
 def lines(target: str, **environment: str) -> dict[str, dict]:
@@ -55,11 +56,10 @@ def _add_device(results: bench_figures.Results) -> None:
 
 
 def _add_scale(results: bench_figures.Results) -> None:
-    """Like _add_device(), with many connections that take turns; also the cost of creating them."""
-    for line in lines(SCALE_BENCH, PIB_LINK_MODE="shared").values():
-        pairs = line["pairs"]
-        for what, title in SCALE.items():
-            kind = Kind(f"scale_{pairs}_{what}", title.format(f"{pairs:,}"), "ns", LESS)
+    """Like _add_device(), with many connections or memory regions that take turns; also the cost of creating them."""
+    for name, line in lines(SCALE_BENCH, PIB_LINK_MODE="shared").items():
+        for what, title in SCALE[name.partition("_")[0]].items():
+            kind = Kind(f"scale_{name}_{what}", title.format(f"{line['count']:,}"), "ns", LESS)
             results.figure(kind).add(DEVICE, line[f"{what}_ns"])
 
 
@@ -94,7 +94,7 @@ def device_steps(results: bench_figures.Results) -> Iterable[Step]:
 
 
 def scale_steps(results: bench_figures.Results) -> Iterable[Step]:
-    yield Step("1 to 10,000 connections", lambda: _add_scale(results))
+    yield Step("1 to 16,384 connections, 100,000 memory regions", lambda: _add_scale(results))
 
 
 def switch_steps(results: bench_figures.Results) -> Iterable[Step]:

@@ -31,6 +31,7 @@ class Test:
     sockets: bool = False       # measured over sockets, too
     peer_copy: bool = False      # measured with peer copy, too
     qps: int = 1
+    limit_s: int = measure.LIMIT_S
 
     @property
     def kind(self) -> Kind:
@@ -105,7 +106,8 @@ def run(guests: Guests, test: Test, what: str, events: bool = False) -> list[flo
     options = [*test.options, *(["-e"] if events else []), "-s", str(test.size),
                "-n", str(test.iterations[what == ROCE]), *client.options]
     ports = [subnet.Port(end.node.name, end.device, 1, "", 0, 0, "", "", "") for end in (client, server)]
-    return measure.columns(measure.perftest(client.node, server.node, test.program, options, *ports), test.size)
+    return measure.columns(measure.perftest(client.node, server.node, test.program, options, *ports,
+                                            limit_s=test.limit_s), test.size)
 
 
 class Messages:
@@ -128,14 +130,14 @@ class Messages:
                    tests: list[Test]) -> Iterable[Step]:
         with mode():
             for test in tests:
-                yield Step(test.kind.title, functools.partial(self._one, guests, test, what))
+                yield Step(test.kind.title, functools.partial(self.one, guests, test, what))
 
     def _both(self, guests: Guests, test: Test) -> None:
-        self._one(guests, test, bench_host.DEVICE)
-        self._one(guests, test, ROCE, self.with_events(guests, test))
+        self.one(guests, test, bench_host.DEVICE)
+        self.one(guests, test, ROCE, self.with_events(guests, test))
 
     @staticmethod
-    def _one(guests: Guests, test: Test, what: str, events: bool = False) -> None:
+    def one(guests: Guests, test: Test, what: str, events: bool = False) -> None:
         row = run(guests, test, what, events)
         for column, kind in test.columns.items():
             guests.results.figure(kind).add(what, row[column] * test.factor)

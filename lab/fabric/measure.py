@@ -44,11 +44,11 @@ def with_clock(program: str, run: Callable[[], tuple[str, str]]) -> str:
 
 
 def perftest(client: Guest, server: Guest, program: str, options: list[str],
-             client_port: subnet.Port, server_port: subnet.Port, *, nodes: int = 0) -> str:
+             client_port: subnet.Port, server_port: subnet.Port, *, nodes: int = 0, limit_s: int = LIMIT_S) -> str:
     """Runs a perftest program between two guests, again if its clock failed; returns the client's output. nodes: number
-    of the fabric's nodes."""
+    of the fabric's nodes. limit_s: seconds, in addition to those for nodes."""
     return with_clock(program, lambda: _perftest(client, server, program, options, client_port, server_port,
-                                                 limit_s=LIMIT_S + int(NODE_S * nodes)))
+                                                 limit_s=limit_s + int(NODE_S * nodes)))
 
 
 def _perftest(client: Guest, server: Guest, program: str, options: list[str],

@@ -11,8 +11,8 @@ import pytest
 
 import simulated_fabric
 from lab.base import paths, ui
-from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_messages,
-                       bench_objects, bench_page, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
+from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_many,
+                       bench_messages, bench_objects, bench_page, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.fabric import topology
 from lab.bench.bench_figures import LESS, MORE, Figure, Kind, Results
 
@@ -109,6 +109,7 @@ def test_frames_without_a_browser_say_what_to_install(monkeypatch, tmp_path):
 def all_kinds():
     yield from (kind for one in bench_messages.TESTS for kind in one.columns.values())
     yield from bench_objects.KINDS.values()
+    yield from bench_many.KINDS.values()
     yield from bench_host.DEVICE_KINDS.values()
     for one in (bench_objects, bench_system, bench_web):
         yield from (value for value in vars(one).values() if isinstance(value, Kind))
@@ -198,6 +199,29 @@ def test_output_of_the_program_in_the_guest_becomes_figures(results):
     bench_objects.add_objects(results, "pib", json.dumps({name: 2.0 for name in bench_objects.KINDS}))
     for kind in bench_objects.KINDS.values():
         assert results.figure(kind).median("pib") == 2.0
+
+
+def test_regions_of_the_program_in_the_guest_become_figures(results):
+    compile(bench_many.PROGRAM.read_text(), "guest", "exec")
+    bench_many.add_regions(results, json.dumps({name: 3.0 for name in bench_many.REGIONS}))
+    for kind in bench_many.REGIONS.values():
+        assert results.figure(kind).median("pib") == 3.0
+
+
+def test_many_qps_send_as_many_messages_in_sum_and_perftests_least_each():
+    assert bench_many.writes(8).messages("pib") == bench_many.writes(2048).messages("pib") + 128 == 80_000
+    assert bench_many.writes(16384).iterations[0] == bench_many.LEAST
+
+
+def test_figures_of_many_objects_have_titles(results, monkeypatch):
+    lines = {f"{what}_{count}": {"count": count, "write_ns": 1.0, "mr_ns": 2.0, "cq_ns": 3.0, "qp_ns": 4.0}
+             for what, count in (("qps", 8), ("qps", 16384), ("regions", 100_000))}
+    monkeypatch.setattr(bench_host, "lines", lambda target, **environment: lines)
+    next(iter(bench_host.scale_steps(results))).take()
+    titles = {figure.kind.title: figure.median("pib") for figure in results.figures
+              if figure.kind.key.startswith("scale_")}
+    assert titles["work of a WRITE of 8 B, all ends, 16,384 QPs in turn"] == 1.0
+    assert titles["MR, one of 100,000: made"] == 2.0 and len(titles) == 8
 
 
 CMTIME = """\

@@ -54,11 +54,13 @@ class Shadow {
     bool is_there(size_t index) const;
     [[noreturn]] void fail(const std::string& what, uint64_t at) const;
     Bytes actual(uint64_t offset, size_t length) const;
-    Bytes actual() const { return actual(0, expected_.size()); }
+    // All bytes as they are now; valid until the next call.
+    const Bytes& look() const;
 
     hca::test::GuestMemory memory_;
     const std::string name_;
     Bytes expected_;
+    mutable Bytes seen_;         // by look(), which runs after each step and need not allocate
     std::vector<Write> writes_;  // in the order of their execution
     uint64_t next_id_ = 1;
 };

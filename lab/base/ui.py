@@ -12,7 +12,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from lab.base import groups, paths
+from lab.base import groups, paths, signals
 
 START = time.monotonic()
 HEARTBEAT_S = 15
@@ -108,25 +108,32 @@ def run(title: str, argv: Sequence[object], log: str, *, cwd=None, env=None, std
 def _ask(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
     """Runs a command that may use the terminal: sudo asks for the password there. So the command stays in this process
     group."""
-    process = subprocess.Popen(argv, **options)
+    process = None
     try:
+        with signals.deferred():        # a signal before the assignment would leave the program
+            process = subprocess.Popen(argv, **options)
         return _outcome(process, title, path)
     except BaseException:
-        with contextlib.suppress(PermissionError):      # sudo's process is root's; it has received the same Ctrl-C
-            process.terminate()
-        process.wait()
+        if process:
+            with contextlib.suppress(PermissionError):  # sudo's process is root's; it has received the same Ctrl-C
+                process.terminate()
+            process.wait()
         raise
 
 
 def _wait(argv: list[str], title: str, path: pathlib.Path, options: dict) -> int:
-    process = groups.RUNNING.start(argv, **options)
+    process = None
     try:
+        with signals.deferred():        # a signal before the assignment would leave the program and its children
+            process = groups.RUNNING.start(argv, **options)
         return _outcome(process, title, path)
     except BaseException:
-        groups.stop(process)
+        if process:
+            groups.stop(process)
         raise
     finally:
-        groups.RUNNING.forget(process)
+        if process:
+            groups.RUNNING.forget(process)
         groups.RUNNING.check()
 
 

@@ -3,13 +3,14 @@
 fabric subnet management packets pass every link once a second."""
 
 import collections
+import contextlib
 import dataclasses
 import json
 import pathlib
 import subprocess
 import threading
 
-from lab.base import paths, process, ui
+from lab.base import paths, process, signals, ui
 from lab.bench import bench_host
 from lab.fabric import switch_process, topology
 
@@ -71,8 +72,12 @@ class Load:
 
     def __enter__(self) -> "Load":
         log = self.directory / "switch.log"
-        self.process = process.start(self.switch.argv(), log, directory=self.directory, name="switch")
-        process.wait_for("pib-switch", self.switch.answers, self.process, log, WAIT_S)
+        with contextlib.ExitStack() as stack:       # __exit__ is not called if this raises
+            with signals.deferred():
+                self.process = process.start(self.switch.argv(), log, directory=self.directory, name="switch")
+                stack.callback(self.process.stop)
+            process.wait_for("pib-switch", self.switch.answers, self.process, log, WAIT_S)
+            stack.pop_all()
         return self
 
     def begin(self, seconds: float = 0, routes: pathlib.Path | None = None) -> None:
@@ -80,7 +85,8 @@ class Load:
         from large_fabric()."""
         words = [paths.BUILD / bench_host.FABRIC_LOAD, self.switch.socket, self._octets, self._rate, seconds,
                  *([routes] if routes else [])]
-        self._sender = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
+        with signals.deferred():        # __exit__ ends it
+            self._sender = subprocess.Popen([str(word) for word in words], stdout=subprocess.PIPE, text=True)
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 

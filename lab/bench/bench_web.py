@@ -12,7 +12,7 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterable, Iterator
 
-from lab.base import paths, ui, waiting
+from lab.base import paths, signals, ui, waiting
 from lab.bench import bench_host, bench_load, bench_page
 from lab.bench.bench_figures import LESS, MORE, Kind, Results
 from lab.bench.bench_load import Load, Sample
@@ -65,9 +65,12 @@ class Page:
 @contextlib.contextmanager
 def shown(load: Load) -> Iterator[Page]:
     """Runs ./pib web for the load's switch; yields a page that has its first figures."""
-    web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", load.switch.control],
-                           stderr=subprocess.PIPE, text=True)
-    try:
+    with contextlib.ExitStack() as stack:
+        with signals.deferred():
+            web = subprocess.Popen([paths.ROOT / "pib", "web", "--port", "0", "--control", load.switch.control],
+                                   stderr=subprocess.PIPE, text=True)
+            stack.callback(web.wait, WAIT_S)
+            stack.callback(web.terminate)
         assert web.stderr
         url = next((found[0] for line in web.stderr if (found := URL.search(line))), None)
         if not url:
@@ -75,9 +78,6 @@ def shown(load: Load) -> Iterator[Page]:
         page = Page(url)
         waiting.poll("the page", lambda: page.readings > 2, WAIT_S)
         yield page
-    finally:
-        web.terminate()
-        web.wait(WAIT_S)
 
 
 @dataclasses.dataclass(frozen=True)

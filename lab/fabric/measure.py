@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Bandwidth and latency between two guests, measured by perftest."""
 
+import contextlib
 import dataclasses
 import subprocess
 from collections.abc import Callable
 
-from lab.base import ui
+from lab.base import signals, ui
 from lab.fabric import subnet
 from lab.guests.guest import Guest
 
@@ -56,16 +57,16 @@ def _perftest(client: Guest, server: Guest, program: str, options: list[str],
     def command(port: subnet.Port) -> list[str]:
         return ["timeout", str(limit_s), program, "-F", "-d", port.device, "-i", str(port.number),
                 *options]
-    serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
-                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
-    try:
+    with contextlib.ExitStack() as stack:
+        with signals.deferred():
+            serving = server.start(command(server_port), stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+            stack.callback(serving.end)
         wait_listen(server, program)
         done = client.run([*command(client_port), server.name], timeout_s=limit_s + 30)
         if done.returncode:
             serving.end()
         text, _ = serving.communicate(timeout=limit_s + 30)
-    finally:
-        serving.end()
     if done.returncode or serving.returncode:
         raise ui.LabError(f"{program} {client.name} -> {server.name} failed. Look for the cause:  ./pib why\n"
                           f"{_text(done.stdout)}{_text(done.stderr)}\nserver:\n{_text(text)}")

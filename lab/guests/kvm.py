@@ -16,7 +16,7 @@ import tempfile
 import time
 from typing import IO, cast
 
-from lab.base import paths, ui
+from lab.base import paths, signals, ui
 from lab.guests import initramfs, vm
 
 VARIABLE = "PIB_ACCEL"
@@ -46,12 +46,13 @@ def _boot(image: pathlib.Path, initrd: pathlib.Path) -> str:
             "-machine", "q35", "-accel", "kvm", "-cpu", "host", "-m", "512",
             "-kernel", str(image / "vmlinuz"), "-initrd", str(initrd),
             "-append", "console=ttyS0 panic=-1 lab.probe", "-serial", "stdio"]
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT) as qemu:
-        try:
-            said = _read(cast(IO[bytes], qemu.stdout), time.monotonic() + PROBE_S)
-            ended = qemu.poll() is not None
-        finally:                    # the end of the block waits for QEMU
-            qemu.kill()
+    with contextlib.ExitStack() as stack:       # its end kills QEMU, and waits for it
+        with signals.deferred():
+            qemu = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                                        stderr=subprocess.STDOUT))
+            stack.callback(qemu.kill)
+        said = _read(cast(IO[bytes], qemu.stdout), time.monotonic() + PROBE_S)
+        ended = qemu.poll() is not None
     if MARK in said:
         return ""
     return _reason(said) or (f"QEMU ended with status {qemu.returncode}" if ended

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs a program with this process's standard streams, and ends it when the reader of its output has gone."""
 
+import contextlib
 import os
 import pathlib
 import select
 import signal
 import subprocess
 import sys
+
+from lab.base import signals
 
 NOT_READ = 128 + signal.SIGPIPE     # exit status of shells for SIGPIPE
 
@@ -24,14 +27,17 @@ def in_background() -> bool:
 def run(argv: list[str]) -> int:
     """Runs the program; returns its exit status, or NOT_READ. An exception ends the program. In the background it gets
     no input: ssh would take keys that are for the job in the foreground."""
-    with subprocess.Popen(argv, stdin=subprocess.DEVNULL if in_background() else None) as child:
-        try:
-            if _output_is_read(child):
-                return status(child.wait())
-            return NOT_READ
-        finally:
-            if child.poll() is None:
-                child.terminate()
+    with contextlib.ExitStack() as stack:
+        with signals.deferred():        # a signal before _end is pushed would leave the program, or wait for its end
+            child = stack.enter_context(subprocess.Popen(argv, stdin=subprocess.DEVNULL if in_background() else None))
+            stack.callback(_end, child)
+        code = status(child.wait()) if _output_is_read(child) else NOT_READ
+    return code
+
+
+def _end(child: subprocess.Popen) -> None:
+    if child.poll() is None:
+        child.terminate()
 
 
 def status(code: int) -> int:

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A signal to ./pib up ends its guests at any time before they form a subnet."""
+"""A signal to ./pib up ends its guests at any time before they form a subnet, and a signal to any command ends the
+program that the command is just starting."""
 
 import os
 import pty
 import signal
+import subprocess
 import sys
 import threading
+import types
 
 import pytest
 
-from lab.base import process, signals, ui, waiting
-from lab.fabric import cluster, up
+from lab.base import paths, process, signals, ui, waiting
+from lab.bench import bench_load, bench_web
+from lab.fabric import cluster, switch_process, up
 from lab.fabric.wanted import Wanted
+from lab.guests import kvm, relay, vm
 
 LIMIT_S = 60
 
@@ -95,3 +100,61 @@ def test_a_closed_terminal_does_not_stop_the_ending(booting):
     os.close(terminal)
     os.waitpid(child, 0)
     assert not strays(booting) and not booting.file.exists()
+
+
+SLEEP = ["sleep", "600"]
+
+
+@pytest.fixture(name="begun")
+def _begun(handled, monkeypatch, tmp_path):
+    """SIGTERM arrives when a program runs and Popen() has not returned it yet. Yields the programs. QEMU, pib and
+    pib-switch only sleep."""
+    programs = []
+
+    class Popen(subprocess.Popen):
+        def __init__(self, *args, **options):
+            super().__init__(*args, **options)
+            programs.append(self)
+            signal.raise_signal(signal.SIGTERM)
+    script = tmp_path / "pib"
+    script.write_text("#!/bin/sh\nexec sleep 600\n")
+    script.chmod(0o755)
+    monkeypatch.setattr(vm, "QEMU", str(script))
+    monkeypatch.setattr(switch_process.Switch, "argv", lambda *_: SLEEP)
+    for name in ("ROOT", "RUN", "BUILD"):
+        monkeypatch.setattr(paths, name, tmp_path)
+    monkeypatch.setattr(bench_load.bench_host, "FABRIC_LOAD", script.name)
+    monkeypatch.setattr(subprocess, "Popen", Popen)
+    yield programs
+    for one in programs:
+        one.kill()
+        one.wait()
+
+
+def _run_load(directory):
+    with bench_load.Load(directory, 64):
+        pass
+
+
+def _send(directory):
+    load = bench_load.Load(directory, 64)
+    try:
+        load.begin()
+    finally:
+        load.process = types.SimpleNamespace(stop=lambda: None)
+        load.__exit__()
+
+
+def _show_page(directory):
+    with bench_web.shown(bench_load.Load(directory, 64)):
+        pass
+
+
+@pytest.mark.parametrize("start", [
+    lambda _: ui.run("step", SLEEP, "x"), lambda _: ui.run("step", SLEEP, "x", stdin=subprocess.DEVNULL),
+    lambda _: relay.run(SLEEP), lambda place: kvm._boot(place, place),      # pylint: disable=protected-access
+    _run_load, _send, _show_page], ids=["step", "sudo", "exec", "kvm", "switch", "sender", "page"])
+def test_a_signal_while_a_program_is_started_ends_it(begun, tmp_path, start):
+    with pytest.raises(signals.Stopped):
+        start(tmp_path)
+    assert len(begun) == 1 and begun[0].poll() is not None

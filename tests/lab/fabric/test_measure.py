@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Results of perftest, and the lab's message when perftest cannot run."""
 
+import os
+import signal
 import subprocess
 import threading
 
@@ -42,6 +44,23 @@ class Perftest:
             def end(self):
                 pass
         return Serving()
+
+
+def test_a_signal_while_the_server_is_started_ends_it():
+    class Interrupted(Perftest):
+        def start(self, *_args, **_options):
+            serving = super().start()
+            serving.end = lambda: ended.append(serving)
+            os.kill(os.getpid(), signal.SIGINT)
+            return serving
+    ended, node = [], Interrupted()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            measure.perftest(node, node, "ib_write_bw", [], node.PORT, node.PORT)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(ended) == 1
 
 
 def test_the_limit_of_perftest_grows_with_the_fabric():

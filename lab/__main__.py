@@ -413,7 +413,8 @@ def _add_development(add) -> None:
     command.add_argument("--no-guests", dest="guests", action="store_false",
                          help="only the measurements without virtual machines")
     command.add_argument("--only", choices=[*bench.NAMES, bench.SWEEP], action="append", metavar="GROUP",
-                         help="group to measure, see below; may be repeated. Default: all but web, capture and sweep")
+                         help="group to measure, see below; may be repeated. Default: all but "
+                         f"{', '.join(group.name for group in bench.GROUPS if group.on_request)} and {bench.SWEEP}")
     command.formatter_class = argparse.RawDescriptionHelpFormatter
     command.epilog = "groups, and seconds of a round:\n" + "\n".join(
         [f"  {group.name:<10} {group.seconds:>4}  {group.about}" for group in bench.GROUPS]

@@ -9,7 +9,7 @@ from typing import Callable, Iterable
 
 from lab.base import lock, paths, table, ui
 from lab.bench import (bench_capture, bench_costs, bench_figures, bench_guests, bench_host, bench_many, bench_messages,
-                       bench_objects, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
+                       bench_objects, bench_plot, bench_record, bench_steps, bench_sweep, bench_system, bench_web)
 from lab.build import host_build
 from lab.fabric import up
 from lab.guests import guest_kernel, kvm
@@ -64,6 +64,8 @@ GROUPS = (
           lambda run: bench_system.idle_steps(run.guests)),
     Group("neighbour", "a latency beside a pair of guests that floods, beside a port that stands still", 40,
           lambda run: bench_system.neighbour(run.guests)),
+    Group("record", "bandwidth that a recording costs, beside guests without one", 120,
+          lambda run: bench_record.steps(run.guests), on_request=True),
     Group("host", "copies and ping-pongs of this host, for comparison", 2,
           lambda run: bench_host.host_steps(run.results, bench_messages.KINDS), guests=False),
     Group("device", "work of a message, both devices and the switch in one thread", 4,

@@ -10,7 +10,7 @@ from typing import Callable, Iterable
 from lab.bench import bench_figures, bench_host
 from lab.fabric import measure, subnet
 from lab.bench.bench_figures import LESS, MORE, Kind
-from lab.bench.bench_guests import PEER_COPY, ROCE, SOCKETS, Guests
+from lab.bench.bench_guests import PEER_COPY, ROCE, SOCKETS, End, Guests
 from lab.bench.bench_steps import Step
 
 BANDWIDTH, RATE = 3, 4          # columns of ib_*_bw
@@ -103,8 +103,12 @@ def test_of(key: str) -> Test:
 def run(guests: Guests, test: Test, what: str, events: bool = False) -> list[float]:
     """Runs a test between the guests; returns the numbers of its result line."""
     client, server = guests.ends[what]
-    options = [*test.options, *(["-e"] if events else []), "-s", str(test.size),
-               "-n", str(test.iterations[what == ROCE]), *client.options]
+    return between(client, server, test, test.iterations[what == ROCE], events)
+
+
+def between(client: End, server: End, test: Test, iterations: int, events: bool = False) -> list[float]:
+    options = [*test.options, *(["-e"] if events else []), "-s", str(test.size), "-n", str(iterations),
+               *client.options]
     ports = [subnet.Port(end.node.name, end.device, 1, "", 0, 0, "", "", "") for end in (client, server)]
     return measure.columns(measure.perftest(client.node, server.node, test.program, options, *ports,
                                             limit_s=test.limit_s), test.size)

@@ -12,7 +12,8 @@ import pytest
 import simulated_fabric
 from lab.base import paths, ui
 from lab.bench import (bench, bench_capture, bench_costs, bench_figures, bench_host, bench_load, bench_many,
-                       bench_messages, bench_objects, bench_page, bench_plot, bench_steps, bench_sweep, bench_system, bench_web)
+                       bench_messages, bench_objects, bench_page, bench_plot, bench_record, bench_steps, bench_sweep,
+                       bench_system, bench_web)
 from lab.fabric import topology
 from lab.bench.bench_figures import LESS, MORE, Figure, Kind, Results
 
@@ -115,6 +116,8 @@ def all_kinds():
         yield from (value for value in vars(one).values() if isinstance(value, Kind))
     for title, (_rate, key) in bench_capture.RUNS.items():
         yield from bench_capture.kinds(key, title)
+    for test in bench_record.TESTS:
+        yield from (test.kind, bench_record.cost(test))
     for key in bench_costs.TESTS:
         names = ["wake-ups", "processor time", *bench_costs.COUNTED.values(), *bench_costs.WAITS.values(),
                  *bench_costs.big_lock("")]
@@ -132,6 +135,7 @@ def test_every_kind_has_a_key_of_its_own():
 def test_groups_can_be_chosen_and_all_take_about_half_an_hour():
     assert bench.chosen(None, True) == [group for group in bench.GROUPS if not group.on_request]
     assert [group.name for group in bench.chosen(["capture", "web"], False)] == ["web", "capture"]
+    assert [group.name for group in bench.chosen(["record"], True)] == ["record"]
     assert [group.name for group in bench.chosen(["scale", "rate"], True)] == ["rate", "scale"]
     assert not any(group.guests for group in bench.chosen(None, False))
     with pytest.raises(ui.LabError):
@@ -283,6 +287,63 @@ def test_costs_are_per_message():
     assert lock == {"BQL taken": 1500, "waiting for the BQL": 2e6}
     per = bench_costs.difference({**lock, "doorbells": 30}, {"BQL taken": 500, "doorbells": 10}, 100)
     assert per == {"BQL taken": 10e6, "waiting for the BQL": 2e4, "doorbells": 200_000}
+
+
+@pytest.fixture(name="recorder")
+def fixture_recorder(results, tmp_path, monkeypatch):
+    """Guests of a bench, beside a lab whose recording grows with each message. bandwidths: results of perftest, without
+    a recording and with one; calls: the name of the client and the size of each run; recording: the file, if it is
+    there."""
+    class Lab:
+        def __init__(self, directory):
+            self.directory = directory
+
+        def up(self, wanted, artefacts):
+            assert (wanted.count, artefacts) == (2, ["driver"])
+            found.recording = wanted.recording(0)
+            found.recording.touch()
+
+        def node(self, name):
+            return f"recorded {name}"
+
+        def down(self):
+            found.calls.append("down")
+
+    def between(client, server, test, iterations):
+        assert (client, server) in (("vm0", "vm1"), ("recorded vm0", "recorded vm1")) and iterations
+        is_recorded = client.startswith("recorded")
+        found.calls.append((client, test.size))
+        if is_recorded:
+            found.recording.write_text(found.recording.read_text() + found.written)
+        return [test.size, 1, 0, found.bandwidths[is_recorded], found.bandwidths[is_recorded]]
+    found = types.SimpleNamespace(
+        lab=types.SimpleNamespace(directory=tmp_path / "lab"), artefacts=["driver"], hca=lambda node: node,
+        ends={"pib": ["vm0", "vm1"]}, results=results, calls=[], bandwidths=(1000.0, 800.0), written="events")
+    monkeypatch.setattr(bench_record.cluster, "Cluster", Lab)
+    monkeypatch.setattr(bench_record.up, "make_subnet", lambda _lab: None)
+    monkeypatch.setattr(bench_messages, "between", between)
+    return found
+
+
+def test_the_cost_of_a_recording_is_measured_in_turn(recorder, results):
+    bench_steps.take_all(results, "record", bench_record.steps(recorder))
+    sizes = [65536, 1 << 20, 64]
+    assert recorder.calls == [*[(name, size) for size in sizes for name in ("vm0", "recorded vm0")],
+                              *[(name, size) for size in sizes for name in ("recorded vm0", "vm0")], "down"]
+    for test in bench_record.TESTS:
+        rate, cost = results.figure(test.kind), results.figure(bench_record.cost(test))
+        assert rate.times_better("pib", bench_record.NOT_RECORDED) == pytest.approx(0.8)
+        assert cost.samples == {"pib": pytest.approx([20, 20])}
+    assert results.figure(bench_record.TESTS[2].kind).median("pib") == 800e6     # perftest has millions
+    assert results.notes == ["a note"] and not recorder.recording.parent.exists()
+
+
+def test_a_recording_that_does_not_grow_is_no_measurement(recorder, results):
+    recorder.written = ""
+    bench_steps.take_all(results, "record", bench_record.steps(recorder))
+    assert len(results.notes) == 7 and "run-vm0.rec has not grown" in results.notes[1]
+    assert results.figure(bench_record.TESTS[0].kind).samples == {} and recorder.calls[-1] == "down"
+    assert not recorder.recording.parent.exists()
 
 
 @pytest.mark.parametrize("name, title", [("switch_2of36ports_64_1", "switch, 2 of 36 ports, 64 B, one a turn"),

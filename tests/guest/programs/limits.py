@@ -158,12 +158,14 @@ def region_of_three_levels_of_tables(bench):
         address = mapped(None, page * pages + PIECE, PROT_NONE, OWN)
         for at in range(0, page * pages, PIECE):
             mapped(address + at, PIECE, RW, mmap.MAP_SHARED | MAP_FIXED, file.fileno())
-    mr, end = MR(bench.pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE), connected(bench)
-    mr.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, pd=bench.pd, addr=address, length=page * pages)
+    made = MR(bench.pd, page * pages, e.IBV_ACCESS_LOCAL_WRITE, address=address)
+    changed, end = MR(bench.pd, BYTES, e.IBV_ACCESS_LOCAL_WRITE), connected(bench)
+    changed.rereg(e.IBV_REREG_MR_CHANGE_TRANSLATION, pd=bench.pd, addr=address, length=page * pages)
     last = address + page * (pages - 1)
-    ctypes.memmove(last, b"the last", 8)
-    send_to_itself(end, SGE(last, 8, mr.lkey))
-    same(end.mr.read(8, 0), b"the last")
+    for mr, said in ((made, b"the last"), (changed, b"the same")):
+        ctypes.memmove(last, said, 8)
+        send_to_itself(end, SGE(last, 8, mr.lkey))
+        same(end.mr.read(8, 0), said)
 
 
 def connected(bench):

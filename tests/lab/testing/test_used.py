@@ -32,6 +32,15 @@ def test_each_reason_is_of_a_point():
     assert patterns and [pattern for pattern in patterns if not fnmatch.filter(titles, pattern)] == []
 
 
+def test_a_reason_is_about_one_command():
+    """A pattern for all commands would also hide that tests have ceased to use a value."""
+    points = [point for point in coverage_points.points(description.interface(), coverage_points.empty())
+              if not point.error]
+    for pattern in used.reasons():
+        of = {point.about.split(".")[0] for point in points if fnmatch.fnmatchcase(point.title, pattern)}
+        assert len(of) == 1, (pattern, of)
+
+
 def test_each_value_that_a_rule_forbids_is_of_the_interface():
     interface = description.interface()
     commands = {command.name: interface.structs.get(command.input) for command in interface.commands}

@@ -89,6 +89,10 @@ def driver(options: argparse.Namespace) -> int:
     if options.words[:1] == [COVERAGE]:
         driver_coverage.show(lab, options.words[1:], options)
         return 0
+    if COVERAGE in options.words:
+        others = " ".join(word for word in options.words if word != COVERAGE)
+        raise ui.LabError(f"{COVERAGE} comes first:  ./pib driver {COVERAGE} {others}   A directory of this name is "
+                          f"./{COVERAGE}")
     if options.merge or options.html or options.reset:
         raise ui.LabError(f"--merge, --html and --reset are options of  ./pib driver {COVERAGE}")
     target = Target.of(options.words, lab)

@@ -182,6 +182,14 @@ def test_counts_of_another_version_of_the_interface_are_an_error(devices, monkey
         run("--merge", file)
 
 
+def test_the_word_coverage_after_a_guest_is_no_directory(devices):
+    """A user names the guest first. The advice has the words in order."""
+    options = command_line.parser().parse_args(["driver", "vm0", "coverage", "--reset"])
+    with pytest.raises(ui.LabError, match=r"\./pib driver coverage vm0 .*A directory of this name is \./coverage"):
+        options.function(options)
+    assert not devices["asked"]
+
+
 @pytest.mark.usefixtures("devices")
 def test_options_of_coverage_need_the_word_coverage():
     options = command_line.parser().parse_args(["driver", "--reset"])

@@ -10,7 +10,7 @@ import os
 import pathlib
 import random
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from lab.base import memory, paths, ui
 from lab.base.counts import Count, FAILURE
@@ -36,6 +36,8 @@ GUESTS: dict[str, dict[str, str]] = {
     "peer-copy": {"PIB_TEST_HCA": vm.PEER_COPY},
     "strict": {"PIB_TEST_HCA": "strict=fatal"},
 }
+# The variables by which a user chooses guests, with their defaults.
+CHOICES = {image.VARIABLE: image.RELEASES[0], guest_kernel.VARIABLE: "debian"}
 # Shares of the guest tests: two labs in parallel, because each waits half of its time. Together at most eight guests.
 SHARES: dict[str, tuple[str, ...]] = {"shared lab": ("--labs=shared",), "own labs": ("--labs=own",)}
 PARALLEL_MIB = 9216             # memory that two parallel labs, or a build beside tests, need
@@ -105,6 +107,26 @@ def _one_adversary() -> dict[str, str]:
     return {"PIB_ADVERSARY_SEED": str(seed)}
 
 
+def _fitting(values: dict[str, str]) -> dict[str, str]:
+    """The environment of guests that a part chooses. values: its choice. Kernels with checks are for one release: if
+    the user has chosen another release, or a part with another release meets such a kernel, the user's choice yields.
+    """
+    chosen = {**CHOICES, **os.environ, **values}
+    impossible = (chosen[guest_kernel.VARIABLE] in debug_kernel.KINDS
+                  and chosen[image.VARIABLE] in image.RELEASES[1:])
+    return CHOICES | values if impossible and CHOICES.keys() & values.keys() else values
+
+
+@contextlib.contextmanager
+def _guests_of(part: str, values: dict[str, str]) -> Iterator[None]:
+    """Chooses the part's guests for the duration of the block. values: as for _fitting()."""
+    fitting = _fitting(values)
+    for name in fitting.keys() - values.keys():
+        ui.say(f"{part}: {name}={os.environ[name]} does not fit these guests; they have {name}={fitting[name]}")
+    with runners.environment(fitting):
+        yield
+
+
 def guests(run: Run, name: str) -> Count:
     """Runs the guest tests. name: that of the part, a key of GUESTS. In ./pib test all it also prints and checks what
     the tests have used of the device."""
@@ -112,7 +134,7 @@ def guests(run: Run, name: str) -> Count:
         return runners.pytest(run.progress, "tests/guest", *(["--nightly"] if run.nightly else []), name=_stage(name),
                               shares=SHARES if memory.available_mib() >= PARALLEL_MIB else None)
 
-    with runners.environment(GUESTS[name] | _one_adversary()):
+    with _guests_of(name, GUESTS[name]), runners.environment(_one_adversary()):
         up.prepare()
         return used.checked(tests) if run.nightly and name == USUAL else tests()
 
@@ -165,7 +187,7 @@ def _renew_image(kernel: str) -> None:
 def on_kernels(run: Run) -> Count:
     """Compiles the driver for every kernel, and runs guest tests on the newest one of Debian 13."""
     count = all_kernels.check(run.progress)
-    with runners.environment({image.VARIABLE: NEWEST_KERNEL}):
+    with _guests_of("kernels", {image.VARIABLE: NEWEST_KERNEL}):
         _renew_image(kernels.newest(kernels.kernels(kernels.tree(NEWEST_KERNEL))))
         up.prepare()
         return count + runners.pytest(run.progress, "tests/guest", "-k", KERNEL_TESTS, name=_stage(NEWEST_KERNEL))
@@ -179,7 +201,7 @@ def debug(run: Run) -> Count:
     """Runs the debugger tests with the kernels of both releases."""
     count = Count()
     for release in DEBUGGED:
-        with runners.environment({image.VARIABLE: release}):
+        with _guests_of(DEBUGGERS, {image.VARIABLE: release}):
             up.prepare()
             count += runners.pytest(run.progress, "tests/debug", name=_debug_stage(release))
     return count
@@ -203,7 +225,7 @@ class Part:
         """Free space in GiB for making what the part needs and the cache lacks, by name."""
         found = self.entries()
         for values in self.images if self.guests else ():
-            with runners.environment(values):
+            with runners.environment(_fitting(values)):
                 found |= guest_kernel.missing()
         return found
 
@@ -211,7 +233,7 @@ class Part:
         """Directories of the cache in which builds for the part's guests write."""
         found: set[pathlib.Path] = set()
         for values in self.images if self.guests else ():
-            with runners.environment(values):
+            with runners.environment(_fitting(values)):
                 found |= {*guest_kernel.written()}
         return found
 

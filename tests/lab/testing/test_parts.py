@@ -5,6 +5,7 @@ import dataclasses
 import os
 import re
 import threading
+import types
 
 import pytest
 
@@ -13,7 +14,7 @@ from lab.base.counts import Count
 from lab.build import deps, host_build, image, preflight
 from lab.develop import coverage_points, driver_coverage
 from lab.fabric import up
-from lab.guests import vm
+from lab.guests import guest_kernel, vm
 from lab.testing import parts, runners, simulate, used
 
 LIMIT_S = 60
@@ -102,6 +103,48 @@ def test_the_seed_of_the_adversary_is_printed(monkeypatch, capsys):
         parts.guests(parts.Run(None), "guest")
         assert f"./pib test adversary --seed {seeds[-1]} --seeds 1" in capsys.readouterr().err
     assert seeds[0] != seeds[1] and "PIB_ADVERSARY_SEED" not in os.environ
+
+
+@pytest.mark.parametrize("user", [{image.VARIABLE: "bookworm"}, {guest_kernel.VARIABLE: "kasan"}])
+def test_the_night_runs_with_guests_that_the_user_has_chosen(monkeypatch, capsys, user):
+    """A part with guests of its own keeps them where the user's choice is impossible."""
+    for name in parts.CHOICES:
+        monkeypatch.delenv(name, raising=False)
+    for name, value in user.items():
+        monkeypatch.setenv(name, value)
+    ran = []
+
+    def prepare():
+        guest_kernel.check()
+        ran.append((image.release(), guest_kernel.chosen()))
+    monkeypatch.setattr(up, "prepare", prepare)
+    monkeypatch.setattr(runners, "pytest", lambda *_, **__: Count(passed=1))
+    monkeypatch.setattr(parts, "_renew_image", lambda _kernel: None)
+    monkeypatch.setattr(parts, "kernels", types.SimpleNamespace(**dict.fromkeys(("newest", "kernels", "tree"), str)))
+    monkeypatch.setattr(parts.all_kernels, "check", lambda _progress: Count())
+    for part in parts.PARTS.values():
+        part.missing()
+        part.written()
+    run = parts.Run(None)
+    for name in ("guest", "kasan", "bookworm"):
+        parts.guests(run, name)
+    parts.on_kernels(run)
+    parts.debug(run)
+    kernel = user.get(guest_kernel.VARIABLE, "debian")
+    assert ran == [(user.get(image.VARIABLE, "trixie"), kernel), ("trixie", "kasan"), ("bookworm", "debian"),
+                   ("trixie-backports", "debian"), ("trixie", kernel), ("bookworm", "debian")]
+    (name, value), said = next(iter(user.items())), capsys.readouterr().err
+    assert f"{name}={value} does not fit these guests; they have {name}={parts.CHOICES[name]}" in said
+
+
+def test_a_user_who_chooses_impossible_guests_is_told(monkeypatch):
+    for name, value in ((image.VARIABLE, "bookworm"), (guest_kernel.VARIABLE, "kasan")):
+        monkeypatch.setenv(name, value)
+    with pytest.raises(ui.LabError, match="kasan kernel is made for guests of trixie only"):
+        parts.PARTS["guest"].missing()
+    monkeypatch.setenv(image.VARIABLE, "bookwurm")
+    with pytest.raises(ui.LabError, match="bookwurm: expected one of"):
+        parts.PARTS["lockdep"].missing()
 
 
 @pytest.mark.parametrize("name, nightly, file", [("guest", True, ""), ("guest", False, ""), ("lockdep", True, ""),

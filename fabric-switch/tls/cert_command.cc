@@ -27,7 +27,8 @@ constexpr mode_t kDirectoryMode = 0700, kKeyMode = 0600, kCertMode = 0644;
 constexpr std::time_t kDay = 24L * 60 * 60;
 constexpr std::time_t kClockDifference = 60L * 60;  // seconds by which clocks of hosts may differ
 constexpr size_t kSerialBytes = 16;
-constexpr size_t kMaxName = 64;  // bytes of an X.509 common name
+constexpr size_t kMaxName = 64;   // bytes of an X.509 common name
+constexpr size_t kMaxKeyId = 64;  // bytes
 
 struct Pair {
     X509Cert certificate = make_gnutls<X509Cert>(gnutls_x509_crt_init);
@@ -180,7 +181,28 @@ void add_host(Steps& steps, gnutls_x509_crt_t crt, const std::string& host) {
     }
 }
 
+// Verifiers that are strict about RFC 5280 (4.2.1.1, 4.2.1.2) demand both identifiers. The issuer's
+// is that of its certificate, which another program may have computed in another way; a CA of an
+// earlier version has none.
+void set_key_ids(Steps& steps, gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
+    std::array<unsigned char, kMaxKeyId> id{};
+    size_t size = id.size();
+    steps.then([&] { return gnutls_x509_crt_get_key_id(crt, 0, id.data(), &size); })
+        .then([&] { return gnutls_x509_crt_set_subject_key_id(crt, id.data(), size); })
+        .then([&] {
+            size = id.size();
+            const int code = gnutls_x509_crt_get_subject_key_id(issuer, id.data(), &size, nullptr);
+            if (code != GNUTLS_E_REQUESTED_DATA_NOT_AVAILABLE) {
+                return code;
+            }
+            size = id.size();
+            return gnutls_x509_crt_get_key_id(issuer, 0, id.data(), &size);
+        })
+        .then([&] { return gnutls_x509_crt_set_authority_key_id(crt, id.data(), size); });
+}
+
 Done sign(Steps& steps, const Pair& pair, const Pair& issuer) {
+    set_key_ids(steps, pair.certificate.get(), issuer.certificate.get());
     return steps
         .then([&] {
             return gnutls_x509_crt_sign2(pair.certificate.get(), issuer.certificate.get(),

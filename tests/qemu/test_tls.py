@@ -3,6 +3,7 @@
 import contextlib
 import select
 import socket
+import ssl
 import subprocess
 
 import pytest
@@ -78,6 +79,28 @@ def test_a_link_without_tls_comes_up_on_this_host(tmp_path):
     with switch(tmp_path, "--listen", f"tcp:127.0.0.1:{port}"), with_device(None, port) as qtest:
         device = enabled(qtest)
         assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+
+
+def strict(purpose, files, kind):
+    context = ssl.SSLContext(purpose)
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    context.load_verify_locations(files / "ca-cert.pem")
+    context.load_cert_chain(files / f"{kind}-cert.pem", files / f"{kind}-key.pem")
+    return context
+
+
+def test_verifiers_that_are_strict_accept_the_certificates(ca):
+    """Python does so by default since 3.13."""
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = strict(ssl.PROTOCOL_TLS_SERVER, ca / "one", "server").wrap_bio(to_server, to_client, server_side=True)
+    client = strict(ssl.PROTOCOL_TLS_CLIENT, ca / "vm", "client").wrap_bio(to_client, to_server,
+                                                                         server_hostname="127.0.0.1")
+    for side in (client, server, client, server):
+        with contextlib.suppress(ssl.SSLWantReadError):
+            side.do_handshake()
+    assert server.getpeercert()["subject"] == ((("commonName", "vm"),),)
+    assert client.getpeercert()["subject"] == ((("commonName", "one"),),)
 
 
 @pytest.mark.parametrize("stranger", ["of another CA", "of another name"])

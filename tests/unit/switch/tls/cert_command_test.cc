@@ -7,6 +7,7 @@
 #include <catch2/catch_test_macros.hpp>
 
 #include "tls/certificate_grant.h"
+#include "tls/gnutls_types.h"
 #include "tls_files.h"
 
 namespace pib::test {
@@ -33,7 +34,38 @@ fabric::CertOptions host(const std::string& directory, const std::string& name,
             .days = 1};
 }
 
+fabric::X509Cert certificate(const std::string& path) {
+    auto read = fabric::make_gnutls<fabric::X509Cert>(gnutls_x509_crt_init);
+    fabric::GnutlsData pem;
+    REQUIRE(gnutls_load_file(path.c_str(), pem.out()) == GNUTLS_E_SUCCESS);
+    REQUIRE(gnutls_x509_crt_import(read.get(), pem.out(), GNUTLS_X509_FMT_PEM) == GNUTLS_E_SUCCESS);
+    return read;
+}
+
+// The identifier of the certificate's own key, or of its issuer's; empty if it has none.
+std::string key_id(decltype(&gnutls_x509_crt_get_subject_key_id) get, const std::string& path) {
+    std::string id(64, '\0');
+    size_t size = id.size();
+    const int code = get(certificate(path).get(), id.data(), &size, nullptr);
+    return code == GNUTLS_E_SUCCESS ? id.substr(0, size) : "";
+}
+constexpr auto kSubject = gnutls_x509_crt_get_subject_key_id;
+constexpr auto kAuthority = gnutls_x509_crt_get_authority_key_id;
+
 }  // namespace
+
+TEST_CASE("cert: certificates name their key and that of the CA") {
+    TlsFiles files;
+    const std::string one = files.add_switch("one", "any"), vm = files.add_host("vm", "any");
+    const std::string ca = key_id(kSubject, files.ca() + "/ca-cert.pem");
+    CHECK_FALSE(ca.empty());
+    CHECK(key_id(kAuthority, files.ca() + "/ca-cert.pem") == ca);
+    for (const std::string& path : {one + "/server-cert.pem", vm + "/client-cert.pem"}) {
+        CHECK(key_id(kAuthority, path) == ca);
+        CHECK_FALSE(key_id(kSubject, path).empty());
+        CHECK(key_id(kSubject, path) != ca);
+    }
+}
 
 TEST_CASE("cert: keys are readable by their owner only") {
     TlsFiles files;

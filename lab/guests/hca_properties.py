@@ -73,7 +73,18 @@ def wrong_in(properties: str) -> str:
     return ""
 
 
+def _last(properties: str, name: str) -> str:
+    """The last value of a property; "" if properties, as QEMU's command line has them, leave it out."""
+    found = [text for one in COMMA.split(properties) for key, _, text in [one.partition("=")] if key == name]
+    return found[-1] if found else ""
+
+
 def is_on(properties: str, name: str) -> bool:
     """Whether properties, as QEMU's command line has them, turn this one on. The last value counts."""
-    found = [text for one in COMMA.split(properties) for key, _, text in [one.partition("=")] if key == name]
-    return bool(found) and BOOLEANS.get(found[-1], found[-1]) == "on"
+    text = _last(properties, name)
+    return BOOLEANS.get(text, text) == "on"
+
+
+def is_strict(properties: str) -> bool:
+    """Whether the device checks its driver (strict=on or fatal)."""
+    return _last(properties, "strict").lower() in ("on", "fatal")

@@ -169,9 +169,12 @@ class Machine:
 
     def line(self) -> str:
         """The kernel's command line. iomem=relaxed lets root map the HCA's registers, to read its clock, while the
-        driver uses them."""
+        driver uses them. If a device is strict, the kernel zeroes memory that a driver frees, and an IOMMU no longer
+        maps it: the device notices that a queue was freed too early."""
+        strict = any(hca_properties.is_strict(hca.extra) for hca in self.hcas)
+        words = f"{self.boot.line} init_on_free=1 iommu.strict=1" if strict else self.boot.line
         return (f"console=ttyS0 quiet panic=-1 unknown_nmi_panic net.ifnames=0 iomem=relaxed "
-                f"mitigations=off lab.node={self.number} systemd.hostname={self.name} {self.boot.line}".rstrip())
+                f"mitigations=off lab.node={self.number} systemd.hostname={self.name} {words}".rstrip())
 
     def _boot(self) -> list[str]:
         return ["-kernel", str(self.boot.kernel), "-initrd", str(self.boot.initrd), "-append", self.line()]

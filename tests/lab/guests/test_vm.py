@@ -46,6 +46,15 @@ def test_the_switch_can_map_the_memory_of_a_guest_with_peer_copy(extra, shared):
     assert ("memory-backend-memfd,id=ram,share=on,size=1024M" in words) == shared
 
 
+@pytest.mark.parametrize("extra, strict", [
+    ("strict=on", True), ("ports=2,strict=fatal", True), ("strict=FATAL", True), ("", False), ("strict=off", False),
+    ("strict=on,strict=off", False), ("node-description=a,,strict=on", False)])
+def test_memory_that_a_driver_frees_is_zeroed_and_unmapped_if_the_device_is_strict(extra, strict):
+    guest = machine(pathlib.Path("/tmp/x"))
+    line = dataclasses.replace(guest, hcas=[vm.default_hca(0, "unix:/fabric", extra)]).line()
+    assert ("init_on_free=1" in line.split() and "iommu.strict=1" in line.split()) == strict
+
+
 def test_guids_of_guests_are_locally_administered_and_no_assigned_service_ids():
     hca = vm.default_hca(3, "unix:/fabric")
     assert {guid >> 56 for guid in (hca.node_guid, hca.port_guid)} == {0x06}

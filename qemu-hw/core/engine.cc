@@ -52,6 +52,7 @@ Engine::Engine(const Config& config, Host& host)
     if (strict_) {
         strict_->report_to(objects_.refusals);
         doorbell_watch_.emplace(host_, *strict_);
+        cqe_watch_.emplace(host_, *strict_);
     }
     cqs_.set_knobs(config_.knobs);
     srqs_.set_knobs(config_.knobs);
@@ -100,6 +101,7 @@ void Engine::timer() {
     if (strict_ && !health_.is_fatal()) {
         strict_->timer(now);
         doorbell_watch_->timer(now, transport_.verbs());
+        cqe_watch_->timer(now, cqs_);
     }
     if (adversity_) [[unlikely]] {
         adversity_->timer(now, objects_, health_.is_fatal());
@@ -118,6 +120,7 @@ void Engine::reset(bool cold) {
     if (strict_) {
         strict_->reset();
         doorbell_watch_->stop();
+        cqe_watch_->stop();
     }
     resetting_ = true;
     counters_ = fresh_counters();
@@ -149,6 +152,7 @@ Verdict Engine::enable(const CommandQueue::Rings& rings) {
     if (strict_ && verdict == CmdStatus::kOk) {
         strict_->enabled();
         doorbell_watch_->start();
+        cqe_watch_->start();
     }
     return verdict;
 }
@@ -223,7 +227,8 @@ void Engine::settle() {
     // A stopped device ignores the doorbells that a strict device waits for.
     uint64_t patience = kNever;
     if (strict_ && !health_.is_fatal()) [[unlikely]] {
-        patience = std::min(strict_->next_deadline(), doorbell_watch_->next_deadline());
+        patience = std::min({strict_->next_deadline(), doorbell_watch_->next_deadline(),
+                             cqe_watch_->next_deadline()});
     }
     if (adversity_) [[unlikely]] {
         adversity_->host().store_payload();

@@ -18,6 +18,7 @@
 #include "engine_adversity.h"
 #include "memory/mpt.h"
 #include "memory/peer_copy.h"
+#include "mmio/cqe_watch.h"
 #include "mmio/device_objects.h"
 #include "mmio/doorbell_watch.h"
 #include "pib_hca_hw.h"
@@ -105,7 +106,9 @@ class Engine {
     Journal journal_;
     DriverCoverage coverage_;
     std::unique_ptr<Strict> strict_;
-    std::optional<DoorbellWatch> doorbell_watch_;  // nullopt: the device is not strict
+    // nullopt: the device is not strict.
+    std::optional<DoorbellWatch> doorbell_watch_;
+    std::optional<CqeWatch> cqe_watch_;
     Counters counters_;
     DeviceHealth health_;
     EqTable eqs_;

@@ -332,6 +332,8 @@ enum class Rule : uint32_t {
     kConsumerAhead = rule_value(10, 1, 1, Effect::kNamed),
     kConsumerBack = rule_value(10, 1, 2, Effect::kNamed),
     kArmAhead = rule_value(10, 1, 3, Effect::kNamed),
+    kCqArmedAgain = rule_value(10, 1, 4, Effect::kNamed),
+    kCqeLeft = rule_value(10, 1, 5, Effect::kNamed),
 
     // Work requests.
     kWqeOpcode = rule_value(12, 4, 1, VendorError::kOpcode),

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "qp/completions.h"
 
+#include <span>
+
 #include "memory/peer_copy.h"
 #include "qp/error_states.h"
 #include "qp/qp_checks.h"
@@ -102,7 +104,10 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     const uint32_t byte_count = !failed && wqe.fetches() ? wqe.data.length : 0;
     const CompletionOpcode opcode = completion_opcode(wqe.opcode);
     if (Strict* strict = services.strict(); strict != nullptr) [[unlikely]] {
-        check_unchanged(services.host(), *strict, qp, qp.sq, counter, qp.window.bytes_at(0));
+        const std::span<const uint8_t> copy = qp.window.bytes_at(0);
+        check_unchanged(services.host(), *strict, qp, qp.sq, counter, copy);
+        qp.req.completed = counter;
+        qp.req.completed_bytes.assign(copy.begin(), copy.end());
     }
     if (wqe.needs_response() && request.started) {
         --qp.req.rd_atomic_outstanding;

@@ -46,6 +46,10 @@ struct RequesterState {
     // A NAK or implied NAK for `una` has started a retry; later ones for `una` start none.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
+    // The send WQE that was completed last: its counter and its copy. Only a strict device keeps
+    // them; no bytes: there is no such WQE.
+    uint32_t completed = 0;
+    std::vector<uint8_t> completed_bytes;
 };
 
 // The receive WQE that a message is being written to.

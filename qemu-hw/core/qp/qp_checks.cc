@@ -68,6 +68,9 @@ void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQ
     }
     check_header(host, strict, qp);
     const bool sends = &queue == &qp.sq;
+    if (sends) {
+        check_completed(host, strict, qp);
+    }
     const uint32_t receiving = qp.resp.recv.valid ? 1 : 0;
     const uint32_t held = sends ? qp.window.size() : receiving;
     strict.producer_moved(subject_of(qp),
@@ -86,6 +89,22 @@ void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const Work
         const auto at = std::ranges::mismatch(now, copy).in1 - now.begin();
         strict.broken(sends ? Rule::kSendChanged : Rule::kRecvChanged, subject_of(qp), counter,
                       static_cast<uint64_t>(at));
+    }
+}
+
+void check_completed(Host& host, Strict& strict, const QueuePair& qp) {
+    std::array<uint8_t, size_t{1} << kMaxLogWqeStride> bytes;
+    const auto& copy = qp.req.completed_bytes;
+    const auto now = std::span(bytes).first(copy.size());
+    const uint32_t later = qp.sq.found - qp.req.completed;
+    if (copy.empty() || later == 0 || later >= qp.sq.depth() ||
+        !copy_entry(host, qp.buffer, qp.sq, qp.req.completed, now)) {
+        return;
+    }
+    const bool cleaned =
+        std::ranges::all_of(now, [&](uint8_t byte) { return byte == now.front(); });
+    if (!cleaned) {
+        check_unchanged(host, strict, qp, qp.sq, qp.req.completed, copy);
     }
 }
 

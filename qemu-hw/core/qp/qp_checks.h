@@ -29,6 +29,10 @@ void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQ
 // before the WQE completes.
 void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                      uint32_t counter, std::span<const uint8_t> copy);
+// Checks that software has not changed the entry of the send WQE that was completed last, and that
+// has not come to a later WQE. Such a change is no cleaning of the entry (equal bytes), but a WQE
+// that is written after its doorbell.
+void check_completed(Host& host, Strict& strict, const QueuePair& qp);
 // Checks that a doorbell announces no send WQE before the QP is in RTS. Call this when software has
 // rung a doorbell of the QP.
 void check_doorbell(Host& host, Strict& strict, const QueuePair& qp);

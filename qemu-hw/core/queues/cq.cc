@@ -274,7 +274,7 @@ bool CqTable::doorbell(uint32_t uar, uint64_t value) {
     const CqArm arm = (value & PIB_HCA_DB_CQ_SOLICITED) != 0 ? CqArm::kSolicited : CqArm::kNext;
     if (strict_ != nullptr) [[unlikely]] {
         check_cq_header(host_, *strict_, cqn, *cq);
-        strict_->arm_counter({Thing::kCq, cqn}, consumer, cq->producer);
+        check_cq_arming(*strict_, cqn, *cq, consumer, missed(*cq, arm, consumer));
     }
     // A pending request for the next completion is not reduced to one for a solicited completion
     // (IBA vol. 1, 11.4.2.2).
@@ -368,6 +368,7 @@ void CqTable::hold(uint32_t cqn, CompletionQueue& cq, uint32_t unseen, uint64_t 
 void CqTable::fire(uint32_t cqn, CompletionQueue& cq) {
     stop_holding(cqn, cq);
     cq.arm = CqArm::kNone;
+    cq.told_at = cq.consumer;
     eqs_.completion_event(cq.eqn, cqn);
 }
 

@@ -2,6 +2,8 @@
 #include "queues/cq_checks.h"
 
 #include <algorithm>
+#include <cstddef>
+#include <utility>
 
 #include "pib_hca_hw.h"
 
@@ -30,6 +32,26 @@ void check_cq_header(Host& host, Strict& strict, uint32_t cqn, CompletionQueue& 
     if (strict.consumer_moved(subject, cq.consumer, header.consumer, cq.producer)) {
         cq.consumer = header.consumer;
     }
+}
+
+void check_cq_arming(Strict& strict, uint32_t cqn, CompletionQueue& cq, uint32_t counter,
+                     bool missed) {
+    const Subject subject{Thing::kCq, cqn};
+    strict.arm_counter(subject, counter, cq.producer);
+    ++cq.armings;
+    const bool other = std::exchange(cq.armed_at, counter) != counter;
+    if (other || !missed) {
+        cq.armed_again = 0;
+    } else if (cq.armed_again++ == Strict::kMostArmings) {
+        strict.broken(Rule::kCqArmedAgain, subject, counter, Strict::kMostArmings);
+    }
+}
+
+uint32_t consumer_in_memory(Host& host, const CompletionQueue& cq) {
+    uint32_t consumer;
+    const bool read = cq.buffer.read(host, offsetof(pib_hca_cq_header, consumer),
+                                     {reinterpret_cast<uint8_t*>(&consumer), sizeof consumer});
+    return read ? consumer : cq.producer;
 }
 
 void check_cq_ring(Strict& strict, uint32_t cqn, const CompletionQueue& cq) {

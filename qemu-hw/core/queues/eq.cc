@@ -52,6 +52,16 @@ void check_eq_ring(Strict& strict, const EventQueue& eq) {
         eq.producer);
 }
 
+// Checks an EQ that is about to be destroyed: memory that software has freed too early may have
+// changed, or may be gone.
+void check_old_eq(Host& host, Strict& strict, const EventQueue& eq) {
+    uint8_t first = 0;
+    if (!eq.buffer.read(host, 0, {&first, 1})) {
+        strict.memory_lost({Thing::kEq, eq.eqn});
+    }
+    check_eq_ring(strict, eq);
+}
+
 // Counts the doorbells that arm with the same counter although an EQE beyond it is there. `moved`:
 // this doorbell has changed the counter.
 void check_arming(Strict& strict, EventQueue& eq, bool moved) {
@@ -182,7 +192,7 @@ Verdict EqTable::destroy(uint32_t eqn) {
         async_eqn_ = Table<EventQueue>::kFull;
     }
     if (strict_ != nullptr) [[unlikely]] {
-        check_eq_ring(*strict_, *eq);
+        check_old_eq(host_, *strict_, *eq);
         strict_->queue_destroyed({Thing::kEq, eqn});
         strict_->events_taken(eqn);
     }

@@ -514,6 +514,11 @@ constexpr RuleText kTexts[] = {
      " is behind an earlier one:", Number::kDecimal},
     {Rule::kArmAhead, STORED, Number::kDecimal,
      " of the arming doorbell's counter is ahead of the CQEs written:", Number::kDecimal},
+    {Rule::kCqArmedAgain, STORED, Number::kDecimal,
+     " of the doorbell's counter has armed the CQ with a CQE beyond it, more often than:",
+     Number::kDecimal},
+    {Rule::kCqeLeft, REGISTER(consumer), Number::kDecimal,
+     ": no CQE beyond it has been taken, and the CQ is not armed, for seconds:", Number::kDecimal},
 
     // The keys of request packets.
     {Rule::kKeyUnknown, NOTHING, Number::kNone, "the key is unknown", Number::kNone},

@@ -121,6 +121,25 @@ MiniQp& receiving_qp(RefusalRoom& r) {
     return qp;
 }
 
+// Completes three WQEs whose CQEs the driver does not take.
+void leave_three(RefusalRoom& r) {
+    stopped_qp(r);
+    to_state(r, PIB_HCA_QPS_ERR);
+    r.d.pump();
+}
+
+// Rings the doorbell of a WQE that is written afterwards, when the device has completed the entry
+// as it was.
+MiniQp write_after_doorbell(RefusalRoom& r) {
+    MiniQp qp = r.d.create_qp(r.shape(PIB_HCA_QP_UD));
+    r.d.connect_ud(qp, 1, 0);
+    qp.memory.poke(kSqProducer, 1u);
+    r.d.ring_send(qp);
+    r.d.pump();
+    qp.memory.poke(qp.sq_offset, uint8_t{PIB_HCA_WQE_SEND_WITH_IMM});
+    return qp;
+}
+
 // Posts send WQEs without a doorbell and waits for more than a minute.
 void post_unrung(RefusalRoom& r, int wqes) {
     MiniQp& qp = r.qp.qpn == 0 ? working_qp(r) : r.qp;
@@ -306,6 +325,12 @@ constexpr MisuseCase kCases[] = {
          r.host.make_hole(qp.memory.page(0), 4096);
          r.d.ring_send(qp);
      }},
+    {Rule::kMemoryLost, "EQ 0x2 misused: its memory is no longer RAM that the device can access",
+     [](RefusalRoom& r) {
+         r.d.destroy(PIB_HCA_CMD_DESTROY_CQ, r.cq.cqn);
+         r.host.make_hole(r.eq.memory.page(0), 4096);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_EQ, r.eq.eqn);
+     }},
     {Rule::kOwnerWritten,
      "EQ 0x1 misused: owner 0x6b is not what the device wrote: the ring was freed or written to, "
      "at "
@@ -403,6 +428,19 @@ constexpr MisuseCase kCases[] = {
                         7u);
          r.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
      }},
+    {Rule::kSendChanged,
+     "QP 0x40 misused: send WQE 0 was written between sq_producer and its completion, at byte 0",
+     [](RefusalRoom& r) {
+         const MiniQp qp = write_after_doorbell(r);
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
+     }},
+    {Rule::kSendChanged,
+     "QP 0x40 misused: send WQE 0 was written between sq_producer and its completion, at byte 0",
+     [](RefusalRoom& r) {
+         MiniQp qp = write_after_doorbell(r);
+         qp.memory.poke(kSqProducer, 2u);
+         r.d.ring_send(qp);
+     }},
     {Rule::kRecvChanged,
      "QP 0x40 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
      [](RefusalRoom& r) { receive(r, [](MiniQp& qp) { qp.memory.poke(qp.rq_offset, 2u); }); }},
@@ -497,6 +535,32 @@ constexpr MisuseCase kCases[] = {
      [](RefusalRoom& r) {
          r.cq.consumer = 7;
          r.d.arm(r.cq);
+     }},
+    {Rule::kCqArmedAgain,
+     "CQ 0x1 misused: value 0 of the doorbell's counter has armed the CQ with a CQE beyond it, "
+     "more often than: 1000",
+     [](RefusalRoom& r) {
+         leave_three(r);
+         for (uint32_t i = 0; i <= Strict::kMostArmings; ++i) {
+             r.d.arm(r.cq);
+         }
+     }},
+    {Rule::kCqeLeft,
+     "CQ 0x1 misused: consumer 0: no CQE beyond it has been taken, and the CQ is not armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) {  // the driver forgets to arm
+         leave_three(r);
+         let_steps_pass(r, Strict::kSteps + 1);
+     }},
+    {Rule::kCqeLeft,
+     "CQ 0x1 misused: consumer 3: no CQE beyond it has been taken, and the CQ is not armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) {  // the driver takes no CQE after the event
+         complete_three(r);
+         r.d.arm(r.cq);
+         r.d.post_send(r.qp, {.opcode = PIB_HCA_WQE_SEND});
+         r.d.pump();
+         let_steps_pass(r, Strict::kSteps + 1);
      }},
 };
 

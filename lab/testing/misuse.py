@@ -42,4 +42,4 @@ def parse(path: pathlib.Path) -> Misuse:
 
 
 def load() -> list[Misuse]:
-    return [parse(path) for path in sorted(FOLDER.glob("*.patch"))]
+    return [parse(path) for path in sorted(FOLDER.rglob("*.patch"))]

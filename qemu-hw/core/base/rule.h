@@ -327,6 +327,7 @@ enum class Rule : uint32_t {
     kVectorMasked = rule_value(9, 1, 2, Effect::kNamed),
     kEqUnarmed = rule_value(9, 1, 3, Effect::kNamed),
     kEqArmedAgain = rule_value(9, 1, 4, Effect::kNamed),
+    kEqNeverArmed = rule_value(9, 1, 5, Effect::kNamed),
 
     // Completion queues.
     kConsumerAhead = rule_value(10, 1, 1, Effect::kNamed),

@@ -226,7 +226,10 @@ bool EqTable::doorbell(uint64_t value) {
 }
 
 void EqTable::watch_doorbell(EventQueue& eq, bool moved) {
-    strict_->events_taken(eq.eqn);
+    // The first doorbell of an EQ may neither arm nor take: the wait for its arming then goes on.
+    if (moved || eq.armed || eq.was_armed) {
+        strict_->events_taken(eq.eqn);
+    }
     check_arming(*strict_, eq, moved);
     if (eq.armed) {
         eq.was_armed = true;
@@ -347,8 +350,12 @@ void EqTable::post(EventQueue& eq, const pib_hca_eqe& eqe) {
     }
     if (eq.armed) {
         fire(eq);
-    } else if (eq.was_armed) [[unlikely]] {
-        strict_->await_doorbell(Rule::kEqUnarmed, eq.eqn, eq.vector);
+    } else if (strict_ != nullptr) [[unlikely]] {
+        if (eq.was_armed) {
+            strict_->await_doorbell(Rule::kEqUnarmed, eq.eqn, eq.vector);
+        } else if (eq.consumer == 0) {  // software that polls the EQ has moved the counter
+            strict_->await_doorbell(Rule::kEqNeverArmed, eq.eqn, eq.vector);
+        }
     }
 }
 

@@ -506,6 +506,8 @@ constexpr RuleText kTexts[] = {
     {Rule::kEqArmedAgain, STORED, Number::kDecimal,
      " of the doorbell's counter has armed the EQ with an EQE beyond it, more often than:",
      Number::kDecimal},
+    {Rule::kEqNeverArmed, REGISTER(vector), Number::kDecimal,
+     " is enabled, an EQE waits, and the EQ has never been armed, for seconds:", Number::kDecimal},
 
     // Completion queues.
     {Rule::kConsumerAhead, REGISTER(consumer), Number::kDecimal,

@@ -12,6 +12,12 @@ bool is_behind(uint32_t counter, uint32_t other) {
     return static_cast<int32_t>(counter - other) < 0;
 }
 
+// Steps until a rule about a doorbell is reported. The vector of kEqNeverArmed may have been
+// unmasked in the course of the first step.
+unsigned steps_of(Rule rule) {
+    return rule == Rule::kEqNeverArmed ? Strict::kSteps + 1 : Strict::kSteps;
+}
+
 }  // namespace
 
 std::unique_ptr<Strict> Strict::create(Host& host, Strictness strictness) {
@@ -106,8 +112,10 @@ void Strict::armed(uint32_t eqn, uint32_t vector) {
 }
 
 void Strict::await_doorbell(Rule rule, uint32_t eqn, uint32_t vector) {
-    unserved_.try_emplace(
-        eqn, Unserved{.rule = rule, .vector = vector, .deadline_ns = host_.now_ns() + kStepNs});
+    unserved_.try_emplace(eqn, Unserved{.rule = rule,
+                                        .vector = vector,
+                                        .deadline_ns = host_.now_ns() + kStepNs,
+                                        .steps = steps_of(rule)});
 }
 
 uint64_t Strict::next_deadline() const {
@@ -124,7 +132,10 @@ void Strict::timer(uint64_t now_ns) {
             continue;
         }
         waiting.deadline_ns = now_ns + kStepNs;
-        if (--waiting.steps == 0) {
+        if (waiting.rule == Rule::kEqNeverArmed &&
+            host_.vector_state(waiting.vector) != VectorState::kOpen) {
+            waiting.steps = steps_of(waiting.rule);
+        } else if (--waiting.steps == 0) {
             waiting.deadline_ns = kNever;
             const bool masked = waiting.rule == Rule::kEqeLeft &&
                                 host_.vector_state(waiting.vector) == VectorState::kMasked;

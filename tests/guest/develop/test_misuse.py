@@ -23,7 +23,7 @@ NODE, PEER = "vm1", "vm0"
 HCA, SIZE = "strict=on,doorbells=eventfd", vm.Size(iommu=True)
 # Queries the SA until it answers, which takes a while at a new port. With a faulty driver it may never answer.
 SEND = "timeout 30 sh -c 'until saquery >/dev/null 2>&1; do sleep 0.3; done'; true"
-A_MINUTE = ("8.3.11", "9.1.1", "9.1.2", "9.1.3", "10.1.5")      # rules that give a driver 60 s
+A_MINUTE = ("8.3.11", "9.1.1", "9.1.2", "9.1.3", "9.1.5", "10.1.5")     # rules that give a driver 60 s
 NEEDS_IOMMU = "7.2.5"
 PROGRAM_S = 60                  # limit for the program of a faulty provider
 FAULTS = {part: [fault for fault in misuse.load() if fault.part == part]

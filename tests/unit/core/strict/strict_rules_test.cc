@@ -140,8 +140,15 @@ MiniQp write_after_doorbell(RefusalRoom& r) {
     return qp;
 }
 
+// Takes all events, as a driver does that polls the EQ.
+void take_events(RefusalRoom& r) {
+    while (r.d.poll(r.async_eq)) {
+    }
+}
+
 // Posts send WQEs without a doorbell and waits for more than a minute.
 void post_unrung(RefusalRoom& r, int wqes) {
+    take_events(r);
     MiniQp& qp = r.qp.qpn == 0 ? working_qp(r) : r.qp;
     for (int i = 0; i < wqes; ++i) {
         r.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
@@ -158,8 +165,7 @@ void leave_interrupt(RefusalRoom& r) {
 // Takes all events without arming again; the next one raises no interrupt.
 void forget_to_arm(RefusalRoom& r) {
     r.d.arm(r.async_eq);
-    while (r.d.poll(r.async_eq)) {
-    }
+    take_events(r);
     CHECK(r.d.command(PIB_HCA_CMD_NOP).ok());
     let_steps_pass(r, Strict::kSteps);
 }
@@ -518,6 +524,35 @@ constexpr MisuseCase kCases[] = {
      "EQ 0x1 misused: value 0 of the doorbell's counter has armed the EQ with an EQE beyond it, "
      "more often than: 1000",
      [](RefusalRoom& r) { arm_with_an_old_counter(r, Strict::kMostArmings + 1); }},
+    {Rule::kEqNeverArmed,
+     "EQ 0x1 misused: vector 0 is enabled, an EQE waits, and the EQ has never been armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) { let_steps_pass(r, Strict::kSteps + 1); }},
+    {Rule::kEqNeverArmed,
+     "EQ 0x1 misused: vector 0 is enabled, an EQE waits, and the EQ has never been armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) {  // rung, but neither armed nor with a new counter
+         r.d.eq_doorbell(r.async_eq, false);
+         let_steps_pass(r, Strict::kSteps + 1);
+     }},
+    {Rule::kEqNeverArmed,
+     "EQ 0x1 misused: vector 0 is enabled, an EQE waits, and the EQ has never been armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) {  // the handler is installed late
+         r.host.vectors = VectorState::kMasked;
+         let_steps_pass(r, 3 * Strict::kSteps);
+         r.host.vectors = VectorState::kOpen;
+         let_steps_pass(r, Strict::kSteps + 1);
+     }},
+    {Rule::kEqNeverArmed,
+     "EQ 0x2 misused: vector 1 is enabled, an EQE waits, and the EQ has never been armed, for "
+     "seconds: 60",
+     [](RefusalRoom& r) {
+         take_events(r);
+         r.d.arm(r.cq);
+         complete_three(r);
+         let_steps_pass(r, Strict::kSteps + 1);
+     }},
     {Rule::kConsumerAhead, "CQ 0x1 misused: consumer 5 is ahead of the CQEs written: 0",
      [](RefusalRoom& r) {
          r.cq.memory.poke(kConsumer, 5u);

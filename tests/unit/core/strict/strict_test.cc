@@ -41,6 +41,10 @@ struct LegalRoom : RefusalRoom {
         in.state = state;
         MiniDriver::must(d.modify(qp, in), "MODIFY_QP");
     }
+    void take_events() {
+        while (d.poll(async_eq) || d.poll(eq)) {
+        }
+    }
     void bring_up() {
         d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
         CHECK(d.read32(PIB_HCA_REG_STATUS) == 0);
@@ -227,6 +231,7 @@ TEST_CASE("a kick that the host reports late may find no page, or the device res
 
 TEST_CASE("software may reuse the entries of a WQE and a CQE after the completion") {
     LegalRoom room;
+    room.take_events();
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_ERR);
     for (int i = 0; i < 200; ++i) {  // several passes of both rings
@@ -349,6 +354,7 @@ TEST_CASE("an interrupt that is served has no deadline") {
 
 TEST_CASE("a driver may ring a send doorbell up to a minute late, again and again") {
     LegalRoom room;
+    room.take_events();
     room.qp = room.d.create_qp(room.shape(PIB_HCA_QP_UD));
     room.d.connect_ud(room.qp, 1, 0);
     for (int i = 0; i < 3; ++i) {
@@ -365,6 +371,7 @@ TEST_CASE("a driver may ring a send doorbell up to a minute late, again and agai
 
 TEST_CASE("send WQEs need no doorbell in SQD, because the device finds them in RTS") {
     LegalRoom room;
+    room.take_events();
     MiniQp& qp = room.working_qp();
     room.to_state(PIB_HCA_QPS_SQD);
     room.d.post_send(qp, {.opcode = PIB_HCA_WQE_SEND}, true);
@@ -377,12 +384,15 @@ TEST_CASE("a producer that cannot be right is not taken for WQEs without a doorb
     RefusalRoom room(strict_config());
     room.pass(room.rts_in());
     room.qp.memory.poke(offsetof(pib_hca_qp_header, sq_producer), 0xdeadbeefu);
+    while (room.d.poll(room.async_eq)) {
+    }
     let_steps_pass(room, 2 * Strict::kSteps);
     CHECK(last_rule(*room.device).empty());
 }
 
 TEST_CASE("a process may stop before it rings a doorbell") {
     LegalRoom room;
+    room.take_events();
     QpShape shape = room.shape(PIB_HCA_QP_UD);
     shape.uar = room.d.alloc_uar();
     MiniQp qp = room.d.create_qp(shape);
@@ -419,8 +429,27 @@ TEST_CASE("the driver of a device that has stopped may leave its events") {
 
 TEST_CASE("a driver may poll an EQ that it has never armed whenever it likes") {
     LegalRoom room;
+    SECTION("without an interrupt handler") {
+        room.host.vectors = GENERATE(VectorState::kMasked, VectorState::kDisabled);
+    }
+    SECTION("with one, which others may use, if it takes EQEs in the first minute") {
+        let_steps_pass(room, Strict::kSteps);
+        CHECK(room.d.poll(room.async_eq));
+    }
     CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());
     let_steps_pass(room, 10 * Strict::kSteps);
+}
+
+TEST_CASE("a driver may arm its EQ a minute after it has installed the handler of interrupts") {
+    LegalRoom room;
+    for (int i = 0; i < 2; ++i) {
+        room.host.vectors = VectorState::kMasked;
+        let_steps_pass(room, 2 * Strict::kSteps);
+        room.host.vectors = VectorState::kOpen;
+        let_steps_pass(room, Strict::kSteps);
+    }
+    room.d.arm(room.async_eq);
+    room.take_events();
 }
 
 TEST_CASE(
@@ -459,6 +488,7 @@ TEST_CASE("a driver may leave CQEs in a CQ that is armed, or that it polls and n
         room.d.arm(room.cq);
         (void)room.d.wait(room.cq);
     }
+    room.take_events();
     let_steps_pass(room, 2 * Strict::kSteps);
 }
 
@@ -469,6 +499,7 @@ TEST_CASE("a driver may take a CQE up to a minute late, and a process may leave 
     for (int i = 0; i < 3; ++i) {
         room.d.post_send(room.qp, {.opcode = PIB_HCA_WQE_SEND});
         room.d.pump();
+        room.take_events();
         let_steps_pass(room, Strict::kSteps);
         (void)room.d.wait(room.cq);
         room.d.arm(room.cq);
@@ -485,6 +516,7 @@ TEST_CASE("a driver may take a CQE up to a minute late, and a process may leave 
     datagram.av.port = 1;
     datagram.dest_qpn = qp.qpn;
     room.d.post_send(qp, datagram);
+    room.take_events();
     let_steps_pass(room, 2 * Strict::kSteps);
     CHECK(room.d.poll(cq).has_value());
 }

@@ -42,6 +42,54 @@ std::string last_rule(Device& device) {
            objects.substr(after, objects.find('"', after) - after);
 }
 
+void arrive(RefusalRoom& room, const MiniQp& qp, uint8_t opcode, size_t payload) {
+    std::vector<uint8_t> bytes(512);
+    ib::PacketHeaders headers{};
+    headers.lrh = {.lnh = ib::Lnh::kIbaLocal, .slid = ib::Lid(2)};
+    headers.bth.opcode = opcode;
+    headers.bth.pkey = ib::kDefaultPKey;
+    headers.bth.dest_qp = ib::Qpn(qp.qpn);
+    auto builder = ib::PacketBuilder::begin(bytes, headers, payload, ib::Crcs::kElided);
+    const auto packet = ib::PacketView::parse(builder->finish(), ib::Crcs::kElided);
+    room.device->engine().enter([&] {
+        ib::Placement here;
+        room.device->engine().objects().transport.burst_in(1, ib::Burst(*packet), here);
+    });
+}
+
+PostedRegistration post_registration(RefusalRoom& room, std::optional<uint8_t> before) {
+    QpShape shape = room.shape();
+    shape.flags = PIB_HCA_QP_PRIVILEGED;
+    room.qp = room.d.create_qp(shape);
+    RcPath path;
+    path.av = vector_to(2);
+    path.path_mtu = 1;
+    path.dest_qpn = room.qp.qpn;
+    room.d.connect_rc(room.qp, path);
+
+    room.object = 0;
+    const PostedRegistration posted{.table = room.host.alloc(4096),
+                                    .key = room.pass(room.fast_in())};
+    for (uint64_t i = 0; i < 2; ++i) {
+        room.host.poke(posted.table + 8 * i, room.host.alloc(4096));
+    }
+    pib_hca_wqe_reg reg{};
+    reg.key = posted.key;
+    reg.access = PIB_HCA_ACCESS_LOCAL_WRITE;
+    reg.length = 8192;
+    reg.pages = {
+        .root = posted.table, .page_count = 2, .levels = 1, .log_page_size = 12, .reserved = 0};
+    const auto* bytes = reinterpret_cast<const uint8_t*>(&reg);
+    SendWr wr{.opcode = PIB_HCA_WQE_REG_MR, .segment = {bytes, bytes + sizeof reg}};
+    if (before) {
+        room.d.post_send(room.qp, {.opcode = *before});
+        wr.flags |= *before == PIB_HCA_WQE_RDMA_READ ? PIB_HCA_WQE_FENCE : 0;
+    }
+    room.d.post_send(room.qp, wr);
+    room.d.pump();
+    return posted;
+}
+
 void let_steps_pass(RefusalRoom& room, unsigned steps) {
     for (unsigned step = 0; step < steps; ++step) {
         room.host.clock_ns += Strict::kStepNs;

@@ -3,6 +3,7 @@
 // device has to refuse the command for the reason that the case expects.
 #pragma once
 
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -165,6 +166,15 @@ std::set<std::string> check_accesses(std::span<const AccessCase> cases);
 std::set<std::string> check_misuses(std::span<const MisuseCase> cases);
 // Number and text of the last entry of "refusals" in the property `objects`; "" without an entry.
 std::string last_rule(Device& device);
+// A packet of the peer, whose LID is 2, arrives for the QP.
+void arrive(RefusalRoom& room, const MiniQp& qp, uint8_t opcode, size_t payload);
+// A new privileged QP, `room.qp`, posts a REG_MR with a list of two pages. Before it, the QP posts
+// a request of this opcode, which nobody answers; a REG_MR after a READ waits for its end.
+struct PostedRegistration {
+    uint64_t table = 0;  // bus address of the list
+    uint32_t key = 0;
+};
+PostedRegistration post_registration(RefusalRoom& room, std::optional<uint8_t> before);
 // Lets the time of Strict::kStepNs pass `steps` times; the device's timer expires after each.
 void let_steps_pass(RefusalRoom& room, unsigned steps);
 

@@ -321,6 +321,7 @@ enum class Rule : uint32_t {
     kInitProducers = rule_value(8, 3, 9, Effect::kNamed),
     kSendEarly = rule_value(8, 3, 10, Effect::kNamed),
     kSendUnrung = rule_value(8, 3, 11, Effect::kNamed),
+    kListChanged = rule_value(8, 3, 12, Effect::kNamed),
 
     // Event queues.
     kEqeLeft = rule_value(9, 1, 1, Effect::kNamed),

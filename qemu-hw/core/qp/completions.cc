@@ -108,6 +108,7 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
         check_unchanged(services.host(), *strict, qp, qp.sq, counter, copy);
         qp.req.completed = counter;
         qp.req.completed_bytes.assign(copy.begin(), copy.end());
+        services.reg_lists()->completing(qp, request, services.mpt());
     }
     if (wqe.needs_response() && request.started) {
         --qp.req.rd_atomic_outstanding;

@@ -5,12 +5,14 @@
 
 #include <cstdint>
 #include <deque>
+#include <optional>
 
 #include "base/timers.h"
 #include "qp/held_completion.h"
 #include "qp/page_faults.h"
 #include "qp/qp.h"
 #include "qp/qp_table.h"
+#include "qp/reg_list_watch.h"
 #include "qp/scheduler.h"
 #include "qp/transport_parts.h"
 #include "strict/strict.h"
@@ -20,13 +22,18 @@ namespace pib::hca {
 class QpServices {
   public:
     explicit QpServices(const TransportParts& parts)
-        : parts_(parts), scheduler_(parts.host, parts.ports) {}
+        : parts_(parts), scheduler_(parts.host, parts.ports) {
+        if (Strict* strict = parts.counters.strict; strict != nullptr) {
+            reg_lists_.emplace(parts.host, *strict);
+        }
+    }
 
     const TransportParts& parts() const { return parts_; }
     Host& host() { return parts_.host; }
     Mpt& mpt() { return parts_.mpt; }
-    // nullptr unless the device is strict.
+    // These two are nullptr unless the device is strict.
     Strict* strict() { return parts_.counters.strict; }
+    RegListWatch* reg_lists() { return reg_lists_ ? &*reg_lists_ : nullptr; }
     // nullptr unless the device has peer copy.
     PeerCopy* peer_copy() { return parts_.peer_copy; }
     // The QP must have a port: qp.port() is not 0.
@@ -91,6 +98,9 @@ class QpServices {
         snapshots_ = {};
         page_faults_.clear();
         held_completions_.clear();
+        if (reg_lists_) {
+            reg_lists_->clear();
+        }
     }
 
   private:
@@ -101,6 +111,7 @@ class QpServices {
     SnapshotBudget snapshots_;
     PageFaults page_faults_;
     std::deque<HeldCompletion> held_completions_;
+    std::optional<RegListWatch> reg_lists_;
 };
 
 }  // namespace pib::hca

@@ -495,6 +495,9 @@ constexpr RuleText kTexts[] = {
      ": the device ignores a doorbell for WQEs before RTS", Number::kNone},
     {Rule::kSendUnrung, REGISTER(sq_producer), Number::kDecimal,
      ": no doorbell has been rung for its WQEs, for seconds:", Number::kDecimal},
+    {Rule::kListChanged, SEND_WQE, Number::kDecimal,
+     " is a REG_MR whose page list was written between sq_producer and its completion",
+     Number::kNone},
 
     // Event queues.
     {Rule::kEqeLeft, REGISTER(vector), Number::kDecimal,

@@ -36,6 +36,7 @@ void check_old_qp(QpServices& services, Strict& strict, QueuePair& qp) {
     for (uint32_t i = 0; i < qp.window.size(); ++i) {
         check_unchanged(services.host(), strict, qp, qp.sq, qp.window.at(i).counter,
                         qp.window.bytes_at(i));
+        services.reg_lists()->completing(qp, qp.window.at(i), services.mpt());
     }
     if (const ReceiveRequest& recv = qp.resp.recv; recv.valid && recv.srqn == 0) {
         check_unchanged(services.host(), strict, qp, qp.rq, recv.counter, recv.bytes);
@@ -167,6 +168,9 @@ void QpVerbs::stop(QueuePair& qp) {
     services_.timers().cancel(qp.qpn);
     forget_page_faults(services_, qp);
     services_.mpt().unbind_windows_of(qp.qpn);
+    if (RegListWatch* lists = services_.reg_lists(); lists != nullptr) [[unlikely]] {
+        lists->forget(qp.qpn);
+    }
 }
 
 void QpVerbs::enter_state(QueuePair& qp, QpState to, uint32_t attr_mask) {

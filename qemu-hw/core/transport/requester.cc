@@ -122,6 +122,9 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
     ++qp.sq.consumer;
     if (wqe) {
         placed.error = prepare(services, qp, placed, qp.window.size() - 1);
+        if (RegListWatch* lists = services.reg_lists(); lists != nullptr) [[unlikely]] {
+            lists->copied(qp, placed);
+        }
     }
     if (!placed.failed()) {
         placed.packets =
@@ -191,6 +194,9 @@ struct RefusedKey {
 void execute_local(QpServices& services, QueuePair& qp, SendRequest& request) {
     if (!request.started) {
         request.started = true;
+        if (RegListWatch* lists = services.reg_lists(); lists != nullptr) [[unlikely]] {
+            lists->executing(qp, request);
+        }
         if (!std::visit(LocalExecutor{services.mpt(), qp.key_user()}, request.wqe.op)) {
             request.error = {WcStatus::kMwBindErr, std::visit(RefusedKey{}, request.wqe.op)};
             return;

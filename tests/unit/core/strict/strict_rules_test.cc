@@ -80,22 +80,6 @@ uint32_t srq_with_producer(RefusalRoom& r, uint32_t producer) {
     return srqn;
 }
 
-// A packet of the peer, whose LID is 2, arrives for the QP.
-void arrive(RefusalRoom& r, const MiniQp& qp, uint8_t opcode, size_t payload) {
-    std::vector<uint8_t> bytes(512);
-    pib::ib::PacketHeaders headers{};
-    headers.lrh = {.lnh = pib::ib::Lnh::kIbaLocal, .slid = pib::ib::Lid(2)};
-    headers.bth.opcode = opcode;
-    headers.bth.pkey = pib::ib::kDefaultPKey;
-    headers.bth.dest_qp = pib::ib::Qpn(qp.qpn);
-    auto builder = pib::ib::PacketBuilder::begin(bytes, headers, payload, pib::ib::Crcs::kElided);
-    const auto packet = pib::ib::PacketView::parse(builder->finish(), pib::ib::Crcs::kElided);
-    r.device->engine().enter([&] {
-        pib::ib::Placement here;
-        r.device->engine().objects().transport.burst_in(1, pib::ib::Burst(*packet), here);
-    });
-}
-
 // A datagram arrives for the QP, which has posted one receive; `meanwhile` runs while the device
 // writes its payload.
 void receive(RefusalRoom& r, const std::function<void(MiniQp&)>& meanwhile) {
@@ -505,6 +489,28 @@ constexpr MisuseCase kCases[] = {
          working_qp(r);
          to_state(r, PIB_HCA_QPS_ERR);
          post_unrung(r, 1);
+     }},
+
+    {Rule::kListChanged,
+     "QP 0x40 misused: send WQE 1 is a REG_MR whose page list was written between sq_producer and "
+     "its completion",
+     [](RefusalRoom& r) {
+         r.host.poke(post_registration(r, PIB_HCA_WQE_SEND).table, uint64_t{0});
+         to_state(r, PIB_HCA_QPS_ERR);
+     }},
+    {Rule::kListChanged,
+     "QP 0x40 misused: send WQE 1 is a REG_MR whose page list was written between sq_producer and "
+     "its completion",
+     [](RefusalRoom& r) {
+         r.host.poke(post_registration(r, PIB_HCA_WQE_SEND).table + 8, uint64_t{1});
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, r.qp.qpn);
+     }},
+    {Rule::kListChanged,
+     "QP 0x40 misused: send WQE 1 is a REG_MR whose page list was written between sq_producer and "
+     "its completion",
+     [](RefusalRoom& r) {  // the REG_MR has not been executed
+         r.host.poke(post_registration(r, PIB_HCA_WQE_RDMA_READ).table, uint64_t{0});
+         r.d.destroy(PIB_HCA_CMD_DESTROY_QP, r.qp.qpn);
      }},
 
     // ---- events and completions

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Watches the page lists of REG_MR WQEs on a strict device: their tables lie in guest memory, and
+// software must not change them from sq_producer to the WQE's completion. Keeps a hash of each list
+// from the device's copy of the WQE on.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include "base/host.h"
+#include "memory/mpt.h"
+#include "qp/qp.h"
+#include "strict/strict.h"
+
+namespace pib::hca {
+
+class RegListWatch {
+  public:
+    RegListWatch(Host& host, Strict& strict) : host_(host), strict_(strict) {}
+
+    // Each function ignores requests that are not a REG_MR with tables.
+    // The device has copied the WQE.
+    void copied(const QueuePair& qp, const SendRequest& request);
+    // The device is about to execute the WQE, and to read the tables.
+    void executing(const QueuePair& qp, const SendRequest& request);
+    // The WQE is about to complete, or its QP to be destroyed. Does not compare the list if
+    // software may know that the device has read it: the key is no longer that of the WQE, or the
+    // peer has sent a request since then, which may be its answer to a later WQE.
+    void completing(const QueuePair& qp, const SendRequest& request, const Mpt& mpt);
+    // The QP is reset or destroyed: its WQEs do not complete.
+    void forget(uint32_t qpn);
+    void clear() { lists_.clear(); }
+
+  private:
+    struct Watched {
+        uint64_t hash = 0;
+        std::optional<ib::Psn> expected_psn;  // the responder's when the WQE was executed
+    };
+    using Lists = std::map<std::pair<uint32_t, uint32_t>, Watched>;  // by QP number and counter
+
+    // Hash of the pages that the list names; no value: it has no tables, or they cannot be read.
+    [[nodiscard]] std::optional<uint64_t> hash(const PageList& list);
+    void compare(const QueuePair& qp, const SendRequest& request, const Watched& watched);
+    Lists::iterator find(const QueuePair& qp, const SendRequest& request);
+
+    Host& host_;
+    Strict& strict_;
+    Lists lists_;
+};
+
+}  // namespace pib::hca

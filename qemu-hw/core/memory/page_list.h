@@ -21,4 +21,11 @@ struct PageList {
     uint8_t log_page_size = 0;
 };
 
+// Number of the smallest pages that cover the buffer of a queue, which begins on a page: the most
+// pages that its list may have.
+constexpr uint32_t pages_covering(uint64_t bytes) {
+    constexpr uint64_t kPageBytes = 1u << kMinLogPageSize;
+    return static_cast<uint32_t>((bytes + kPageBytes - 1) >> kMinLogPageSize);
+}
+
 }  // namespace pib::hca

@@ -160,8 +160,8 @@ CmdResult<GuestBuffer> load_buffer(Host& host, const QpRequest& in, uint64_t& pa
         return GuestBuffer();
     }
     const uint64_t bytes = buffer_bytes(in);
-    const auto max_pages = static_cast<uint32_t>((bytes >> kMinLogPageSize) + 1);
-    return GuestBuffer::load_queue(host, in.pages, bytes, max_pages, pages_left, DmaPurpose::kQp);
+    return GuestBuffer::load_queue(host, in.pages, bytes, pages_covering(bytes), pages_left,
+                                   DmaPurpose::kQp);
 }
 
 }  // namespace

@@ -23,10 +23,6 @@ constexpr uint64_t buffer_bytes(unsigned log_depth) {
 // of an SMP, and far shorter than the timeout of its sender.
 constexpr uint64_t kModerationFloorNs = 1'000'000;
 
-constexpr uint32_t pages_for(uint64_t bytes) {
-    return static_cast<uint32_t>((bytes + 4095) >> kMinLogPageSize);
-}
-
 // Checks for CREATE_CQ and RESIZE_CQ.
 template <typename T>
 Verdict check_fields(const T& in, Rule reserved, Rule deep) {
@@ -43,7 +39,7 @@ Verdict check_fields(const T& in, Rule reserved, Rule deep) {
 CmdResult<GuestBuffer> load(Host& host, const pib_hca_pages& pages, unsigned log_depth,
                             uint64_t& pages_left) {
     const uint64_t bytes = buffer_bytes(log_depth);
-    return GuestBuffer::load_queue(host, page_list(pages), bytes, pages_for(bytes), pages_left,
+    return GuestBuffer::load_queue(host, page_list(pages), bytes, pages_covering(bytes), pages_left,
                                    DmaPurpose::kCq);
 }
 

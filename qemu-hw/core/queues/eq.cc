@@ -153,9 +153,7 @@ CmdResult<uint32_t> EqTable::create(const pib_hca_create_eq& in) {
         return std::unexpected(refuse(Rule::kObjectLimit, 0, eqs_.capacity()));
     }
     const uint32_t bytes = static_cast<uint32_t>(sizeof(pib_hca_eqe)) << in.log_depth;
-    constexpr uint32_t kPageBytes = 1u << kMinLogPageSize;
-    const uint32_t max_pages = (bytes + kPageBytes - 1) >> kMinLogPageSize;
-    auto buffer = GuestBuffer::load(host_, page_list(in.pages), bytes, max_pages,
+    auto buffer = GuestBuffer::load(host_, page_list(in.pages), bytes, pages_covering(bytes),
                                     GuestBuffer::Proof::kWritable);
     if (!buffer) {
         return std::unexpected(buffer.error());

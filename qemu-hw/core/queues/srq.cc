@@ -93,8 +93,8 @@ SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs, St
 
 CmdResult<GuestBuffer> SrqTable::load(const PageList& pages, const WorkQueue& queue) {
     const uint64_t bytes = buffer_bytes(queue);
-    const auto max_pages = static_cast<uint32_t>((bytes >> kMinLogPageSize) + 1);
-    return GuestBuffer::load_queue(host_, pages, bytes, max_pages, pages_left_, DmaPurpose::kSrq);
+    return GuestBuffer::load_queue(host_, pages, bytes, pages_covering(bytes), pages_left_,
+                                   DmaPurpose::kSrq);
 }
 
 CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {

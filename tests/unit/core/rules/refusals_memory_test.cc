@@ -124,6 +124,14 @@ constexpr RefusalCase kCases[] = {
                "CREATE_CQ refused: pages.page_count 0 at byte 8 must not be 0"),
     REFUSED_IN(kPagesMany, cq_in, pages.page_count = 2,
                "CREATE_CQ refused: pages.page_count 2 at byte 8, at most 1"),
+    // The last queue ends with a page.
+    {Rule::kPagesMany, "CREATE_QP refused: pages.page_count 3 at byte 8, at most 2",
+     [](RefusalRoom& r) {
+         auto in = r.qp_in();
+         in.pages = GuestMemory(r.host, 3 * 4096).list();
+         in.rq_offset = 2 * 4096 - 256;
+         return r.send(in);
+     }},
     REFUSED_IN(
         kPagesFew, mr_in, pages.page_count = 1,
         "CREATE_MR refused: pages.page_count 1 at byte 32 is too small; bytes to cover: 8192"),

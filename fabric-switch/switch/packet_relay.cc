@@ -58,6 +58,28 @@ Outcome taken_if_unread(const Transit& packets) {
     return packets.offer() != nullptr ? Outcome::kTaken : taken_if_single(packets);
 }
 
+// The P_Key violation by an offer. Its packets are MIDDLE packets, which do not name the QP that
+// sends them. PeerCopySwitch has checked their headers.
+ib::KeyViolation offered_violation(const Transit& offer) {
+    const auto head = offer.head();
+    const ib::Lrh& lrh = offer.lrh();
+    const auto bth = ib::Bth::parse(head.subspan(bth_offset(lrh)).first<ib::Bth::kSize>());
+    ib::KeyViolation violation{.key = bth.pkey.value(),
+                               .sl = lrh.sl,
+                               .slid = lrh.slid,
+                               .dlid = lrh.dlid,
+                               .src_qp = {},
+                               .dest_qp = bth.dest_qp,
+                               .sgid = {},
+                               .dgid = {}};
+    if (lrh.lnh == ib::Lnh::kIbaGlobal) {
+        const auto grh = ib::Grh::parse(head.subspan(ib::Lrh::kSize).first<ib::Grh::kSize>());
+        violation.sgid = grh.sgid;
+        violation.dgid = grh.dgid;
+    }
+    return violation;
+}
+
 }  // namespace
 
 Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
@@ -69,7 +91,7 @@ Outcome PacketRelay::receive(SwitchPort& port, Transit& packets) {
     }
     if (port.limits().enforce_pkey_in &&
         !pkey_admitted(packets, port, Counter::kPortRcvConstraintErrors)) {
-        return taken_if_single(packets);
+        return taken_if_unread(packets);
     }
     return forward(port.number(), packets);
 }
@@ -95,6 +117,11 @@ Outcome PacketRelay::forward(uint8_t ingress, Transit& packets) {
 Outcome PacketRelay::forward_unicast(uint8_t ingress, Transit& packets) {
     const ib::Lid dlid = packets.lrh().dlid;
     if (node_.port0().owns_lid(dlid)) {
+        if (packets.offer() != nullptr) {  // port 0 has no QP for such packets
+            counters_[0].count_received(packets.lrh(), packets.size().words(),
+                                        packets.size().packets);
+            return Outcome::kTaken;
+        }
         return packets.is_single() ? Outcome::kLocal : Outcome::kSingly;
     }
     const uint8_t egress = node_.lft.port(dlid);
@@ -119,8 +146,12 @@ PortMask PacketRelay::multicast_ports(uint8_t ingress, ib::Lid dlid) const {
     return chosen >= 1 && chosen <= ports_.size() ? PortMask{1} << chosen : 0;
 }
 
-// A packet never returns to its ingress port.
+// A packet never returns to its ingress port. Offers are dropped, because they are packets of
+// connections, and only datagrams have groups as destinations (IBA 10.5.2).
 Outcome PacketRelay::forward_multicast(uint8_t ingress, Transit& packet) {
+    if (packet.offer() != nullptr) {
+        return refuse(ingress, packet, Counter::kPortDlidMappingErrors);
+    }
     if (!packet.is_single()) {
         return Outcome::kSingly;
     }
@@ -156,7 +187,7 @@ Outcome PacketRelay::relay(uint8_t ingress, uint8_t egress, Transit& packets) {
     }
     if (out.limits().enforce_pkey_out &&
         !pkey_admitted(packets, out, Counter::kPortXmitConstraintErrors)) {
-        return taken_if_single(packets);
+        return taken_if_unread(packets);
     }
     return out.send(packets, vl) ? Outcome::kTaken : Outcome::kSingly;
 }
@@ -171,6 +202,9 @@ bool PacketRelay::pkey_admitted(const Transit& packets, SwitchPort& at, Counter 
     if (packets.is_single()) {
         counters_[at.number()].add(counter);
         report_pkey_violation(packets.bytes(), at.number());
+    } else if (packets.offer() != nullptr) {
+        counters_[at.number()].add(counter, packets.size().packets);
+        report(offered_violation(packets), at.number());
     }
     return false;
 }
@@ -195,6 +229,10 @@ void PacketRelay::report_pkey_violation(const ib::PacketBytes& packet, uint8_t a
         violation.sgid = view->grh()->sgid;
         violation.dgid = view->grh()->dgid;
     }
+    report(violation, at);
+}
+
+void PacketRelay::report(const ib::KeyViolation& violation, uint8_t at) {
     node_.port0().traps.add(ib::bad_p_key_at_switch_notice(violation, node_.port0().lid(), at),
                             clock_.now_ns);
 }

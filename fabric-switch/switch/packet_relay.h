@@ -41,6 +41,7 @@ class PacketRelay {
     [[nodiscard]] PortMask multicast_ports(uint8_t ingress, ib::Lid dlid) const;
     [[nodiscard]] bool pkey_admitted(const Transit& packets, SwitchPort& at, ib::Counter counter);
     void report_pkey_violation(const ib::PacketBytes& packet, uint8_t at);
+    void report(const ib::KeyViolation& violation, uint8_t at);
     [[nodiscard]] SwitchPort& port(unsigned number) { return *ports_[number - 1]; }
 
     SwitchNode& node_;

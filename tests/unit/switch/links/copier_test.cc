@@ -70,6 +70,15 @@ struct CopyFabric {
         fabric.settle();
         return sent;
     }
+    // Sends more offers than the link has credits and slots for at a time.
+    void send_many(const Way& way) {
+        for (unsigned i = 0; i < kMany; ++i) {
+            REQUIRE(from->offer(kSource, kPackets, way));
+            fabric.settle();
+            from->slot(from->last_handle) = 0;
+        }
+    }
+    static constexpr unsigned kMany = 600;
     // Runs until the adapter has sent a PULL and the switch has copied nothing yet.
     void start() {
         to->copied = false;
@@ -135,13 +144,7 @@ TEST_CASE("peer copy: the payload of dropped packets is not copied") {
     Way way = CopyFabric::way();
     const unsigned in = net.from->port();
     const unsigned out = net.to->port();
-    const auto send = [&] {
-        for (unsigned i = 0; i < 600; ++i) {
-            REQUIRE(net.from->offer(kSource, kPackets, way));
-            net.fabric.settle();
-            net.from->slot(net.from->last_handle) = 0;
-        }
-    };
+    const auto send = [&] { net.send_many(way); };
     SECTION("no route to the LID") {
         way.dlid = 999;
         send();
@@ -166,6 +169,50 @@ TEST_CASE("peer copy: the payload of dropped packets is not copied") {
         send();
         CHECK(net.fabric.count(out, Counter::kPortNeighborMtuDiscards) == 600 * kPackets);
     }
+    CHECK(net.counts(net.from).split == 0);
+    CHECK(net.from->error.empty());
+}
+
+TEST_CASE("peer copy: the payload of packets that no adapter may get is not copied") {
+    CopyFabric net;
+    Way way = CopyFabric::way();
+    const unsigned in = net.from->port();
+    const unsigned out = net.to->port();
+    SECTION("the P_Key is not that of the ingress or egress port") {
+        const bool inbound = GENERATE(true, false);
+        const unsigned at = inbound ? in : out;
+        net.fabric.sw.port(at).attrs().set(inbound ? ib::port_info::kPartitionEnforcementInbound
+                                                   : ib::port_info::kPartitionEnforcementOutbound,
+                                           1);
+        net.fabric.sw.port(at).attributes_changed({});
+        way.pkey = 0x8123;
+        net.send_many(way);
+        const Counter refused =
+            inbound ? Counter::kPortRcvConstraintErrors : Counter::kPortXmitConstraintErrors;
+        CHECK(net.fabric.count(at, refused) == kPackets * CopyFabric::kMany);
+        net.fabric.advance(2'000'000'000);
+        const auto traps = traps_of(*net.from, ib::trap::kBadPKeyAtSwitchPort);
+        REQUIRE_FALSE(traps.empty());
+        CHECK(ib::get(traps[0].smp_data(), ib::notice_details_259::kPKey) == 0x8123);
+        CHECK(ib::get(traps[0].smp_data(), ib::notice_details_259::kPortNumber) == at);
+    }
+    SECTION("the LID is a multicast LID") {
+        way.dlid = 0xC000;
+        std::array<uint8_t, ib::kSmpDataSize> block{};
+        block[1] = 0b110;  // both adapters
+        REQUIRE(net.fabric.sw.node().mft.write_block(0, 0, block));
+        net.send_many(way);
+        CHECK(net.fabric.count(in, Counter::kPortDlidMappingErrors) ==
+              kPackets * CopyFabric::kMany);
+    }
+    SECTION("the LID is that of port 0") {
+        way.dlid = TestFabric::kSwitchLid;
+        const uint64_t before = net.fabric.count(0, Counter::kPortRcvPkts);
+        net.send_many(way);
+        CHECK(net.fabric.count(0, Counter::kPortRcvPkts) - before == kPackets * CopyFabric::kMany);
+    }
+    CHECK(net.to->packets.empty());
+    CHECK(net.counts(net.from).lost == 0);
     CHECK(net.counts(net.from).split == 0);
     CHECK(net.from->error.empty());
 }

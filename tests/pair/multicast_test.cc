@@ -301,3 +301,41 @@ TEST_CASE("each copy of a received multicast counts for the link's turn") {
     CHECK(t.pair.b.transport.take_copied() == 0);
     CHECK(t.pair.a.transport.take_copied() == 0);
 }
+
+TEST_CASE("the QPs of all CQs that one multicast overruns are found in one search") {
+    constexpr uint32_t kMembers = Limits::kMcastAttachPerGroup;
+    Multicast t;
+    const auto g = group(1);
+    Buffer from;
+    Qp sender = t.member(t.pair.a, from, nullptr);
+    Hca& hca = t.pair.b;
+    const Buffer buffer = hca.make_buffer(4096);
+    std::vector<Qp> members;
+    std::vector<Qp> others;  // send to the CQs of the members
+    for (uint32_t i = 0; i < kMembers; ++i) {
+        members.push_back(hca.create({.type = PIB_HCA_QP_UD, .log_depth = 1, .log_cq_depth = 0}));
+        start_datagram(hca, members.back(), kQkey);
+        hca.post_recv(members.back(), {buffer.all()});
+        hca.post_recv(members.back(), {buffer.all()});
+        REQUIRE(attach_mcast(hca, members.back().qpn, g) == CmdStatus::kOk);
+        others.push_back(
+            hca.create({.type = PIB_HCA_QP_UD, .log_depth = 0, .cqn = members.back().cqn}));
+        start_datagram(hca, others.back(), kQkey);
+    }
+    const Qp bystander = hca.create({.type = PIB_HCA_QP_UD});
+    start_datagram(hca, bystander, kQkey);
+    t.send(sender, from, g);
+    (void)hca.transport.take_copied();
+    CHECK(hca.events().empty());
+    t.send(sender, from, g);
+    const uint64_t search = (members.size() + others.size() + 1) * kLookCost;
+    CHECK(hca.transport.take_copied() == kMembers * (100 + kCopyCost) + search);
+    const auto events = hca.events();
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_CQ_ERROR, &pib_hca_eqe::type) == kMembers);
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_QP_FATAL, &pib_hca_eqe::type) == 2 * kMembers);
+    for (uint32_t i = 0; i < kMembers; ++i) {
+        CHECK(hca.state(members[i]) == PIB_HCA_QPS_ERR);
+        CHECK(hca.state(others[i]) == PIB_HCA_QPS_ERR);
+    }
+    CHECK(hca.state(bystander) == PIB_HCA_QPS_RTS);
+}

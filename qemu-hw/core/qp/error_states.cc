@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "qp/error_states.h"
 
+#include <algorithm>
+#include <span>
+
 #include "qp/completions.h"
 #include "qp/qp_header.h"
 #include "qp/qp_offers.h"
@@ -64,6 +67,18 @@ void report_last_wqe(QpServices& services, QueuePair& qp) {
     }
 }
 
+// Skips a QP in Reset: it has nothing to complete, and its first completion after Reset finds the
+// error. `cqns` are in order.
+void fail_qps_of(QpServices& services, std::span<const uint32_t> cqns) {
+    const auto failed = [&](uint32_t cqn) { return std::ranges::binary_search(cqns, cqn); };
+    services.qps().for_each([&](QueuePair& qp) {
+        services.scheduler().add_extra(kLookCost);
+        if (qp.state != QpState::kReset && (failed(qp.send_cq) || failed(qp.recv_cq))) {
+            fatal(services, qp);
+        }
+    });
+}
+
 }  // namespace
 
 void enter_error(QpServices& services, QueuePair& qp) {
@@ -91,15 +106,16 @@ void fatal(QpServices& services, QueuePair& qp) {
     enter_error(services, qp);
 }
 
-// Skips a QP in Reset: it has nothing to complete, and its first completion after Reset finds the
-// error.
 void cq_failed(QpServices& services, uint32_t cqn) {
-    services.qps().for_each([&](QueuePair& qp) {
-        services.scheduler().add_extra(kLookCost);
-        if (qp.state != QpState::kReset && (qp.send_cq == cqn || qp.recv_cq == cqn)) {
-            fatal(services, qp);
-        }
-    });
+    if (!services.qps().failed_cqs().add(cqn)) {
+        fail_qps_of(services, {&cqn, 1});
+    }
+}
+
+void fail_qps_of_collected_cqs(QpServices& services) {
+    if (const auto cqns = services.qps().failed_cqs().take(); !cqns.empty()) [[unlikely]] {
+        fail_qps_of(services, cqns);
+    }
 }
 
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error) {

@@ -15,8 +15,10 @@ void enter_error_after_nak(QpServices& services, QueuePair& qp);
 // the QP is reset.
 void fatal(QpServices& services, QueuePair& qp);
 // Call this when a CQ takes no more entries: calls fatal() for every QP whose send or receive CQ it
-// is, except QPs in Reset (IBA 10.8.3).
+// is, except QPs in Reset (IBA 10.8.3). While QpTable::failed_cqs() collects, only collects the CQ.
 void cq_failed(QpServices& services, uint32_t cqn);
+// Ends FailedCqs::collect(): does for the collected CQs what cq_failed() does, in one search.
+void fail_qps_of_collected_cqs(QpServices& services);
 // Completes the oldest send request in error. An unreliable QP enters SQE, a reliable one Error.
 void fail_send(QpServices& services, QueuePair& qp, const WqeError& error);
 

@@ -38,6 +38,7 @@ void QpTable::clear() {
     for (auto& qp : special_) {
         qp.reset();
     }
+    failed_cqs_ = {};
 }
 
 }  // namespace pib::hca

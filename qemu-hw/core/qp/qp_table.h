@@ -9,6 +9,7 @@
 #include "base/config.h"
 #include "base/table.h"
 #include "ib/wire/types.h"
+#include "qp/failed_cqs.h"
 #include "qp/qp.h"
 
 namespace pib::hca {
@@ -56,11 +57,14 @@ class QpTable {
         return count;
     }
 
+    FailedCqs& failed_cqs() { return failed_cqs_; }
+
   private:
     static constexpr unsigned kSpecialQps = 2 * kMaxPorts;
 
     Table<QueuePair> qps_;
     std::array<std::unique_ptr<QueuePair>, kSpecialQps> special_;
+    FailedCqs failed_cqs_;
 };
 
 }  // namespace pib::hca

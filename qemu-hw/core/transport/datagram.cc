@@ -236,6 +236,7 @@ uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
         return 0;
     }
     uint32_t copies = 0;
+    services_.qps().failed_cqs().collect();
     for (const uint32_t qpn : mcast_.members(packet.grh()->dgid, packet.lrh().dlid)) {
         QueuePair* qp = services_.qps().find(qpn);
         if (qp == nullptr || !qp->can_receive() || qp->port() != port) {
@@ -249,6 +250,7 @@ uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
         deliver(*qp, packet, pkey_index);
         ++copies;
     }
+    fail_qps_of_collected_cqs(services_);
     return copies;
 }
 

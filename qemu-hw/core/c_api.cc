@@ -234,6 +234,10 @@ void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, 
     core->device->links().received(port, {data, length});
 }
 
+bool pib_hca_core_link_is_behind(PibHcaCore* core, unsigned port) {
+    return core->device->links().is_behind(port);
+}
+
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port) {
     core->device->links().writable(port);
 }

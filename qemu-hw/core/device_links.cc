@@ -25,6 +25,11 @@ void DeviceLinks::received(unsigned port, std::span<const uint8_t> bytes) {
     });
 }
 
+bool DeviceLinks::is_behind(unsigned port) {
+    const HcaPort* p = find(port);
+    return p != nullptr && p->link_is_behind();
+}
+
 void DeviceLinks::writable(unsigned port) {
     recording_.entry(record::Tag::kLinkWritable, {port});
     engine_.enter([&] {

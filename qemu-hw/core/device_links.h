@@ -20,8 +20,10 @@ class DeviceLinks {
 
     // The host has a connection. `can_share`: the host can map memory that the other end shares.
     void connected(unsigned port, bool can_share);
-    // Bytes have arrived from the stream.
+    // Bytes have arrived from the stream. Each call does a bounded amount of work. Bytes that are
+    // left wait for Device::run(): until then is_behind() is true, and the host reads no more.
     void received(unsigned port, std::span<const uint8_t> bytes);
+    [[nodiscard]] bool is_behind(unsigned port);
     // The stream accepts output again.
     void writable(unsigned port);
     // The connection has ended.

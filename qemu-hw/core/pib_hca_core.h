@@ -118,6 +118,8 @@ void pib_hca_core_run(PibHcaCore* core);
 void pib_hca_core_timer(PibHcaCore* core);
 void pib_hca_core_link_connected(PibHcaCore* core, unsigned port, bool can_share);
 void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length);
+/* Bytes of link_rx() wait for pib_hca_core_run(): read no more before. */
+bool pib_hca_core_link_is_behind(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);
 

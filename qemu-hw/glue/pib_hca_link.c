@@ -271,14 +271,16 @@ static void pib_hca_link_readable(void *opaque)
         qio_channel_has_feature(link->channel, QIO_CHANNEL_FEATURE_FD_PASS);
     g_autofree int *fds = NULL;
     size_t fd_count = 0;
-    ssize_t length;
+    ssize_t length = QIO_CHANNEL_ERR_BLOCK;
     bool was_engaged, works;
 
     object_ref(OBJECT(hca));
     was_engaged = pib_hca_enter(hca);
-    length = qio_channel_readv_full(link->channel, &iov, 1,
-                                    fds_pass ? &fds : NULL,
-                                    fds_pass ? &fd_count : NULL, 0, NULL);
+    if (!pib_hca_core_link_is_behind(hca->core, link->port)) {
+        length = qio_channel_readv_full(link->channel, &iov, 1,
+                                        fds_pass ? &fds : NULL,
+                                        fds_pass ? &fd_count : NULL, 0, NULL);
+    }
     works = length > 0 || length == QIO_CHANNEL_ERR_BLOCK;
     if (length > 0) {
         works = pib_hca_link_received(link, length, fds, fd_count);

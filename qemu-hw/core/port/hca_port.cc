@@ -23,11 +23,18 @@ HcaPort::HcaPort(const PortContext& context)
       flaps_(context.host, context.counters.adversary) {}
 
 void HcaPort::link_connected(bool can_share) {
+    input_.clear();
     link_.connected(attributes_.hello(can_share), ib::link_parameters(context_.attrs()));
 }
 
 void HcaPort::link_rx(std::span<const uint8_t> bytes) {
-    link_.received(bytes);
+    input_.receive(bytes, [this](std::span<const uint8_t> step) {
+        link_.received(step);
+        return context_.client != nullptr ? context_.client->take_copied() : 0;
+    });
+    if (input_.waits()) [[unlikely]] {
+        context_.host.wake();  // run() goes on
+    }
     attributes_.sync_parameters();
     resume();
 }
@@ -45,6 +52,7 @@ void HcaPort::link_writable() {
 }
 
 void HcaPort::link_closed() {
+    input_.clear();
     link_.closed();
     resume();
 }
@@ -67,7 +75,11 @@ bool HcaPort::run() {
         }
         loopback.pop();
     }
-    resume();
+    if (input_.waits()) [[unlikely]] {
+        link_rx({});
+    } else {
+        resume();
+    }
     return !loopback.empty();
 }
 

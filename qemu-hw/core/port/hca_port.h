@@ -24,6 +24,7 @@
 #include "port/port_flaps.h"
 #include "port/port_link_events.h"
 #include "port/port_mads.h"
+#include "port/stream_input.h"
 #include "port/transport_port.h"
 
 namespace pib::hca {
@@ -36,10 +37,12 @@ class HcaPort final : public TransportPort {
 
     void set_client(PortClient& client) { context_.client = &client; }
 
-    // DeviceLinks calls link_rx() in received(), link_memory() in share_memory(), link_poll() and
-    // link_may_sleep() in poll(), and the others in functions named alike.
+    // DeviceLinks calls link_rx() in received(), link_is_behind() in is_behind(), link_memory() in
+    // share_memory(), link_poll() and link_may_sleep() in poll(), and the others in functions named
+    // alike.
     void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
+    [[nodiscard]] bool link_is_behind() const { return input_.waits(); }
     void link_writable();
     void link_closed();
     void link_shared(const link::LinkRings& rings) { link_.shared(rings); }
@@ -50,8 +53,9 @@ class HcaPort final : public TransportPort {
     // nullptr: there is no connection.
     const link::LinkEndpoint* endpoint() { return link_.endpoint(); }
 
-    [[nodiscard]] bool
-    run();  // delivers some packets from the port to itself; true: there are more
+    // Delivers some packets from the port to itself, and handles received bytes that wait. True:
+    // there are more packets.
+    [[nodiscard]] bool run();
     void timer(uint64_t now_ns);
     uint64_t next_deadline() const {
         return std::min({context_.sma.next_trap_ns(context_.number), egress_.next_deadline(),
@@ -72,6 +76,7 @@ class HcaPort final : public TransportPort {
     PortContext context_;
     PortLinkEvents link_events_;
     PortEndpoint link_;
+    StreamInput input_;
     CopyLink copies_;
     PortAttributes attributes_;
     ib::XmitWait waits_;

@@ -157,6 +157,8 @@ TEST_CASE("the C interface creates and drives a device") {
     const uint8_t garbage[64] = {0xff};
     pib_hca_core_link_rx(core, 1, garbage, sizeof garbage);
     CHECK(host.links[1].closes == 1);
+    CHECK_FALSE(pib_hca_core_link_is_behind(core, 1));
+    CHECK_FALSE(pib_hca_core_link_is_behind(core, 9));  // no such port
     pib_hca_core_link_closed(core, 1);
     pib_hca_core_link_writable(core, 1);
     pib_hca_core_link_connected(core, 9, false);  // no such port

@@ -309,3 +309,52 @@ TEST_CASE("a multicast packet has a multicast LID, a multicast GID and QPN 0xfff
     CHECK_FALSE(taken(PortBench::kLid, kGroupQpn, std::nullopt));
     CHECK_FALSE(taken(PortBench::kLid, 77, mgid));
 }
+
+TEST_CASE("a turn of a stream ends early when multicasts have been copied to many QPs") {
+    constexpr size_t kSent = 40;
+    PortBench bench;
+    bench.bring_up();
+    const auto take_output = [&] {
+        for (size_t i = 0; i < kSent; ++i) {
+            REQUIRE(::pib::test::send(*bench.peer, data_to(PortBench::kLid, 0, 256)));
+        }
+        const Bytes out(bench.peer->output().begin(), bench.peer->output().end());
+        bench.peer->consume_output(out.size());
+        return out;
+    };
+    const Bytes bytes = take_output();
+    const Bytes more = take_output();
+    bench.host.woken = false;
+    SECTION("packets without copies: one turn takes all") {
+        bench.port().link_rx(bytes);
+        CHECK(bench.client.packets.size() == kSent);
+        CHECK_FALSE(bench.port().link_is_behind());
+        CHECK_FALSE(bench.host.woken);
+    }
+    SECTION("copies that fill a turn: the rest waits for run(), and no packet is lost") {
+        bench.client.copies = 128 * 1024;
+        bench.port().link_rx(bytes);
+        size_t before = bench.client.packets.size();
+        CHECK(before < kSent / 2);
+        CHECK(bench.port().link_is_behind());
+        bench.port().link_rx(more);  // the bytes come after those that wait
+        while (bench.port().link_is_behind()) {
+            CHECK(std::exchange(bench.host.woken, false));
+            before = bench.client.packets.size();
+            (void)bench.ports.run();
+            CHECK(bench.client.packets.size() > before);
+            CHECK(bench.client.packets.size() < before + kSent / 2);
+        }
+        CHECK(bench.client.packets.size() == 2 * kSent);
+        CHECK_FALSE(bench.host.woken);
+    }
+    SECTION("a connection that ends takes its bytes with it") {
+        bench.client.copies = 128 * 1024;
+        bench.port().link_rx(bytes);
+        const size_t before = bench.client.packets.size();
+        bench.disconnect();
+        CHECK_FALSE(bench.port().link_is_behind());
+        (void)bench.ports.run();
+        CHECK(bench.client.packets.size() == before);
+    }
+}

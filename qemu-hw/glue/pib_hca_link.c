@@ -108,6 +108,7 @@ static void pib_hca_link_set_handlers(PibHcaLink *link)
     AioContext *ctx = qemu_get_aio_context();
     bool running = link->channel && !link->hca->paused;
 
+    assert(pib_hca_lock_is_taken(link->hca));
     if (link->channel) {
         qio_channel_set_aio_fd_handler(
             link->channel, ctx,

@@ -69,6 +69,15 @@ void pib_hca_unlock(PibHca *hca)
     qemu_mutex_unlock(&hca->lock->mutex);
 }
 
+bool pib_hca_lock_is_taken(PibHca *hca)
+{
+    if (qemu_mutex_trylock(&hca->lock->mutex) != 0) {
+        return true;
+    }
+    qemu_mutex_unlock(&hca->lock->mutex);
+    return false;
+}
+
 bool pib_hca_lock_is_wanted(PibHca *hca)
 {
     return qatomic_read(&hca->lock->waiters) != 0;

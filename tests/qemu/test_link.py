@@ -189,6 +189,44 @@ def test_descriptors_without_a_request_close_the_link(tmp_path, kernel, late):
     assert told == (0 if behave.refused else 1), qtest.stderr
 
 
+def share_unsealed_memory(features):
+    """A behaviour that notes the features of each HELLO, and answers it with memory that no device maps."""
+    def behave(connection, _):
+        note_features(features)(connection, _)
+        if features[-1] & SHARED_MEMORY:
+            memory, event = os.memfd_create("pib-link"), os.eventfd(0)
+            welcome = HEADER.pack(WELCOME, 0, 0, 32) + struct.pack(">HHIQB15x", 1, 0, features[-1], 0x5, 1)
+            socket.send_fds(connection, [welcome], [memory, event])
+            os.close(memory)
+            os.close(event)
+        else:
+            connection.close()
+    return behave
+
+
+def test_a_device_asks_for_shared_memory_again_a_while_after_it_has_failed(tmp_path):
+    """QEMU may have had no file descriptor at that moment."""
+    asked = []
+    fake = FakeSwitch(tmp_path, share_unsealed_memory(asked))
+    with Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric",
+               preload=(preloadable(tmp_path, "later.c"),), variables={"PIB_LATER": f"{tmp_path}/later"}):
+        assert eventually(lambda: any(not features & SHARED_MEMORY for features in asked)), "it asks at once"
+        without = len(asked)
+        (tmp_path / "later").touch()
+        assert eventually(lambda: any(features & SHARED_MEMORY for features in asked[without + 1:]))
+        fake.close()
+
+
+def test_a_stopped_vm_changes_its_handlers_with_the_lock(tmp_path):
+    """The core's lock protects the handlers of a socket: the thread of another port may change them meanwhile."""
+    with switch(tmp_path), Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric,shared-memory=off") as qtest:
+        device = Driver(qtest.pci(4).map_bars()).enable()
+        assert eventually(lambda: device.port_state() == driver.PORT_INIT)
+        qtest.qmp("stop")       # ends QEMU without the lock
+        qtest.qmp("cont")
+        assert device.command(driver.CMD_NOP) == driver.STATUS_OK
+
+
 def test_a_switch_that_stands_still_does_not_stop_qemu(tmp_path):
     """T57: nothing waits for the switch, which handles the pending frames later."""
     with switch(tmp_path) as fabric, \

@@ -2,6 +2,7 @@
 /* The provider's queues with a kernel that answers and a device that writes as the input says. */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,6 +22,11 @@ const char* slow_destroy_of_srq(void);
 const char* create_qp_of_polled_cq(void);
 /* Two threads reset QPs of the same two CQs, one of which the first thread polls. */
 const char* reset_qps_of_polled_cq(void);
+/*
+ * Rings the doorbell of a QP while another poster has set only the first of two bits. Returns NULL,
+ * or the fault.
+ */
+const char* post_beside_stopped_poster(bool device_is_awake);
 
 #ifdef __cplusplus
 }

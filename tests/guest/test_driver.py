@@ -7,7 +7,7 @@ import zlib
 
 import pytest
 
-from rdma import DEVICE, PATIENCE_S, lid, put_program, sh, wait_active, wait_until
+from rdma import DEVICE, PATIENCE_S, debugfs, lid, put_program, sh, wait_active, wait_until
 from traffic import stop_transfer, transfer
 
 CONTENT = b"late" * 16384
@@ -77,6 +77,17 @@ def test_names_of_interrupts_have_device_and_vector(vm1):
     names = re.findall(r"pib_hca-(\S+)@pci:(\S+)", sh(vm1, "cat /proc/interrupts"))
     assert names[0][0] == "async" and {where for _, where in names} == {slot(vm1)}
     assert [name for name, _ in names[1:]] == [f"comp{number}" for number in range(len(names) - 1)]
+
+
+def test_mapped_doorbells_are_neither_dumped_nor_executable(vm1):
+    put_program(vm1, "mappings.py")
+    sh(vm1, "mount -o remount,exec /dev")   # otherwise the kernel makes no mapping of its files executable
+    assert sh(vm1, f"python3 /tmp/mappings.py {DEVICE}") == "fine\n"
+
+
+def test_the_drivers_folder_in_debugfs_has_the_name_of_the_slot(vm1):
+    """udev may give a device another name, and its old name to the next one."""
+    assert debugfs(vm1, "pwd").strip() == f"/sys/kernel/debug/pib_hca/{slot(vm1)}"
 
 
 # -- on-demand paging ---------------------------------------------------------

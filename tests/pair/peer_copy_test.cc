@@ -480,6 +480,55 @@ TEST_CASE("an offer that is being read keeps its memory busy") {
     CHECK_FALSE(copy.is_busy());
 }
 
+TEST_CASE("held completions that overrun many CQs cause one search for their QPs") {
+    constexpr uint32_t kMembers = 96;
+    constexpr uint32_t kQkey = 5;
+    Writing test;
+    Hca& a = test.pair.a;
+    pib_hca_mcast group{};
+    group.mgid[0] = 0xff;
+    group.mgid[1] = 0x12;
+    group.mlid = 0xc001;
+    const Buffer buffer = a.make_buffer(4096);
+    for (uint32_t i = 0; i < kMembers; ++i) {
+        Qp member = a.create({.type = PIB_HCA_QP_UD, .log_depth = 1, .log_cq_depth = 0});
+        start_datagram(a, member, kQkey);
+        a.post_recv(member, {buffer.all()});
+        a.post_recv(member, {buffer.all()});
+        REQUIRE(attach_mcast(a, member.qpn, group) == CmdStatus::kOk);
+    }
+    Qp sender = a.create({.type = PIB_HCA_QP_UD});
+    start_datagram(a, sender, kQkey);
+    SendWr wr{.dest_qpn = 0xffffff, .qkey = kQkey};
+    wr.av.dlid = group.mlid;
+    wr.av.port = 1;
+    wr.av.flags = PIB_HCA_AV_GRH;
+    std::ranges::copy(group.mgid, wr.av.dgid);
+    a.post(sender, wr);  // fills the CQs
+    (void)a.transport.run();
+    REQUIRE(a.poll(sender));
+
+    a.port.capacity = 1000;
+    test.post();
+    REQUIRE(test.live() == 1);
+    auto& control = a.peer_copy->control();
+    control.reading = 1;
+    CHECK(a.mpt.destroy(test.from.key) == CmdStatus::kOk);
+    REQUIRE(a.peer_copy->core.is_busy());
+    a.post(sender, wr);
+    (void)a.transport.run();
+    CHECK(a.events().empty());
+    control.reading = 0;
+    a.transport.release_completions();
+    const auto events = a.events();
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_CQ_ERROR, &pib_hca_eqe::type) == kMembers);
+    CHECK(std::ranges::count(events, PIB_HCA_EVENT_QP_FATAL, &pib_hca_eqe::type) == kMembers);
+    REQUIRE(a.poll(sender));
+    // After many searches a doorbell would wait for the next turn.
+    a.post(sender, wr);
+    CHECK(a.poll(sender));
+}
+
 TEST_CASE("a switch that does not answer is given up once") {
     Writing test;
     test.pair.a.port.capacity = 1000;

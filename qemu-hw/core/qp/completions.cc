@@ -166,6 +166,7 @@ void fail_recv(QpServices& services, QueuePair& qp, const WqeError& error) {
 
 void release_completions(QpServices& services) {
     std::deque<HeldCompletion>& held = services.held_completions();
+    services.qps().failed_cqs().collect();
     // A completion that finds its CQ full moves QPs to Error. This revokes their offers, and peer
     // copy may become busy again.
     while (!held.empty() && !services.peer_copy()->is_busy()) {
@@ -173,6 +174,7 @@ void release_completions(QpServices& services) {
         held.pop_front();
         write(services, services.qps().find(next.qpn), next);
     }
+    fail_qps_of_collected_cqs(services);
 }
 
 }  // namespace pib::hca

@@ -13,7 +13,7 @@ from lab.bench.bench_messages import RATE, Messages, Test
 from lab.bench.bench_steps import Step
 
 PROGRAM = paths.ROOT / "lab" / "bench" / "in_guest_regions.py"
-MESSAGES = 80_000               # of a test, in sum over its QPs
+MESSAGES = 80_000               # sum over the QPs of a test
 LEAST = 5                       # messages of a QP: perftest takes no fewer
 LIMIT_S = 900                   # perftest connects one QP after the other, by TCP
 

@@ -5,6 +5,7 @@
 
 #include "refusal_room.h"
 #include "ring_slots.h"
+#include "strict_room.h"
 
 using namespace pib::hca;
 using namespace pib::hca::test;
@@ -16,24 +17,6 @@ constexpr size_t kRqProducer = offsetof(pib_hca_qp_header, rq_producer);
 constexpr size_t kConsumer = offsetof(pib_hca_cq_header, consumer);
 
 // ---- what a driver does
-
-void reset(RefusalRoom& r) {
-    r.d.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
-    (void)r.d.read32(PIB_HCA_REG_STATUS);
-}
-
-// A QP in RTS whose peer does not answer.
-MiniQp& working_qp(RefusalRoom& r) {
-    r.pass(r.rts_in());
-    return r.qp;
-}
-
-void to_state(RefusalRoom& r, pib_hca_qp_state state) {
-    pib_hca_modify_qp in{};
-    in.attr_mask = PIB_HCA_QP_ATTR_STATE;
-    in.state = state;
-    MiniDriver::must(r.d.modify(r.qp, in), "MODIFY_QP");
-}
 
 // A QP of which the device has read three send WQEs, and started none.
 MiniQp& stopped_qp(RefusalRoom& r) {

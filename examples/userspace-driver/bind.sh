@@ -6,12 +6,32 @@
 # Without an IOMMU for an HCA, vfio-pci needs the kernel's no-IOMMU mode, in which the process can reach all memory.
 set -eu
 unsafe=/sys/module/vfio/parameters/enable_unsafe_noiommu_mode
-pages=/proc/sys/vm/nr_hugepages
+pages=/sys/kernel/mm/hugepages/hugepages-2048kB	# dma.c takes one, whatever the default size is
 
 hcas() {
     for function in /sys/bus/pci/devices/*; do
         [ "$(cat "$function/vendor") $(cat "$function/device")" != "0x1234 0x1b0c" ] || echo "$function"
     done
+}
+
+# In no-IOMMU mode the kernel makes a group too.
+has_iommu() {
+    [ -e "$1/iommu_group" ] && [ "$(cat "$1/iommu_group/name" 2>/dev/null)" != vfio-noiommu ]
+}
+
+# Other programs' huge pages stay theirs, also those that they have reserved and not touched.
+add_huge_page() {
+    if [ ! -e $pages ]; then
+        echo "This kernel has no huge pages of 2 MiB ($pages). Boot one with CONFIG_HUGETLBFS" >&2
+        exit 1
+    fi
+    [ $(($(cat $pages/free_hugepages) - $(cat $pages/resv_hugepages))) -gt 0 ] && return
+    wanted=$(($(cat $pages/nr_hugepages) + 1))
+    echo $wanted >$pages/nr_hugepages
+    [ "$(cat $pages/nr_hugepages)" -ge $wanted ] && return
+    echo "The kernel finds no 2 MiB in one piece for a huge page. End programs, or boot with" \
+         "hugepagesz=2M hugepages=1" >&2
+    exit 1
 }
 
 allow_no_iommu() {
@@ -21,8 +41,7 @@ allow_no_iommu() {
         exit 1
     fi
     echo 1 >$unsafe
-    # Other programs' huge pages stay theirs.
-    ! grep -q '^HugePages_Free: *0$' /proc/meminfo || echo $(($(cat $pages) + 1)) >$pages
+    add_huge_page
 }
 
 [ "$(hcas)" ] || { echo "no HCA here. Look at:  lspci -n" >&2; exit 1; }
@@ -31,7 +50,7 @@ for function in $(hcas); do
     if [ "${1-}" = undo ]; then
         echo >"$function/driver_override"
     else
-        [ -e "$function/iommu_group" ] || allow_no_iommu "$function"
+        has_iommu "$function" || allow_no_iommu "$function"
         echo vfio-pci >"$function/driver_override"
     fi
     [ ! -e "$function/driver" ] || echo "${function##*/}" >"$function/driver/unbind"

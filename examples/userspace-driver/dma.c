@@ -4,30 +4,34 @@
 #include "fail.h"
 
 #include <fcntl.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* Size of a huge page. Without an IOMMU the memory is one, because the kernel does not move it. */
+/*
+ * Size of a huge page. Without an IOMMU the memory is one, which is contiguous, and which the kernel neither swaps out
+ * nor moves in a compaction.
+ */
 #define ALL_BYTES (2u << 20)
 #define FIRST_BUS 0x10000000u
 
-/* An entry of /proc/self/pagemap: a page's frame, if it is present. */
+/* An entry of /proc/self/pagemap: the frame of one of the kernel's pages, which may have 64 KiB, if it is present. */
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_FRAME ((1ull << 55) - 1)
 
 static uint64_t physical_address(const void *memory)
 {
 	int file = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	uint64_t entry;
+	uint64_t entry, page_size = (uint64_t)sysconf(_SC_PAGESIZE);
 
 	if (file < 0)
 		fail_errno("/proc/self/pagemap");
-	if (pread(file, &entry, sizeof(entry), (off_t)((uintptr_t)memory / DMA_PAGE * sizeof(entry))) != sizeof(entry))
+	if (pread(file, &entry, sizeof(entry), (off_t)((uintptr_t)memory / page_size * sizeof(entry))) != sizeof(entry))
 		fail_errno("/proc/self/pagemap");
 	close(file);
 	if (!(entry & PAGEMAP_PRESENT) || !(entry & PAGEMAP_FRAME))
 		fail("/proc/self/pagemap hides the page's frame: only root sees it");
-	return (entry & PAGEMAP_FRAME) * DMA_PAGE;
+	return (entry & PAGEMAP_FRAME) * page_size;
 }
 
 static void *map_memory(int flags)
@@ -41,9 +45,9 @@ static void *map_memory(int flags)
 void dma_open(struct dma *dma, const struct vfio *vfio)
 {
 	dma->used = 0;
-	dma->memory = map_memory(vfio->no_iommu ? MAP_HUGETLB | MAP_LOCKED : 0);
+	dma->memory = map_memory(vfio->no_iommu ? MAP_HUGETLB | MAP_HUGE_2MB | MAP_LOCKED : 0);
 	if (!dma->memory)
-		fail_errno("no memory%s", vfio->no_iommu ? "; add a huge page, by a larger /proc/sys/vm/nr_hugepages" : "");
+		fail_errno("no memory%s", vfio->no_iommu ? "; add a huge page of 2 MiB:  ./bind.sh" : "");
 	if (vfio->no_iommu) {
 		dma->bus = physical_address(dma->memory);
 	} else {

@@ -43,7 +43,8 @@ static void open_group(struct vfio *vfio, const struct function *function)
 	if (ioctl(vfio->group, VFIO_GROUP_SET_CONTAINER, &vfio->container))
 		fail_errno("%s: VFIO_GROUP_SET_CONTAINER", function->group);
 	if (ioctl(vfio->container, VFIO_SET_IOMMU, type))
-		fail_errno("VFIO_SET_IOMMU (is the module vfio_iommu_type1 loaded?)");
+		fail_errno("VFIO_SET_IOMMU (%s)", vfio->no_iommu ? "is no-IOMMU mode off? It comes back by  ./bind.sh" :
+			   "is the module vfio_iommu_type1 loaded?");
 	vfio->device = ioctl(vfio->group, VFIO_GROUP_GET_DEVICE_FD, function->address);
 	if (vfio->device < 0)
 		fail_errno("%s: VFIO_GROUP_GET_DEVICE_FD", function->address);

@@ -151,22 +151,59 @@ def test_a_peer_that_has_gone_is_an_error_with_words(program):
     assert code == 1 and "answer to the peer" in said, (code, said)
 
 
-@pytest.mark.parametrize("pages, free, then", [("0", "0", "1"), ("3", "0", "4"), ("512", "500", "512")])
-def test_an_hca_without_an_iommu_gets_a_huge_page_beside_those_of_others(tmp_path, pages, free, then):
-    hca = tmp_path / "sys/bus/pci/devices/0000:01:00.0"
-    files = {hca / "vendor": "0x1234", hca / "device": "0x1b0c", tmp_path / "proc/sys/vm/nr_hugepages": pages,
-             tmp_path / "proc/meminfo": f"HugePages_Total: {pages:>6}\nHugePages_Free:  {free:>6}",
-             tmp_path / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode": "N",
-             tmp_path / "modprobe": "#!/bin/sh"}
+# A kernel whose pages have 64 KiB, as some of arm64 have.
+LOOK_UP_A_FRAME = """#include <stdint.h>
+#include <unistd.h>
+#define MEMORY 0xffff80000000
+static ssize_t read_entry(int file, void *entry, size_t bytes, off_t offset)
+{
+	(void)file;
+	*(uint64_t *)entry = 1ull << 63 | 0x1234;
+	return offset == MEMORY / 65536 * 8 ? (ssize_t)bytes : -1;
+}
+#define sysconf(name) 65536
+#define pread read_entry
+#include "dma.c"
+int main(void)
+{
+	return physical_address((void *)MEMORY) != 0x12340000;
+}
+"""
+
+
+def test_a_bus_address_is_right_on_a_kernel_with_larger_pages(program):
+    assert run(with_another_main(program, "frame", LOOK_UP_A_FRAME, ("main", "dma"))) == (0, "")
+
+
+def bind(tmp_path, pages, free, reserved, group=None):
+    """Runs bind.sh on a machine of files, with an HCA; returns its number of huge pages, and its
+    no-IOMMU mode."""
+    hca, huge = tmp_path / "sys/bus/pci/devices/0000:01:00.0", tmp_path / "sys/kernel/mm/hugepages/hugepages-2048kB"
+    unsafe = tmp_path / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
+    files = {hca / "vendor": "0x1234", hca / "device": "0x1b0c", huge / "nr_hugepages": pages,
+             huge / "free_hugepages": free, huge / "resv_hugepages": reserved, unsafe: "N",
+             tmp_path / "modprobe": "#!/bin/sh", **({hca / "iommu_group/name": group} if group else {})}
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
     (tmp_path / "modprobe").chmod(0o755)
     script = re.sub(r"(?<![\w.])/(?=sys/|proc/)", f"{tmp_path}/", (USERSPACE / "bind.sh").read_text())
     subprocess.run(["sh", "-c", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
-    assert (tmp_path / "proc/sys/vm/nr_hugepages").read_text() == f"{then}\n"
     assert (hca / "driver_override").read_text() == "vfio-pci\n"
     assert (tmp_path / "sys/bus/pci/drivers_probe").read_text() == f"{hca.name}\n"
+    return (huge / "nr_hugepages").read_text().strip(), unsafe.read_text().strip()
+
+
+@pytest.mark.parametrize("pages, free, reserved, then", [("0", "0", "0", "1"), ("3", "0", "0", "4"),
+                                                         ("512", "500", "0", "512"), ("3", "2", "2", "4")])
+def test_an_hca_without_an_iommu_gets_a_huge_page_beside_those_of_others(tmp_path, pages, free, reserved, then):
+    assert bind(tmp_path, pages, free, reserved) == (then, "1")
+
+
+@pytest.mark.parametrize("group, then", [("vfio-noiommu", ("1", "1")), ("of an IOMMU", ("0", "N"))])
+def test_a_group_of_no_iommu_mode_is_no_iommu(tmp_path, group, then):
+    """bind.sh runs again after the mode or the huge page was taken away."""
+    assert bind(tmp_path, "0", "0", "0", group) == then
 
 
 # Runs a peer, because only the guests have its pyverbs.

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The drivers in examples/: the steps of the first driver, and the driver in user space. vm1 has an IOMMU and no other
-driver; vm0 has ours, and the subnet manager. Their devices are strict."""
+"""The drivers in examples/: the steps of the first driver, and the driver in user space. vm1 has no other driver; vm0
+has ours, and the subnet manager. Their devices are strict. Guests with Debian's kernel have an IOMMU; those with the
+lockdep kernel have none, and VFIO's no-IOMMU mode."""
 import re
 import signal
 import subprocess
@@ -8,14 +9,17 @@ import subprocess
 import pytest
 
 from lab.base import paths
-from lab.build import builder, kernel_module
+from lab.build import builder, debug_kernel, kernel_module
 from lab.develop import commands
 from lab.guests import guest_kernel, vm
 from labs import booted
 from rdma import DEVICE, PATIENCE_S, sh, wait_until
 
+IOMMU = guest_kernel.chosen() == "debian"
+NO_IOMMU_MODE = (guest_kernel.chosen() in debug_kernel.KINDS
+                 and "CONFIG_VFIO_NOIOMMU=y" in debug_kernel.wanted_config(guest_kernel.chosen()).splitlines())
 pytestmark = [pytest.mark.nightly,
-              pytest.mark.skipif(guest_kernel.chosen() != "debian", reason="the other kernel has no VFIO")]
+              pytest.mark.skipif(not IOMMU and not NO_IOMMU_MODE, reason="the other kernel has no VFIO")]
 
 FIRST = paths.ROOT / "examples" / "first-driver"
 USERSPACE = "examples/userspace-driver"
@@ -25,7 +29,7 @@ FUNCTION = "/sys/bus/pci/devices/$(lspci -D -d 1234:1b0c | cut -d ' ' -f 1)"
 
 @pytest.fixture(scope="module", name="bench")
 def guests_of_which_one_is_bare():
-    with booted("test-examples", 2, hca="strict=fatal", driver=None, size=vm.Size(iommu=True)) as running:
+    with booted("test-examples", 2, hca="strict=fatal", driver=None, size=vm.Size(iommu=IOMMU)) as running:
         commands.exchange_driver(running, kernel_module.OURS, ["vm0"])
         yield running
 
@@ -187,7 +191,21 @@ def test_a_second_program_is_told_of_the_first(program):
 
 def test_the_program_shows_the_device(program):
     told = sh(program, f"{PROGRAM} show")
-    assert "behind an IOMMU" in told and " 1 ports, " in told
+    assert ("behind an IOMMU" if IOMMU else "by /dev/vfio/noiommu-0, without an IOMMU") in told
+    assert " 1 ports, " in told
+
+
+@pytest.mark.skipif(IOMMU, reason="the guests have an IOMMU")
+@pytest.mark.parametrize("taken, said", [
+    ("echo N >/sys/module/vfio/parameters/enable_unsafe_noiommu_mode", "is no-IOMMU mode off?"),
+    ("echo 0 >/proc/sys/vm/nr_hugepages", "add a huge page of 2 MiB"),
+    ("/tmp/bind.sh undo", "give it to vfio-pci")])
+def test_what_no_iommu_mode_lacks_is_named_and_comes_back(program, taken, said):
+    sh(program, taken)
+    code, _, told = sh(program, f"{PROGRAM} show", check=False)
+    assert code == 1 and said in told and "./bind.sh" in told
+    sh(program, "/tmp/bind.sh")
+    assert "without an IOMMU" in sh(program, f"{PROGRAM} show")
 
 
 @pytest.mark.parametrize("kind", ["rc", "ud"])
@@ -218,6 +236,7 @@ def test_no_driver_of_vm1_has_broken_a_rule(bench):
     assert [entry["text"] for entry in refusals] == []
 
 
+@pytest.mark.skipif(not IOMMU, reason="the guests have no IOMMU")
 def test_the_iommu_has_stopped_no_access(bench):
     for name in bench.nodes():
         assert "DMAR" not in "\n".join(line for line in sh(bench.node(name), "dmesg").splitlines() if "fault" in line)

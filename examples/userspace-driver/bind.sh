@@ -45,7 +45,9 @@ allow_no_iommu() {
 }
 
 [ "$(hcas)" ] || { echo "no HCA here. Look at:  lspci -n" >&2; exit 1; }
-modprobe -a vfio-pci vfio_iommu_type1
+# A kernel may have them built in; modprobe then fails if the kernel's directory of modules has no list of these.
+[ -e /sys/bus/pci/drivers/vfio-pci ] || modprobe vfio-pci
+[ -e /sys/module/vfio_iommu_type1 ] || modprobe vfio_iommu_type1
 for function in $(hcas); do
     if [ "${1-}" = undo ]; then
         echo >"$function/driver_override"

@@ -175,18 +175,21 @@ def test_a_bus_address_is_right_on_a_kernel_with_larger_pages(program):
     assert run(with_another_main(program, "frame", LOOK_UP_A_FRAME, ("main", "dma"))) == (0, "")
 
 
-def bind(tmp_path, pages, free, reserved, group=None):
+def bind(tmp_path, pages, free, reserved, group=None, built_in=False):
     """Runs bind.sh on a machine of files, with an HCA; returns its number of huge pages, and its
     no-IOMMU mode."""
     hca, huge = tmp_path / "sys/bus/pci/devices/0000:01:00.0", tmp_path / "sys/kernel/mm/hugepages/hugepages-2048kB"
     unsafe = tmp_path / "sys/module/vfio/parameters/enable_unsafe_noiommu_mode"
     files = {hca / "vendor": "0x1234", hca / "device": "0x1b0c", huge / "nr_hugepages": pages,
              huge / "free_hugepages": free, huge / "resv_hugepages": reserved, unsafe: "N",
-             tmp_path / "modprobe": "#!/bin/sh", **({hca / "iommu_group/name": group} if group else {})}
+             tmp_path / "modprobe": f"#!/bin/sh\nexit {int(built_in)}",
+             **({hca / "iommu_group/name": group} if group else {})}
     for file, text in files.items():
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(f"{text}\n")
     (tmp_path / "modprobe").chmod(0o755)
+    for module in ["bus/pci/drivers/vfio-pci", "module/vfio_iommu_type1"] if built_in else []:
+        (tmp_path / "sys" / module).mkdir(parents=True)
     script = re.sub(r"(?<![\w.])/(?=sys/|proc/)", f"{tmp_path}/", (USERSPACE / "bind.sh").read_text())
     subprocess.run(["sh", "-c", script], check=True, env={"PATH": f"{tmp_path}:/usr/bin:/bin"})
     assert (hca / "driver_override").read_text() == "vfio-pci\n"
@@ -198,6 +201,10 @@ def bind(tmp_path, pages, free, reserved, group=None):
                                                          ("512", "500", "0", "512"), ("3", "2", "2", "4")])
 def test_an_hca_without_an_iommu_gets_a_huge_page_beside_those_of_others(tmp_path, pages, free, reserved, then):
     assert bind(tmp_path, pages, free, reserved) == (then, "1")
+
+
+def test_modules_that_the_kernel_has_built_in_are_not_looked_for(tmp_path):
+    assert bind(tmp_path, "0", "0", "0", built_in=True) == ("1", "1")
 
 
 @pytest.mark.parametrize("group, then", [("vfio-noiommu", ("1", "1")), ("of an IOMMU", ("0", "N"))])

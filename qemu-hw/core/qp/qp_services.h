@@ -57,7 +57,6 @@ class QpServices {
     void schedule(QueuePair& qp) { scheduler_.schedule(qp); }
     // Adds one to a counter of the QP's port.
     void count(const QueuePair& qp, HcaCounter counter) { parts_.counters.add(counter, qp.port()); }
-    void count_dropped(unsigned port) { parts_.counters.add(HcaCounter::kRxDropped, port); }
     void event(Event type, const QueuePair& qp) { parts_.eqs.async_event(type, qp.qpn); }
     // trace_send() and trace_recv() report to the trace and to the driver's coverage a WQE that was
     // copied from a queue. trace_done() reports a completion to the trace.
@@ -113,5 +112,10 @@ class QpServices {
     std::deque<HeldCompletion> held_completions_;
     std::optional<RegListWatch> reg_lists_;
 };
+
+// Counts a received packet that a port drops.
+inline void count_dropped(const QpServices& services, unsigned port) {
+    services.parts().counters.add(HcaCounter::kRxDropped, port);
+}
 
 }  // namespace pib::hca

@@ -211,18 +211,18 @@ bool Datagram::qkey_matches(const QueuePair& qp, const ib::PacketView& packet) {
 
 void Datagram::packet_in(QueuePair& qp, unsigned port, const ib::PacketView& packet) {
     if (!qp.can_receive() || qp.port() != port) {
-        services_.count_dropped(port);
+        count_dropped(services_, port);
         return;
     }
     const unsigned pkey_index = matching_pkey(qp, packet);
     if (pkey_index == kNoPkey) {
         services_.port_of(qp).pkey_violation(packet);
-        services_.count_dropped(port);
+        count_dropped(services_, port);
         return;
     }
     if (!qkey_matches(qp, packet)) {
         services_.port_of(qp).qkey_violation(packet);
-        services_.count_dropped(port);
+        count_dropped(services_, port);
         return;
     }
     deliver(qp, packet, pkey_index);
@@ -232,7 +232,7 @@ uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
     // Only the GRH names the group (IBA 9.8.3.4). A P_Key or Q_Key that does not match one of many
     // receivers is not a violation.
     if (!packet.grh()) {
-        services_.count_dropped(port);
+        count_dropped(services_, port);
         return 0;
     }
     uint32_t copies = 0;
@@ -244,7 +244,7 @@ uint32_t Datagram::multicast_in(unsigned port, const ib::PacketView& packet) {
         }
         const unsigned pkey_index = matching_pkey(*qp, packet);
         if (pkey_index == kNoPkey || !qkey_matches(*qp, packet)) {
-            services_.count_dropped(port);
+            count_dropped(services_, port);
             continue;
         }
         deliver(*qp, packet, pkey_index);

@@ -206,7 +206,7 @@ uint32_t Transport::drop(unsigned port, const ib::Burst& burst) {
     if (!burst.is_single()) {
         return 0;
     }
-    services_.count_dropped(port);
+    count_dropped(services_, port);
     return 1;
 }
 

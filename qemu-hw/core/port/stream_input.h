@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace pib::hca {
@@ -14,6 +15,8 @@ class StreamInput {
   public:
     // Passes the bytes that wait, then `bytes`, to `handle` in steps. `handle` returns the work of
     // its step in bytes; bytes that are left when the work exceeds a turn wait for the next call.
+    // If `handle` throws, they are dropped: bytes that wait would stop the reader, and the caller
+    // does not get as far as to ask for the next call.
     template <typename Handle>
     void receive(std::span<const uint8_t> bytes, Handle&& handle) {
         if (!waits()) [[likely]] {
@@ -23,9 +26,12 @@ class StreamInput {
             return;
         }
         waiting_.insert(waiting_.end(), bytes.begin(), bytes.end());
-        done_ += turn(std::span<const uint8_t>(waiting_).subspan(done_), handle);
-        if (!waits()) {
-            clear();
+        std::vector<uint8_t> all = std::exchange(waiting_, {});
+        size_t done = std::exchange(done_, 0);
+        done += turn(std::span<const uint8_t>(all).subspan(done), handle);
+        if (done < all.size()) {
+            waiting_ = std::move(all);
+            done_ = done;
         }
     }
     [[nodiscard]] bool waits() const { return done_ < waiting_.size(); }

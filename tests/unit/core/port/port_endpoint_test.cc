@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A port and its connection: handshake, refusal, loss, reset, disabling.
+#include <new>
+
+#include "port/stream_input.h"
 #include "port_bench.h"
 
 using namespace pib;
@@ -192,4 +195,14 @@ TEST_CASE("a link that is closed drops the packet that is being written") {
     CHECK(bench.state() == PortState::kDown);
     bench.bring_up();
     CHECK(bench.send_data(0x20));
+}
+
+TEST_CASE("no bytes of a stream wait after a turn without memory") {
+    StreamInput input;
+    const Bytes bytes(3 * 4096);
+    input.receive(bytes, [](std::span<const uint8_t>) { return uint64_t{1} << 20; });
+    REQUIRE(input.waits());
+    const auto fail = [](std::span<const uint8_t>) -> uint64_t { throw std::bad_alloc(); };
+    CHECK_THROWS_AS(input.receive({}, fail), std::bad_alloc);
+    CHECK_FALSE(input.waits());
 }

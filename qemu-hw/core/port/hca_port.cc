@@ -29,8 +29,8 @@ void HcaPort::link_connected(bool can_share) {
 
 void HcaPort::link_rx(std::span<const uint8_t> bytes) {
     input_.receive(bytes, [this](std::span<const uint8_t> step) {
-        link_.received(step);
-        return context_.client != nullptr ? context_.client->take_copied() : 0;
+        const uint64_t training = link_.received(step);
+        return training + (context_.client != nullptr ? context_.client->take_copied() : 0);
     });
     if (input_.waits()) [[unlikely]] {
         context_.host.wake();  // run() goes on

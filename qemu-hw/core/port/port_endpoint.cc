@@ -18,6 +18,8 @@ constexpr size_t kLargeBatch = 64 * 1024;
 constexpr size_t kPollBytes = 128 * 1024;
 // poll() handles the ring in steps of this many bytes, and counts copied bytes after each step.
 constexpr size_t kPollStep = 4 * 1024;
+// Bytes for which a LINK from the stream counts in a turn, as one from the ring does.
+constexpr uint64_t kWorkOfTraining = 16 * 1024;
 // Like kLargeBatch, for output to shared memory.
 constexpr size_t kLargeRingBatch = 32 * 1024;
 
@@ -36,13 +38,15 @@ void PortEndpoint::connected(const link::Hello& hello, const link::Link& paramet
     flush();
 }
 
-void PortEndpoint::received(std::span<const uint8_t> bytes) {
+uint64_t PortEndpoint::received(std::span<const uint8_t> bytes) {
     if (!endpoint_) {
-        return;
+        return 0;
     }
+    const unsigned before = trainings_;
     if (const auto fed = feed(*endpoint_, bytes); !fed) {
         fail(fed.error());
     }
+    return (trainings_ - before) * kWorkOfTraining;
 }
 
 bool PortEndpoint::poll() {

@@ -34,7 +34,8 @@ class PortEndpoint : private link::LinkEvents {
 
     // Events of the host's stream.
     void connected(const link::Hello& hello, const link::Link& parameters);
-    void received(std::span<const uint8_t> bytes);
+    // Returns the work of retrainings, as bytes of payload.
+    [[nodiscard]] uint64_t received(std::span<const uint8_t> bytes);
     void writable();
     void closed();
     // Shared memory: shared() sets the rings. poll() handles a bounded number of bytes; true: there

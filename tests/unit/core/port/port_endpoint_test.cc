@@ -197,6 +197,26 @@ TEST_CASE("a link that is closed drops the packet that is being written") {
     CHECK(bench.send_data(0x20));
 }
 
+TEST_CASE("a turn of a stream ends after some LINKs, and later turns handle the rest") {
+    constexpr unsigned kLinks = 1000;
+    PortBench bench;
+    bench.bring_up();
+    for (unsigned i = 0; i < kLinks; ++i) {
+        bench.peer->training().retrain();
+    }
+    const Bytes bytes(bench.peer->output().begin(), bench.peer->output().end());
+    bench.peer->consume_output(bytes.size());
+    const uint64_t before = bench.counter(ib::Counter::kLinkDowned);
+    bench.port().link_rx(bytes);
+    CHECK(bench.port().link_is_behind());
+    CHECK(bench.counter(ib::Counter::kLinkDowned) - before < kLinks / 2);
+    bench.pump();
+    CHECK_FALSE(bench.port().link_is_behind());
+    CHECK(bench.counter(ib::Counter::kLinkDowned) - before == kLinks);
+    CHECK(bench.state() == PortState::kInitialize);
+    CHECK(bench.peer_error.empty());
+}
+
 TEST_CASE("no bytes of a stream wait after a turn without memory") {
     StreamInput input;
     const Bytes bytes(3 * 4096);

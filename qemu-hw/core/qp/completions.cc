@@ -106,8 +106,7 @@ void complete_send(QpServices& services, QueuePair& qp, const WqeError& error) {
     if (Strict* strict = services.strict(); strict != nullptr) [[unlikely]] {
         const std::span<const uint8_t> copy = qp.window.bytes_at(0);
         check_unchanged(services.host(), *strict, qp, qp.sq, counter, copy);
-        qp.req.completed = counter;
-        qp.req.completed_bytes.assign(copy.begin(), copy.end());
+        keep_completed(qp, counter, copy);
         services.reg_lists()->completing(qp, request, services.mpt());
     }
     if (wqe.needs_response() && request.started) {

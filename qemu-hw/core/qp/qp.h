@@ -21,6 +21,13 @@ namespace pib::hca {
 
 enum class QpTimer : uint8_t { kNone, kAck, kRnr };
 
+// A completed send WQE as the device has copied it. Only a strict device keeps such copies.
+struct CompletedWqe {
+    uint32_t counter = 0;
+    std::vector<uint8_t> bytes;  // empty: there is no such WQE
+    uint32_t found = 0;          // producer in guest memory after the entry was seen to differ
+};
+
 // The requester of a QP (IBA 9.7.3 to 9.7.5); UC and datagram QPs use only PSNs and cursor_wqe.
 //
 //     una            cursor            sent_end          next
@@ -46,10 +53,8 @@ struct RequesterState {
     // A NAK or implied NAK for `una` has started a retry; later ones for `una` start none.
     bool retry_started = false;
     QpTimer timer = QpTimer::kNone;
-    // The send WQE that was completed last: its counter and its copy. Only a strict device keeps
-    // them; no bytes: there is no such WQE.
-    uint32_t completed = 0;
-    std::vector<uint8_t> completed_bytes;
+    CompletedWqe completed;  // the send WQE that was completed last
+    CompletedWqe suspect;    // an earlier one whose entry differs from its copy
 };
 
 // The receive WQE that a message is being written to.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 
 #include "queues/queue_header.h"
@@ -26,6 +27,18 @@ uint32_t producer_in_memory(Refresh refresh, Host& host, const QueuePair& qp, Wo
     queue.found = queue.producer;
     (void)refresh(host, qp.buffer, queue, 0);
     return queue.found;
+}
+
+// Whether the entry of a completed WQE differs from its copy, is not cleared, and has not come to a
+// later WQE: the producer in guest memory is `found`.
+bool is_changed(Host& host, const QueuePair& qp, const CompletedWqe& wqe, uint32_t found) {
+    std::array<uint8_t, size_t{1} << kMaxLogWqeStride> bytes;
+    const auto now = std::span(bytes).first(wqe.bytes.size());
+    const uint32_t later = found - wqe.counter;
+    return !wqe.bytes.empty() && later != 0 && later < qp.sq.depth() &&
+           copy_entry(host, qp.buffer, qp.sq, wqe.counter, now) &&
+           !std::ranges::equal(now, wqe.bytes) &&
+           std::ranges::any_of(now, [&](uint8_t byte) { return byte != now.front(); });
 }
 
 }  // namespace
@@ -57,7 +70,7 @@ void check_init(Host& host, Strict& strict, const QueuePair& qp) {
     }
 }
 
-void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
+void check_producer(Host& host, Strict& strict, QueuePair& qp, const WorkQueue& queue,
                     uint32_t before, QueueRead result) {
     if (!queue.present) {
         return;
@@ -92,19 +105,36 @@ void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const Work
     }
 }
 
-void check_completed(Host& host, Strict& strict, const QueuePair& qp) {
-    std::array<uint8_t, size_t{1} << kMaxLogWqeStride> bytes;
-    const auto& copy = qp.req.completed_bytes;
-    const auto now = std::span(bytes).first(copy.size());
-    const uint32_t later = qp.sq.found - qp.req.completed;
-    if (copy.empty() || later == 0 || later >= qp.sq.depth() ||
-        !copy_entry(host, qp.buffer, qp.sq, qp.req.completed, now)) {
-        return;
+void keep_completed(QueuePair& qp, uint32_t counter, std::span<const uint8_t> copy) {
+    if (qp.uar == 0) {
+        qp.req.completed.counter = counter;
+        qp.req.completed.bytes.assign(copy.begin(), copy.end());
     }
-    const bool cleaned =
-        std::ranges::all_of(now, [&](uint8_t byte) { return byte == now.front(); });
-    if (!cleaned) {
-        check_unchanged(host, strict, qp, qp.sq, qp.req.completed, copy);
+}
+
+void check_completed(Host& host, Strict& strict, QueuePair& qp) {
+    CompletedWqe& suspect = qp.req.suspect;
+    if (!suspect.bytes.empty() && qp.sq.found != suspect.found) {
+        if (is_changed(host, qp, suspect, qp.sq.found)) {
+            check_unchanged(host, strict, qp, qp.sq, suspect.counter, suspect.bytes);
+        }
+        suspect = {};
+    }
+    const CompletedWqe& last = qp.req.completed;
+    if (suspect.bytes.empty() && is_changed(host, qp, last, qp.sq.found)) {
+        suspect = last;
+        // A list that had reached the entry moves the producer from this value beyond the entry.
+        std::atomic_thread_fence(std::memory_order_acquire);
+        suspect.found = send_producer_in_memory(host, qp);
+    }
+}
+
+void check_last_completed(Host& host, Strict& strict, const QueuePair& qp) {
+    const uint32_t found = send_producer_in_memory(host, qp);
+    for (const CompletedWqe* wqe : {&qp.req.suspect, &qp.req.completed}) {
+        if (is_changed(host, qp, *wqe, found)) {
+            check_unchanged(host, strict, qp, qp.sq, wqe->counter, wqe->bytes);
+        }
     }
 }
 

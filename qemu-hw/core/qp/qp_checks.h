@@ -23,16 +23,23 @@ uint32_t send_producer_in_memory(Host& host, const QueuePair& qp);
 void check_init(Host& host, Strict& strict, const QueuePair& qp);
 // Checks the producer counter of `queue`, sq or rq of `qp`, and the header's reserved bytes. Call
 // this when the device has read the counter. `before`: the producer before that read.
-void check_producer(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
+void check_producer(Host& host, Strict& strict, QueuePair& qp, const WorkQueue& queue,
                     uint32_t before, QueueRead result);
 // Checks that software has not changed a WQE since the device copied it to `copy`. Call this
 // before the WQE completes.
 void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                      uint32_t counter, std::span<const uint8_t> copy);
-// Checks that software has not changed the entry of the send WQE that was completed last, and that
-// has not come to a later WQE. Such a change is no cleaning of the entry (equal bytes), but a WQE
-// that is written after its doorbell.
-void check_completed(Host& host, Strict& strict, const QueuePair& qp);
+// Keeps the copy of a send WQE of UAR 0, the driver's, that completes. Processes may give up WQEs
+// that they have written (ibv_wr_abort()), so what their entries hold proves nothing.
+void keep_completed(QueuePair& qp, uint32_t counter, std::span<const uint8_t> copy);
+// Finds a send WQE that is written after its doorbell: the entry of the WQE that was completed last
+// differs from its copy, is no cleared entry (equal bytes), and its next turn has not come.
+// Software may just be writing a list of WQEs that reaches the entry, so the entry is reported if
+// it still differs when the producer has moved and has not passed it. Call this when the device has
+// read the producer.
+void check_completed(Host& host, Strict& strict, QueuePair& qp);
+// The same before the QP is destroyed, when software no longer writes to the queue.
+void check_last_completed(Host& host, Strict& strict, const QueuePair& qp);
 // Checks that a doorbell announces no send WQE before the QP is in RTS. Call this when software has
 // rung a doorbell of the QP.
 void check_doorbell(Host& host, Strict& strict, const QueuePair& qp);

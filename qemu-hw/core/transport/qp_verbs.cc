@@ -33,6 +33,7 @@ void check_old_qp(QpServices& services, Strict& strict, QueuePair& qp) {
     }
     (void)refresh_sq(services, qp);
     (void)refresh_rq(services, qp);
+    check_last_completed(services.host(), strict, qp);
     for (uint32_t i = 0; i < qp.window.size(); ++i) {
         check_unchanged(services.host(), strict, qp, qp.sq, qp.window.at(i).counter,
                         qp.window.bytes_at(i));

@@ -411,8 +411,10 @@ constexpr MisuseCase kCases[] = {
      "QP 0x40 misused: send WQE 0 was written between sq_producer and its completion, at byte 0",
      [](RefusalRoom& r) {
          MiniQp qp = write_after_doorbell(r);
-         qp.memory.poke(kSqProducer, 2u);
-         r.d.ring_send(qp);
+         for (uint32_t producer = 2; producer <= 3; ++producer) {
+             qp.memory.poke(kSqProducer, producer);
+             r.d.ring_send(qp);
+         }
      }},
     {Rule::kRecvChanged,
      "QP 0x40 misused: receive WQE 0 was written between rq_producer and its completion, at byte 0",
@@ -573,7 +575,10 @@ constexpr MisuseCase kCases[] = {
      "CQ 0x1 misused: consumer 0: no CQE beyond it has been taken, and the CQ is not armed, for "
      "seconds: 60",
      [](RefusalRoom& r) {  // the driver forgets to arm
-         leave_three(r);
+         stopped_qp(r);
+         r.d.post_recv(r.qp, {});
+         to_state(r, PIB_HCA_QPS_ERR);
+         r.d.pump();
          let_steps_pass(r, Strict::kSteps + 1);
      }},
     {Rule::kCqeLeft,

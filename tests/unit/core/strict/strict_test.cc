@@ -23,6 +23,15 @@ void misuse(RefusalRoom& room) {
     room.d.arm(room.cq);
 }
 
+// Writes a list of WQEs that reaches the entry of the completed WQE 0; the device looks meanwhile.
+void reach_around(LegalRoom& room, MiniQp& qp, const SendWr& datagram, MiniCq& cq) {
+    room.d.connect_ud(qp, 1, 0);
+    room.d.post_send(qp, datagram);
+    CHECK(room.d.wait(cq).status == PIB_HCA_WC_SUCCESS);
+    qp.memory.poke(qp.sq_offset, uint8_t{PIB_HCA_WQE_SEND_WITH_IMM});
+    room.d.ring_send(qp);
+}
+
 }  // namespace
 
 TEST_CASE("a device that is not strict does not check its driver") {
@@ -402,6 +411,43 @@ TEST_CASE("software may clear the entry of a WQE after the completion") {
             qp.memory.poke(qp.sq_offset + (i << qp.shape.log_sq_stride) + byte, uint8_t{0x6b});
         }
     }
+}
+
+TEST_CASE("the device may read the producer while software writes a list around the ring") {
+    LegalRoom room;
+    MiniQp qp = room.d.create_qp(room.shape(PIB_HCA_QP_UD));
+    SendWr datagram;
+    datagram.av.dlid = 2;
+    datagram.av.port = 1;
+    datagram.dest_qpn = qp.qpn;
+    reach_around(room, qp, datagram, room.cq);
+    for (uint32_t i = 0; i < 1u << qp.shape.log_sq_depth; ++i) {
+        room.d.post_send(qp, datagram, true);
+    }
+    room.d.ring_send(qp);
+    for (uint32_t i = 0; i < 1u << qp.shape.log_sq_depth; ++i) {
+        CHECK(room.d.wait(room.cq).status == PIB_HCA_WC_SUCCESS);
+    }
+}
+
+TEST_CASE("a process may give up WQEs that it has written around the ring") {
+    LegalRoom room;
+    const uint32_t uar = room.d.alloc_uar();
+    MiniCq cq = room.d.create_cq(room.eq.eqn, 6, uar);
+    QpShape shape = room.shape(PIB_HCA_QP_UD);
+    shape.uar = uar;
+    shape.send_cq = shape.recv_cq = cq.cqn;
+    MiniQp qp = room.d.create_qp(shape);
+    SendWr datagram;
+    datagram.av.dlid = 2;
+    datagram.av.port = 1;
+    datagram.dest_qpn = qp.qpn;
+    reach_around(room, qp, datagram, cq);
+    for (int i = 0; i < 3; ++i) {
+        room.d.post_send(qp, datagram);
+        CHECK(room.d.wait(cq).status == PIB_HCA_WC_SUCCESS);
+    }
+    room.d.destroy(PIB_HCA_CMD_DESTROY_QP, qp.qpn);
 }
 
 TEST_CASE("a queue pair may be destroyed in Reset, and with work under way") {

@@ -17,11 +17,12 @@ uint32_t CqeWatch::consumer_of(const CompletionQueue& cq) const {
 
 // Whether CQEs wait of which no event is to come, and the driver has taken none since the last
 // event or, without an event, at all. Once it has taken one, it polls the CQ and may do so at any
-// time. A consumer that cannot be right breaks another rule.
+// time. A driver that never arms a CQ of sends only may also poll it when it needs room: SRP does
+// so before its next send. A consumer that cannot be right breaks another rule.
 bool CqeWatch::waits(const CompletionQueue& cq, uint32_t consumer) {
     const uint32_t waiting = cq.producer - consumer;
     return waiting != 0 && waiting <= 1u << cq.log_depth && consumer == cq.told_at &&
-           cq.arm == CqArm::kNone && !cq.held && !cq.error;
+           cq.arm == CqArm::kNone && !cq.held && !cq.error && (cq.armings != 0 || cq.received);
 }
 
 CqeWatch::Left CqeWatch::look_again(uint32_t cqn, const CompletionQueue& cq, uint32_t consumer) {

@@ -122,6 +122,8 @@ void take_buffer(CompletionQueue& cq, CompletionQueue& to, uint32_t first) {
     cq.held_from = waiting - (cq.producer - cq.held_from);
     cq.consumer = 0;
     cq.producer = waiting;
+    cq.told_at -= first;
+    cq.armed_at -= first;
 }
 
 // Whether the CQ has a completion from `consumer` on that `arm` has to report.
@@ -316,6 +318,8 @@ bool CqTable::post(uint32_t cqn, const Completion& completion, bool solicited,
     }
     if (strict_ != nullptr) [[unlikely]] {
         check_cq_ring(*strict_, cqn, *cq);
+        const auto opcode = static_cast<uint8_t>(completion.opcode);
+        cq->received = cq->received || (opcode & PIB_HCA_CQE_IS_RECV) != 0;
     }
     if (!write(*cq, completion)) {
         fail(cqn, *cq, CqErrorSyndrome::kMemory);

@@ -49,7 +49,8 @@ struct CompletionQueue {
     uint32_t armings = 0;
     uint32_t armed_at = 0;
     uint32_t armed_again = 0;
-    uint32_t told_at = 0;  // consumer at the last event, as it was last read
+    uint32_t told_at = 0;   // consumer at the last event, as it was last read
+    bool received = false;  // a receive has completed to the CQ; set by a strict device only
     PastCompletions past;
 
     [[nodiscard]] bool moderated() const { return moderation_count != 0 || moderation_period != 0; }

@@ -22,6 +22,9 @@ TEST_CASE("a driver may leave CQEs in a CQ that is armed, or that it polls and n
         room.cq.consumer = 2;
         room.d.arm(room.cq);
     }
+    SECTION("neither armed nor polled, of sends only") {
+        room.d.pump();
+    }
     SECTION("polled") {
         (void)room.d.wait(room.cq);
     }
@@ -29,6 +32,25 @@ TEST_CASE("a driver may leave CQEs in a CQ that is armed, or that it polls and n
         room.d.arm(room.cq);
         (void)room.d.wait(room.cq);
     }
+    room.take_events();
+    let_steps_pass(room, 2 * Strict::kSteps);
+}
+
+TEST_CASE("a driver that polls a CQ may leave CQEs in it after a resize") {
+    LegalRoom room;
+    room.working_qp();
+    room.d.post_recv(room.qp, {});
+    room.to_state(PIB_HCA_QPS_ERR);
+    for (int i = 0; i < 2; ++i) {
+        room.d.post_send(room.qp, {.opcode = PIB_HCA_WQE_SEND});
+    }
+    (void)room.d.wait(room.cq);
+    const GuestMemory larger(room.host, 64 + (sizeof(pib_hca_cqe) << 8));
+    pib_hca_resize_cq in{};
+    in.pages = larger.list();
+    in.log_depth = 8;
+    room.object = room.cq.cqn;
+    room.pass(in);
     room.take_events();
     let_steps_pass(room, 2 * Strict::kSteps);
 }

@@ -103,6 +103,16 @@ def addresses(vm0, vm1):
 
 
 @pytest.fixture(autouse=True)
+def faultless_driver():
+    """With PIB_TEST_HCA=strict=…, no device may name misuse. After strict=fatal the driver starts its device again, so
+    that a test may pass although the device has stopped."""
+    yield
+    if "strict" in os.environ.get("PIB_TEST_HCA", ""):
+        named = {guest: texts for guest, texts in labs.new_misuse().items() if texts}
+        assert not named, f"a strict device names misuse: {named}"
+
+
+@pytest.fixture(autouse=True)
 def quiet_kernel():
     """No test may leave a new kernel complaint behind in a guest of any lab."""
     yield

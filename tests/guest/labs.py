@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The labs that tests have booted, and the kernel messages of their guests."""
+"""The labs that tests have booted, the kernel messages of their guests, and misuse that their devices name."""
 import contextlib
 import fcntl
 import itertools
@@ -11,10 +11,12 @@ from lab.base import paths, ui
 from lab.develop import driver_coverage
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
+from lab.guests import vm
 
 _running = []
 _looks = itertools.count()
 _last_look = {}         # last mark in the kernel's log, by guest
+_named = {}             # misuse that the guest's device has named until the last look, by guest
 
 
 def hca_options(own=""):
@@ -56,6 +58,23 @@ def keep_coverage(running):
         for name in running.nodes():
             with contextlib.suppress(ui.LabError, OSError):
                 driver_coverage.merge(pathlib.Path(file), driver_coverage.of_guest(running, name, anew=True))
+
+
+def new_misuse():
+    """Misuse that the strict devices of all guests have named since the last call, by the guest's name. Refused
+    commands, work requests and keys are not misuse."""
+    named = {}
+    for running in _running:
+        for name in running.nodes():
+            try:
+                refusals = vm.device_property(running.monitor(name), "objects")["refusals"]
+            except (ui.LabError, OSError):      # the guest has ended, or its HCA is unplugged
+                continue
+            guest = f"{name} of {running.directory.name}"
+            found = {(entry["time_ns"], entry["text"]) for entry in refusals["entries"] if "accesses" in entry}
+            named[guest] = sorted(text for _, text in found - _named.get(guest, set()))
+            _named[guest] = found
+    return named
 
 
 def new_kernel_messages():

@@ -119,7 +119,7 @@ def bootstrap(title: str, wanted: list[str], tree: pathlib.Path, options: list[s
             "--dpkgopt=force-unsafe-io", *options,
             f"--include={','.join(wanted)}", debian_release, tree,
             *lists.sources]
-    ui.run(title, [*user_namespace.as_owner(), *argv], log)
+    ui.run(title, [*user_namespace.as_maker(), *argv], log)
 
 
 def kernel_options(name: str) -> list[str]:

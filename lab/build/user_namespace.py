@@ -11,11 +11,13 @@ import subprocess
 import sys
 import tempfile
 
-from lab.base import paths
+from lab.base import paths, ui
 
 ENTER = ("unshare", "--map-auto", "--map-root-user", "--mount")
 # The same for root, whose IDs newuidmap refuses.
 NAMESPACE = (sys.executable, "-I", "-B", str(paths.ROOT / "lab" / "start.py"), "lab.build.root_namespace")
+# A mount namespace of its own, for root.
+MOUNTS = ("unshare", "--mount", "--")
 # Script that mounts a device, as mmdebstrap does.
 TRY = 'touch "$1"; mount --bind /dev/null "$1"; umount "$1"'
 
@@ -61,9 +63,22 @@ def as_owner() -> list[str]:
     return [*NAMESPACE] if confined() and can_mount() else []
 
 
+@functools.cache
+def as_maker() -> list[str]:
+    """Prefix of a command that mounts file systems in a tree. The mounts end with its processes, however these end.
+    Root in a container may have no right to namespaces, and cannot mount either."""
+    prefix = as_owner()
+    if not prefix and not subprocess.run([*MOUNTS, "true"], capture_output=True, check=False).returncode:
+        return [*MOUNTS]
+    return prefix
+
+
 def remove(tree: pathlib.Path) -> None:
     """Removes a tree. Enters a namespace only if a plain rm fails, because a user without subordinate IDs can build for
     the host too."""
     argv = ["rm", "-rf", "--one-file-system", str(tree)]
     if tree.exists() and subprocess.run(argv, stderr=subprocess.DEVNULL, check=False).returncode:
-        subprocess.run([*as_owner(), *argv], check=True)
+        done = subprocess.run([*as_owner(), *argv], capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise ui.LabError(f"{tree} cannot be removed. If something is mounted in it (findmnt | grep {tree.name}), "
+                              f"end that with umount, and start again. rm said:\n{done.stderr}")

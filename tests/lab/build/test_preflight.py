@@ -3,8 +3,10 @@
 
 import collections
 import os
+import pathlib
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import types
@@ -383,3 +385,23 @@ def test_a_user_without_home_has_the_cache_in_the_checkout(monkeypatch):
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     monkeypatch.setattr(os.path, "expanduser", lambda path: path)
     assert paths.cache() == paths.RUN / "cache"
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="others make trees in a user namespace")
+def test_mounts_in_a_tree_end_with_a_killed_maker(tmp_path):
+    if not user_namespace.as_maker():
+        pytest.skip("root cannot mount here")
+    user_namespace.as_maker.cache_clear()
+    script = f"mount -t tmpfs none {tmp_path}; grep -c {tmp_path} /proc/self/mounts; kill -KILL $$"
+    done = subprocess.run([*user_namespace.as_maker(), "sh", "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (-signal.SIGKILL, "1\n")
+    assert str(tmp_path) not in pathlib.Path("/proc/self/mounts").read_text()
+
+
+def test_a_tree_that_cannot_be_removed_says_what_to_do(monkeypatch, tmp_path):
+    monkeypatch.setattr(user_namespace, "as_owner", lambda: ["sh", "-c", "echo busy >&2; exit 1", "rm"])
+    (tmp_path / "rm").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "rm").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    with pytest.raises(ui.LabError, match="(?s)cannot be removed.*umount.*busy"):
+        user_namespace.remove(tmp_path)

@@ -36,6 +36,15 @@ def sh(node: Guest, line: str, timeout_s: float = 300) -> str:
     return done.stdout.decode()
 
 
+def run_program(node: Guest, program: pathlib.Path, arguments: list[str], again: str, timeout_s: float = 120) -> str:
+    """Runs a Python program of the host in a guest; returns its output. again: the command that measures again."""
+    done = node.run(["python3", "-", *arguments], stdin=program.read_bytes(), timeout_s=timeout_s)
+    if done.returncode:
+        raise ui.LabError(f"{node.name}: {program.name} failed. Start again:  {again}   It said:\n"
+                          f"{done.stderr.decode()}")
+    return done.stdout.decode()
+
+
 # Prints the index of the IPv4 address's RoCE v2 GID. perftest needs this index.
 FIND_GID = """
 ports=/sys/class/infiniband/{device}/ports/1

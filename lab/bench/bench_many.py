@@ -5,10 +5,10 @@ import functools
 import json
 from typing import Iterable
 
-from lab.base import paths, ui
+from lab.base import paths
 from lab.bench import bench_figures, bench_host
 from lab.bench.bench_figures import LESS, MORE, Kind
-from lab.bench.bench_guests import Guests
+from lab.bench.bench_guests import Guests, run_program
 from lab.bench.bench_messages import RATE, Messages, Test
 from lab.bench.bench_steps import Step
 
@@ -40,11 +40,7 @@ def add_regions(results: bench_figures.Results, text: str) -> None:
 
 def _regions(guests: Guests) -> None:
     end = guests.ends[bench_host.DEVICE][0]
-    done = end.node.run(["python3", "-", end.device], stdin=PROGRAM.read_bytes(), timeout_s=LIMIT_S)
-    if done.returncode:
-        raise ui.LabError(f"{end.node.name}: {PROGRAM.name} failed. Start again:  ./pib bench --only many   It said:\n"
-                          f"{done.stderr.decode()}")
-    add_regions(guests.results, done.stdout.decode())
+    add_regions(guests.results, run_program(end.node, PROGRAM, [end.device], "./pib bench --only many", LIMIT_S))
 
 
 def steps(guests: Guests) -> Iterable[Step]:

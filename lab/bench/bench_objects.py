@@ -10,7 +10,7 @@ from typing import Iterable
 from lab.base import paths, ui
 from lab.bench import bench_figures, bench_host
 from lab.bench.bench_figures import LESS, MORE, Kind
-from lab.bench.bench_guests import DIRECT, ROCE, Guests, sh
+from lab.bench.bench_guests import DIRECT, ROCE, Guests, run_program, sh
 from lab.bench.bench_steps import Step
 
 PROGRAM = paths.ROOT / "lab" / "bench" / "in_guest_objects.py"
@@ -28,11 +28,7 @@ IPOIB = "10.98.0.{}"            # addresses on the fabric, by which librdmacm fi
 def objects(guests: Guests, what: str) -> None:
     end = guests.ends[what][0]
     gid = "-1" if end.gid is None else str(end.gid)
-    done = end.node.run(["python3", "-", end.device, gid], stdin=PROGRAM.read_bytes())
-    if done.returncode:
-        raise ui.LabError(f"{end.node.name}: {PROGRAM.name} failed. Start again:  ./pib bench   It said:\n"
-                          f"{done.stderr.decode()}")
-    add_objects(guests.results, what, done.stdout.decode())
+    add_objects(guests.results, what, run_program(end.node, PROGRAM, [end.device, gid], "./pib bench"))
 
 
 def add_objects(results: bench_figures.Results, what: str, text: str) -> None:

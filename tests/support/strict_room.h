@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// What drivers do in tests of a strict device.
+// Tests of a strict device act as its driver by these functions.
 #pragma once
 
 #include <catch2/catch_test_macros.hpp>

@@ -6,15 +6,6 @@
 
 namespace pib::hca {
 
-void CqeWatch::stop() {
-    deadline_ns_ = kNever;
-    left_.clear();
-}
-
-uint32_t CqeWatch::consumer_of(const CompletionQueue& cq) const {
-    return cq.uar == kKernelUar ? consumer_in_memory(host_, cq) : cq.producer;
-}
-
 // Whether CQEs wait of which no event is to come, and the driver has taken none since the last
 // event or, without an event, at all. Once it has taken one, it polls the CQ and may do so at any
 // time. A driver that never arms a CQ of sends only may also poll it when it needs room: SRP does
@@ -25,18 +16,15 @@ bool CqeWatch::waits(const CompletionQueue& cq, uint32_t consumer) {
            cq.arm == CqArm::kNone && !cq.held && !cq.error && (cq.armings != 0 || cq.received);
 }
 
-CqeWatch::Left CqeWatch::look_again(uint32_t cqn, const CompletionQueue& cq, uint32_t consumer) {
-    Left now{.consumer = consumer, .armings = cq.armings, .looks = 1};
-    const auto before = left_.find(cqn);
-    if (before != left_.end() && before->second.consumer == now.consumer &&
-        before->second.armings == now.armings) {
-        now.looks = before->second.looks + 1;
+void CqeWatch::look_at(uint32_t cqn, const CompletionQueue& cq) {
+    if (cq.uar != kKernelUar) {
+        return;
     }
-    if (now.looks > Strict::kSteps) {
-        strict_.broken(Rule::kCqeLeft, {Thing::kCq, cqn}, consumer,
-                       Strict::kSteps * Strict::kStepNs / 1'000'000'000);
+    const uint32_t consumer = consumer_in_memory(host_, cq);
+    if (waits(cq, consumer) &&
+        looks_.waits_too_long(cqn, {.consumer = consumer, .armings = cq.armings})) {
+        strict_.broken(Rule::kCqeLeft, {Thing::kCq, cqn}, consumer, looks_.kSeconds);
     }
-    return now;
 }
 
 }  // namespace pib::hca

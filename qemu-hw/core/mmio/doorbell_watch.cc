@@ -16,11 +16,6 @@ bool needs_doorbells(QpState state) {
 
 }  // namespace
 
-void DoorbellWatch::stop() {
-    deadline_ns_ = kNever;
-    unrung_.clear();
-}
-
 // Number of WQEs that the QP's header announces and that the device does not know. A producer that
 // cannot be right breaks another rule.
 uint32_t DoorbellWatch::unknown_wqes(const QueuePair& qp) const {
@@ -31,17 +26,12 @@ uint32_t DoorbellWatch::unknown_wqes(const QueuePair& qp) const {
     return posted <= qp.sq.depth() ? posted : 0;
 }
 
-DoorbellWatch::Unrung DoorbellWatch::look_again(const QueuePair& qp, uint32_t posted) {
-    Unrung now{.known = qp.sq.producer, .looks = 1};
-    const auto before = unrung_.find(qp.qpn);
-    if (before != unrung_.end() && before->second.known == now.known) {
-        now.looks = before->second.looks + 1;
+void DoorbellWatch::look_at(const QueuePair& qp) {
+    const uint32_t posted = unknown_wqes(qp);
+    if (posted != 0 && looks_.waits_too_long(qp.qpn, qp.sq.producer)) {
+        strict_.broken(Rule::kSendUnrung, {Thing::kQp, qp.qpn}, qp.sq.producer + posted,
+                       looks_.kSeconds);
     }
-    if (now.looks > Strict::kSteps) {
-        strict_.broken(Rule::kSendUnrung, {Thing::kQp, qp.qpn}, now.known + posted,
-                       Strict::kSteps * Strict::kStepNs / 1'000'000'000);
-    }
-    return now;
 }
 
 }  // namespace pib::hca

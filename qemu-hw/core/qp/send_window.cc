@@ -21,11 +21,11 @@ std::span<uint8_t> SendWindow::reserve(uint32_t stride, SnapshotBudget& budget) 
     return {bytes_.data() + uint64_t{slot(count_)} * stride_, stride_};
 }
 
-SendRequest& SendWindow::push(const SendRequest& request) {
-    SendRequest& place = requests_[slot(count_)];
-    place = request;
+SendRequest& SendWindow::push(uint32_t counter, ib::Psn psn_first) {
+    SendRequest& request = requests_[slot(count_)];
+    request.start(counter, psn_first);
     ++count_;
-    return place;
+    return request;
 }
 
 bool SendWindow::grow(uint32_t stride, SnapshotBudget& budget) {

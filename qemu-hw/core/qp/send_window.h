@@ -35,6 +35,16 @@ struct SendRequest {
     WqeError error{};
     bool started = false;  // the first packet was sent, or the operation on a key was executed
 
+    // All values of a new request, except for `wqe`.
+    void start(uint32_t its_counter, ib::Psn first) {
+        counter = its_counter;
+        psn_first = first;
+        psn_asked = {};
+        ssn = 0;
+        packets = 0;
+        error = {};
+        started = false;
+    }
     ib::Psn psn_end() const { return psn_first + packets; }
     [[nodiscard]] bool failed() const { return error.status != WcStatus::kSuccess; }
 };
@@ -62,10 +72,11 @@ class SendWindow {
     // Reserves a slot and returns the `stride` bytes for the copy of the WQE. Empty: the window is
     // full and cannot grow.
     std::span<uint8_t> reserve(uint32_t stride, SnapshotBudget& budget);
-    // Appends the request whose WQE is in the reserved bytes.
-    SendRequest& push(const SendRequest& request);
+    // Appends a request for the WQE in the reserved bytes. The caller decodes the WQE to its `wqe`,
+    // which has the values of an earlier request until then.
+    SendRequest& push(uint32_t counter, ib::Psn psn_first);
     void pop() {
-        head_ = (head_ + 1) % capacity();
+        head_ = slot(1);
         --count_;
     }
     void clear() { head_ = count_ = 0; }
@@ -74,7 +85,8 @@ class SendWindow {
 
   private:
     uint32_t capacity() const { return static_cast<uint32_t>(requests_.size()); }
-    uint32_t slot(uint32_t n) const { return (head_ + n) % capacity(); }
+    // The capacity is a power of two.
+    uint32_t slot(uint32_t n) const { return (head_ + n) & (capacity() - 1); }
     [[nodiscard]] bool grow(uint32_t stride, SnapshotBudget& budget);
 
     std::vector<SendRequest> requests_;

@@ -19,23 +19,23 @@ using Bytes = std::span<const uint8_t>;
 constexpr uint8_t kAllFlags =
     PIB_HCA_WQE_SIGNALED | PIB_HCA_WQE_SOLICITED | PIB_HCA_WQE_FENCE | PIB_HCA_WQE_INLINE;
 
-using Operation = decltype(SendWqe::op);
-using OpResult = std::expected<Operation, WqeError>;
+using Result = std::expected<void, WqeError>;
 
-OpResult send_op(Bytes, const DataSegment&);
-OpResult rdma_op(Bytes bytes, const DataSegment&);
-OpResult atomic_op(Bytes bytes, const DataSegment& data);
-OpResult masked_op(Bytes bytes, const DataSegment& data);
-OpResult atomic_write_op(Bytes bytes, const DataSegment& data);
-OpResult flush_op(Bytes bytes, const DataSegment& data);
-OpResult invalidate_op(Bytes bytes, const DataSegment& data);
-OpResult bind_op(Bytes bytes, const DataSegment& data);
-OpResult register_op(Bytes bytes, const DataSegment& data);
+// Each decodes a segment to `to.op`; `to.data` has been decoded before.
+Result send_op(Bytes, SendWqe& to);
+Result rdma_op(Bytes bytes, SendWqe& to);
+Result atomic_op(Bytes bytes, SendWqe& to);
+Result masked_op(Bytes bytes, SendWqe& to);
+Result atomic_write_op(Bytes bytes, SendWqe& to);
+Result flush_op(Bytes bytes, SendWqe& to);
+Result invalidate_op(Bytes bytes, SendWqe& to);
+Result bind_op(Bytes bytes, SendWqe& to);
+Result register_op(Bytes bytes, SendWqe& to);
 
 // The segment between control segment and data, on connected QPs.
 struct Segment {
     uint16_t bytes;
-    OpResult (*decode)(Bytes bytes, const DataSegment& data);
+    Result (*decode)(Bytes bytes, SendWqe& to);
 };
 constexpr Segment kNone{0, send_op};
 constexpr Segment kRdma{sizeof(pib_hca_wqe_rdma), rdma_op};
@@ -146,18 +146,16 @@ DataResult sge_data(Bytes bytes, size_t offset, uint32_t num_sge, Rule rule) {
     if (num_sge > most) {
         return bad_op(rule, num_sge, most);
     }
-    DataSegment data{.length = 0,
-                     .offset = static_cast<uint16_t>(offset),
-                     .num_sge = static_cast<uint8_t>(num_sge),
-                     .is_inline = false};
     uint64_t total = 0;
     for (unsigned i = 0; i < num_sge; ++i) {
-        total += sge_at(bytes, data, i).length;
+        total += load<pib_hca_sge>(bytes, offset + i * sizeof(pib_hca_sge)).length;
     }
     // The sum of 32 lengths of 32 bits fits in 64 bits. A receive buffer may be longer than any
     // message, so its length is capped.
-    data.length = static_cast<uint32_t>(std::min<uint64_t>(total, UINT32_MAX));
-    return data;
+    return DataSegment{.length = static_cast<uint32_t>(std::min<uint64_t>(total, UINT32_MAX)),
+                       .offset = static_cast<uint16_t>(offset),
+                       .num_sge = static_cast<uint8_t>(num_sge),
+                       .is_inline = false};
 }
 
 DataResult send_data(Bytes bytes, const pib_hca_wqe_control& control, const OpcodeRow& row,
@@ -185,57 +183,61 @@ DataResult send_data(Bytes bytes, const pib_hca_wqe_control& control, const Opco
     return inline_data(bytes, offset, control.inline_length, most);
 }
 
-OpResult send_op(Bytes, const DataSegment&) {
-    return SendOp{};
+Result send_op(Bytes, SendWqe& to) {
+    to.op = SendOp{};
+    return {};
 }
 
-OpResult rdma_op(Bytes bytes, const DataSegment&) {
+Result rdma_op(Bytes bytes, SendWqe& to) {
     const auto rdma = load<pib_hca_wqe_rdma>(bytes, kControlEnd);
     if (rdma.reserved != 0) {
         return bad_op(Rule::kWqeRdmaReserved, rdma.reserved);
     }
-    return RdmaOp{.remote_addr = rdma.remote_addr, .rkey = rdma.rkey};
+    to.op = RdmaOp{.remote_addr = rdma.remote_addr, .rkey = rdma.rkey};
+    return {};
 }
 
-OpResult masked_op(Bytes bytes, const DataSegment& data) {
+Result masked_op(Bytes bytes, SendWqe& to) {
     const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
     if (atomic.reserved != 0) {
         return bad_op(Rule::kWqeAtomicReserved, atomic.reserved);
     }
     // IBA 9.4.5: an atomic exchanges exactly one 64-bit word.
-    if (data.length != kWordBytes) {
-        return bad_length(Rule::kWqeEightBytes, data.length, kWordBytes);
+    if (to.data.length != kWordBytes) {
+        return bad_length(Rule::kWqeEightBytes, to.data.length, kWordBytes);
     }
-    return AtomicOp{.remote_addr = atomic.remote_addr,
-                    .rkey = atomic.rkey,
-                    .swap_or_add = atomic.swap_or_add,
-                    .compare = atomic.compare,
-                    .swap_mask = atomic.swap_mask,
-                    .compare_mask = atomic.compare_mask};
+    to.op = AtomicOp{.remote_addr = atomic.remote_addr,
+                     .rkey = atomic.rkey,
+                     .swap_or_add = atomic.swap_or_add,
+                     .compare = atomic.compare,
+                     .swap_mask = atomic.swap_mask,
+                     .compare_mask = atomic.compare_mask};
+    return {};
 }
 
-OpResult atomic_op(Bytes bytes, const DataSegment& data) {
+Result atomic_op(Bytes bytes, SendWqe& to) {
     const auto atomic = load<pib_hca_wqe_atomic>(bytes, kControlEnd);
     if (atomic.swap_mask != 0) {
         return bad_op(Rule::kWqeSwapMask, atomic.swap_mask);
     }
-    return atomic.compare_mask == 0 ? masked_op(bytes, data)
+    return atomic.compare_mask == 0 ? masked_op(bytes, to)
                                     : bad_op(Rule::kWqeCompareMask, atomic.compare_mask);
 }
 
-OpResult atomic_write_op(Bytes bytes, const DataSegment& data) {
-    return data.length == kWordBytes ? rdma_op(bytes, data)
-                                     : bad_length(Rule::kWqeEightBytes, data.length, kWordBytes);
+Result atomic_write_op(Bytes bytes, SendWqe& to) {
+    return to.data.length == kWordBytes
+               ? rdma_op(bytes, to)
+               : bad_length(Rule::kWqeEightBytes, to.data.length, kWordBytes);
 }
 
 static_assert(PIB_HCA_FLUSH_GLOBAL == ib::Feth::kGlobalVisibility &&
               PIB_HCA_FLUSH_PERSISTENT == ib::Feth::kPersistence &&
               PIB_HCA_FLUSH_REGION == ib::Feth::kRegion);
 
-OpResult flush_op(Bytes bytes, const DataSegment& data) {
+Result flush_op(Bytes bytes, SendWqe& to) {
     constexpr uint8_t kPlacements = PIB_HCA_FLUSH_GLOBAL | PIB_HCA_FLUSH_PERSISTENT;
-    if (data.num_sge != 0) {
-        return bad_op(Rule::kWqeNoSges, data.num_sge);
+    if (to.data.num_sge != 0) {
+        return bad_op(Rule::kWqeNoSges, to.data.num_sge);
     }
     const auto flush = load<pib_hca_wqe_flush>(bytes, kControlEnd);
     if (!all_zero(flush.reserved)) {
@@ -250,14 +252,15 @@ OpResult flush_op(Bytes bytes, const DataSegment& data) {
     if (flush.level == PIB_HCA_FLUSH_REGION && flush.length != 0) {
         return bad_op(Rule::kWqeFlushLength, flush.length);
     }
-    return FlushOp{.remote_addr = flush.remote_addr,
-                   .rkey = flush.rkey,
-                   .length = flush.length,
-                   .placement = flush.placement,
-                   .level = flush.level};
+    to.op = FlushOp{.remote_addr = flush.remote_addr,
+                    .rkey = flush.rkey,
+                    .length = flush.length,
+                    .placement = flush.placement,
+                    .level = flush.level};
+    return {};
 }
 
-OpResult datagram_op(Bytes bytes) {
+Result datagram_op(Bytes bytes, SendWqe& to) {
     const auto ud = load<pib_hca_wqe_ud>(bytes, kControlEnd);
     if (!all_zero(ud.reserved)) {
         return bad_op(Rule::kWqeUdReserved);
@@ -268,10 +271,11 @@ OpResult datagram_op(Bytes bytes) {
     if ((ud.av.flags & ~PIB_HCA_AV_GRH) != 0) {
         return bad_op(Rule::kVectorFlags, ud.av.flags, PIB_HCA_AV_GRH);
     }
-    return DatagramOp{.av = address_vector(ud.av),
-                      .dest_qpn = ud.dest_qpn,
-                      .qkey = ud.qkey,
-                      .pkey_index = ud.pkey_index};
+    to.op = DatagramOp{.av = address_vector(ud.av),
+                       .dest_qpn = ud.dest_qpn,
+                       .qkey = ud.qkey,
+                       .pkey_index = ud.pkey_index};
+    return {};
 }
 
 // Operations on keys have no data.
@@ -283,34 +287,36 @@ std::expected<T, WqeError> load_key_segment(Bytes bytes, const DataSegment& data
     return load<T>(bytes, kControlEnd);
 }
 
-OpResult invalidate_op(Bytes bytes, const DataSegment& data) {
-    const auto key = load_key_segment<pib_hca_wqe_key>(bytes, data);
+Result invalidate_op(Bytes bytes, SendWqe& to) {
+    const auto key = load_key_segment<pib_hca_wqe_key>(bytes, to.data);
     if (!key) {
         return std::unexpected(key.error());
     }
     if (!all_zero(key->reserved)) {
         return bad_op(Rule::kWqeKeyReserved);
     }
-    return InvalidateOp{.key = key->key};
+    to.op = InvalidateOp{.key = key->key};
+    return {};
 }
 
-OpResult bind_op(Bytes bytes, const DataSegment& data) {
-    const auto bind = load_key_segment<pib_hca_wqe_bind>(bytes, data);
+Result bind_op(Bytes bytes, SendWqe& to) {
+    const auto bind = load_key_segment<pib_hca_wqe_bind>(bytes, to.data);
     if (!bind) {
         return std::unexpected(bind.error());
     }
     if (bind->reserved != 0) {
         return bad_op(Rule::kWqeBindReserved, bind->reserved);
     }
-    return BindOp{{.rkey = bind->rkey,
-                   .lkey = bind->lkey,
-                   .access = bind->access,
-                   .addr = bind->addr,
-                   .length = bind->length}};
+    to.op = BindOp{{.rkey = bind->rkey,
+                    .lkey = bind->lkey,
+                    .access = bind->access,
+                    .addr = bind->addr,
+                    .length = bind->length}};
+    return {};
 }
 
-OpResult register_op(Bytes bytes, const DataSegment& data) {
-    const auto reg = load_key_segment<pib_hca_wqe_reg>(bytes, data);
+Result register_op(Bytes bytes, SendWqe& to) {
+    const auto reg = load_key_segment<pib_hca_wqe_reg>(bytes, to.data);
     if (!reg) {
         return std::unexpected(reg.error());
     }
@@ -320,16 +326,17 @@ OpResult register_op(Bytes bytes, const DataSegment& data) {
     if (const Verdict verdict = check_reserved(reg->pages); verdict != CmdStatus::kOk) {
         return bad_op(verdict.within(kControlEnd + offsetof(pib_hca_wqe_reg, pages)));
     }
-    return RegisterOp{{.key = reg->key,
-                       .access = reg->access,
-                       .iova = reg->iova,
-                       .length = reg->length,
-                       .pages = page_list(reg->pages),
-                       .page_offset = reg->page_offset}};
+    to.op = RegisterOp{{.key = reg->key,
+                        .access = reg->access,
+                        .iova = reg->iova,
+                        .length = reg->length,
+                        .pages = page_list(reg->pages),
+                        .page_offset = reg->page_offset}};
+    return {};
 }
 
-OpResult decode_op(Bytes bytes, const OpcodeRow& row, QpType type, const DataSegment& data) {
-    return is_datagram(type) ? datagram_op(bytes) : row.segment.decode(bytes, data);
+Result decode_op(Bytes bytes, const OpcodeRow& row, QpType type, SendWqe& to) {
+    return is_datagram(type) ? datagram_op(bytes, to) : row.segment.decode(bytes, to);
 }
 
 // Checks the rules of the control segment that hold for all operations.
@@ -348,18 +355,7 @@ Verdict check_control(const pib_hca_wqe_control& control, const OpcodeRow& row, 
                                     : refuse(Rule::kWqeSrqn, control.srqn, max_srqn);
 }
 
-}  // namespace
-
-Sge sge_at(Bytes wqe, const DataSegment& data, unsigned index) {
-    const auto sge = load<pib_hca_sge>(wqe, data.offset + index * sizeof(pib_hca_sge));
-    return {.addr = sge.addr, .length = sge.length, .lkey = sge.lkey};
-}
-
-CompletionOpcode completion_opcode(SendOpcode opcode) {
-    return kOpcodes[static_cast<size_t>(opcode)].completion;
-}
-
-std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& rules) {
+Result decode(Bytes bytes, const SendRules& rules, SendWqe& to) {
     const auto control = load<pib_hca_wqe_control>(bytes, 0);
     if (control.opcode >= kOpcodes.size()) {
         return bad_op(Rule::kWqeOpcode, control.opcode);
@@ -373,16 +369,31 @@ std::expected<SendWqe, WqeError> decode_send_wqe(Bytes bytes, const SendRules& r
     if (!data) {
         return std::unexpected(data.error());
     }
-    auto op = decode_op(bytes, row, rules.type, *data);
-    if (!op) {
-        return std::unexpected(op.error());
+    to.opcode = static_cast<SendOpcode>(control.opcode);
+    to.flags = control.flags;
+    to.srqn = control.srqn;
+    to.imm_data = control.imm_data;
+    to.data = *data;
+    return decode_op(bytes, row, rules.type, to);
+}
+
+}  // namespace
+
+Sge sge_at(Bytes wqe, const DataSegment& data, unsigned index) {
+    const auto sge = load<pib_hca_sge>(wqe, data.offset + index * sizeof(pib_hca_sge));
+    return {.addr = sge.addr, .length = sge.length, .lkey = sge.lkey};
+}
+
+CompletionOpcode completion_opcode(SendOpcode opcode) {
+    return kOpcodes[static_cast<size_t>(opcode)].completion;
+}
+
+std::expected<void, WqeError> decode_send_wqe(Bytes bytes, const SendRules& rules, SendWqe& to) {
+    auto result = decode(bytes, rules, to);
+    if (!result) {
+        to = {};
     }
-    return SendWqe{.opcode = static_cast<SendOpcode>(control.opcode),
-                   .flags = control.flags,
-                   .srqn = control.srqn,
-                   .imm_data = control.imm_data,
-                   .data = *data,
-                   .op = *op};
+    return result;
 }
 
 uint32_t recv_wqe_id(Bytes bytes) {

@@ -146,9 +146,10 @@ struct SendRules {
     uint32_t max_inline;
 };
 
-// Decodes and checks a send WQE; `bytes` is as long as the queue's stride.
-[[nodiscard]] std::expected<SendWqe, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
-                                                               const SendRules& rules);
+// Decodes and checks a send WQE; `bytes` is as long as the queue's stride. Writes each field of
+// `to`; after an error `to` is SendWqe{}.
+[[nodiscard]] std::expected<void, WqeError> decode_send_wqe(std::span<const uint8_t> bytes,
+                                                            const SendRules& rules, SendWqe& to);
 
 // The receive WQE's data segment. `shared`: a WQE of an SRQ, which has an id.
 [[nodiscard]] std::expected<DataSegment, WqeError> decode_recv_wqe(std::span<const uint8_t> bytes,

@@ -82,16 +82,12 @@ bool Datagram::fetch(QueuePair& qp) {
         fatal(services_, qp);
         return false;
     }
-    SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next, .packets = 1};
+    SendRequest& request = qp.window.push(qp.sq.consumer, qp.req.next);
+    request.packets = 1;
+    const SendRules rules{.type = qp.type, .max_inline = qp.max_inline};
+    const auto decoded = decode_send_wqe(place, rules, request.wqe);
+    request.error = decoded ? check(qp, request.wqe) : decoded.error();
     services_.trace_send(qp, request, place);
-    const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
-    if (wqe) {
-        request.wqe = *wqe;
-        request.error = check(qp, *wqe);
-    } else {
-        request.error = wqe.error();
-    }
-    qp.window.push(request);
     ++qp.sq.consumer;
     ++qp.req.next;
     return true;

@@ -111,16 +111,13 @@ SendRequest* fetch(QpServices& services, QueuePair& qp) {
         fatal(services, qp);
         return nullptr;
     }
-    SendRequest request{.counter = qp.sq.consumer, .psn_first = qp.req.next};
-    const auto wqe = decode_send_wqe(place, {.type = qp.type, .max_inline = qp.max_inline});
-    if (wqe) {
-        request.wqe = *wqe;
-    } else {
-        request.error = wqe.error();
-    }
-    SendRequest& placed = qp.window.push(request);
+    SendRequest& placed = qp.window.push(qp.sq.consumer, qp.req.next);
+    const SendRules rules{.type = qp.type, .max_inline = qp.max_inline};
+    const auto decoded = decode_send_wqe(place, rules, placed.wqe);
     ++qp.sq.consumer;
-    if (wqe) {
+    if (!decoded) {
+        placed.error = decoded.error();
+    } else {
         placed.error = prepare(services, qp, placed, qp.window.size() - 1);
         if (RegListWatch* lists = services.reg_lists(); lists != nullptr) [[unlikely]] {
             lists->copied(qp, placed);

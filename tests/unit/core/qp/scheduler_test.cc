@@ -123,9 +123,7 @@ TEST_CASE("scheduler: the destination of a QP's next packet gives the lane") {
         CHECK(setup.scheduler.lane_of(qp) == kLoopbackLane);
         SnapshotBudget budget;
         REQUIRE_FALSE(qp.window.reserve(64, budget).empty());
-        SendRequest request;
-        request.wqe.op = DatagramOp{};
-        AddressVector& next = std::get<DatagramOp>(qp.window.push(request).wqe.op).av;
+        AddressVector& next = qp.window.push(0, {}).wqe.op.emplace<DatagramOp>().av;
         next = {.dlid = 1, .sl = 5};
         CHECK(setup.scheduler.lane_of(qp) == 5);
         next.dlid = LanePort::kOwnLid;

@@ -7,6 +7,7 @@
 #include <catch2/generators/catch_generators.hpp>
 #include <cstddef>
 #include <cstring>
+#include <variant>
 #include <vector>
 
 #include "wqe_encoder.h"
@@ -65,8 +66,14 @@ Bytes valid(uint8_t opcode, pib_hca_qp_type type = PIB_HCA_QP_RC) {
     return wqe;
 }
 
-auto decode(const Bytes& wqe, QpType type = QpType::kRc, uint32_t max_inline = 64) {
-    return decode_send_wqe(wqe, {.type = type, .max_inline = max_inline});
+std::expected<SendWqe, WqeError> decode(const Bytes& wqe, QpType type = QpType::kRc,
+                                        uint32_t max_inline = 64) {
+    SendWqe decoded;
+    const auto result = decode_send_wqe(wqe, {.type = type, .max_inline = max_inline}, decoded);
+    if (!result) {
+        return std::unexpected(result.error());
+    }
+    return decoded;
 }
 
 VendorError refusal(const Bytes& wqe, QpType type = QpType::kRc) {
@@ -125,6 +132,18 @@ TEST_CASE("WQE: a reserved field of a segment that is not zero is refused") {
     flags[kSegmentAt + offsetof(pib_hca_wqe_ud, av) + offsetof(pib_hca_av, flags)] = PIB_HCA_AV_GRH
                                                                                      << 1;
     CHECK(refusal(flags, QpType::kUd) == VendorError::kReserved);
+}
+
+TEST_CASE("WQE: a refused WQE leaves no values of itself and none of an earlier one") {
+    const SendRules rules{.type = QpType::kRc, .max_inline = 64};
+    SendWqe to;
+    REQUIRE(decode_send_wqe(valid(PIB_HCA_WQE_BIND_MW), rules, to));
+    Bytes bad = valid(PIB_HCA_WQE_RDMA_WRITE);
+    bad[kSegmentAt + offsetof(pib_hca_wqe_rdma, reserved)] = 1;
+    REQUIRE_FALSE(decode_send_wqe(bad, rules, to));
+    CHECK(to.opcode == SendOpcode::kSend);
+    CHECK(to.data.num_sge == 0);
+    CHECK(std::holds_alternative<SendOp>(to.op));
 }
 
 TEST_CASE("WQE: operations on keys, and FLUSH, have no data") {

@@ -265,7 +265,7 @@ void PhantomHca::on_deadline(uint64_t now_ns) {
 }
 
 uint64_t PhantomHca::next_deadline() {
-    uint64_t next = ib::pma_next_deadline_ns(sampling_).value_or(kNever);
+    uint64_t next = sampling_.deadline_ns().value_or(kNever);
     for (const ib::PortAttrs& port : node_.ports) {
         next = std::min(next, ib::next_trap_ns(port).value_or(kNever));
     }

@@ -132,7 +132,7 @@ void SwitchManagement::link_error(ib::LinkError error, uint8_t at) {
 }
 
 void SwitchManagement::advance(uint64_t now_ns) {
-    if (ib::pma_next_deadline_ns(sampling_)) {
+    if (sampling_.deadline_ns()) {
         ib::pma_advance(pma_node(), now_ns);
     }
     ib::PortAttrs& port0 = parts_.node.port0();
@@ -144,7 +144,7 @@ void SwitchManagement::advance(uint64_t now_ns) {
 uint64_t SwitchManagement::next_deadline() const {
     constexpr uint64_t kNever = UINT64_MAX;
     const uint64_t trap = ib::next_trap_ns(parts_.node.port0()).value_or(kNever);
-    return std::min(trap, ib::pma_next_deadline_ns(sampling_).value_or(kNever));
+    return std::min(trap, sampling_.deadline_ns().value_or(kNever));
 }
 
 void SwitchManagement::show(std::span<const uint8_t> packet) const {

@@ -137,14 +137,15 @@ void SwitchPortQueues::drain_vl15() {
 }
 
 void SwitchPortQueues::drain_data() {
-    while (const auto vl = arbiter_.choose(sendable())) {
-        const Entry& head = (*queues_)[*vl].entries.front();
+    while (const ib::VlMask ready = sendable()) {
+        const unsigned vl = arbiter_.choose(ready);
+        const Entry& head = (*queues_)[vl].entries.front();
         const size_t bytes = head.packet.bytes().size();
-        if (!transmit(Transit(port_.pool, head.packet), *vl, head.damage)) {
+        if (!transmit(Transit(port_.pool, head.packet), vl, head.damage)) {
             break;
         }
         arbiter_.account(bytes);
-        pop(*vl);
+        pop(vl);
     }
 }
 

@@ -131,9 +131,4 @@ std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, uint64_t now_
     return port.traps.next(sender, now_ns);
 }
 
-std::optional<uint64_t> next_trap_ns(const PortAttrs& port) {
-    const bool can_leave = port.state() == PortState::kActive && port.sm_lid().is_unicast();
-    return can_leave ? port.traps.deadline_ns(port.sm_lid()) : std::nullopt;
-}
-
 }  // namespace pib::ib

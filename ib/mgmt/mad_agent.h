@@ -179,6 +179,10 @@ template <std::derived_from<SmaNode> Node>
 [[nodiscard]] std::optional<Mad> next_trap(const SmaNode& node, PortAttrs& port, uint64_t now_ns);
 // Time in ns at which next_trap() may return a trap; nullopt: not before the port's state, its SM
 // or its traps change.
-[[nodiscard]] std::optional<uint64_t> next_trap_ns(const PortAttrs& port);
+[[nodiscard]] inline std::optional<uint64_t> next_trap_ns(const PortAttrs& port) {
+    const bool can_leave = !port.traps.pending.empty() && port.state() == PortState::kActive &&
+                           port.sm_lid().is_unicast();
+    return can_leave ? port.traps.deadline_ns(port.sm_lid()) : std::nullopt;
+}
 
 }  // namespace pib::ib

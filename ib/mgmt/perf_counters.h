@@ -64,6 +64,17 @@ struct PortSampling {
     // While the interval runs, the totals at its start; then the difference.
     std::array<uint64_t, port_samples_control::kCounterCount> counts{};
 
+    // Time in ns at which pma_advance() has to read the counters next; nullopt: never.
+    [[nodiscard]] std::optional<uint64_t> deadline_ns() const {
+        switch (status) {
+            case Status::kStarted:
+                return begin_ns;
+            case Status::kRunning:
+                return end_ns;
+            default:
+                return std::nullopt;
+        }
+    }
     bool operator==(const PortSampling&) const = default;
 };
 
@@ -87,9 +98,8 @@ struct PmaNode {
 [[nodiscard]] std::optional<Mad> pma_answer(const PmaNode& node, const Mad& request,
                                             uint64_t now_ns);
 
-// Sampling reads the counters at the start and the end of an interval. pma_next_deadline_ns() is
-// the next of these times; call pma_advance() then.
-[[nodiscard]] std::optional<uint64_t> pma_next_deadline_ns(const PortSampling& sampling);
+// Sampling reads the counters at the start and the end of an interval: call this at
+// PortSampling::deadline_ns().
 void pma_advance(const PmaNode& node, uint64_t now_ns);
 
 }  // namespace pib::ib

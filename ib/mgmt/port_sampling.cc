@@ -93,17 +93,6 @@ void start(PortSampling& sampling, std::span<const uint8_t, kGmpDataSize> data, 
 
 }  // namespace
 
-std::optional<uint64_t> pma_next_deadline_ns(const PortSampling& sampling) {
-    switch (sampling.status) {
-        case Status::kStarted:
-            return sampling.begin_ns;
-        case Status::kRunning:
-            return sampling.end_ns;
-        default:
-            return std::nullopt;
-    }
-}
-
 void pma_advance(const PmaNode& node, uint64_t now_ns) {
     PortSampling& sampling = node.sampling;
     if (sampling.status == Status::kStarted && now_ns >= sampling.begin_ns) {

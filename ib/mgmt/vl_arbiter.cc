@@ -11,6 +11,7 @@ namespace {
 constexpr size_t kWeightUnitBytes = 64;
 constexpr int64_t kLimitUnitBytes = 4096;  // one unit of VLHighLimit
 constexpr uint64_t kUnlimited = 255;
+constexpr unsigned kNoVl = 16;
 
 bool is_ready(const VlArbEntry& entry, VlMask ready) {
     return entry.weight != 0 && entry.vl < 15 && (ready >> entry.vl & 1U) != 0;
@@ -19,12 +20,12 @@ bool is_ready(const VlArbEntry& entry, VlMask ready) {
 }  // namespace
 
 // Stays on the current entry while it is ready and has weight left, else searches the next ready
-// entry of the table.
-std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask ready) {
+// entry of the table. Returns the entry's VL, or kNoVl.
+unsigned VlArbiter::advance(Table table, Cursor& cursor, VlMask ready) {
     if (table.empty()) {
-        return std::nullopt;
+        return kNoVl;
     }
-    cursor.index %= table.size();
+    cursor.index = cursor.index < table.size() ? cursor.index : 0;
     if (cursor.left > 0 && is_ready(table[cursor.index], ready)) {
         return table[cursor.index].vl;
     }
@@ -35,7 +36,7 @@ std::optional<unsigned> VlArbiter::advance(Table table, Cursor& cursor, VlMask r
             return table[index].vl;
         }
     }
-    return std::nullopt;
+    return kNoVl;
 }
 
 // Bytes of high priority that may be sent before a VL of the low table; nullopt: no limit.
@@ -52,21 +53,18 @@ bool VlArbiter::high_may_send() const {
     return !limit || high_sent_ == 0 || high_sent_ < *limit;
 }
 
-std::optional<unsigned> VlArbiter::choose(VlMask ready) {
-    if (ready == 0) {
-        return std::nullopt;
-    }
+unsigned VlArbiter::choose(VlMask ready) {
     Cursor high = high_;
     Cursor low = low_;
-    const auto high_vl = advance(port_.vl_arb_high, high, ready);
-    const auto low_vl = advance(port_.vl_arb_low, low, ready);
-    other_waits_ = high_vl && low_vl;
-    if (high_vl && (high_may_send() || !low_vl)) {
+    const unsigned high_vl = advance(port_.vl_arb_high, high, ready);
+    const unsigned low_vl = advance(port_.vl_arb_low, low, ready);
+    other_waits_ = high_vl != kNoVl && low_vl != kNoVl;
+    if (high_vl != kNoVl && (low_vl == kNoVl || high_may_send())) {
         high_ = high;
         last_ = Source::kHigh;
         return high_vl;
     }
-    if (low_vl) {
+    if (low_vl != kNoVl) {
         low_ = low;
         last_ = Source::kLow;
         return low_vl;

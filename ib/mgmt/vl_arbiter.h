@@ -20,9 +20,9 @@ class VlArbiter {
     // Refers to the port's tables and PortInfo:VLHighLimit, which must outlive the arbiter.
     explicit VlArbiter(const PortAttrs& port) : port_(port) {}
 
-    // The VL of `ready` that may send one packet; call account() when it has. A VL that no table
-    // lists is chosen when no listed VL is ready.
-    [[nodiscard]] std::optional<unsigned> choose(VlMask ready);
+    // The VL of `ready`, which must not be 0, that may send one packet; call account() when it has.
+    // A VL that no table lists is chosen when no listed VL is ready.
+    [[nodiscard]] unsigned choose(VlMask ready);
     // Bytes, at least 1, for which choose() would choose the last chosen VL again if the same VLs
     // stay ready: the VL may send them in one batch. A packet counts as the next multiple of 64
     // bytes. The last packet may exceed the number, as it may exceed a weight.
@@ -40,7 +40,7 @@ class VlArbiter {
     };
     using Table = std::span<const VlArbEntry>;
 
-    [[nodiscard]] static std::optional<unsigned> advance(Table table, Cursor& cursor, VlMask ready);
+    [[nodiscard]] static unsigned advance(Table table, Cursor& cursor, VlMask ready);
     [[nodiscard]] bool high_may_send() const;
     [[nodiscard]] std::optional<int64_t> high_limit() const;
 

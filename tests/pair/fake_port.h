@@ -95,7 +95,7 @@ class FakePort : public Port {
                             : vl_port.sl_to_vl[0][request.sl & 0xf];
     }
     VlGrant arbitrate(ib::VlMask ready) override {
-        granted_vl_ = arbiter_.choose(ready).value_or(0);
+        granted_vl_ = arbiter_.choose(ready);
         return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = arbiter_.allowance()};
     }
     void end_grant() override { granted_vl_ = kLanes; }

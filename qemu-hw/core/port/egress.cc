@@ -184,7 +184,7 @@ unsigned Egress::lane(const TxRequest& request) const {
 }
 
 VlGrant Egress::arbitrate(ib::VlMask ready) {
-    granted_vl_ = attributes_.arbiter().choose(ready).value_or(0);
+    granted_vl_ = attributes_.arbiter().choose(ready);
     return {.vl = static_cast<uint8_t>(granted_vl_), .bytes = attributes_.arbiter().allowance()};
 }
 

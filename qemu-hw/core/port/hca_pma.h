@@ -27,7 +27,7 @@ class HcaPma {
         return ib::pma_answer(node(), request, now_ns);
     }
     void advance(uint64_t now_ns) { ib::pma_advance(node(), now_ns); }
-    uint64_t next_deadline() const { return ib::pma_next_deadline_ns(sampling_).value_or(kNever); }
+    uint64_t next_deadline() const { return sampling_.deadline_ns().value_or(kNever); }
 
   private:
     ib::PmaNode node() { return {.ports = ports_, .sampling = sampling_}; }

@@ -36,7 +36,7 @@ class HcaSma {
 
     const Config& config() const { return config_; }
     const ib::SmaNode& node() const { return node_; }
-    ib::PortAttrs& port(unsigned number) { return *node_.port(number); }  // 1..port_count
+    ib::PortAttrs& port(unsigned number) { return node_.ports[number - 1]; }  // 1..port_count
 
     // Answers an SMP that has reached the end of its path, and for which ib::smp_is_for_sma() is
     // true.

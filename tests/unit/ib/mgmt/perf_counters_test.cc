@@ -350,7 +350,7 @@ TEST_CASE("a sampling counts the events of its interval") {
     CHECK(hca.sampling.status == PortSampling::Status::kStarted);
 
     hca.counters[1].count_sent(packet(1, 8));
-    REQUIRE(pma_next_deadline_ns(hca.sampling) == 11'000);
+    REQUIRE(hca.sampling.deadline_ns() == 11'000);
     pma_advance(node, 11'000);
     hca.counters[1].count_sent(packet(1, 8));
     hca.counters[1].count_sent(packet(1, 8));
@@ -360,9 +360,9 @@ TEST_CASE("a sampling counts the events of its interval") {
     const Mad busy = ask(node, other, 50'000);
     CHECK(get(busy.gmp_data(), port_samples_control::kSampleStatus) == 2);
     CHECK(get(busy.gmp_data(), port_samples_control::kTag) == 0x55);
-    REQUIRE(pma_next_deadline_ns(hca.sampling) == 111'000);
+    REQUIRE(hca.sampling.deadline_ns() == 111'000);
     pma_advance(node, 111'000);
-    CHECK_FALSE(pma_next_deadline_ns(hca.sampling).has_value());
+    CHECK_FALSE(hca.sampling.deadline_ns().has_value());
     hca.counters[1].count_sent(packet(1, 8));
 
     const Mad result = ask(node, perf(Method::kGet, attr::kPortSamplesResult), 200'000);

@@ -24,9 +24,7 @@ std::array<unsigned, 15> shares(const ib::PortAttrs& port, VlMask ready, unsigne
     VlArbiter arbiter(port);
     std::array<unsigned, 15> counts{};
     for (unsigned i = 0; i < packets; ++i) {
-        const auto vl = arbiter.choose(ready);
-        REQUIRE(vl);
-        ++counts[*vl];
+        ++counts.at(arbiter.choose(ready));
         arbiter.account(64);
     }
     return counts;
@@ -46,8 +44,6 @@ TEST_CASE("arbitration: a VL in no table waits for the others, but not for ever"
     const auto port = make_port({}, {{0, 1}}, 0);
     CHECK(shares(port, 0b101, 10)[0] == 10);
     CHECK(shares(port, 0b100, 10)[2] == 10);
-    VlArbiter arbiter(port);
-    CHECK_FALSE(arbiter.choose(0));
 }
 
 TEST_CASE("arbitration: VLHighLimit bounds the high-priority table") {

@@ -113,7 +113,7 @@ void FaultStage::pass(Transit& packet, unsigned vl, uint64_t now_ns) {
     let_pass_held_back(now_ns);
 }
 
-void FaultStage::send_on(Transit& packet, unsigned vl, std::optional<uint32_t> damage,
+void FaultStage::send_on(Transit& packet, unsigned vl, const std::optional<uint32_t>& damage,
                          uint64_t now_ns) {
     State& state = state_.make();
     uint64_t delay = state.spec.delay_ns;

@@ -48,7 +48,7 @@ struct FaultCounts {
 class FaultSink {
   public:
     virtual ~FaultSink() = default;
-    virtual void deliver(Transit& packet, unsigned vl, std::optional<uint32_t> damage) = 0;
+    virtual void deliver(Transit& packet, unsigned vl, const std::optional<uint32_t>& damage) = 0;
 };
 
 class FaultStage {
@@ -103,7 +103,8 @@ class FaultStage {
     [[nodiscard]] bool applies(std::span<const uint8_t> bytes, unsigned vl) const;
     [[nodiscard]] bool chance(double probability);
     uint64_t random();
-    void send_on(Transit& packet, unsigned vl, std::optional<uint32_t> damage, uint64_t now_ns);
+    void send_on(Transit& packet, unsigned vl, const std::optional<uint32_t>& damage,
+                 uint64_t now_ns);
     void let_pass_held_back(uint64_t now_ns);
     void deliver(Held held);
 

@@ -120,7 +120,7 @@ uint32_t SwitchPort::receive(const ib::Burst& burst, const OfferRecord* offer) {
 }
 
 // A packet damaged by the ingress faults would fail its VCRC check here.
-void SwitchPort::deliver(Transit& packet, unsigned vl, std::optional<uint32_t> damage) {
+void SwitchPort::deliver(Transit& packet, unsigned vl, const std::optional<uint32_t>& damage) {
     if (damage) {
         receive_fault(link::PacketFault::kVcrc);
         return;

@@ -66,7 +66,7 @@ class SwitchPort final : public LinkUser, private FaultSink {
 
   private:
     void deliver(Transit& packet, unsigned vl,
-                 std::optional<uint32_t> damage) override;  // sink of the ingress faults
+                 const std::optional<uint32_t>& damage) override;  // sink of the ingress faults
 
     PortHost& host_;
     PacketPool& pool_;

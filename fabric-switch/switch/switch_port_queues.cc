@@ -34,7 +34,7 @@ bool SwitchPortQueues::send(const Transit& packets, unsigned vl) {
 }
 
 // The link may have gone down while the fault stage delayed the packet.
-void SwitchPortQueues::deliver(Transit& packet, unsigned vl, Damage damage) {
+void SwitchPortQueues::deliver(Transit& packet, unsigned vl, const Damage& damage) {
     if (port_.limits.state == ib::PortState::kDown) {
         count_discard(port_.counters, Counter::kPortInactiveDiscards);
     } else if (size(vl) != 0 || !transmit(packet, vl, damage)) {
@@ -42,7 +42,7 @@ void SwitchPortQueues::deliver(Transit& packet, unsigned vl, Damage damage) {
     }
 }
 
-void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
+void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, const Damage& damage) {
     if (vl == link::kVl15 && size(vl) >= kMaxVl15Packets) {
         port_.counters.add(Counter::kVl15Dropped);
         return;
@@ -51,7 +51,7 @@ void SwitchPortQueues::enqueue(Transit& packet, unsigned vl, Damage damage) {
 }
 
 // LRH:VL is the only field that a switch changes (IBA 7.8.1); the ICRC does not cover it.
-bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage damage) {
+bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, const Damage& damage) {
     if (is_stalled(vl)) {
         return false;
     }
@@ -87,7 +87,7 @@ bool SwitchPortQueues::transmit(const Transit& packets, unsigned vl, Damage dama
     return true;
 }
 
-void SwitchPortQueues::push(Transit& packet, unsigned vl, Damage damage) {
+void SwitchPortQueues::push(Transit& packet, unsigned vl, const Damage& damage) {
     VlQueue& queue = queues_.make()[vl];
     const uint64_t now = port_.host.now_ns();
     if (queue.entries.empty()) {

@@ -44,9 +44,9 @@ class SwitchPortQueues final : public FaultSink {
     // Sends packets if none wait on `vl` and the link has room; false: nothing is done.
     [[nodiscard]] bool send(const Transit& packets, unsigned vl);
     // Queues a single packet. VL15 packets beyond the limit are dropped and counted.
-    void enqueue(Transit& packet, unsigned vl, Damage damage);
+    void enqueue(Transit& packet, unsigned vl, const Damage& damage);
     // Sends or queues a single packet that has passed the faults.
-    void deliver(Transit& packet, unsigned vl, Damage damage) override;
+    void deliver(Transit& packet, unsigned vl, const Damage& damage) override;
     // Sends waiting packets while the link has room.
     void pump();
     // Drops all waiting packets and counts them.
@@ -88,8 +88,8 @@ class SwitchPortQueues final : public FaultSink {
         uint64_t stalled_until_ns = 0;
     };
 
-    [[nodiscard]] bool transmit(const Transit& packets, unsigned vl, Damage damage);
-    void push(Transit& packet, unsigned vl, Damage damage);
+    [[nodiscard]] bool transmit(const Transit& packets, unsigned vl, const Damage& damage);
+    void push(Transit& packet, unsigned vl, const Damage& damage);
     void pop(unsigned vl);
     [[nodiscard]] ib::VlMask sendable() const;
     void drain_vl15();

@@ -22,23 +22,23 @@ LinkResult BurstDelivery::receive_packet(const Frame& frame) {
     if (!training_.has_peer()) {
         return failure(LinkError::kUnexpectedFrame, "PACKET before LINK");
     }
-    const ib::PacketBytes body(frame.body, frame.shared.empty() ? frame.body : frame.shared);
-    const unsigned vl = body.head()[0] >> 4;
+    const std::span<const uint8_t> whole = frame.shared.empty() ? frame.body : frame.shared;
+    const unsigned vl = frame.body[0] >> 4;
     uint32_t blocks = 0;
     if (vl != kVl15) {
-        blocks = link::credit_blocks(body.size() + (frame.crc_elided() ? kCrcBytes : 0));
+        blocks = link::credit_blocks(whole.size() + (frame.crc_elided() ? kCrcBytes : 0));
         if (!credits_.take(vl, blocks)) {
             overrun(vl, 1);
             return {};
         }
     }
-    deliver_packet(body, !frame.crc_elided(), vl, blocks);
+    const auto crcs = frame.crc_elided() ? ib::Crcs::kElided : ib::Crcs::kIcrcAndVcrc;
+    deliver_packet(check_packet(frame.body, whole, crcs, training_.mtu_cap()), vl, blocks);
     return {};
 }
 
-void BurstDelivery::deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl,
+void BurstDelivery::deliver_packet(std::expected<ib::Burst, PacketFault>&& packet, unsigned vl,
                                    uint32_t blocks) {
-    auto packet = check_packet(body, with_crcs, training_.mtu_cap());
     if (!training_.is_up() || !packet) {
         credits_.release(vl, blocks);
         if (training_.is_up()) {
@@ -93,7 +93,10 @@ void BurstDelivery::deliver(ib::Burst& burst) {
         const bool several = burst.count() - i > 1;
         uint32_t taken = several && training_.is_up() && all_fit ? deliver_rest(burst, i) : 0;
         if (taken == 0) {
-            deliver_packet(burst.packet(i, room), false, vl, burst_blocks(burst, i, 1));
+            const ib::PacketBytes bytes = burst.packet(i, room);
+            deliver_packet(
+                check_packet(bytes.head(), bytes.whole(), ib::Crcs::kElided, training_.mtu_cap()),
+                vl, burst_blocks(burst, i, 1));
             taken = 1;
         }
         i += taken;

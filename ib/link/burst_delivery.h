@@ -33,7 +33,8 @@ class BurstDelivery {
   private:
     void deliver(ib::Burst& burst);
     uint32_t deliver_rest(ib::Burst& burst, uint32_t from);
-    void deliver_packet(const ib::PacketBytes& body, bool with_crcs, unsigned vl, uint32_t blocks);
+    void deliver_packet(std::expected<ib::Burst, PacketFault>&& packet, unsigned vl,
+                        uint32_t blocks);
     void overrun(unsigned vl, uint32_t packets);
 
     const LinkTraining& training_;

@@ -38,28 +38,32 @@ void append_crcs(std::span<uint8_t> packet_and_room) {
     out[5] = static_cast<uint8_t>(vcrc >> 8);
 }
 
-std::expected<ib::Burst, PacketFault> check_packet(const ib::PacketBytes& body, bool with_crcs,
+std::expected<ib::Burst, PacketFault> check_packet(std::span<const uint8_t> head,
+                                                   std::span<const uint8_t> whole, ib::Crcs crcs,
                                                    uint8_t mtu_cap) {
-    const size_t crc_bytes = with_crcs ? kCrcBytes : 0;
-    const auto lrh = ib::parse_lrh(body, with_crcs ? ib::Crcs::kIcrcAndVcrc : ib::Crcs::kElided);
-    // Raw packets have no ICRC; this protocol does not carry them.
-    if (!lrh || !is_iba(*lrh) || body.size() < kMinPacket + crc_bytes) {
+    const size_t crc_bytes = ib::crc_bytes(crcs, false);
+    if (whole.size() < kMinPacket + crc_bytes) {
         return std::unexpected(PacketFault::kMalformed);
     }
-    if (lrh->pkt_len * 4U > max_packet_bytes(mtu_cap)) {
+    const ib::Lrh lrh = ib::Lrh::parse(head.first<ib::Lrh::kSize>());
+    // Raw packets have no ICRC; this protocol does not carry them.
+    if (ib::lrh_error(lrh, whole.size(), crcs) || !is_iba(lrh)) {
+        return std::unexpected(PacketFault::kMalformed);
+    }
+    if (lrh.pkt_len * 4U > max_packet_bytes(mtu_cap)) {
         return std::unexpected(PacketFault::kTooLong);
     }
-    if (!with_crcs) {
-        return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, body);
+    if (crcs == ib::Crcs::kElided) {
+        return std::expected<ib::Burst, PacketFault>(std::in_place, ib::PacketBytes(head, whole));
     }
-    const auto bytes = body.head().first(body.size() - crc_bytes);
-    if (!ib::vcrc_is_good(body.head())) {
+    if (!ib::vcrc_is_good(head)) {
         return std::unexpected(PacketFault::kVcrc);
     }
-    if (!icrc_is_good(bytes, bytes.data() + bytes.size())) {
+    const auto packet = head.first(head.size() - crc_bytes);
+    if (!icrc_is_good(packet, packet.data() + packet.size())) {
         return std::unexpected(PacketFault::kIcrc);
     }
-    return std::expected<ib::Burst, PacketFault>(std::in_place, *lrh, bytes);
+    return std::expected<ib::Burst, PacketFault>(std::in_place, packet);
 }
 
 }  // namespace pib::link

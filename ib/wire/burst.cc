@@ -179,7 +179,7 @@ std::expected<Burst, ParseError> Burst::part(uint32_t from, uint32_t count, Burs
         if (!lrh) {
             return std::unexpected(lrh.error());
         }
-        return Burst(*lrh, bytes);
+        return Burst(bytes);
     }
     head.fill(0);
     store_be(&head[0], static_cast<uint16_t>(count));

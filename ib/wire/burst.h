@@ -78,13 +78,13 @@ struct BurstSize {
 
 class Burst {
   public:
-    // One packet whose LRH parse_lrh() has checked.
-    Burst(const Lrh& lrh, const PacketBytes& packet)
-        : lrh_(lrh), bytes_(packet), size_(BurstSize::of(packet.size())) {}
+    // One packet whose LRH lrh_error() or parse_lrh() has checked.
+    explicit Burst(const PacketBytes& packet)
+        : lrh_(Lrh::parse(packet.head().first<Lrh::kSize>())),
+          bytes_(packet),
+          size_(BurstSize::of(packet.size())) {}
     // One packet that has been checked completely.
-    explicit Burst(const PacketView& packet) : Burst(packet.lrh(), packet.bytes()) {
-        first_ = packet;
-    }
+    explicit Burst(const PacketView& packet) : Burst(packet.bytes()) { first_ = packet; }
     // Several packets. Checks each end as PacketView::parse() checks a packet, and that they form a
     // burst: LRH, GRH, BTH and XRCETH are equal except for fields that differ within a message.
     // `head` is a copy of the first kBurstPayload bytes of `whole`, which the sender may still

@@ -27,6 +27,9 @@ enum class Lnh : uint8_t {
     kIbaLocal = 2,   // BTH follows
     kIbaGlobal = 3,  // GRH, then BTH
 };
+[[nodiscard]] constexpr bool is_raw(Lnh lnh) {
+    return lnh == Lnh::kRaw || lnh == Lnh::kRawIpv6;
+}
 
 // Local Route Header (IBA 7.7).
 struct Lrh {

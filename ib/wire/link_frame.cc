@@ -282,10 +282,9 @@ void append_packet(std::vector<uint8_t>& out, Bytes packet, bool crc_elided) {
 namespace {
 
 std::array<uint8_t, kHeaderSize> frame_header(FrameType type, uint8_t flags, size_t body_bytes) {
-    std::array<uint8_t, kHeaderSize> header{};
-    header[0] = static_cast<uint8_t>(type);
-    header[1] = flags;
-    ib::store_be(&header[4], static_cast<uint32_t>(body_bytes));
+    std::array<uint8_t, kHeaderSize> header;
+    ib::store_be(header.data(), static_cast<uint64_t>(type) << 56 | uint64_t{flags} << 48 |
+                                    static_cast<uint32_t>(body_bytes));
     return header;
 }
 

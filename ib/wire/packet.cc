@@ -13,24 +13,6 @@ namespace {
 
 using Bytes = std::span<const uint8_t>;
 
-constexpr size_t crc_bytes(Crcs crcs, bool raw) {
-    // A raw packet has no ICRC (IBA 7.8.1).
-    const size_t icrc_size = raw ? 0 : kIcrcSize;
-    switch (crcs) {
-        case Crcs::kElided:
-            return 0;
-        case Crcs::kIcrc:
-            return icrc_size;
-        case Crcs::kIcrcAndVcrc:
-            return icrc_size + kVcrcSize;
-    }
-    return 0;
-}
-
-constexpr bool is_raw(Lnh lnh) {
-    return lnh == Lnh::kRaw || lnh == Lnh::kRawIpv6;
-}
-
 constexpr size_t pad_to_word(size_t bytes) {
     return (4 - bytes % 4) % 4;
 }
@@ -99,14 +81,8 @@ std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs) {
         return std::unexpected(ParseError::kTruncated);
     }
     const Lrh lrh = Lrh::parse(bytes.head().first<Lrh::kSize>());
-    if (lrh.lver != 0) {
-        return std::unexpected(ParseError::kLinkVersion);
-    }
-    const bool raw = is_raw(lrh.lnh);
-    const size_t counted_icrc = raw ? 0 : kIcrcSize;
-    const size_t counted = size_t{lrh.pkt_len} * 4;
-    if (bytes.size() + counted_icrc != counted + crc_bytes(crcs, raw)) {
-        return std::unexpected(ParseError::kPacketLength);
+    if (const auto error = lrh_error(lrh, bytes.size(), crcs)) {
+        return std::unexpected(*error);
     }
     return lrh;
 }

@@ -26,6 +26,21 @@ enum class Crcs : uint8_t {
 
 inline constexpr size_t kIcrcSize = 4;
 inline constexpr size_t kVcrcSize = 2;
+
+// Bytes of the checksums. A raw packet has no ICRC (IBA 7.8.1).
+constexpr size_t crc_bytes(Crcs crcs, bool raw) {
+    const size_t icrc_size = raw ? 0 : kIcrcSize;
+    switch (crcs) {
+        case Crcs::kElided:
+            return 0;
+        case Crcs::kIcrc:
+            return icrc_size;
+        case Crcs::kIcrcAndVcrc:
+            return icrc_size + kVcrcSize;
+    }
+    return 0;
+}
+
 // Largest MTU plus 126 bytes of headers and checksums (IBA 7.7.8 permits this PktLen).
 inline constexpr size_t kMaxPayload = 4096;
 inline constexpr size_t kMaxPacket = kMaxPayload + 126;
@@ -86,8 +101,20 @@ class PacketBytes {
     std::span<const uint8_t> whole_;
 };
 
-// Checks the link layer alone, as a switch needs it: version, and PktLen against the number of
-// bytes. `bytes` is exactly one packet from the LRH through the last checksum of `crcs`.
+// Checks the link layer alone, as a switch needs it: version, and PktLen against the `bytes` from
+// the LRH through the last checksum of `crcs`. nullopt: both are good.
+[[nodiscard]] constexpr std::optional<ParseError> lrh_error(const Lrh& lrh, size_t bytes,
+                                                            Crcs crcs) {
+    if (lrh.lver != 0) {
+        return ParseError::kLinkVersion;
+    }
+    const bool raw = is_raw(lrh.lnh);
+    const size_t counted = size_t{lrh.pkt_len} * 4 - (raw ? 0 : kIcrcSize);
+    return bytes == counted + crc_bytes(crcs, raw) ? std::nullopt
+                                                   : std::optional(ParseError::kPacketLength);
+}
+
+// The LRH of exactly one packet, for which lrh_error() has no error.
 [[nodiscard]] std::expected<Lrh, ParseError> parse_lrh(const PacketBytes& bytes, Crcs crcs);
 
 // A packet that has been checked from LRH to pad (IBA 7.7, 8.3, 9.2, 9.6.1), except for the checks
@@ -100,8 +127,8 @@ class PacketView {
     PacketView(Key, const PacketBytes& bytes) : bytes_(bytes) {}
     [[nodiscard]] static std::expected<PacketView, ParseError> parse(const PacketBytes& bytes,
                                                                      Crcs crcs);
-    // Parses a packet without checksums, whose LRH parse_lrh() has checked, into `to`. After an
-    // error `to` is empty.
+    // Parses a packet without checksums, whose LRH lrh_error() or parse_lrh() has checked, into
+    // `to`. After an error `to` is empty.
     [[nodiscard]] static std::expected<void, ParseError> parse_to(std::optional<PacketView>& to,
                                                                   const PacketBytes& bytes,
                                                                   const Lrh& lrh);

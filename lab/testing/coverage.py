@@ -25,8 +25,8 @@ FOLDERS = ("ib/wire", "ib/mgmt", "ib/link", "link-memory", "qemu-hw/core/base", 
 # Parts of the program. The row of a part is the sum of its folders.
 PARTS = ("ib", "qemu-hw/core", "fabric-switch")
 # Parsers of untrusted input: packets, MADs, frames, WQEs, commands, requests at the control socket.
-PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib/wire/utf8.cc", "ib/mgmt/smi.cc",
-           "ib/link/handshake.cc", "ib/link/peer_offer.cc", "ib/link/peer_copy_switch.cc",
+PARSERS = ("ib/wire/burst.cc", "ib/wire/link_frame.cc", "ib/wire/packet.cc", "ib/wire/packet.h", "ib/wire/utf8.cc",
+           "ib/mgmt/smi.cc", "ib/link/handshake.cc", "ib/link/peer_offer.cc", "ib/link/peer_copy_switch.cc",
            "qemu-hw/core/queues/wqe.cc", "qemu-hw/core/commands/command_queue.cc",
            "qemu-hw/core/commands/interface_records.cc", "fabric-switch/control/capture_filter.cc",
            "fabric-switch/control/control_faults.cc")

@@ -68,8 +68,8 @@ bool HcaPort::run() {
     PortLoopback& loopback = egress_.loopback();
     for (unsigned i = 0; i < kLoopedPerRun && !loopback.empty(); ++i) {
         const auto bytes = loopback.front();
-        if (const auto lrh = ib::parse_lrh(bytes, ib::Crcs::kElided)) {
-            ib::Burst packet(*lrh, bytes);
+        if (ib::parse_lrh(bytes, ib::Crcs::kElided)) {
+            ib::Burst packet(bytes);
             ib::Placement here;
             (void)ingress_.receive(packet, here, true);
         }

@@ -155,7 +155,8 @@ TEST_CASE("burst: a part of a burst has the same packets") {
 TEST_CASE("burst: a single packet is parsed once, at the first access to its headers") {
     const Made made = make(kShapes[3], 2, 512, 7, false);
     Bytes packet = made.packets[1];
-    Burst burst(parse_lrh(packet, Crcs::kElided).value(), packet);
+    REQUIRE(parse_lrh(packet, Crcs::kElided));
+    Burst burst(packet);
     CHECK(burst.is_single());
     CHECK(burst.size().bytes() == packet.size());
     REQUIRE(burst.check());
@@ -163,7 +164,7 @@ TEST_CASE("burst: a single packet is parsed once, at the first access to its hea
     CHECK(burst.payload().size() == 7);
     CHECK_FALSE(burst.is_middle());
     packet[Lrh::kSize] = 0xff;  // a reserved opcode
-    Burst other(parse_lrh(packet, Crcs::kElided).value(), packet);
+    Burst other(packet);
     CHECK(other.check().error() == ParseError::kReservedOpcode);
 }
 

@@ -139,7 +139,7 @@ TEST_CASE("transit: a packet on its way occupies its receive buffer until it end
     Sink sink;
     PacketPool pool(sink);
     const std::vector<uint8_t> packet = packet_of(64);
-    const ib::Burst burst(ib::Lrh{}, packet);
+    const ib::Burst burst(packet);
     std::optional<Transit> transit(std::in_place, pool, sink, burst, nullptr, kOrigin);
     SECTION("a packet that was not held") {
         transit.reset();
@@ -167,13 +167,13 @@ TEST_CASE("transit: only a packet that the peer can still change is copied to be
     const std::vector<uint8_t> packet = packet_of(300);
     std::vector<uint8_t> shared = packet;
     SECTION("a packet that it cannot change") {
-        Transit transit(pool, sink, ib::Burst(ib::Lrh{}, packet), nullptr, kOrigin);
+        Transit transit(pool, sink, ib::Burst(packet), nullptr, kOrigin);
         CHECK(transit.settled().data() == packet.data());
         CHECK(pool.held_packets() == 0);
     }
     SECTION("a packet in the peer's memory") {
         const auto head = std::span(packet).first(ib::kMaxHeaders);
-        const ib::Burst burst(ib::Lrh{}, ib::PacketBytes(head, shared));
+        const ib::Burst burst(ib::PacketBytes(head, shared));
         Transit transit(pool, sink, burst, nullptr, kOrigin);
         const std::span<const uint8_t> settled = transit.settled();
         std::ranges::fill(shared, uint8_t{0});

@@ -68,7 +68,8 @@ void succeed(Flow& flow, const Request& request) {
     if (flow.is_lossy && request.rkey != 0) {
         flow.late_rkeys.insert(request.rkey);
     }
-    require(!request.must_fail, describe(flow, request) + " succeeds without a key");
+    const auto text = [&] { return describe(flow, request); };
+    require(!request.must_fail, text, " succeeds without a key");
     if (request.remote_write) {
         request.target->bytes().finish(*request.remote_write);
     }
@@ -76,8 +77,7 @@ void succeed(Flow& flow, const Request& request) {
         flow.local.shadow.finish(*request.local_write);
     }
     if (request.message) {
-        require(*request.message == flow.acknowledged,
-                describe(flow, request) + " is out of order");
+        require(*request.message == flow.acknowledged, text, " is out of order");
         ++flow.acknowledged;
     }
     if (request.binds != nullptr) {
@@ -89,8 +89,9 @@ void succeed(Flow& flow, const Request& request) {
 }
 
 void fail(Flow& flow, const Request& request, uint8_t status) {
-    const std::string text =
-        describe(flow, request) + " completes with status " + std::to_string(status);
+    const auto text = [&] {
+        return describe(flow, request) + " completes with status " + std::to_string(status);
+    };
     flow.was_refused = flow.may_be_refused();
     if (request.rkey != 0) {
         flow.late_rkeys.insert(request.rkey);
@@ -101,39 +102,45 @@ void fail(Flow& flow, const Request& request, uint8_t status) {
         }
     }
     if (flow.has_failed) {
-        require(status == PIB_HCA_WC_WR_FLUSH_ERR, text + " after a failed one");
+        require(status == PIB_HCA_WC_WR_FLUSH_ERR, text, " after a failed one");
         return;
     }
-    require(has_cause(flow, request, status), text + " without a cause");
+    require(has_cause(flow, request, status), text, " without a cause");
     flow.has_failed = true;
 }
 
 void check_message(const Flow& flow, const Message& message, const pib_hca_cqe& cqe) {
-    const std::string text = flow.name + ", receive " + std::to_string(cqe.wqe_counter);
+    const auto text = [&] { return flow.name + ", receive " + std::to_string(cqe.wqe_counter); };
     const bool has_imm = (cqe.flags & PIB_HCA_CQE_FLAG_IMM) != 0;
-    require(cqe.opcode == (message.is_rdma ? PIB_HCA_CQE_RECV_RDMA_WITH_IMM : PIB_HCA_CQE_RECV),
-            text + " has opcode " + std::to_string(cqe.opcode));
-    require(cqe.byte_count == message.bytes, text + " has " + std::to_string(cqe.byte_count) +
-                                                 " bytes of " + std::to_string(message.bytes));
-    require(has_imm == message.imm.has_value(), text + " has immediate data, or has none");
-    require(!has_imm || cqe.imm_data == *message.imm, text + " has other immediate data");
+    require(
+        cqe.opcode == (message.is_rdma ? PIB_HCA_CQE_RECV_RDMA_WITH_IMM : PIB_HCA_CQE_RECV),
+        [&] { return text() + " has opcode " + std::to_string(cqe.opcode); }, "");
+    const auto length = [&] {
+        return text() + " has " + std::to_string(cqe.byte_count) + " bytes of " +
+               std::to_string(message.bytes);
+    };
+    require(cqe.byte_count == message.bytes, length, "");
+    require(has_imm == message.imm.has_value(), text, " has immediate data, or has none");
+    require(!has_imm || cqe.imm_data == *message.imm, text, " has other immediate data");
     const bool invalidates = (cqe.flags & PIB_HCA_CQE_FLAG_INVALIDATED) != 0;
     require(invalidates == message.invalidates.has_value() &&
                 (!invalidates || cqe.imm_data == *message.invalidates),
-            text + " does not name the key that was invalidated");
+            text, " does not name the key that was invalidated");
 }
 
 }  // namespace
 
 void send_completed(Flow& flow, const pib_hca_cqe& cqe) {
-    const std::string text = flow.name + ", send completion " + std::to_string(cqe.wqe_counter);
+    const auto text = [&] {
+        return flow.name + ", send completion " + std::to_string(cqe.wqe_counter);
+    };
     // Earlier requests are complete as well, and none of them was signalled.
     while (!flow.posted.empty() && flow.posted.front().counter != cqe.wqe_counter) {
-        require(!flow.posted.front().is_signalled && !flow.has_failed, text + " is out of order");
+        require(!flow.posted.front().is_signalled && !flow.has_failed, text, " is out of order");
         succeed(flow, flow.posted.front());
         flow.posted.pop_front();
     }
-    require(!flow.posted.empty(), text + ": there is no such request");
+    require(!flow.posted.empty(), text, ": there is no such request");
     const Request request = flow.posted.front();
     if (cqe.status != PIB_HCA_WC_SUCCESS) {
         fail(flow, request, cqe.status);
@@ -141,22 +148,24 @@ void send_completed(Flow& flow, const pib_hca_cqe& cqe) {
         return;
     }
     flow.posted.pop_front();
-    require(request.is_signalled && !flow.has_failed, text + " must not come");
-    require(cqe.opcode == completion_of(request.opcode), text + " has another opcode");
+    require(request.is_signalled && !flow.has_failed, text, " must not come");
+    require(cqe.opcode == completion_of(request.opcode), text, " has another opcode");
     const bool has_count = request.local_write.has_value();
-    require(!has_count || cqe.byte_count == request.bytes, text + " has another byte count");
+    require(!has_count || cqe.byte_count == request.bytes, text, " has another byte count");
     succeed(flow, request);
 }
 
 void receive_completed(Flow& flow, const pib_hca_cqe& cqe) {
-    const std::string text = flow.name + ", receive completion " + std::to_string(cqe.wqe_counter) +
-                             " with status " + std::to_string(cqe.status);
-    require(flow.received < flow.receives.size(), text + ": there is no such receive");
-    require(cqe.wqe_counter == static_cast<uint32_t>(flow.received), text + " is out of order");
+    const auto text = [&] {
+        return flow.name + ", receive completion " + std::to_string(cqe.wqe_counter) +
+               " with status " + std::to_string(cqe.status);
+    };
+    require(flow.received < flow.receives.size(), text, ": there is no such receive");
+    require(cqe.wqe_counter == static_cast<uint32_t>(flow.received), text, " is out of order");
     const Receive& receive = flow.receives[flow.received];
     if (cqe.status == PIB_HCA_WC_SUCCESS) {
-        require(!flow.is_flushed, text + " after a failed one");
-        require(flow.received < flow.messages.size(), text + ": there is no such message");
+        require(!flow.is_flushed, text, " after a failed one");
+        require(flow.received < flow.messages.size(), text, ": there is no such message");
         check_message(flow, flow.messages[flow.received], cqe);
         if (flow.messages[flow.received].invalidates) {
             flow.window.closed();
@@ -165,10 +174,10 @@ void receive_completed(Flow& flow, const pib_hca_cqe& cqe) {
             flow.inbox.shadow.finish(*receive.write);
         }
     } else if (cqe.status == PIB_HCA_WC_LOC_PROT_ERR && !flow.is_flushed) {
-        require(!flow.inbox.opens(receive.lkey), text + " without a cause");
+        require(!flow.inbox.opens(receive.lkey), text, " without a cause");
     } else {
-        require(cqe.status == PIB_HCA_WC_WR_FLUSH_ERR && flow.responder_may_fail(),
-                text + " without a cause");
+        require(cqe.status == PIB_HCA_WC_WR_FLUSH_ERR && flow.responder_may_fail(), text,
+                " without a cause");
     }
     if (cqe.status != PIB_HCA_WC_SUCCESS) {
         flow.is_flushed = true;
@@ -179,18 +188,19 @@ void receive_completed(Flow& flow, const pib_hca_cqe& cqe) {
 
 void rest_completed(Flow& flow) {
     for (; !flow.posted.empty(); flow.posted.pop_front()) {
-        require(!flow.posted.front().is_signalled && !flow.has_failed,
-                describe(flow, flow.posted.front()) + " does not complete");
+        require(
+            !flow.posted.front().is_signalled && !flow.has_failed,
+            [&] { return describe(flow, flow.posted.front()); }, " does not complete");
         succeed(flow, flow.posted.front());
     }
     const bool is_flushed = flow.to.is_killed || flow.is_flushed || flow.reverse->has_failed;
-    require(flow.to.is_lost || !is_flushed || flow.received == flow.receives.size(),
-            flow.name + ": a receive of a QP in Error does not complete");
+    require(flow.to.is_lost || !is_flushed || flow.received == flow.receives.size(), flow.name,
+            ": a receive of a QP in Error does not complete");
 }
 
 void check_delivery(const Flow& flow) {
-    require(flow.to.is_lost || flow.acknowledged <= flow.received,
-            flow.name + ": a message has been acknowledged that was not received");
+    require(flow.to.is_lost || flow.acknowledged <= flow.received, flow.name,
+            ": a message has been acknowledged that was not received");
 }
 
 }  // namespace pib::simulation

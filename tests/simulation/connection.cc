@@ -82,7 +82,7 @@ void Connection::close() {
     }
     for (End& end : ends_) {
         if (!end.is_lost) {
-            require(!end.guest->driver.poll(end.cq), title_ + ": a destroyed QP completes");
+            require(!end.guest->driver.poll(end.cq), title_, ": a destroyed QP completes");
             end.guest->driver.destroy(PIB_HCA_CMD_DESTROY_CQ, end.cq.cqn);
         }
     }
@@ -108,7 +108,7 @@ Connection::Completions Connection::poll() {
             trace(title_, i, *cqe);
             ++completions.all;
             completions.errors += cqe->status != PIB_HCA_WC_SUCCESS ? 1 : 0;
-            require(cqe->qpn == end.qp.qpn, title_ + ": a completion of another QP");
+            require(cqe->qpn == end.qp.qpn, title_, ": a completion of another QP");
             if ((cqe->opcode & PIB_HCA_CQE_IS_RECV) != 0) {
                 receive_completed(flows[1 - i], *cqe);
             } else {
@@ -138,8 +138,8 @@ void Connection::kill(unsigned end) {
     pib_hca_modify_qp to{};
     to.state = PIB_HCA_QPS_ERR;
     to.attr_mask = PIB_HCA_QP_ATTR_STATE;
-    require(ends_[end].guest->driver.modify(ends_[end].qp, to).ok(),
-            title_ + ": a QP does not move to Error");
+    require(ends_[end].guest->driver.modify(ends_[end].qp, to).ok(), title_,
+            ": a QP does not move to Error");
 }
 
 void Connection::lose(unsigned guest) {

@@ -16,9 +16,10 @@ constexpr uint32_t kInFlight = Flow::kDepth;  // send work requests
 Bytes random_bytes(uint32_t seed, size_t length) {
     Bytes data(length);
     uint64_t bits = seed * 0x9e3779b97f4a7c15u + 1;
-    for (uint8_t& byte : data) {
+    for (size_t i = 0; i < length; i += sizeof bits) {
         bits = bits * 6364136223846793005u + 1442695040888963407u;
-        byte = static_cast<uint8_t>(bits >> 56);
+        const uint64_t mixed = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
+        std::memcpy(&data[i], &mixed, std::min(sizeof mixed, length - i));
     }
     return data;
 }

@@ -2,6 +2,7 @@
 // A difference between the fabric and the reference model.
 #pragma once
 
+#include <concepts>
 #include <stdexcept>
 #include <string>
 
@@ -11,10 +12,20 @@ struct Violation : std::runtime_error {
     using std::runtime_error::runtime_error;
 };
 
-inline void require(bool holds, const std::string& text) {
-    if (!holds) {
-        throw Violation(text);
+// `name` returns the thing that differs: most checks hold, and need no text.
+template <std::invocable Name>
+void require(bool holds, const Name& name, const char* difference) {
+    if (!holds) [[unlikely]] {
+        throw Violation(name() + difference);
     }
+}
+
+inline void require(bool holds, const std::string& name, const char* difference) {
+    require(holds, [&name] { return name; }, difference);
+}
+
+inline void require(bool holds, const char* difference) {
+    require(holds, [] { return std::string(); }, difference);
 }
 
 }  // namespace pib::simulation

@@ -22,8 +22,9 @@ void check_retries(test::Subnet& subnet, const Setup& setup) {
     for (unsigned i = 0; i < setup.guests && setup.hazards == 0; ++i) {
         for (const auto counter :
              {PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR, PIB_HCA_COUNTER_DUPLICATE_REQUEST}) {
-            require(subnet.guest(i).counter(counter) == 0,
-                    "guest " + std::to_string(i) + " has retried on a clean fabric");
+            require(
+                subnet.guest(i).counter(counter) == 0, [&] { return "guest " + std::to_string(i); },
+                " has retried on a clean fabric");
         }
     }
 }
@@ -94,9 +95,11 @@ void World::read_events(const Owner& owner) {
         const bool is_fatal = event->type == PIB_HCA_EVENT_CQ_ERROR ||
                               event->type == PIB_HCA_EVENT_QP_FATAL ||
                               event->type == PIB_HCA_EVENT_DEVICE_FATAL;
-        require(!is_fatal, "guest " + std::to_string(owner.index) + " has event " +
-                               std::to_string(event->type) + " of object " +
-                               std::to_string(event->number));
+        const auto text = [&] {
+            return "guest " + std::to_string(owner.index) + " has event " +
+                   std::to_string(event->type) + " of object " + std::to_string(event->number);
+        };
+        require(!is_fatal, text, "");
     }
 }
 

@@ -15,11 +15,10 @@ Flow::Flow(End& requester, End& responder, const std::string& title)
       window(*to.guest, to.pd, kTargetBytes, title + ", window"),
       inbox(*to.guest, to.pd, size_t{kDepth} * kSlotBytes, title + ", receives") {}
 
-void Flow::check_memory() const {
-    for (const Region* region : {&local, &remote, &inbox}) {
-        region->shadow.check();
+void Flow::check_memory(Extent extent) {
+    for (Shadow* shadow : {&local.shadow, &remote.shadow, &inbox.shadow, &window.bytes()}) {
+        shadow->check(extent);
     }
-    window.check();
 }
 
 bool Flow::awaits_completion() const {

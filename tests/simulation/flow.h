@@ -69,7 +69,7 @@ struct Flow {
 
     Flow(End& requester, End& responder, const std::string& title);
 
-    void check_memory() const;
+    void check_memory(Extent extent);
     // Whether a signalled request is not complete.
     bool awaits_completion() const;
     // Number of messages that wait for a receive request.

@@ -15,7 +15,7 @@ Region::Region(test::Guest& guest, uint32_t pd, size_t bytes, const std::string&
     : guest_(guest),
       bytes_(bytes),
       mr_(guest.driver.create_mr(pd, bytes, kAccess)),
-      shadow(mr_.memory, bytes, name) {
+      shadow(mr_.memory, name) {
     guest_.driver.destroy(PIB_HCA_CMD_DESTROY_MR, mr_.key);
     read_only_ = foreign_ = mr_;
     create_key(pd);

@@ -4,22 +4,38 @@
 #include <algorithm>
 #include <cstring>
 #include <ranges>
+#include <utility>
 
 #include "violation.h"
 
 namespace pib::simulation {
 namespace {
 
-constexpr size_t kCompared = 1024;  // bytes compared at once, since most are as expected
+constexpr size_t kPage = hca::test::FakeHost::kPage;
+constexpr size_t kCompared = 128;  // bytes compared at once, since most are as expected
 
 }  // namespace
 
-Shadow::Shadow(const hca::test::GuestMemory& memory, size_t bytes, std::string name)
-    : memory_(memory), name_(std::move(name)), expected_(bytes) {}
+Shadow::Shadow(const hca::test::GuestMemory& memory, std::string name)
+    : memory_(memory),
+      name_(std::move(name)),
+      expected_(memory.bytes()),
+      differs_(memory.page_count()) {}
 
 void Shadow::store(uint64_t offset, std::span<const uint8_t> data) {
     memory_.write(offset, data);
-    std::ranges::copy(data, expected_.begin() + static_cast<ptrdiff_t>(offset));
+    change(offset, data);
+}
+
+// Gives the bytes other values in the model.
+void Shadow::change(uint64_t offset, std::span<const uint8_t> data) {
+    if (data.empty()) {
+        return;
+    }
+    std::memcpy(&expected_[offset], data.data(), data.size());
+    for (uint64_t page = offset / kPage; page * kPage < offset + data.size(); ++page) {
+        differs_[page] = true;
+    }
 }
 
 uint64_t Shadow::expect(uint64_t offset, Bytes data, bool whole) {
@@ -39,48 +55,66 @@ uint64_t Shadow::forbid(uint64_t offset, Bytes data) {
     return id;
 }
 
-Bytes Shadow::actual(uint64_t offset, size_t length) const {
-    Bytes bytes(length);
-    memory_.read(offset, bytes);
-    return bytes;
-}
-
-const Bytes& Shadow::look() const {
-    seen_.resize(expected_.size());
-    memory_.read(0, seen_);
-    return seen_;
+template <typename Visit>
+bool Shadow::all_parts(uint64_t offset, size_t length, Visit&& visit) const {
+    for (uint64_t at = offset; at < offset + length;) {
+        const size_t n = std::min<uint64_t>(kPage - at % kPage, offset + length - at);
+        if (!visit(at, memory_.view(at / kPage).subspan(at % kPage, n))) {
+            return false;
+        }
+        at += n;
+    }
+    return true;
 }
 
 void Shadow::fail(const std::string& what, uint64_t at) const {
     throw Violation(name_ + ": " + what + ", at byte " + std::to_string(at));
 }
 
-// Whether an expected write may have written the byte at `at`, which differs from `expected_`.
-bool Shadow::may_be(const Bytes& actual, uint64_t at) const {
+// Whether an expected write may have written this byte, which differs from `expected_`.
+bool Shadow::may_be(uint8_t actual, uint64_t at) const {
     return std::ranges::any_of(writes_, [&](const Write& write) {
-        if (!write.covers(at)) {
+        if (!write.covers(at) || write.data[at - write.offset] != actual) {
             return false;
         }
-        const auto begin = actual.begin() + static_cast<ptrdiff_t>(write.offset);
-        return write.whole ? std::equal(write.data.begin(), write.data.end(), begin)
-                           : write.data[at - write.offset] == actual[at];
+        return !write.whole ||
+               all_parts(write.offset, write.data.size(), [&](uint64_t from, auto now) {
+                   return std::memcmp(now.data(), &write.data[from - write.offset], now.size()) ==
+                          0;
+               });
     });
 }
 
-void Shadow::check() const {
-    const Bytes& now = look();
-    for (size_t begin = 0; begin < now.size(); begin += kCompared) {
-        const size_t length = std::min(kCompared, now.size() - begin);
-        if (std::memcmp(&now[begin], &expected_[begin], length) != 0) {
-            check_bytes(now, begin, begin + length);
+bool Shadow::is_as_expected(size_t page) const {
+    return std::memcmp(memory_.view(page).data(), &expected_[page * kPage], kPage) == 0;
+}
+
+void Shadow::check(Extent extent) {
+    for (size_t page = 0; page < differs_.size(); ++page) {
+        const bool is_written = memory_.take_written(page) || differs_[page];
+        if (is_written || extent == Extent::kAll) {
+            differs_[page] = !is_as_expected(page);
+            if (differs_[page] && !is_written) {
+                fail("bytes have changed, but the device has reported no write", page * kPage);
+            }
+            if (differs_[page]) {
+                check_page(page);
+            }
         }
     }
 }
 
-void Shadow::check_bytes(const Bytes& now, uint64_t from, uint64_t to) const {
-    for (uint64_t at = from; at < to; ++at) {
-        if (now[at] != expected_[at] && !may_be(now, at)) {
-            fail("a byte that no work request may have written has changed", at);
+void Shadow::check_page(size_t page) const {
+    const auto now = memory_.view(page);
+    for (size_t begin = 0; begin < kPage; begin += kCompared) {
+        if (std::memcmp(&now[begin], &expected_[page * kPage + begin], kCompared) == 0) {
+            continue;
+        }
+        for (size_t i = begin; i < begin + kCompared; ++i) {
+            const uint64_t at = page * kPage + i;
+            if (now[i] != expected_[at] && !may_be(now[i], at)) {
+                fail("a byte that no work request may have written has changed", at);
+            }
         }
     }
 }
@@ -88,17 +122,22 @@ void Shadow::check_bytes(const Bytes& now, uint64_t from, uint64_t to) const {
 // Whether each byte has the value of this write or of a later one.
 bool Shadow::is_there(size_t index) const {
     const Write& write = writes_[index];
-    const Bytes now = actual(write.offset, write.data.size());
     const auto later = std::views::drop(writes_, static_cast<ptrdiff_t>(index) + 1);
-    for (size_t i = 0; i < now.size(); ++i) {
-        const uint64_t at = write.offset + i;
-        if (write.data[i] != now[i] && std::ranges::none_of(later, [&](const Write& other) {
-                return other.covers(at) && other.data[at - other.offset] == now[i];
-            })) {
-            return false;
+    return all_parts(write.offset, write.data.size(), [&](uint64_t from, auto now) {
+        const uint8_t* const data = &write.data[from - write.offset];
+        if (std::memcmp(now.data(), data, now.size()) == 0) {
+            return true;
         }
-    }
-    return true;
+        for (size_t i = 0; i < now.size(); ++i) {
+            const uint64_t at = from + i;
+            if (data[i] != now[i] && std::ranges::none_of(later, [&](const Write& other) {
+                    return other.covers(at) && other.data[at - other.offset] == now[i];
+                })) {
+                return false;
+            }
+        }
+        return true;
+    });
 }
 
 void Shadow::finish(uint64_t id) {
@@ -114,7 +153,7 @@ void Shadow::finish(uint64_t id) {
         if (!is_there(static_cast<size_t>(found - writes_.begin()))) {
             fail("a work request has completed, but not all of its bytes are there", found->offset);
         }
-        std::ranges::copy(found->data, expected_.begin() + static_cast<ptrdiff_t>(found->offset));
+        change(found->offset, found->data);
     }
     writes_.erase(found);
 }
@@ -133,20 +172,29 @@ Bytes Shadow::after_all(uint64_t offset, size_t length) const {
 }
 
 void Shadow::seal() {
-    check();
+    check(Extent::kWritten);
     for (size_t i = 0; i < writes_.size(); ++i) {
         writes_[i].complete = writes_[i].sealed ? writes_[i].complete : is_there(i);
     }
     for (Write& write : writes_) {
         write.sealed = true;
     }
-    expected_ = look();
+    adopt_pages();
 }
 
 void Shadow::adopt() {
-    check();
-    expected_ = look();
+    check(Extent::kWritten);
+    adopt_pages();
     writes_.clear();
+}
+
+// Takes the memory as it is for the model.
+void Shadow::adopt_pages() {
+    for (size_t page = 0; page < differs_.size(); ++page) {
+        if (std::exchange(differs_[page], false)) {
+            std::memcpy(&expected_[page * kPage], memory_.view(page).data(), kPage);
+        }
+    }
 }
 
 }  // namespace pib::simulation

@@ -15,9 +15,15 @@ namespace pib::simulation {
 
 using Bytes = std::vector<uint8_t>;
 
+// Memory that a check compares.
+enum class Extent {
+    kWritten,  // pages that the guest has written, or the device by its own report
+    kAll,
+};
+
 class Shadow {
   public:
-    Shadow(const hca::test::GuestMemory& memory, size_t bytes, std::string name);
+    Shadow(const hca::test::GuestMemory& memory, std::string name);
 
     // A store of the guest's own processor.
     void store(uint64_t offset, std::span<const uint8_t> data);
@@ -31,7 +37,7 @@ class Shadow {
     // Bytes once all expected writes have been executed.
     Bytes after_all(uint64_t offset, size_t length) const;
     // Checks that each byte has its value, or one that an expected write gives it.
-    void check() const;
+    void check(Extent extent);
     // The key has been destroyed: from now on the expected writes must not change anything.
     void seal();
     // Ends all writes, whose work requests will not complete.
@@ -49,18 +55,21 @@ class Shadow {
         uint64_t end() const { return offset + data.size(); }
         bool covers(uint64_t at) const { return !sealed && at >= offset && at < end(); }
     };
-    void check_bytes(const Bytes& now, uint64_t from, uint64_t to) const;
-    bool may_be(const Bytes& actual, uint64_t at) const;
+    bool is_as_expected(size_t page) const;
+    void check_page(size_t page) const;
+    bool may_be(uint8_t actual, uint64_t at) const;
     bool is_there(size_t index) const;
+    void adopt_pages();
     [[noreturn]] void fail(const std::string& what, uint64_t at) const;
-    Bytes actual(uint64_t offset, size_t length) const;
-    // All bytes as they are now; valid until the next call.
-    const Bytes& look() const;
+    // Calls visit(offset, bytes of the memory) for the part of the range in each page.
+    template <typename Visit>
+    [[nodiscard]] bool all_parts(uint64_t offset, size_t length, Visit&& visit) const;
+    void change(uint64_t offset, std::span<const uint8_t> data);
 
     hca::test::GuestMemory memory_;
     const std::string name_;
-    Bytes expected_;
-    mutable Bytes seen_;         // by look(), which runs after each step and need not allocate
+    Bytes expected_;             // whole pages
+    Bytes differs_;              // whether a page may differ from `expected_`
     std::vector<Write> writes_;  // in the order of their execution
     uint64_t next_id_ = 1;
 };

@@ -91,7 +91,7 @@ void clock(World& world, const Step& step) {
 }
 
 void check(World& world, const Step&) {
-    world.check_memory();
+    world.check_memory(Extent::kWritten);
 }
 
 void create_key(World& world, const Step& step) {

@@ -18,7 +18,6 @@ class Window final : public Target {
     uint32_t key() const override { return rkey_; }
     uint64_t address(uint64_t offset) const override { return area_.address(offset); }
     Shadow& bytes() override { return area_.shadow; }
-    void check() const { area_.shadow.check(); }
 
     bool is_unbound() const { return state_ == State::kUnbound; }
     bool is_bound() const { return state_ == State::kBound; }

@@ -103,10 +103,10 @@ void World::read_events(const Owner& owner) {
     }
 }
 
-void World::check_memory() const {
+void World::check_memory(Extent extent) {
     for (const auto& connection : connections_) {
-        for (const Flow& flow : connection->flows) {
-            flow.check_memory();
+        for (Flow& flow : connection->flows) {
+            flow.check_memory(extent);
         }
     }
 }
@@ -244,7 +244,7 @@ void World::recover() {
     for (const auto& connection : connections_) {
         connection->check_completed();
     }
-    check_memory();
+    check_memory(Extent::kWritten);
 }
 
 void World::finish() {
@@ -254,7 +254,7 @@ void World::finish() {
         connection->close();
     }
     settle();
-    check_memory();
+    check_memory(Extent::kAll);
     release();
     count_packet_faults();
     ++totals.scripts;

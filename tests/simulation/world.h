@@ -32,7 +32,7 @@ class World {
     void settle();
     // Reads all CQs and event queues.
     void poll();
-    void check_memory() const;
+    void check_memory(Extent extent);
     // Ends all faults and lets each request complete.
     void recover();
     // recover(), and destroys everything.

@@ -31,6 +31,7 @@ void FakeHost::ram_written(uint64_t bus_addr, uint64_t length) {
     if (length == 0 || !is_ram(bus_addr, length, true)) {
         throw std::logic_error("FakeHost: written where there is no RAM");
     }
+    note_written(bus_addr, length);
     ++ram_writes;
 }
 

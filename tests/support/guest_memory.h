@@ -19,6 +19,11 @@ class GuestMemory {
     uint64_t bytes() const { return pages_.size() * FakeHost::kPage; }
     uint64_t page(size_t index) const { return pages_[index]; }  // bus address
     size_t page_count() const { return pages_.size(); }
+    std::span<const uint8_t, FakeHost::kPage> view(size_t index) const {
+        return host_->page(pages_[index]);
+    }
+    // As GuestRam::take_written().
+    bool take_written(size_t index) const { return host_->take_written(pages_[index]); }
 
     void read(uint64_t offset, std::span<uint8_t> to) const;
     void write(uint64_t offset, std::span<const uint8_t> from);

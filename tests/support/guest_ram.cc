@@ -52,6 +52,7 @@ uint64_t GuestRam::alloc(uint64_t bytes, uint64_t alignment) {
     if (next_alloc_ - kRamBase > kRamSize) {
         throw std::logic_error("GuestRam: out of guest RAM");
     }
+    written_.resize((next_alloc_ - kRamBase + kPage - 1) / kPage);
     return addr;
 }
 
@@ -69,6 +70,24 @@ void GuestRam::poke_bytes(uint64_t addr, std::span<const uint8_t> from) {
     }
     if (!from.empty()) {
         std::memcpy(ram_ + (addr - kRamBase), from.data(), from.size());
+        note_written(addr, from.size());
+    }
+}
+
+std::span<const uint8_t, GuestRam::kPage> GuestRam::page(uint64_t addr) const {
+    if (addr % kPage != 0 || !in_ram(addr, kPage)) {
+        throw std::logic_error("GuestRam: no page of guest RAM");
+    }
+    return std::span<const uint8_t, kPage>(ram_ + (addr - kRamBase), kPage);
+}
+
+// Memory that has not been given out has no flags.
+void GuestRam::note_written(uint64_t addr, uint64_t bytes) {
+    written_end_ = std::max(written_end_, addr - kRamBase + bytes);
+    const uint64_t end =
+        std::min<uint64_t>(written_.size(), (addr - kRamBase + bytes + kPage - 1) / kPage);
+    for (uint64_t i = (addr - kRamBase) / kPage; i < end; ++i) {
+        written_[i] = true;
     }
 }
 

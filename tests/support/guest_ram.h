@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace pib::hca::test {
@@ -39,6 +40,14 @@ class GuestRam {
     // Frees the host's memory of all allocations; they read as zero again.
     void forget_memory();
 
+    // The bytes of the page at `addr`, as they are now and will be later.
+    std::span<const uint8_t, kPage> page(uint64_t addr) const;
+    // Whether the page at `addr` has been written since the last call: by poke_bytes(), or by a
+    // device that reports it.
+    bool take_written(uint64_t addr) {
+        return std::exchange(written_[(addr - kRamBase) / kPage], false);
+    }
+
   protected:
     void make_hole(uint64_t addr, uint64_t bytes) { holes_.push_back({addr, bytes}); }
     void make_read_only(uint64_t addr, uint64_t bytes) { roms_.push_back({addr, bytes}); }
@@ -48,6 +57,7 @@ class GuestRam {
     }
     bool is_ram(uint64_t addr, uint64_t bytes, bool write) const;
     uint8_t* at(uint64_t addr) { return ram_ + (addr - kRamBase); }
+    void note_written(uint64_t addr, uint64_t bytes);
 
   private:
     struct Range {
@@ -59,6 +69,8 @@ class GuestRam {
     uint8_t* ram_;
     std::vector<Range> holes_;
     std::vector<Range> roms_;
+    std::vector<uint8_t> written_;  // a flag for each page given out: it has been written
+    uint64_t written_end_ = 0;      // offset behind the last byte that has been written
     uint64_t next_alloc_ = kRamBase;
 };
 

@@ -21,18 +21,42 @@ bool in_ram(uint64_t addr, uint64_t bytes) {
            bytes <= GuestRam::kRamSize - (addr - GuestRam::kRamBase);
 }
 
+bool g_reuses = false;
+// Mappings without a host, all bytes 0.
+thread_local std::vector<uint8_t*> t_spare;
+constexpr uint64_t kMostZeroed = 64u << 20;  // bytes: more are quicker to map than to zero
+constexpr size_t kMostSpare = 8;
+
+uint8_t* map_ram() {
+    if (!t_spare.empty()) {
+        uint8_t* const ram = t_spare.back();
+        t_spare.pop_back();
+        return ram;
+    }
+    void* const ram = ::mmap(nullptr, GuestRam::kRamSize, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (ram == MAP_FAILED) {
+        throw std::bad_alloc();
+    }
+    return static_cast<uint8_t*>(ram);
+}
+
 }  // namespace
 
-GuestRam::GuestRam()
-    : ram_(static_cast<uint8_t*>(::mmap(nullptr, kRamSize, PROT_READ | PROT_WRITE,
-                                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))) {
-    if (ram_ == MAP_FAILED) {
-        throw std::bad_alloc();
+GuestRam::GuestRam() : ram_(map_ram()) {}
+
+GuestRam::~GuestRam() {
+    const uint64_t used = std::max(next_alloc_ - kRamBase, written_end_);
+    if (g_reuses && used <= kMostZeroed && t_spare.size() < kMostSpare) {
+        std::memset(ram_, 0, used);
+        t_spare.push_back(ram_);
+    } else {
+        ::munmap(ram_, kRamSize);
     }
 }
 
-GuestRam::~GuestRam() {
-    ::munmap(ram_, kRamSize);
+void GuestRam::reuse_memory() {
+    g_reuses = true;
 }
 
 void GuestRam::forget_memory() {

@@ -336,7 +336,7 @@ bool post_send(Flow& flow, const Choice& choice) {
     if (draft.request.message) {
         match(flow, *draft.request.message);
     }
-    flow.from.guest->driver.post_send(flow.from.qp, draft.wr);
+    flow.from.guest->driver.post_send(flow.from.qp, draft.wr, choice.is_quiet);
     return true;
 }
 

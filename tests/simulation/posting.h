@@ -13,6 +13,7 @@ struct Choice {
     uint32_t c;
     bool may_be_refused = false;   // sometimes a request that its key does not permit
     bool may_lack_window = false;  // windows are invalidated, and used nevertheless
+    bool is_quiet = false;         // the caller rings the doorbell
 };
 
 // Posts a send request; false if there is no room.

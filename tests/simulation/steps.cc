@@ -34,21 +34,26 @@ test::Guest& guest_of(World& world, const Step& step) {
 
 // ---- actions of guests
 
-// Posts up to eight requests; rarely to a failed connection, which only flushes them.
+// Posts up to eight requests with a doorbell each, or a chain of up to sixteen with one doorbell;
+// rarely to a failed connection, which only flushes them.
 void post(World& world, const Step& step) {
-    if (world.connection(step.a / 2).has_failed() && step.c / 8 % 16 != 0) {
+    Flow& flow = world.flow(step.a);
+    if (flow.from.is_lost || (world.connection(step.a / 2).has_failed() && step.c / 8 % 16 != 0)) {
         return;
     }
-    for (uint32_t i = 0; i <= step.c % 8; ++i) {
-        Flow& flow = world.flow(step.a);
+    const bool is_chain = step.c / 128 % 2 == 0;
+    const uint32_t count = 1 + (is_chain ? step.c / 256 % Flow::kDepth : step.c % 8);
+    for (uint32_t i = 0; i < count; ++i) {
         const Choice choice{.a = step.b * (i + 1) >> 8,
                             .b = step.c + i * 77,
-                            .c = step.b ^ step.c,
+                            .c = (step.b ^ step.c) + (is_chain ? i * 0x9e3779b9u : 0),
                             .may_be_refused = (world.setup().hazards & kErrors) != 0,
-                            .may_lack_window = (world.setup().hazards & kKeys) != 0};
-        if (!flow.from.is_lost && post_send(flow, choice)) {
-            ++world.totals.requests;
-        }
+                            .may_lack_window = (world.setup().hazards & kKeys) != 0,
+                            .is_quiet = is_chain};
+        world.totals.requests += post_send(flow, choice) ? 1 : 0;
+    }
+    if (is_chain) {
+        flow.from.guest->driver.ring_send(flow.from.qp);
     }
 }
 

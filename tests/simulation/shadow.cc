@@ -89,13 +89,17 @@ bool Shadow::is_as_expected(size_t page) const {
     return std::memcmp(memory_.view(page).data(), &expected_[page * kPage], kPage) == 0;
 }
 
+void Shadow::fail_unreported(size_t page) const {
+    fail("bytes have changed, but the device has reported no write", page * kPage);
+}
+
 void Shadow::check(Extent extent) {
     for (size_t page = 0; page < differs_.size(); ++page) {
         const bool is_written = memory_.take_written(page) || differs_[page];
         if (is_written || extent == Extent::kAll) {
             differs_[page] = !is_as_expected(page);
             if (differs_[page] && !is_written) {
-                fail("bytes have changed, but the device has reported no write", page * kPage);
+                fail_unreported(page);
             }
             if (differs_[page]) {
                 check_page(page);
@@ -140,6 +144,17 @@ bool Shadow::is_there(size_t index) const {
     });
 }
 
+// change() marks the pages of a finished write, so check() cannot see afterwards that the device
+// has not reported it.
+void Shadow::check_report(const Write& write) {
+    for (uint64_t page = write.offset / kPage; page * kPage < write.end(); ++page) {
+        differs_[page] = memory_.take_written(page) || differs_[page];
+        if (!differs_[page] && !is_as_expected(page)) {
+            fail_unreported(page);
+        }
+    }
+}
+
 void Shadow::finish(uint64_t id) {
     const auto found = std::ranges::find(writes_, id, &Write::id);
     if (found == writes_.end()) {
@@ -153,6 +168,7 @@ void Shadow::finish(uint64_t id) {
         if (!is_there(static_cast<size_t>(found - writes_.begin()))) {
             fail("a work request has completed, but not all of its bytes are there", found->offset);
         }
+        check_report(*found);
         change(found->offset, found->data);
     }
     writes_.erase(found);

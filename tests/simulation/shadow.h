@@ -60,7 +60,9 @@ class Shadow {
     bool may_be(uint8_t actual, uint64_t at) const;
     bool is_there(size_t index) const;
     void adopt_pages();
+    void check_report(const Write& write);
     [[noreturn]] void fail(const std::string& what, uint64_t at) const;
+    [[noreturn]] void fail_unreported(size_t page) const;
     // Calls visit(offset, bytes of the memory) for the part of the range in each page.
     template <typename Visit>
     [[nodiscard]] bool all_parts(uint64_t offset, size_t length, Visit&& visit) const;

@@ -10,11 +10,15 @@ from collections.abc import Iterable
 
 from lab.base import ui
 from lab.fabric import cluster, control, evidence
+from lab.guests import vm
 
 PROC = pathlib.Path("/proc")
 # Mappings of at least this size are guest RAM and TCG's code buffer, which fill as the guest works.
 GUEST_KIB = 512 << 10
-MAPPING = re.compile(r"^[0-9a-f]+-[0-9a-f]+ ")
+# For each block of code that TCG has translated, QEMU's heap has a node of a tree and an entry of a hash table, until
+# the code buffer is full. Measured: 4,448 KiB for 82,000 blocks.
+BLOCK_BYTES = 56
+BLOCKS = re.compile(r"^TB count\s+(\d+)", re.MULTILINE)
 # Counters that no load raises. LinkDowned and PortXmitDiscards are absent: loads that take links down raise them.
 ERRORS = ("SymbolErrors", "PortRcvErrors", "PortRcvRemotePhysicalErrors", "PortRcvConstraintErrors",
           "PortXmitConstraintErrors", "LocalLinkIntegrityErrors", "ExcessiveBufferOverrunErrors")
@@ -45,6 +49,12 @@ def memory_kib(smaps: str) -> int:
         elif line.startswith("Rss:") and size < GUEST_KIB:
             total += _number(line)
     return total
+
+
+def blocks_kib(info: str) -> float:
+    """Memory of QEMU's heap for translated blocks in KiB; 0 without TCG. info: the monitor's answer to `info jit`."""
+    found = BLOCKS.search(info.replace("\r", ""))
+    return int(found[1]) * BLOCK_BYTES / 1024 if found else 0.0
 
 
 def process(pid: int, proc: pathlib.Path = PROC) -> dict[str, float]:
@@ -81,6 +91,7 @@ def read(lab: cluster.Cluster) -> dict[str, float]:
         if found is None:
             raise ui.LabError(f"QEMU of {name} does not answer. What runs:  ./pib status")
         values[f"objects {name}"] = objects(found["hcas"])
+        values[f"memory {name}"] -= blocks_kib(vm.monitor_line(lab.monitor(name), "info jit"))
     values["errors fabric"] = errors([switch.control for switch in lab.switches()])
     return values
 

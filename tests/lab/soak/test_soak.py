@@ -13,6 +13,7 @@ import simulated_fabric
 from lab import __main__ as command
 from lab.base import paths, ui
 from lab.fabric import evidence, topology
+from lab.guests import vm
 from lab.soak import curve, loads, rule, samples, soak
 from lab.soak.loads import Load
 from lab.soak.samples import QUIET, Sample
@@ -79,6 +80,14 @@ def test_memory_of_a_guest_does_not_count_for_qemu():
     assert samples.memory_kib(SMAPS) == 100
 
 
+JIT = "Translation buffer state:\r\ngen code size       1000/2000\r\nTB count            2048\r\nTB flush count 0\r\n"
+
+
+def test_blocks_of_translated_code_are_no_growth_of_qemu():
+    assert samples.blocks_kib(JIT) == 112
+    assert samples.blocks_kib("JIT information is only available with accel=tcg") == 0
+
+
 def test_a_process_has_memory_descriptors_and_threads():
     mine = samples.process(os.getpid())
     assert mine["memory"] > 1000 and mine["descriptors"] >= 3 and mine["threads"] >= 1
@@ -134,6 +143,9 @@ class Lab:
     def nodes(self):
         return ["vm0", "vm1"]
 
+    def monitor(self, name):
+        return self.control.with_name(name)
+
     def check(self):
         if self.gone:
             raise ui.LabError("vm0 has ended")
@@ -144,6 +156,7 @@ def a_lab(simulated, monkeypatch):
     """A lab. objects: the number of QPs of each guest."""
     made = Lab(simulated[1])
     made.objects = 4
+    monkeypatch.setattr(vm, "monitor_line", lambda monitor, line: JIT if line == "info jit" else "")
     monkeypatch.setattr(evidence, "guests", lambda lab: {
         name: {"hcas": [{"objects": {"qps": {"count": lab.objects}}}]} for name in lab.nodes()})
     return made

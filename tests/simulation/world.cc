@@ -12,9 +12,10 @@ namespace {
 constexpr uint64_t kLongestDelayNs = 10'000'000'000;  // longer than any delay or retry
 constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
 
-// Often one of the last PSNs before they wrap to 0.
-uint32_t first_psn(uint32_t number) {
-    return (number % 3 == 0 ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
+// Often one of the last PSNs before they wrap to 0, if `may_wrap`.
+uint32_t first_psn(uint32_t number, bool may_wrap) {
+    const bool wraps = may_wrap && number % 3 == 0;
+    return (wraps ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
 }
 
 // Without hazards each packet and each answer arrives, so no request is sent twice.
@@ -111,12 +112,16 @@ void World::check_memory(Extent extent) {
     }
 }
 
+// A device that was reset gives the numbers of its lost QPs to new ones. Packets that were sent to
+// a lost QP, also by peers that still do, must not have the PSN that the new QP expects.
 void World::reconnect(Connection& connection, uint32_t number) {
+    const bool may_wrap = std::ranges::find(was_reset_, true) == was_reset_.end();
     connection.close();
-    connection.open(sm_, {.path_mtu = static_cast<uint8_t>(1 + number % 4),
-                          .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
-                          .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
-                          .psn = {first_psn(number), first_psn(number * 69069 + 1)}});
+    connection.open(
+        sm_, {.path_mtu = static_cast<uint8_t>(1 + number % 4),
+              .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
+              .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
+              .psn = {first_psn(number, may_wrap), first_psn(number * 69069 + 1, may_wrap)}});
     if (lossy_) {
         connection.set_lossy();
     }

@@ -21,7 +21,7 @@ enum class Effect : uint8_t {
     kBadEnable,
     kFatal,
     kNamed,  // the device goes on; a strict device reports the rule
-    // The device refuses a request packet of the peer, whose request completes with this status.
+    // The device refuses a request packet; the peer's request completes with REM_ACCESS_ERR.
     kRemAccessErr,
 };
 consteval uint32_t rule_value(uint32_t section, uint32_t sub, uint32_t rule, Effect effect) {

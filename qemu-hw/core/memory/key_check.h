@@ -41,11 +41,11 @@ struct Target {
 // Checks only that the region contains the range: no key, PD or rights.
 [[nodiscard]] bool resolve_region(const MemoryRegion& region, const KeyedRange& range,
                                   Target& target);
-// The rule that the access of a packet breaks which resolve() has refused; kKeyMemory, if resolve()
-// permits the access: then the memory behind the key has failed. For authors of drivers.
+// The rule, for authors of drivers, that a packet's failed access breaks. kKeyMemory: resolve()
+// permits the access, so the memory behind the key has failed.
 Verdict why_refused(const KeyTable& keys, const KeyUser& user, const KeyedRange& range);
-// The range whose check is the check of a FLUSH: the given one or, with `whole`, the first byte of
-// the key's region or window, because rights belong to the key.
+// The range to check for a FLUSH: `range` or, if the FLUSH names the `whole` region or window of
+// the key, its first byte. One byte is enough, because the rights are those of the key.
 KeyedRange flush_range(const KeyTable& keys, const KeyedRange& range, bool whole);
 // Whether a FLUSH with the rights in range.access may name the range or, with `whole`, the whole
 // region or window of the key.

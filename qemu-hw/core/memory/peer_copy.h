@@ -122,7 +122,7 @@ class PeerCopy final : public MemoryWatch {
         // Whether a pull copies to guest memory, for the QP `qpn` and with the keys `keys`.
         bool to_guest = false;
         uint64_t pulls = 0;      // number of pulls that have begun
-        uint64_t cancelled = 0;  // number of the cancelled pull that has not ended; 0: none
+        uint64_t cancelled = 0;  // `pulls` of the cancelled pull that has not ended; 0: none
         uint32_t qpn = 0;
         KeySet keys{};
     };

@@ -6,10 +6,10 @@
 
 namespace pib::hca {
 
-// Whether CQEs wait of which no event is to come, and the driver has taken none since the last
-// event or, without an event, at all. Once it has taken one, it polls the CQ and may do so at any
-// time. A driver that never arms a CQ of sends only may also poll it when it needs room: SRP does
-// so before its next send. A consumer that cannot be right breaks another rule.
+// Whether CQEs wait, no event for them is to come, and the driver has taken no CQE since the last
+// event, or ever if there was no event. A driver that has taken one polls the CQ, and may poll at
+// any time. A CQ that has only sends and was never armed does not count: its driver may poll when
+// it needs room, as SRP does before its next send. An impossible consumer breaks another rule.
 bool CqeWatch::waits(const CompletionQueue& cq, uint32_t consumer) {
     const uint32_t waiting = cq.producer - consumer;
     return waiting != 0 && waiting <= 1u << cq.log_depth && consumer == cq.told_at &&

@@ -21,8 +21,8 @@ class CqeWatch {
     // The device has been reset.
     void stop() { looks_.stop(); }
     uint64_t next_deadline() const { return looks_.next_deadline(); }
-    // If the deadline has passed, looks at all CQs, which `cqs` passes to the function that its
-    // for_each() gets. Reports a CQ whose CQEs have waited for more than Strict::kSteps * kStepNs.
+    // If the deadline has passed, looks at all CQs of `cqs`. Reports a CQ whose CQEs have waited
+    // for more than Strict::kSteps * kStepNs.
     template <typename Cqs>
     void timer(uint64_t now_ns, Cqs& cqs) {
         if (looks_.begin(now_ns)) {

@@ -8,16 +8,16 @@ namespace pib::hca {
 
 namespace {
 
-// States in which only a doorbell makes the device read the producer. It also reads that of a QP in
-// SQD when the QP goes back to RTS.
+// States in which only a doorbell makes the device read the producer. In SQD the device also reads
+// it when the QP goes back to RTS.
 bool needs_doorbells(QpState state) {
     return state == QpState::kRts || state == QpState::kSqe || state == QpState::kErr;
 }
 
 }  // namespace
 
-// Number of WQEs that the QP's header announces and that the device does not know. A producer that
-// cannot be right breaks another rule.
+// Number of WQEs that the QP's header announces and that the device does not know. An impossible
+// producer breaks another rule.
 uint32_t DoorbellWatch::unknown_wqes(const QueuePair& qp) const {
     if (qp.uar != kKernelUar || !qp.sq.present || !needs_doorbells(qp.state)) {
         return 0;

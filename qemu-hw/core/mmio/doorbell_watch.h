@@ -22,8 +22,8 @@ class DoorbellWatch {
     // The device has been reset.
     void stop() { looks_.stop(); }
     uint64_t next_deadline() const { return looks_.next_deadline(); }
-    // If the deadline has passed, looks at all QPs, which `qps` passes to the function that its
-    // for_each() gets. Reports a QP whose WQEs have waited for more than Strict::kSteps * kStepNs.
+    // If the deadline has passed, looks at all QPs of `qps`. Reports a QP whose WQEs have waited
+    // for more than Strict::kSteps * kStepNs.
     template <typename Qps>
     void timer(uint64_t now_ns, Qps& qps) {
         if (looks_.begin(now_ns)) {

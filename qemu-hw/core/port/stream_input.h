@@ -15,8 +15,8 @@ class StreamInput {
   public:
     // Passes the bytes that wait, then `bytes`, to `handle` in steps. `handle` returns the work of
     // its step in bytes; bytes that are left when the work exceeds a turn wait for the next call.
-    // If `handle` throws, they are dropped: bytes that wait would stop the reader, and the caller
-    // does not get as far as to ask for the next call.
+    // If `handle` throws, drops these bytes: while bytes wait the host reads no more, and after the
+    // exception nothing would request the next call.
     template <typename Handle>
     void receive(std::span<const uint8_t> bytes, Handle&& handle) {
         if (!waits()) [[likely]] {

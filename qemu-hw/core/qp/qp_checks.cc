@@ -29,8 +29,8 @@ uint32_t producer_in_memory(Refresh refresh, Host& host, const QueuePair& qp, Wo
     return queue.found;
 }
 
-// Whether the entry of a completed WQE differs from its copy, is not cleared, and has not come to a
-// later WQE: the producer in guest memory is `found`.
+// Whether the entry of a completed WQE differs from its copy, is not cleared, and holds no later
+// WQE. `found`: the producer in guest memory.
 bool is_changed(Host& host, const QueuePair& qp, const CompletedWqe& wqe, uint32_t found) {
     std::array<uint8_t, size_t{1} << kMaxLogWqeStride> bytes;
     const auto now = std::span(bytes).first(wqe.bytes.size());

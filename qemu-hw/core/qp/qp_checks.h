@@ -29,16 +29,16 @@ void check_producer(Host& host, Strict& strict, QueuePair& qp, const WorkQueue& 
 // before the WQE completes.
 void check_unchanged(Host& host, Strict& strict, const QueuePair& qp, const WorkQueue& queue,
                      uint32_t counter, std::span<const uint8_t> copy);
-// Keeps the copy of a send WQE of UAR 0, the driver's, that completes. Processes may give up WQEs
-// that they have written (ibv_wr_abort()), so what their entries hold proves nothing.
+// Keeps the copy of a completing send WQE if its QP belongs to UAR 0, the driver's. A process may
+// give up WQEs that it has written (ibv_wr_abort()), so a change of its entries breaks no rule.
 void keep_completed(QueuePair& qp, uint32_t counter, std::span<const uint8_t> copy);
-// Finds a send WQE that is written after its doorbell: the entry of the WQE that was completed last
-// differs from its copy, is no cleared entry (equal bytes), and its next turn has not come.
-// Software may just be writing a list of WQEs that reaches the entry, so the entry is reported if
-// it still differs when the producer has moved and has not passed it. Call this when the device has
-// read the producer.
+// Finds a send WQE that software has written after its doorbell. Such a WQE leaves a trace in the
+// entry of the WQE that was completed last: the entry differs from the device's copy, is not
+// cleared (all bytes equal), and the producer has not passed it again. As software may just be
+// writing a list of WQEs that reaches the entry, the function reports the entry only if it still
+// differs when the producer has moved. Call this when the device has read the producer.
 void check_completed(Host& host, Strict& strict, QueuePair& qp);
-// The same before the QP is destroyed, when software no longer writes to the queue.
+// Makes the same check before the QP is destroyed, when software no longer writes to the queue.
 void check_last_completed(Host& host, Strict& strict, const QueuePair& qp);
 // Checks that a doorbell announces no send WQE before the QP is in RTS. Call this when software has
 // rung a doorbell of the QP.

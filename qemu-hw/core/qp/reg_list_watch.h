@@ -25,9 +25,10 @@ class RegListWatch {
     void copied(const QueuePair& qp, const SendRequest& request);
     // The device is about to execute the WQE, and to read the tables.
     void executing(const QueuePair& qp, const SendRequest& request);
-    // The WQE is about to complete, or its QP to be destroyed. Does not compare the list if
-    // software may know that the device has read it: the key is no longer that of the WQE, or the
-    // peer has sent a request since then, which may be its answer to a later WQE.
+    // The WQE is about to complete, or its QP is about to be destroyed. Compares the list, unless
+    // software may know already that the device has read it, and may write to it: the region has
+    // another key than the WQE gave it, or a request of the peer has arrived since the device
+    // executed the WQE, perhaps as the answer to a later WQE.
     void completing(const QueuePair& qp, const SendRequest& request, const Mpt& mpt);
     // The QP is reset or destroyed: its WQEs do not complete.
     void forget(uint32_t qpn);
@@ -36,7 +37,7 @@ class RegListWatch {
   private:
     struct Watched {
         uint64_t hash = 0;
-        std::optional<ib::Psn> expected_psn;  // the responder's when the WQE was executed
+        std::optional<ib::Psn> expected_psn;  // the responder's value when the WQE was executed
     };
     using Lists = std::map<std::pair<uint32_t, uint32_t>, Watched>;  // by QP number and counter
 

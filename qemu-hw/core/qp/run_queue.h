@@ -25,8 +25,9 @@ class RunQueue {
 
     // The next port whose QPs get a turn; ports take turns. The queue must not be empty.
     unsigned next_port();
-    // The next lane of the port: the only non-empty lane, or VL15, or by turns kLoopbackLane and a
-    // data VL. No value: QPs wait in several data VLs, and the port must arbitrate.
+    // The next lane of the port: the only non-empty one, else VL15 if QPs wait in it, else
+    // kLoopbackLane and a data VL by turns. No value: QPs wait in several data VLs, and the port
+    // must arbitrate.
     [[nodiscard]] std::optional<unsigned> next_lane(unsigned port);
     // Data VLs of the port in which QPs wait.
     ib::VlMask data_vls(unsigned port) const { return at(port).lanes & kDataLanes; }

@@ -44,12 +44,12 @@ struct CompletionQueue {
     uint16_t moderation_period = 0;
     bool held = false;       // an event is due but delayed
     uint32_t held_from = 0;  // producer before the first completion that the event reports
-    // Only a strict device counts arming doorbells: all of them, and those in succession that have
-    // the counter `armed_at` although a completion beyond it is there.
+    // Only a strict device counts doorbells that arm the CQ. `armed_again`: those in a row that had
+    // the counter `armed_at` although the CQ had a completion after it.
     uint32_t armings = 0;
     uint32_t armed_at = 0;
     uint32_t armed_again = 0;
-    uint32_t told_at = 0;   // consumer at the last event, as it was last read
+    uint32_t told_at = 0;   // `consumer` when the last event was raised; at first 0
     bool received = false;  // a receive has completed to the CQ; set by a strict device only
     PastCompletions past;
 

@@ -224,7 +224,7 @@ bool EqTable::doorbell(uint64_t value) {
 }
 
 void EqTable::watch_doorbell(EventQueue& eq, bool moved) {
-    // The first doorbell of an EQ may neither arm nor take: the wait for its arming then goes on.
+    // Unless the first doorbell of an EQ arms it or takes EQEs, the wait for its arming goes on.
     if (moved || eq.armed || eq.was_armed) {
         strict_->events_taken(eq.eqn);
     }

@@ -86,7 +86,7 @@ class SrqTable {
                                     const WorkQueue& queue);
     // Reads the producer; an impossible one, or memory that is not accessible, is an SRQ error.
     [[nodiscard]] bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
-    // The same without the SRQ error.
+    // As refresh(), but without an SRQ error.
     QueueRead read_producer(uint32_t srqn, SharedReceiveQueue& srq);
     void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                       QueueRead result);

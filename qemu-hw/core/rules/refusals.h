@@ -54,7 +54,7 @@ struct Refusal {
     uint32_t object = 0;                       // command: its object; else the QP
     uint32_t counter = 0;                      // work request: its WQE counter
     bool is_send = false;                      // work request: a send; else a receive
-    WcStatus completion = WcStatus::kSuccess;  // work request, also the peer's: its status
+    WcStatus completion = WcStatus::kSuccess;  // status of the work request; packet: of the peer's
     uint16_t pages_at = 0;                     // command: offset of the page list in its input
     uint8_t bar = 0;                           // access: the BAR that `offset` is in
     uint64_t offset = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A look at all objects of a strict device each Strict::kStepNs counts how many looks in succession
+// Looks at all objects of a strict device each Strict::kStepNs, and counts how many looks in a row
 // have found an object waiting in the same state.
 #pragma once
 
@@ -12,11 +12,11 @@
 
 namespace pib::hca {
 
-// State: what must not have changed between two looks, compared by ==.
+// `State`: the part of an object that two looks compare by ==; a change of it ends the wait.
 template <typename State>
 class RepeatedLooks {
   public:
-    // An object may wait for so many seconds.
+    // Number of seconds for which an object may wait.
     static constexpr uint64_t kSeconds = Strict::kSteps * Strict::kStepNs / 1'000'000'000;
 
     explicit RepeatedLooks(Host& host) : host_(host) {}
@@ -57,7 +57,7 @@ class RepeatedLooks {
 
     Host& host_;
     uint64_t deadline_ns_ = kNever;
-    ByNumber before_;  // found by the look before
+    ByNumber before_;  // objects that the previous look has found waiting
     ByNumber now_;
 };
 

@@ -83,11 +83,12 @@ class Strict {
 
     // ---- event queues
     void armed(uint32_t eqn, uint32_t vector);
-    // An EQE has raised an interrupt (`rule` is kEqeLeft), or it has raised none although its EQ
-    // was armed earlier (kEqUnarmed), or it has raised none because software has neither armed its
-    // EQ nor taken an EQE of it yet (kEqNeverArmed). Reports the rule unless the driver rings the
-    // EQ's doorbell, which calls events_taken(), within kSteps * kStepNs. The time of kEqNeverArmed
-    // runs only while interrupts of the vector reach a handler: a driver may poll other EQs.
+    // The device has written an EQE. Reports the rule unless the driver rings the EQ's doorbell,
+    // which calls events_taken(), within kSteps * kStepNs:
+    // * kEqeLeft: the EQE has raised an interrupt.
+    // * kEqUnarmed: it has raised none, and the EQ was armed earlier.
+    // * kEqNeverArmed: it has raised none, and software has neither armed the EQ nor taken an EQE.
+    //   The time runs only while interrupts of the vector reach a handler: a driver may poll an EQ.
     void await_doorbell(Rule rule, uint32_t eqn, uint32_t vector);
     void events_taken(uint32_t eqn) { unserved_.erase(eqn); }
     uint64_t next_deadline() const;

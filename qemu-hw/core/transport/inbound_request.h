@@ -58,10 +58,10 @@ Check check_resources(QpServices& services, QueuePair& qp, const Request& reques
 Check check_length(QpServices& services, QueuePair& qp, const Request& request);
 Check check_rkey(QpServices& services, QueuePair& qp, const Request& request);
 
-// ---- access_refusals.cc: both report to the journal why a key or its memory does not permit an
-// access, for authors of drivers. Call them before Event::kQpAccessError is raised.
+// ---- access_refusals.cc: both functions report to the journal, for authors of drivers, why a key
+// or its memory does not permit an access. Call them before Event::kQpAccessError is raised.
 void explain_refusal(QpServices& services, const QueuePair& qp, const Request& request);
-// The memory of a READ response that is being sent.
+// `range`: memory of a READ response that is being sent.
 void explain_read_refusal(QpServices& services, const QueuePair& qp, const KeyUser& user,
                           const KeyedRange& range);
 

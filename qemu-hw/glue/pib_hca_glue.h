@@ -183,7 +183,7 @@ void pib_hca_lock_init(PibHca *hca);
 void pib_hca_lock_destroy(PibHca *hca);
 void pib_hca_lock(PibHca *hca);
 void pib_hca_unlock(PibHca *hca);
-/* Returns whether a thread has the lock; false only if the caller has not. */
+/* Returns whether any thread has the lock: always true if the caller has it. */
 bool pib_hca_lock_is_taken(PibHca *hca);
 /* Returns whether a thread waits for the lock. */
 bool pib_hca_lock_is_wanted(PibHca *hca);

@@ -72,9 +72,9 @@ static void pib_hca_irqfd_set_ready(PibHcaIrqfds *irqfds, unsigned vector,
 }
 
 /*
- * Returns the new route of a vector, negative if there is none. accel-route.h
- * has the type of a change since KVM's own one is gone; QEMU 10.2 has
- * accel-irq.h already, with KVM's type and without a function that begins one.
+ * Returns the new route of a vector, negative if there is none. A QEMU with
+ * accel-route.h has the functions accel_irqchip_*() for a change of routes.
+ * QEMU 10.2 has accel-irq.h, but still begins a change by KVM's function.
  */
 static int pib_hca_irqfd_add_route(PCIDevice *pci, unsigned vector)
 {

@@ -41,8 +41,8 @@ struct PibHcaLink {
     int64_t connected_at_ms;
     int64_t share_after_ms; /* no shared memory before; real-time clock */
     /*
-     * Changed with the BQL, except `want_write` and `to_close`, and with the
-     * lock, except `tls_failed`.
+     * A change of a member needs the BQL, except for `want_write` and
+     * `to_close`, and the lock, except for `tls_failed`.
      */
     QIOChannel *channel; /* NULL: not connected */
     bool want_write; /* the core waits for room in the socket */

@@ -134,7 +134,7 @@ static void pib_hca_vm_state(void *opaque, bool running, RunState state)
     pib_hca_lock(hca);
     if (!running) {
         pib_hca_ram_changed(hca);
-        /* `paused` is set later: this may end a link and write an event. */
+        /* Set `paused` later: the wait may end a link and write an event. */
         pib_hca_await_switch(hca);
     }
     hca->paused = !running;

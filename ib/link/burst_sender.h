@@ -27,11 +27,11 @@ class BurstSender {
     // no credits. If a ring is full, can_send(), and begin() except for an offer, register that a
     // sender wants room: see FrameChannel::room_is_back().
     [[nodiscard]] bool can_send(unsigned vl, size_t bytes, SendCrc crc = SendCrc::kElided) const;
-    // Credit blocks that are left on a data VL.
+    // Credit blocks that this side may still send on a data VL; 0 while the link is down.
     [[nodiscard]] uint32_t credits(unsigned vl) const {
         return training_.is_up() && vl < kDataVls ? credits_.available(vl) : 0;
     }
-    // The blocks that the peer may still send on a data VL.
+    // Credit blocks that the peer may still send on a data VL.
     [[nodiscard]] uint32_t granted_to_peer(unsigned vl) const {
         return credits_.granted_to_peer(vl);
     }

@@ -34,7 +34,7 @@ class CreditLedger {
     // Stops sending CREDIT.
     void stop() { peer_epoch_.reset(); }
 
-    // Credit blocks that are left on a data VL.
+    // Credit blocks that this side may still send on a data VL.
     [[nodiscard]] uint32_t available(unsigned vl) const {
         return vls_[vl].send_limit - vls_[vl].sent;
     }
@@ -69,7 +69,7 @@ class CreditLedger {
   private:
     struct Vl {
         uint32_t sent = 0;        // blocks since this side's LINK
-        uint32_t send_limit = 0;  // granted by the peer
+        uint32_t send_limit = 0;  // limit in the peer's newest CREDIT
         uint32_t received = 0;    // blocks since the peer's LINK
         uint32_t granted = 0;     // limit in the newest CREDIT sent
         uint32_t held = 0;        // blocks delivered and not yet released

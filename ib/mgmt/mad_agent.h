@@ -172,7 +172,7 @@ template <std::derived_from<SmaNode> Node>
     return answer;
 }
 
-// The same for a node with the common attributes only: a channel adapter.
+// As above, for a node that has only the common attributes: a channel adapter.
 [[nodiscard]] SmaAnswer sma_answer(SmaNode& node, const Mad& request, const SmpArrival& arrival);
 
 // The next trap of a port (port 0 at a switch) that is due: see TrapQueue::next().

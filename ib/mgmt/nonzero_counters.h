@@ -30,7 +30,8 @@ class NonzeroCounters {
     // Index in values_ of this counter's value; if it is not stored, the index to insert it at.
     [[nodiscard]] size_t place(size_t index) const;
 
-    std::array<uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};  // bit per counter
+    // Bit n: values_ has a value of the counter with index n.
+    std::array<uint64_t, (kCounterCount + kBits - 1) / kBits> stored_{};
     std::vector<uint64_t> values_;  // in the order of the counters
 };
 

@@ -19,14 +19,14 @@
 
 namespace pib::ib {
 
-// Starting points of counters: kExtended is that of PortCountersExtended, kClassic that of all
-// other attributes.
+// The two values of a counter: PortCountersExtended shows kExtended, all other attributes show
+// kClassic. A Set changes only the value that its attribute shows.
 enum class CounterView : uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     CounterSet total;
-    // A Get subtracts these from the totals: each total at the last Set, minus the value that the
-    // Set has written.
+    // By CounterView: a Get returns the total minus the base. A Set stores as the base the total at
+    // that time minus the written value.
     std::array<Lazy<NonzeroCounters>, 2> base;
 
     bool operator==(const PortCounters&) const = default;

@@ -160,7 +160,9 @@ void TrapQueue::add(const Notice& notice, uint64_t now_ns) {
                                   std::span(notice).subspan<notice::kDetailsOffset>());
     };
     if (const auto waiting = std::ranges::find_if(pending, same); waiting != pending.end()) {
-        if (waiting->pause_ns != 0) {  // a TrapRepress for what was sent is about an older event
+        // A trap that was sent before gets a new transaction ID, so that a late TrapRepress of the
+        // earlier event does not end this one.
+        if (waiting->pause_ns != 0) {
             waiting->transaction_id = next_transaction_id++;
         }
         waiting->due_ns = std::min(waiting->due_ns, std::max(waiting->earliest_ns, now_ns));

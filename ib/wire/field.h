@@ -72,8 +72,8 @@ struct Field {
     [[nodiscard]] constexpr bool fits(size_t bytes) const { return end_byte() <= bytes; }
 };
 
-// Reads a field. A field outside `bytes` reads as zero; attribute areas have fixed sizes, so this
-// happens only with the table of another attribute.
+// Reads a field. A field outside `bytes` reads as zero: attribute areas have fixed sizes, so only a
+// field of another attribute can lie outside.
 [[nodiscard]] constexpr uint64_t get(std::span<const uint8_t> bytes, Field field) {
     if (!field.fits(bytes.size())) {
         return 0;

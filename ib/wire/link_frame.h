@@ -38,8 +38,8 @@ enum class FrameType : uint8_t {
     kPull = 9,    // only in shared memory
 };
 
-// Bits of HELLO:features and WELCOME:features. If both frames have this bit, later frames travel
-// through shared memory.
+// Bits of HELLO:features and WELCOME:features.
+// If both frames have kFeatureSharedMemory, later frames travel through shared memory.
 inline constexpr uint32_t kFeatureSharedMemory = 0x00000001;
 // Bursts of several packets (BURST); needs shared memory.
 inline constexpr uint32_t kFeatureBursts = 0x00000002;

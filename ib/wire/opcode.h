@@ -152,7 +152,7 @@ struct OpcodeInfo {
 
 // The row of a BTH opcode, or nullptr for a reserved one.
 [[nodiscard]] const OpcodeInfo* find_opcode(uint8_t opcode);
-// Same, but a reserved opcode of a reliable connection has a row of kind kReserved.
+// As find_opcode(), but a reserved opcode of a reliable connection has a row of kind kReserved.
 [[nodiscard]] const OpcodeInfo* find_received_opcode(uint8_t opcode);
 
 // The BTH opcodes by name, for code that builds packets.

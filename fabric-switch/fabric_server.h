@@ -46,7 +46,7 @@ class FabricServer final : private ConnectionHost {
     void set_tls(std::unique_ptr<TlsCredentials> tls) { tls_ = std::move(tls); }
     // Whether peers on Unix sockets are offered shared memory; the default is true.
     void set_shared_memory(bool offered) { shared_memory_ = offered; }
-    // The closer's thread starts before confine().
+    // The caller starts the closer before it calls confine(), which permits no new thread.
     using ConnectionHost::closer;
     // Longest adaptive polling without work, in microseconds; 0: none.
     void set_poll_us(unsigned most) { poll_us_ = most; }

@@ -22,7 +22,7 @@ struct ServeOptions {
     std::vector<std::string> only;     // switches of this process; empty: all
     std::string control;               // path of the control socket; empty: none
     std::string http;                  // address of the page; empty: no page
-    std::string guid;                  // hexadecimal; empty: from the addresses
+    std::string guid;                  // hexadecimal; empty: a hash of `listen`
     std::string pcap;                  // file; -: standard output; empty: no capture
     PcapFormat pcap_format = PcapFormat::kInfiniBand;
     std::string topology;  // file; empty: one switch

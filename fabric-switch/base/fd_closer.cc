@@ -21,7 +21,7 @@ struct FdCloser::Queue {
     std::mutex mutex;
     std::condition_variable changed;
     std::vector<int> waiting;
-    size_t open = 0;  // not closed yet: those that wait or that the thread has taken
+    size_t open = 0;  // descriptors not closed yet, in `waiting` or taken from it by the thread
     bool runs = false;
     bool ended = false;
 };

@@ -79,7 +79,7 @@ class PacketPool {
     // A copy of `packet`; empty if it is longer than kMaxPacketBytes. The last reference releases
     // `origin`.
     [[nodiscard]] PacketRef hold(const ib::PacketBytes& packet, const Origin& origin);
-    // The same with a buffer of `bytes` bytes, into which the caller writes the packet.
+    // As hold(), but returns a buffer of `bytes` bytes, into which the caller writes the packet.
     [[nodiscard]] PacketRef take(size_t bytes, const Origin& origin);
     [[nodiscard]] size_t held_packets() const { return held_; }
 

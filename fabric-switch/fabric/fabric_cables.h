@@ -61,7 +61,7 @@ class FabricCables final : private CableScheduler {
     PacketPool& pool_;
     std::deque<Cable*> ready_;
     std::vector<uint32_t> free_links_;  // unused indexes of links_
-    std::vector<Link> links_;           // last, so destroyed first: cables use the others
+    std::vector<Link> links_;           // destroyed first, because cables use the other members
 };
 
 }  // namespace pib::fabric

@@ -64,7 +64,7 @@ class Connection final : public PollHandler, private SwitchEndpoint::Owner {
     // An outgoing connection: connect() has been called, and may still be under way.
     Connection(ConnectionHost& host, SwitchEndpoint::Outgoing& outgoing, Socket socket,
                uint64_t now_ns);
-    // Polls the socket; false: the kernel refused.
+    // Adds the socket to the host's poller; false: the kernel has refused it.
     [[nodiscard]] bool start();
 
     void ready(uint32_t events) override;

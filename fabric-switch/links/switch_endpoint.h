@@ -27,7 +27,7 @@ class SwitchEndpoint {
     SwitchEndpoint(const SwitchEndpoint&) = delete;
     SwitchEndpoint& operator=(const SwitchEndpoint&) = delete;
 
-    // Same as in LinkEndpoint. The caller has moved the clock of the ports.
+    // As in LinkEndpoint. The caller has moved the clock of the ports.
     [[nodiscard]] std::span<uint8_t> input_space() { return endpoint_.input_space(); }
     [[nodiscard]] std::expected<void, link::LinkFailure> feed_input(size_t bytes,
                                                                     size_t turn = SIZE_MAX);

@@ -28,7 +28,7 @@ void LinkJournal::drop_one() {
     for (const Entry& entry : entries_) {
         ++of_port[entry.port];
     }
-    // The first of equal elements: the oldest entry.
+    // max_element() returns the first of equal elements, which is the oldest entry of the port.
     entries_.erase(std::ranges::max_element(
         entries_, {}, [&](const Entry& entry) { return of_port[entry.port]; }));
     ++lost_;

@@ -53,7 +53,9 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
             link::Refuse{kDuplicatePortGuid,
                          "this switch has the same GUID: give one of them a different --guid"});
     }
-    unsigned known = 0, unused = 0, vacant = 0;  // lowest port number of each kind, 0: none
+    // Lowest number of a port that the peer had before, that no peer has had, or that has no link
+    // and no other owner; 0: none.
+    unsigned known = 0, unused = 0, vacant = 0;
     for (unsigned number = config_.num_ports; number >= 1; --number) {
         if ((reserved_ >> number & 1) != 0) {
             continue;

@@ -182,8 +182,8 @@ void add_host(Steps& steps, gnutls_x509_crt_t crt, const std::string& host) {
 }
 
 // Verifiers that are strict about RFC 5280 (4.2.1.1, 4.2.1.2) demand both identifiers. The issuer's
-// is that of its certificate, which another program may have computed in another way; a CA of an
-// earlier version has none.
+// identifier is copied from its certificate, because another program may have computed it in
+// another way. It is computed here only if the certificate, made by an earlier version, has none.
 void set_key_ids(Steps& steps, gnutls_x509_crt_t crt, gnutls_x509_crt_t issuer) {
     std::array<unsigned char, kMaxKeyId> id{};
     size_t size = id.size();

@@ -21,7 +21,7 @@ struct CertOptions {
 // Writes the files, keys with mode 0600; overwrites nothing. The error is one line.
 [[nodiscard]] std::expected<void, std::string> make_certificate(const CertOptions& options);
 
-// The same with an error message on stderr. Returns the exit status of the program.
+// Calls make_certificate(), prints its error to stderr, and returns the exit status of the program.
 [[nodiscard]] int run_cert(const CertOptions& options);
 
 }  // namespace pib::fabric

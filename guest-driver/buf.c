@@ -213,7 +213,10 @@ struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes
 	return ret ? ERR_PTR(ret) : pib_hca_compat_umem_get(&dev->ibdev, addr, bytes, access);
 }
 
-/* Pins the first `bytes` bytes of a process's buffer, which begins on a page. */
+/*
+ * Pins the first `bytes` bytes of a process's buffer of `length` bytes. -EINVAL: the buffer is
+ * shorter, or does not begin on a page boundary.
+ */
 int pib_hca_queue_mem_user(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, u64 addr,
 			   u64 length, u64 bytes)
 {

@@ -76,8 +76,9 @@ static inline void pib_hca_compat_vm_flags_mod(struct vm_area_struct *vma, unsig
 }
 
 /*
- * Returns whether a streaming mapping needs a sync at each use. Where dma_need_sync() is true for
- * every mapping by an IOMMU, the kernel uses bounce buffers there only for untrusted devices.
+ * Returns whether a streaming mapping needs a sync at each use. With PIB_HCA_ASK_IOMMU the kernel's
+ * dma_need_sync() returns true for each mapping by an IOMMU, even if it needs no sync. Behind an
+ * IOMMU such a kernel uses bounce buffers for untrusted devices only.
  */
 static inline bool pib_hca_compat_dma_need_sync(struct pci_dev *pdev, dma_addr_t dma)
 {

@@ -13,7 +13,7 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 	return ODP_READ_ALLOWED_BIT | (write ? ODP_WRITE_ALLOWED_BIT : 0);
 }
 
-/* The core changes its notes about mapped pages with umem_mutex held. */
+/* The core changes the state of a page with umem_mutex held, so it needs no correction. */
 #define PIB_HCA_ODP_NEEDS_SETTLING false
 
 static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index, bool mapped)
@@ -45,10 +45,11 @@ static inline u64 pib_hca_compat_odp_access(bool write)
 #define PIB_HCA_ODP_NEEDS_SETTLING true
 
 /*
- * Notes whether a page is mapped for DMA: hmm_range_fault() copies these flags without umem_mutex.
- * If the page is unmapped meanwhile, the copy says of the next page at its address that it is
- * mapped. Without faults the kernel also replaces a mapped page by an error if it finds no VMA:
- * munmap() removes it before the invalidation, which must unmap the page. umem_mutex is held.
+ * Corrects the flags that say whether a page is mapped for DMA. hmm_range_fault() copies the flags
+ * without umem_mutex: if the page is unmapped meanwhile, the next page at the address gets the flag
+ * of a mapped page. If hmm_range_fault() finds no VMA and may not fault pages in, it replaces the
+ * entry of a mapped page by an error, although the invalidation must still unmap the page: munmap()
+ * removes the VMA first. umem_mutex is held.
  */
 static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t index, bool mapped)
 {

@@ -20,12 +20,11 @@ int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, 
 	*shadow = (struct pib_hca_shadow){ .uar = uar };
 	if (!(le64_to_cpu(dev->caps.feature_flags) & PIB_HCA_FEATURE_SHADOW_DOORBELLS))
 		return 0;
-	/*
-	 * Driver and device use the page without syncs, so a UAR has none if DMA needs syncs.
-	 */
+	/* Driver and device use the page without syncs, so a UAR has none if DMA needs syncs. */
 	if (dev->dma_needs_sync)
 		return 0;
-	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO); /* each context has one */
+	/* The process is charged for the page, because each of its contexts has one. */
+	shadow->page = alloc_page(GFP_KERNEL_ACCOUNT | __GFP_ZERO);
 	if (!shadow->page)
 		return -ENOMEM;
 	shadow->dma = dma_map_page(dma_dev, shadow->page, 0, PAGE_SIZE, DMA_BIDIRECTIONAL);

@@ -104,9 +104,10 @@ static struct ib_umem_odp *pib_hca_odp_umem_at(struct pib_hca_odp *odp, u64 va)
 }
 
 /*
- * Ends a use that pib_hca_odp_umem_at() has begun. `in_doubt`: it may have mapped no page. The last
- * such user frees a chunk without pages, and its table: an invalidation, which frees tables,
- * comes for pages only, and programs and peers may name any address without one.
+ * Ends a use that pib_hca_odp_umem_at() has begun. `in_doubt`: the use may have mapped no page.
+ * After such a use the last user of the chunk frees it, and its table, if no page is mapped.
+ * Otherwise they would stay: only an invalidation frees tables, it comes for mapped pages only, and
+ * programs and peers may name any address without a page.
  */
 static void pib_hca_odp_leave(struct pib_hca_odp *odp, u64 va, bool in_doubt)
 {

@@ -215,9 +215,9 @@ void pib_hca_eqs_sync(struct pib_hca_dev *dev);
 
 void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe);
 /*
- * Passes events to the core from now on, with those of ports that came before. The device is
- * registered. The core queues a work for each event, and when a registration fails it waits for
- * none that comes after it has cleaned up: such a work would use the freed device.
+ * Passes events to the core from now on, and the events of ports that came before. Call this when
+ * the device is registered: the core queues a work for each event, and a registration that fails
+ * does not wait for works that are queued after its cleanup, which would use the freed device.
  */
 void pib_hca_events_start(struct pib_hca_dev *dev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);

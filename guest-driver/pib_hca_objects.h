@@ -139,7 +139,7 @@ struct pib_hca_srq {
 	u64 *wr_ids;    /* wr_id of each posted WQE, by the WQE's id */
 	u32 *free_ids;  /* unused ids: the first free_count entries */
 	u32 free_count;
-	unsigned long *posted; /* bits: ids of posted work requests */
+	unsigned long *posted; /* bitmap of the ids of posted WQEs */
 };
 
 struct pib_hca_wq {

@@ -9,9 +9,8 @@
  *   odp->mutex         growth of one region's tree, and its chunks; sleeps
  *   umem->umem_mutex   the entries of one umem's pages; invalidation takes only this mutex
  * No lock is held while the kernel faults memory in: a file server may take arbitrarily long.
- * A claim keeps other accesses from mapping the same pages meanwhile, because the kernel notes what
- * it finds about a page in one place, without a lock. A region in use by a fault is kept by its
- * reference count.
+ * A claim keeps other accesses from mapping the same pages meanwhile, because the kernel stores the
+ * state of a page in one place, without a lock. A fault holds a reference to its region.
  */
 #ifndef PIB_HCA_ODP_H
 #define PIB_HCA_ODP_H
@@ -37,9 +36,9 @@ struct pib_hca_odp_node {
 
 /* A part of an implicit region, with as many pages as one table describes. */
 struct pib_hca_odp_chunk {
-	struct ib_umem_odp *umem; /* a child of the region's */
+	struct ib_umem_odp *umem; /* a child of the region's umem */
 	u32 users;                /* accesses that are mapping its pages */
-	bool in_doubt;            /* one of them may have mapped none */
+	bool in_doubt;            /* one of these accesses may have mapped no page */
 };
 
 /* A range of addresses whose pages one access maps. */
@@ -79,8 +78,8 @@ void pib_hca_odp_tree_free(struct pib_hca_odp *odp);
 /* Adds the tables for [start, end); 0 or -ENOMEM. odp->mutex is held. */
 int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 /*
- * Makes the kernel's notes about the pages of [start, end) say that those with an entry are mapped
- * for DMA, and only those. umem_mutex is held.
+ * Makes the kernel's state of each page of [start, end) agree with the tree: a page is mapped for
+ * DMA if it has an entry. umem_mutex is held.
  */
 void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */

@@ -98,8 +98,9 @@ int pib_hca_query_device(struct ib_device *ibdev, struct ib_device_attr *attr,
 }
 
 /*
- * Copies a node description without the newline of an echo to node_desc in sysfs, which the core
- * passes on: MADs would have the newline, too. The rest of `to` becomes zero.
+ * Copies a node description without the newline at its end, and fills the rest of `to` with zeros.
+ * "echo NAME > node_desc" in sysfs ends with a newline, which the core passes on and which MADs
+ * must not have.
  */
 static void pib_hca_copy_node_desc(u8 *to, const char *from)
 {

@@ -77,7 +77,10 @@ struct pib_context {
 
 struct pib_pd {
 	struct ibv_pd ibv_pd;
-	/* A PD: its parent domains, and PIB_PD_UNIMPORTED; a parent domain: its buffers. */
+	/*
+	 * A PD has the number of its parent domains, ORed with PIB_PD_UNIMPORTED; a parent domain
+	 * has the number of its buffers.
+	 */
 	atomic_uint users;
 	/* Parent domains only: */
 	struct pib_pd *contained; /* NULL in a PD */
@@ -200,7 +203,7 @@ static inline struct pib_pd *to_ppd(struct ibv_pd *ibpd)
 	return container_of(ibpd, struct pib_pd, ibv_pd);
 }
 
-/* NULL if `ibpd` is a PD, or NULL. */
+/* Returns NULL if `ibpd` is NULL or a PD that is no parent domain. */
 static inline struct pib_pd *pib_parent_domain(struct ibv_pd *ibpd)
 {
 	return ibpd && to_ppd(ibpd)->contained ? to_ppd(ibpd) : NULL;

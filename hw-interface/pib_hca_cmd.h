@@ -381,12 +381,12 @@ struct pib_hca_refusal {
 	__le32 rule;
 	__le32 object; /* COMMAND: its object; ACCESS: offset in BAR; MISUSE: number; else QPN */
 	__le16 opcode; /* COMMAND: PIB_HCA_CMD_* */
-	__le16 id;     /* COMMAND */
+	__le16 id;     /* COMMAND: its id */
 	__le16 offset; /* offset of the field in its structure */
 	__u8 kind;      /* PIB_HCA_REFUSAL_* */
 	__u8 structure; /* PIB_HCA_REFUSAL_IN_*: the structure that has the field */
 	__u8 status;    /* COMMAND: PIB_HCA_CMD_STATUS_*; WQE, PACKET: PIB_HCA_WC_* */
-	__u8 bar;       /* ACCESS */
+	__u8 bar;       /* ACCESS: its BAR */
 	__u8 reserved[2];
 	__le32 counter; /* WQE: its counter in its queue; of an SRQ: its id */
 	__u8 reserved2[8];

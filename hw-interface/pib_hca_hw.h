@@ -78,7 +78,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_srq_header, 64);
 
 struct pib_hca_create_mr {
 	__le32 pd;
-	__le32 access; /* 0 with PIB_HCA_MR_FAST */
+	__le32 access; /* PIB_HCA_ACCESS_*; 0 with PIB_HCA_MR_FAST */
 	__le64 iova;   /* address of the first byte in WQEs and RETHs */
 	__le64 length; /* bytes */
 	struct pib_hca_pages pages; /* PHYSICAL: 0; FAST: 0 except for page_count, the limit */
@@ -99,7 +99,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_ON_DEMAND_READ (1u << 0)  /* clear: the page, or all below the table, is absent */
 #define PIB_HCA_ON_DEMAND_WRITE (1u << 1) /* page: writable */
 struct pib_hca_page_fault {
-	__le64 addr;   /* in the region's address space */
+	__le64 addr;   /* first absent byte, in the region's address space */
 	__le64 length; /* bytes from there on that the access needs; 0: no further QP waits */
 	__le32 key;    /* key of the region */
 	__le32 qpn;
@@ -288,7 +288,7 @@ struct pib_hca_create_srq {
 	__le32 flags;  /* PIB_HCA_SRQ_* */
 	__le32 offset; /* bytes from the start of the buffer, a multiple of 64, 64..1024 */
 	__u8 log_depth;  /* 0..14 */
-	__u8 log_stride; /* WQE size, 5..10 */
+	__u8 log_stride; /* log2 of the WQE size in bytes, 5..10 */
 	__u8 reserved[2];
 	__le32 xrcd; /* with PIB_HCA_SRQ_XRC */
 	__le32 cq;   /* with PIB_HCA_SRQ_XRC: CQ of its completions */
@@ -348,8 +348,8 @@ struct pib_hca_create_qp {
 	__u8 port;  /* SMI and GSI: 1..; otherwise 0 */
 	__u8 log_sq_depth; /* 0..14 */
 	__u8 log_rq_depth; /* 0..14 */
-	__u8 log_sq_stride; /* WQE size, 6..10 */
-	__u8 log_rq_stride; /* 5..10 */
+	__u8 log_sq_stride; /* log2 of the WQE size in bytes, 6..10 */
+	__u8 log_rq_stride; /* likewise, 5..10 */
 	__u8 reserved[2];
 	__le32 srq; /* with PIB_HCA_QP_SRQ */
 	__le32 xrcd; /* XRC_TGT */

@@ -41,7 +41,8 @@ void flood(Trial& t, const Trial::Change& change) {
     t.note(t.stranger.granted(kVl) - sent > buffer / 2 ? "given back" : "kept");
 }
 
-// Payload of a WRITE ONLY whose packet has exactly `blocks` blocks with the elided checksums.
+// Payload bytes of a WRITE ONLY whose packet takes exactly `blocks` credit blocks. The count of
+// blocks includes the checksums, although they are elided.
 uint32_t payload_of_blocks(uint32_t blocks) {
     return blocks * kBlock - kWriteHeaders - (blocks * kBlock - kWriteHeaders) % 4;
 }

@@ -28,7 +28,7 @@ class Witness {
     // Takes the region's present contents as known: seen() reports only later changes.
     void remember_memory();
     void remember_state(pib_hca_qp_state state) { state_ = state; }
-    // Payload that differs from all payload before.
+    // Returns `bytes` bytes of payload that differ from all earlier payload.
     Bytes payload(uint32_t bytes);
     void note(const std::string& text) { words_.push_back(text); }
     // Text about all events since the last call; "nothing" if there were none. qpn 0: no QP.

@@ -264,7 +264,7 @@ TEST_CASE("more READs at once than the responder's resources are an invalid requ
     t.pair.a.port.sent.clear();
     t.pair.b.port.capacity = 64;
     t.pair.settle();
-    // The two that were accepted are answered first.
+    // The two READs that were accepted are answered before the NAK.
     const auto sent = t.pair.a.poll_all(t.qa);
     REQUIRE(sent.size() == 8);
     CHECK(sent[0].status == PIB_HCA_WC_SUCCESS);

@@ -34,7 +34,7 @@ std::string refusal_of_file(const std::string& recording) {
     return result ? "" : result.error();
 }
 
-// The same for a recording with this content.
+// As refusal_of_file(), for a recording with this content.
 std::string refusal(const std::string& content) {
     return refusal_of_file(recording_of(content));
 }

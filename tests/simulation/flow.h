@@ -37,8 +37,8 @@ struct Request {
     std::optional<uint64_t> remote_write = {};  // id in the target's shadow
     std::optional<uint64_t> message = {};       // index among messages that take a receive WQE
     std::optional<unsigned> slot = {};          // slot of the remote memory
-    Window* binds = nullptr;                    // window that its success binds
-    Window* closes = nullptr;                   // window that its success closes
+    Window* binds = nullptr;                    // window that the request binds if it succeeds
+    Window* closes = nullptr;                   // window that it invalidates if it succeeds
     bool must_fail = false;                     // the key was already invalid at posting
     bool is_refused = false;                    // the key does not permit the request
 };
@@ -107,7 +107,7 @@ struct Flow {
     // lossy link all requests.
     std::set<uint32_t> late_rkeys;
     bool has_failed = false;   // a request has completed with an error
-    bool was_refused = false;  // a request, by the responder
+    bool was_refused = false;  // the responder has refused a request
     bool is_flushed = false;   // a receive has completed with an error
 };
 

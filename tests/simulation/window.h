@@ -24,7 +24,7 @@ class Window final : public Target {
     // Requests that the responder posts; the state follows their completions.
     hca::test::SendWr bind();
     hca::test::SendWr invalidate();
-    // A message of the requester that will invalidate the window: no later request may use it.
+    // The requester has posted a message that invalidates the window: no later request may use it.
     void doom() { state_ = State::kDoomed; }
     void bound() { state_ = State::kBound; }
     // The window is invalid from now on.

@@ -124,7 +124,7 @@ class FakeHost : public Host, public GuestRam {
     // Takes what a port has sent; the caller passes it to the other end, then calls link_writable()
     // if `blocked` was set.
     std::vector<uint8_t> take_link(unsigned port);
-    // As above, into a vector whose memory is reused, for tests that call it very often.
+    // As above, for tests that call it very often: reuses the memory of `into`.
     void take_link(unsigned port, std::vector<uint8_t>& into);
 
   private:

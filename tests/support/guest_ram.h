@@ -17,8 +17,8 @@ class GuestRam {
     GuestRam(const GuestRam&) = delete;
     GuestRam& operator=(const GuestRam&) = delete;
 
-    // From now on the memory of a host that is gone becomes that of a new one of the same thread,
-    // zeroed. A program that makes thousands of hosts then has few page faults.
+    // From now on a new host takes over the memory of a destroyed host of the same thread, zeroed.
+    // A program that makes thousands of hosts then has few page faults.
     static void reuse_memory();
 
     static constexpr uint64_t kPage = 4096;

@@ -15,7 +15,7 @@
 
 #define MOST_BYTES 4096	 /* a header with its attributes */
 #define MOST_HANDLES 64	 /* limit of random handles */
-#define CHANGED_ONE_IN 4 /* calls */
+#define CHANGED_ONE_IN 4 /* one call of this many is changed */
 
 static _Thread_local uint64_t state = 1;
 static _Thread_local int mutating;

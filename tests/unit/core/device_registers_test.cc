@@ -69,7 +69,7 @@ TEST_CASE("64-bit registers accept 32-bit halves") {
     CHECK(d.read64(PIB_HCA_REG_CMDQ_BASE) == 42);
 }
 
-// T01: every offset, size and direction.
+// T01 in docs/fault-cases.md: every offset, size and direction.
 TEST_CASE("holes, wrong sizes and unaligned accesses read zero and are ignored") {
     const bool enabled = GENERATE_COPY(false, true);
     Bench bench;

@@ -11,7 +11,7 @@ using namespace pib::hca;
 
 namespace {
 
-// The same deadlines in a map, which finds the earliest by looking at all.
+// A map with the same deadlines, which finds the earliest one by looking at all.
 struct Model {
     std::map<uint32_t, uint64_t> deadlines;
 

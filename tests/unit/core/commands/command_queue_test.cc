@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The command queue: order, statuses of malformed entries (T03, T04), rings that vanish, events.
+// The command queue: order, statuses of malformed entries (T03 and T04 in
+// docs/fault-cases.md), rings that vanish, events.
 #include "commands/command_queue.h"
 
 #include <algorithm>

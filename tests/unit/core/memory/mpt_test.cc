@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Memory keys: refusals of CREATE_MR (T22), access by a key (T25, T26), values of keys (T28).
+// docs/fault-cases.md has these cases.
 #include "memory/mpt.h"
 
 #include <catch2/catch_test_macros.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Objects from creation to destruction: bounds (T06), addresses (T12), rollback (T07), busy objects
-// (T08), stale handles (T09), exhaustion (T10).
+// (T08), stale handles (T09), exhaustion (T10). docs/fault-cases.md has the cases T06 to T21.
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

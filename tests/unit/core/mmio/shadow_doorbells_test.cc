@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Kicks: the device serves the bits of the shadow doorbell page, whatever a process writes there
-// meanwhile (T02, T24).
+// meanwhile (T02, T24 in docs/fault-cases.md).
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Doorbells: a UAR page reaches only its own objects (T02), and a storm of doorbells is little work
-// (T24).
+// (T24). docs/fault-cases.md has these cases.
 #include <catch2/catch_test_macros.hpp>
 
 #include "bench.h"

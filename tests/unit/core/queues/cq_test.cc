@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Completion queues: arming for the next and for solicited completions, overrun (T19).
+// Completion queues: arming for the next and for solicited completions, overrun (T19 in
+// docs/fault-cases.md).
 #include "queues/cq.h"
 
 #include <algorithm>

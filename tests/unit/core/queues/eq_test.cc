@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Event queues: arming without a lost interrupt, full queues (T20), memory that vanishes.
+// Event queues: arming without a lost interrupt, full queues (T20 in
+// docs/fault-cases.md), memory that vanishes.
 #include "queues/eq.h"
 
 #include <catch2/catch_test_macros.hpp>

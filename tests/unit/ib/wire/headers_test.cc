@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// Each header: its bytes as the IBA draws them, and back.
+// Each header is written as the bytes that IBA draws, and is parsed back.
 #include "ib/wire/headers.h"
 
 #include <array>

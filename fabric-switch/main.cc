@@ -118,8 +118,9 @@ void block_signals() {
 }
 
 std::expected<void, std::string> run_confined(FabricServer& server) {
-    // If one of these fails, the filter of the systemd unit still applies. The thread of the closer
-    // starts without capabilities, and confine() permits no other one.
+    // If drop_capabilities() or confine() fails, the filter of the systemd unit still applies. The
+    // closer starts between them: so its thread has no capabilities, and confine() permits no
+    // later thread.
     auto confined = drop_capabilities();
     if (const auto started = server.closer().start(); !started) {
         return started;

@@ -33,9 +33,9 @@ class PassedFds {
     // Permits the peer to pass descriptors, if the kernel can forbid it.
     void expect(int socket, bool expected);
 
-    // In the order of the message.
+    // The descriptors, in the order of the message.
     [[nodiscard]] std::span<const UniqueFd> all() const { return std::span(fds_).first(count_); }
-    // Closes all.
+    // Closes all descriptors that it keeps.
     void drop();
 
   private:

@@ -53,7 +53,7 @@ class Replayer {
 
   private:
     [[nodiscard]] std::expected<bool, std::string> next_item();
-    // Call the device as the step says. Error: a host cannot make this call.
+    // Calls the device as the step says. Error: a host cannot make this call.
     [[nodiscard]] std::expected<void, std::string> call(const Step& step);
     [[nodiscard]] std::expected<void, std::string> call_link(const Step& step);
     [[nodiscard]] bool compare_call(const Step& step);

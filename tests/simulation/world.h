@@ -35,7 +35,7 @@ class World {
     void check_memory(Extent extent);
     // Ends all faults and lets each request complete.
     void recover();
-    // recover(), and destroys everything.
+    // Calls recover(), and destroys everything.
     void finish();
 
     // Opens the connection, or closes it and opens it anew.

@@ -116,7 +116,7 @@ struct ResponderState {
     uint32_t msn = 0;  // 24 bits
     InboundMessage message = InboundMessage::kNone;
     uint32_t received = 0;  // bytes of the message in progress
-    // The RDMA WRITE in progress.
+    // Address, R_Key and length in bytes of the RDMA WRITE in progress, from its RETH.
     uint64_t write_va = 0;
     uint32_t write_rkey = 0;
     uint32_t write_length = 0;

@@ -55,7 +55,7 @@ struct EventQueue {
     uint8_t log_depth = 0;
     bool armed = false;
     bool was_armed = false;  // armed since its creation; only a strict device sets it
-    // Doorbells in succession that armed with the same counter although an EQE beyond it was there;
+    // Doorbells in a row that armed the EQ with the same counter although it had an EQE after it;
     // only a strict device counts them.
     uint32_t armed_again = 0;
     bool async = false;

@@ -21,7 +21,7 @@ constexpr uint8_t kAllFlags =
 
 using Result = std::expected<void, WqeError>;
 
-// Each decodes a segment to `to.op`; `to.data` has been decoded before.
+// Each function decodes a segment to `to.op`; `to.data` has been decoded before.
 Result send_op(Bytes, SendWqe& to);
 Result rdma_op(Bytes bytes, SendWqe& to);
 Result atomic_op(Bytes bytes, SendWqe& to);

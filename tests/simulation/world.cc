@@ -12,7 +12,7 @@ namespace {
 constexpr uint64_t kLongestDelayNs = 10'000'000'000;  // longer than any delay or retry
 constexpr unsigned kRecoveryRounds = 20'000;          // movements of the clock
 
-// Often one of the last PSNs before they wrap to 0, if `may_wrap`.
+// Returns the first PSN of a QP: with `may_wrap` often one that is at most 63 before the wrap to 0.
 uint32_t first_psn(uint32_t number, bool may_wrap) {
     const bool wraps = may_wrap && number % 3 == 0;
     return (wraps ? 0u - number % 64 : number * 2654435761u >> 8) & 0xffffff;
@@ -112,8 +112,9 @@ void World::check_memory(Extent extent) {
     }
 }
 
-// A device that was reset gives the numbers of its lost QPs to new ones. Packets that were sent to
-// a lost QP, also by peers that still do, must not have the PSN that the new QP expects.
+// A device that was reset gives the numbers of its lost QPs to new QPs, and peers may still send to
+// the lost ones. A new QP must not expect the PSN of such a packet: so after a reset no connection
+// starts with one of the few PSNs before the wrap, which other connections have used as well.
 void World::reconnect(Connection& connection, uint32_t number) {
     const bool may_wrap = std::ranges::find(was_reset_, true) == was_reset_.end();
     connection.close();

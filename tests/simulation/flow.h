@@ -88,7 +88,8 @@ struct Flow {
     End& from;
     End& to;
     Flow* reverse = nullptr;
-    bool is_lossy = false;  // packets may have been lost since the QPs were connected
+    // Packets may have been lost, or requests sent again, since the QPs were connected.
+    bool is_lossy = false;
     // No packet may have passed for a while, so retries may have run out. A random loss of packets
     // is too rare for that: a retry that gets through starts the count anew.
     bool had_outage = false;

@@ -20,8 +20,8 @@ class VlArbiter {
     // Refers to the port's tables and PortInfo:VLHighLimit, which must outlive the arbiter.
     explicit VlArbiter(const PortAttrs& port) : port_(port) {}
 
-    // The VL of `ready`, which must not be 0, that may send one packet; call account() when it has.
-    // A VL that no table lists is chosen when no listed VL is ready.
+    // The VL of the set `ready` that may send one packet; call account() when it has. The set is
+    // not empty. A VL that no table lists is chosen when no listed VL is ready.
     [[nodiscard]] unsigned choose(VlMask ready);
     // Bytes, at least 1, for which choose() would choose the last chosen VL again if the same VLs
     // stay ready: the VL may send them in one batch. A packet counts as the next multiple of 64

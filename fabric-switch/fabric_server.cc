@@ -153,7 +153,8 @@ std::expected<void, std::string> FabricServer::listen(const Address& address,
     for (UniqueFd& fd : *fds) {
         listeners_.push_back(std::make_unique<Listener>(*this, std::move(fd), address));
         if (!poller_.add(listeners_.back()->fd(), EPOLLIN, *listeners_.back())) {
-            return std::unexpected(address.to_string() + ": " + std::strerror(errno));
+            return std::unexpected(address.to_string() + ": " + std::strerror(errno) +
+                                   ": free some memory, and start the switch again");
         }
     }
     spdlog::info("listening on {}", address.to_string());

@@ -67,10 +67,10 @@ std::expected<void, std::string> complete_config(ServeOptions& options) {
     const uint8_t mtu = mtu_code(options.mtu_bytes);
     const uint8_t vls = vl_code(options.data_vls);
     if (mtu == 0) {
-        return std::unexpected("MTU is 256, 512, 1024, 2048 or 4096");
+        return std::unexpected("--mtu: expected 256, 512, 1024, 2048 or 4096");
     }
     if (vls == 0) {
-        return std::unexpected("data VLs are 1, 2, 4, 8 or 15");
+        return std::unexpected("--vls: expected 1, 2, 4, 8 or 15");
     }
     options.config.node_guid = *guid;
     options.config.num_ports = static_cast<uint8_t>(options.ports);

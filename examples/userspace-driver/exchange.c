@@ -49,7 +49,7 @@ int exchange_accept(struct hca *hca)
 static void receive_all(int connection, char *text, size_t bytes)
 {
 	if (recv(connection, text, bytes, MSG_WAITALL) != (ssize_t)bytes)
-		fail("the peer has closed its connection too early");
+		fail("the peer has closed its connection too early: read what it has printed");
 }
 
 void exchange_hear(int connection, struct peer *peer)
@@ -93,6 +93,6 @@ void exchange_say(FILE *connection, const char *format, ...)
 void exchange_read(FILE *connection, char *line, size_t room)
 {
 	if (!fgets(line, (int)room, connection))
-		fail("the peer has closed its connection too early");
+		fail("the peer has closed its connection too early: read what it has printed");
 	line[strcspn(line, "\n")] = 0;
 }

@@ -181,7 +181,7 @@ void qp_post_receive(struct qp *qp, struct piece piece)
 	struct receive_wqe wqe = { .control = { .num_sge = htole32(1) }, .sge = sge(piece) };
 
 	if (qp->receives - qp->receives_done == DEPTH)
-		fail("the receive queue is full");
+		fail("the receive queue is full: post fewer receives, or increase DEPTH");
 	memcpy(qp->receive_queue + qp->receives % DEPTH * RECEIVE_STRIDE, &wqe, sizeof(wqe));
 	publish(&qp->header->rq_producer, ++qp->receives);
 }

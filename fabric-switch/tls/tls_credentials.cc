@@ -44,7 +44,8 @@ std::expected<std::unique_ptr<TlsCredentials>, std::string> TlsCredentials::load
     made->certificates_.reset(certificates);
     if (const int code = gnutls_priority_init(&priority, kPriority, nullptr);
         code != GNUTLS_E_SUCCESS) {
-        return std::unexpected(gnutls_error("TLS 1.3", code));
+        return std::unexpected(gnutls_error("TLS 1.3", code) +
+                               ": permit it in GnuTLS's configuration");
     }
     made->priority_.reset(priority);
     const int trusted =

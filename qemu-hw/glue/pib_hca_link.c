@@ -359,8 +359,8 @@ static void pib_hca_link_open(PibHcaLink *link, QIOChannel *channel)
 static void pib_hca_link_tls_failed(PibHcaLink *link, Error *error)
 {
     if (!link->tls_failed) {
-        warn_report("pib-hca: port %u: TLS: %s", link->port,
-                    error_get_pretty(error));
+        warn_report("pib-hca: port %u: TLS: %s; look at the switch's log, too",
+                    link->port, error_get_pretty(error));
     }
     link->tls_failed = true;
     error_free(error);

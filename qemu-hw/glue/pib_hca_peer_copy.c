@@ -93,7 +93,8 @@ static bool pib_hca_make_control(PibHcaPeerCopy *shared)
 
     if (control == MAP_FAILED) {
         warn_report("pib-hca: no control memory for peer-copy=on (%s); "
-                    "the device copies messages itself",
+                    "the device copies messages itself; free memory or "
+                    "descriptors, and start the VM again",
                     strerror(errno));
         if (fd >= 0) {
             close(fd);

@@ -91,7 +91,8 @@ std::expected<RecordingReader::Header, std::string> Replayer::open() {
     auto device = Device::create(config, host_);
     answers_.end();
     if (!device) {
-        return std::unexpected("its configuration is impossible: " + device.error());
+        return std::unexpected("its configuration is impossible: " + device.error() +
+                               ": take the pib-replay of the version that recorded it");
     }
     device_ = std::move(*device);
     return header;

@@ -125,7 +125,7 @@ class Interface:
 def _names(prefix: str, bits: bool, of: dict[str, int], errors: str = "") -> Names:
     wrong = set(of) - set(errors[len(ALL_BUT):].split()) if errors.startswith(ALL_BUT) else set(errors.split())
     if not wrong <= set(of):
-        raise ValueError(f"{prefix}: no such errors: {wrong - set(of)}")
+        raise ValueError(f"{prefix}: errors has {', '.join(sorted(wrong - set(of)))}. Name values of {prefix} only")
     return Names(prefix, bits, of, frozenset(wrong))
 
 
@@ -133,7 +133,7 @@ def _type(text: str) -> tuple[str, int]:
     """Parses a type such as le16[4] into (kind, count)."""
     found = TYPE.fullmatch(text)
     if not found:
-        raise ValueError(f"no type: {text}")
+        raise ValueError(f"{text} is not a type. Give one as u8, le16[4] or a structure's name")
     return found[1], int(found[2] or 1)
 
 
@@ -148,7 +148,8 @@ def _field(interface: Interface, offset: int, given: dict[str, Any]) -> Field:
         if given.keys() & {"values", "flags"} else None
     of = tuple(given["of"].split()) if "of" in given else tuple(names.of) if names else ()
     if names and not set(of) <= set(names.of):
-        raise ValueError(f"no such names: {given}")
+        raise ValueError(f"{given['name']}: of has {', '.join(sorted(set(of) - set(names.of)))}. Name values of "
+                         f"{names.prefix} only")
     least, most = (_number(interface, bound) for bound in given["range"]) if "range" in given else (None, None)
     return Field(given["name"], offset, size, kind, count, names, of, least, most)
 
@@ -159,7 +160,7 @@ def _add_struct(interface: Interface, given: dict[str, Any]) -> None:
         fields.append(_field(interface, offset, one))
         offset += fields[-1].size
     if offset != given["size"]:
-        raise ValueError(f"{given['name']} has {given['size']} bytes, its fields {offset}")
+        raise ValueError(f"{given['name']} has {given['size']} bytes, its fields {offset}. Correct one of the two")
     interface.structs[given["name"]] = Struct(given["name"], offset, tuple(fields))
 
 
@@ -181,7 +182,8 @@ def parse(parts: list[dict[str, Any]]) -> Interface:
         known = [one for one in left if all(_type(field["type"])[0] in NUMBERS.keys() | found.structs.keys()
                                             for field in one["fields"])]
         if not known:
-            raise ValueError(f"{left[0]['name']}: a field has an unknown type")
+            raise ValueError(f"{left[0]['name']}: a field has a type that no file describes. Correct it, or add a "
+                             "structure")
         for one in known:
             _add_struct(found, one)
         left = [one for one in left if one not in known]

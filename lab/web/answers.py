@@ -27,17 +27,22 @@ class Refused(ui.LabError):
 def _text(question: Json, name: str) -> str:
     value = question.get(name)
     if not isinstance(value, str) or not value:
-        raise Refused(f"the request has no {name}")
+        raise Refused(f"the request has no {name}: give it as text")
     return value
 
 
 def _number(question: Question, name: str) -> float:
+    text = _text(question, name)
     try:
-        if math.isfinite(number := float(_text(question, name))):
+        if math.isfinite(number := float(text)):
             return number
     except ValueError:
         pass
-    raise Refused(f"{name}: expected a number")
+    raise Refused(f"{name}: expected a number, not {ui.printable(text[:40])}")
+
+
+def _no_link(wanted: str) -> Refused:
+    return Refused(f"the fabric has no link {ui.printable(wanted[:80])}. Choose one on the page, which shows all")
 
 
 def _link_at(watcher: Watcher, question: Question) -> model.Link:
@@ -48,7 +53,7 @@ def _link_at(watcher: Watcher, question: Question) -> model.Link:
         with watcher.lock:
             link = watcher.fabric_at(_number(question, "at")).links.get(wanted)
     if not link:
-        raise Refused("the fabric has no such link")
+        raise _no_link(wanted)
     return link
 
 
@@ -70,15 +75,18 @@ class Answers:
     # -- objects that a request names ---------------------------------------------
 
     def _link(self, question: Json) -> model.Link:
-        link = self.watcher.fabric.links.get(_text(question, "link"))
+        wanted = _text(question, "link")
+        link = self.watcher.fabric.links.get(wanted)
         if not link:
-            raise Refused("the fabric has no such link")
+            raise _no_link(wanted)
         return link
 
     def _node(self, question: Json) -> model.Node:
-        node = self.watcher.fabric.nodes.get(_text(question, "node"))
+        wanted = _text(question, "node")
+        node = self.watcher.fabric.nodes.get(wanted)
         if not node:
-            raise Refused("the fabric has no such node")
+            raise Refused(f"the fabric has no node {ui.printable(wanted[:80])}. Choose one on the page, which shows "
+                          "all")
         return node
 
     def _ask(self, switch: model.Node, command: str, **members: Any) -> Json:
@@ -149,7 +157,7 @@ class Answers:
         is the present one."""
         node = self._node(question)
         if node.kind != "switch":
-            raise Refused(f"{node.name} is not a switch")
+            raise Refused(f"{node.name} is not a switch. Choose one")
         if not _answers(node):
             raise Refused(f"{node.name}: its switch process does not answer. What runs:  ./pib status")
         with control.Control(self.watcher.controls[node.process]) as asked:
@@ -253,7 +261,7 @@ class Answers:
         port = (_qp_of(objects, number) or {}).get("port")
         link = next((link for link in fabric.links.values() if (link.b, link.b_port) == (node.id, port)), None)
         if not link:
-            raise Refused(f"port {port} of {node.name} has no link")
+            raise Refused(f"port {port} of {node.name} has no link. The links:  ./pib map")
         try:
             found = self.recordings.ask((node.id, number), self.watcher.controls[fabric.nodes[link.a].process], rules)
         except ui.LabError as error:
@@ -326,9 +334,10 @@ class Answers:
 
     def explanation(self, question: Question) -> Json:
         """A section of docs/troubleshooting.md, by its anchor."""
-        found = explanations.find(_text(question, "section"))
+        wanted = _text(question, "section")
+        found = explanations.find(wanted)
         if not found:
-            raise Refused("docs/troubleshooting.md has no such section")
+            raise Refused(f"docs/troubleshooting.md has no section {ui.printable(wanted[:80])}. Name one that it has")
         return found
 
 

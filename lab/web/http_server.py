@@ -21,7 +21,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], handler: type["Handler"], most: int):
-        """most: limit of simultaneous requests that are allowed, including streams, and of other connections."""
+        """most: limit of connections with an allowed request, streams included, and the same limit of all others."""
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)
@@ -91,7 +91,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return 403, f"the Host header is a foreign name: use the address that {command} has printed"
         if not (access.origin_allowed(self.headers.get("Origin"), self.headers.get("Host", ""))
                 and access.fetch_allowed(self.headers.get("Sec-Fetch-Site"), self.headers.get("Sec-Fetch-Dest"))):
-            return 403, "the request comes from another site's page"
+            return 403, f"the request comes from another site's page: use the address that {command} has printed"
         if not self.server.room.know(self.connection):
             return 503, "too many requests are under way: try again later, or close a page"
         return None

@@ -6,6 +6,7 @@ them, the manual's tables, the rules of the core, and the constants for other la
 import pathlib
 import re
 import sys
+import tomllib
 import unittest
 
 import header
@@ -29,6 +30,21 @@ STRUCTURES = {"ENTRY": "pib_hca_cmd", "PAGES": "pib_hca_pages", "VECTOR": "pib_h
               "SGE": "pib_hca_sge"}
 ROW = re.compile(r"\{Rule::(k\w+),\s*(NOTHING|NO_FIELD|STORED|SEND_WQE|RECV_WQE|(\w+)\(([\w., ]+)\))")
 FIELDS = {"NOTHING": "", "NO_FIELD": "", "STORED": "value", "SEND_WQE": "send WQE", "RECV_WQE": "receive WQE"}
+
+
+# A file of the description -> the error about it.
+WRONG = {
+    '[values.STATE]\nprefix = "S_"\nof = {OFF = 0}\nerrors = "LOST"': "S_: errors has LOST. Name values of S_ only",
+    '[[struct]]\nname = "s"\nsize = 4\nfields = [{name = "f", type = "le32[", offset = 0}]':
+        "le32[ is not a type. Give one as u8",
+    '[[struct]]\nname = "s"\nsize = 4\nfields = [{name = "f", type = "t"}]':
+        "s: a field has a type that no file describes. Correct it",
+    '[[struct]]\nname = "s"\nsize = 8\nfields = [{name = "f", type = "le32"}]':
+        "s has 8 bytes, its fields 4. Correct one of the two",
+    '[values.STATE]\nprefix = "S_"\nof = {OFF = 0}\n'
+    '[[struct]]\nname = "s"\nsize = 1\nfields = [{name = "f", type = "u8", values = "STATE", of = "OFF LOST"}]':
+        "f: of has LOST. Name values of S_ only",
+}
 
 
 def compiler() -> probe.Compiler:
@@ -136,6 +152,12 @@ class Description(unittest.TestCase):
             for field in struct.fields:
                 if field.least is not None:
                     self.assertIn(f"{struct.name}.{field.name}", ruled)
+
+    def test_errors_name_the_wrong_word_and_what_to_do(self):
+        for text, said in WRONG.items():
+            with self.subTest(said), self.assertRaises(ValueError) as refused:
+                description.parse([tomllib.loads(text)])
+            self.assertIn(said, str(refused.exception))
 
     def test_numbers_lie_at_multiples_of_their_size(self):
         for struct in self.interface.structs.values():

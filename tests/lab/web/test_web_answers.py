@@ -165,8 +165,20 @@ def test_nodes_and_links_of_the_past_are_kept(quiet):
     found = answers.link({"link": link.id, "at": str(begin)})
     assert (found["link"]["id"], found["ends"], found["connections"]["count"]) == (link.id, {}, 0)
     assert answers.routes({"link": link.id, "at": str(begin)})["out"] == 15
-    with pytest.raises(answers_module.Refused):
+    with pytest.raises(answers_module.Refused, match="the fabric has no link"):
         answers.link({"link": link.id})
+
+
+def test_a_refusal_names_the_wrong_value(quiet):
+    answers = Answers(quiet)
+    for ask, question, said in ((answers.link, {"link": "x-y\x1b[2J"}, "the fabric has no link x-y. Choose one"),
+                                (answers.switch, {"node": "z"}, "the fabric has no node z. Choose one"),
+                                (answers.moment, {"at": "nan"}, "at: expected a number, not nan"),
+                                (answers.moment, {}, "the request has no at: give it as text"),
+                                (answers.explanation, {"section": "w"}, "has no section w. Name one")):
+        with pytest.raises(Refused) as refused:
+            ask(question)
+        assert said in str(refused.value)
 
 
 def test_each_of_two_compared_moments_has_its_own_links(quiet):

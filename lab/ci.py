@@ -159,7 +159,7 @@ def _collect(lab: cluster.Cluster, folder: pathlib.Path) -> None:
 
 
 def _collect_of_guest(lab: cluster.Cluster, folder: pathlib.Path, name: str) -> None:
-    """Collects a guest's files. A guest that has not answered once is asked no more."""
+    """Collects a guest's files. After a guest has failed to answer once, it is asked no more."""
     silent: list[subprocess.TimeoutExpired] = []
 
     def of(line: str) -> bytes:

@@ -22,7 +22,7 @@ text { font: 14px "DejaVu Sans", Verdana, sans-serif; fill: #1c2733 }
 .trunk { stroke: #4a5a6a; stroke-width: 2; stroke-dasharray: 7 4; fill: none }
 .host { fill: none; stroke: #b5c2ce; stroke-dasharray: 3 4 }
 """
-LAYERS = (                              # text, class of the box and class of the text of a guest's layers, from above
+LAYERS = (                              # layers of a guest, from above: text, class of the box, class of the text
     ("opensm, ibnetdiscover, …", "stock", ""),
     ("ib_write_bw, your program", "stock", ""),
     ("libibverbs + libpib", "ours", "mono"),

@@ -20,7 +20,7 @@ def opened(path: pathlib.Path) -> TextIO:
     """Opens the file of a lock, for appending. Only its user can open it: another user who may read it could hold the
     lock for ever."""
     file = open(path, "a+", encoding="utf-8", errors="replace", opener=lambda name, flags: os.open(name, flags, MODE))
-    with contextlib.suppress(OSError):      # an earlier version has made it readable; its file system may have no modes
+    with contextlib.suppress(OSError):      # the file system may have no modes; an earlier version left files readable
         os.fchmod(file.fileno(), MODE)
     return file
 

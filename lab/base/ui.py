@@ -22,7 +22,7 @@ TAIL_BYTES = 64 << 10
 SEQUENCES = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]"
                        r"|(?:\x1b[\]PX^_]|[\x90\x98\x9d-\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?"
                        r"|\x1b[ -/]+[0-~]|\x1b[0-Z\\^-~]")
-NAME = re.compile(r"(?<![\w./])\./pib(?![\w/-]|\.\w)")     # the command, not the begin of a path
+NAME = re.compile(r"(?<![\w./])\./pib(?![\w/-]|\.\w)")     # the command, not the start of a path
 LOG_BYTES = 4 << 20             # limit; a longer log is renamed, and a new one begins
 
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from lab.base import ui
 
 KEYRING = "/usr/share/keyrings/debian-archive-keyring.gpg"
-DEBIANS = "/usr/share/keyrings/debian-archive-"     # begin of the names of Debian's keyrings
+DEBIANS = "/usr/share/keyrings/debian-archive-"     # start of the names of Debian's keyrings
 OS_RELEASE = pathlib.Path("/etc/os-release")
 ETC = pathlib.Path("/etc/apt")  # sources and passwords of this machine's apt
 MAIN = "/etc/apt/apt.conf"      # settings of apt on this machine, as those in apt.conf.d

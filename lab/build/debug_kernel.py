@@ -68,7 +68,7 @@ def _compile(tools: builder.Builder) -> str:
              f"make -C {SOURCE} -j$(nproc) bzImage modules", LOG)
     tools.sh("installing its modules",
              f"make -C {SOURCE} INSTALL_MOD_PATH={SOURCE}/lab modules_install", LOG)
-    # Compiling modules and debuggers need only the remaining files.
+    # Builds of modules, and debuggers, need only the files that stay.
     tools.sh("tidying the kernel's tree",
              f"find {SOURCE} -name '*.o' ! -path '*/scripts/*' ! -path '*/tools/*' -delete; "
              f"rm -f {SOURCE}/vmlinux.* {SOURCE}/.tmp_vmlinux* /usr/src/linux-source-*", LOG)

@@ -33,7 +33,7 @@ BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent
 ROOT_SIZE = "4G"                # sparse
 NEW_GIB = 5.0                   # free space for making an image with its build tree
-REVISION = "5"                  # part of the cache key, as lists of options are: increase it with each change of code
+REVISION = "5"                  # part of the cache key: increase it when this module makes another image
 
 # Directories of modules that no guest of this lab can use. They have most of the size of a kernel's modules.
 UNUSED_MODULES = ("sound", "drivers/gpu", "drivers/media", "drivers/net/wireless", "drivers/net/ethernet",

@@ -31,12 +31,12 @@ FIRST_ID, IDS = 100000, 65536
 # Kernel settings that deny user namespaces to users: the denying value, and a value that allows them.
 FORBIDDING = {"kernel/unprivileged_userns_clone": ("0", "1"), "user/max_user_namespaces": ("0", "10000"),
               "kernel/apparmor_restrict_unprivileged_userns": ("1", "0")}
-# Free space in GiB, in this order: for the driver's build; for logs; for sockets; for what guests write to their disks.
-# host_build.SIZES_GIB has build directories, and the modules that make entries of the cache have these.
-CACHE_GIB = 0.5
-CHECKOUT_GIB = 0.1
-TEMPORARY_GIB = 0.1
-OVERLAYS_GIB = 0.5
+# Free space in GiB that commands need. host_build.SIZES_GIB has the sizes of build directories; the modules that make
+# entries of the cache have the sizes of these entries.
+CACHE_GIB = 0.5                 # the driver's build
+CHECKOUT_GIB = 0.1              # logs
+TEMPORARY_GIB = 0.1             # sockets
+OVERLAYS_GIB = 0.5              # writes of guests to their disks
 OVERLAYS = "/var/tmp"           # where QEMU keeps the guests' overlays, unless TMPDIR names another place
 GUESTS_PROCESSOR = "x86_64"
 OTHER_CACHE = "XDG_CACHE_HOME names another place"

@@ -22,7 +22,7 @@ STUCK_ANSWER_S = 3              # limit for the answer of a guest of which a pro
 NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
-LOST = "not loaded again: "     # begin of the program's line about a module
+LOST = "not loaded again: "     # start of the program's line about a module
 UNCHANGED, UNDONE = 2, 6        # statuses of the program after which the former driver is loaded
 ADVICE = {
     UNCHANGED: "the driver that runs cannot be unloaded. End the programs that use it, or start the guest anew:  "

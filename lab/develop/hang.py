@@ -16,7 +16,7 @@ LOOK_S = 0.25                   # interval of looks at the processors
 STUCK_S = 2.0                   # processor time that a processor works at one place until it counts as stuck
 LEAST_LOOKS = 8
 NEAR = 256                      # limit of distance between two addresses of one place, in bytes
-MODULES = 0xffffffffc0000000    # begin of modules in the kernel's addresses (x86-64)
+MODULES = 0xffffffffc0000000    # start of modules in the kernel's addresses (x86-64)
 INTERRUPTS = 1 << 9             # RFLAGS.IF
 REGISTERS = re.compile(r"^CPU#(\d+)\s.*?\bRIP=([0-9a-f]+) RFL=([0-9a-f]+) .*?CPL=(\d) .*?HLT=(\d)",
                        re.MULTILINE | re.DOTALL)
@@ -51,7 +51,7 @@ class Processors:
         """monitor: returns the QMP socket; may raise LabError for a guest that has none on this host."""
         self._monitor = monitor
         self._threads: dict[int, int] = {}
-        self._first: dict[int, tuple[Look, int]] = {}   # the first look at the present place, and the number of looks
+        self._first: dict[int, tuple[Look, int]] = {}   # by processor: its first look at this place, and the count
         self._next = 0.0
 
     def _take(self) -> dict[int, Look]:
@@ -74,8 +74,8 @@ class Processors:
         return stuck
 
     def stuck(self) -> bool:
-        """Whether a processor is stuck, and still is at the last look. Looks at most once in LOOK_S; False if this is
-        not the time, or if QEMU does not answer."""
+        """Looks at the processors, unless the last look is less than LOOK_S ago. Returns whether one is stuck; False
+        without a look, or if QEMU does not answer."""
         if time.monotonic() < self._next:
             return False
         self._next = time.monotonic() + LOOK_S

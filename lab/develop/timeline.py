@@ -114,7 +114,7 @@ class Layout:
             self._write(one, end, row)
 
     def add_arrow(self, number: int, path: list[Slice]) -> None:
-        """Adds an arrow through these slices, at the begin of each."""
+        """Adds an arrow through these slices, at the start of each."""
         for at, one in enumerate(path):
             phase = "s" if at == 0 else "f" if at + 1 == len(path) else "t"
             self.events.append({"ph": phase, "id": number, "name": "work request", "cat": "work request",
@@ -130,7 +130,7 @@ class Timeline:
         self._node = node
         self._words = words
         self._tracks: dict[tuple[str, str], list[Slice]] = {}
-        self._packets: dict[int, Slice] = {}                    # by sequence
+        self._packets: dict[int, Slice] = {}                    # by `sequence` of the trace
         self._open: dict[tuple[str, int, int], Work] = {}       # by kind of queue, QPN, counter
         self._doorbells: dict[int, Slice] = {}                  # the last doorbell store, by QPN
         self._kicks: dict[int, Slice] = {}                      # the last kick, by UAR

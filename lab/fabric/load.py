@@ -12,7 +12,8 @@ from lab.fabric.wiring import HcaPort, hca_ports
 MIB = 1 << 20
 PSN_MASK = (1 << 24) - 1
 COUNTER_MASK = (1 << 32) - 1
-# States in which a QP has no PSN of its own yet. The first one may be any.
+# States in which a QP has no PSN for receiving or for sending yet. Its first PSN may have any value, so the step to it
+# is no traffic.
 NOT_RECEIVING = ("RESET", "INIT")
 NOT_SENDING = (*NOT_RECEIVING, "RTR")
 BITS = 8

@@ -11,7 +11,7 @@ from lab.fabric.evidence import Json
 from lab.fabric.wiring import HcaPort, Link, Outage
 
 SENDING = ("RTR", "RTS", "SQD")
-MOST_NAMED = 4                  # QPs in one line
+MOST_NAMED = 4                  # limit of QPs that a line names
 
 
 @dataclasses.dataclass(frozen=True)

@@ -17,7 +17,7 @@ DEVICES = {"Switch": 0x1b0d, "Ca": 0x1b0e}
 # Limits of pib-switch. A subnet has no more unicast LIDs than MOST_NODES.
 MOST_NODES = 0xBFFF
 MOST_PORTS = 63
-MOST_BYTES = 64 << 20           # size of a file
+MOST_BYTES = 64 << 20           # limit of a file
 
 
 @dataclasses.dataclass

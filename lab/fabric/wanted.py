@@ -24,7 +24,7 @@ class Wanted:
     capture: file for all packets of the switch; further switch processes add their number to the name. driver:
     directory of the HCAs' driver; None: no driver. image_file: the user's own disk image, from which guests boot, with
     its driver. hosts: hosts on which libvirt runs guests and switches; empty: everything runs on this host.
-    packages_place: begin of a message about `packages`, with their file and line; "" if an option names them."""
+    packages_place: start of a message about `packages`, with their file and line; "" if an option names them."""
     count: int
     hca_options: str = ""
     size: vm.Size = vm.Size()

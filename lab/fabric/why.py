@@ -24,7 +24,7 @@ DOWN = 1
 PORT_STATES = {DOWN: "Down: its link has no peer", 2: "Initialize: no subnet manager has found it",
                3: "Armed: the subnet manager has not finished"}
 INITIALIZE = "Initialize"
-MOST_NAMED = 4                  # ports in one line
+MOST_NAMED = 4                  # limit of ports that a line names
 SAME_S = 1.0                    # a port and its switch report the same change within this time
 FAILED = ("ERR", "SQE")
 QP = re.compile(r"(?:(?P<guest>[^:]+):)?(?P<qpn>0x[0-9a-f]{1,8}|[0-9]{1,10})", re.IGNORECASE)

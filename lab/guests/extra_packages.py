@@ -67,7 +67,7 @@ def _make(base: pathlib.Path, made: pathlib.Path, names: tuple[str, ...], place:
 
 
 def disk(base: pathlib.Path, names: tuple[str, ...], place: str) -> pathlib.Path:
-    """The root disk for guests of the image base; without names the image's own disk. place: begin of a message
+    """The root disk for guests of the image base; without names the image's own disk. place: start of a message
     about the names, with their file and line; "" if an option names them."""
     if not names:
         return base / "root.ext4"

@@ -13,8 +13,8 @@ from lab.build import debian, host_build, qemu_headers, qemu_release, qemu_tree
 from lab.testing import runners
 from lab.testing.progress import Progress
 
-# The tests take each QEMU from the newest of these releases whose source the mirror has. If the mirror lacks the source
-# of a newer version, that is a failure.
+# Each QEMU to test, with the releases that may have it. The tests take the newest version whose source the mirror has;
+# a newer version without source counts as a failure.
 QEMUS = {"QEMU 10.0": ("trixie",), "QEMU of backports": ("trixie-backports",),
          "the newest QEMU": ("trixie-backports", "testing")}
 GUESTS = "test_management or test_rc_pingpong or test_ud_pingpong or test_provider_checks or test_names_of_interrupts"

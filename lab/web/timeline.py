@@ -138,7 +138,7 @@ class Timeline:
             self._refused(guest, slot, entry)
 
     def _refused(self, guest: str, slot: int, entry: Json) -> None:
-        """An event for a refusal; of a QP, if it names one only."""
+        """Adds the event of a refusal. It is an event of a QP if the refusal names exactly one."""
         named = refusals.qpns(entry)
         qpn = named.pop() if len(named) == 1 else 0
         self._add(entry["at"], "refused", f"{guest}: {entry['text']}", guest=guest, slot=slot, qpn=qpn,

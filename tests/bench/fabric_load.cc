@@ -168,7 +168,7 @@ struct Wanted {
     double seconds;  // 0: without end
     std::vector<Path> routes;
 
-    // Number of WRITEs due this long after the begin.
+    // Number of WRITEs due this long after the start.
     [[nodiscard]] uint64_t due(double since) const {
         return rate == 0 ? UINT64_MAX : static_cast<uint64_t>(rate * since);
     }

@@ -289,7 +289,7 @@ class FirstDriver(unittest.TestCase):
 
 class Troubleshooting(unittest.TestCase):
     def test_every_status_and_event_of_verbs_is_named(self):
-        """The document also names those that the device never reports, below the others."""
+        """The document also names statuses and events that the device never reports, below the others."""
         text = (ROOT / "docs" / "troubleshooting.md").read_text()
         for kind, names in (("IBV_WC_", STATUSES), ("IBV_EVENT_", EVENTS)):
             self.assertEqual([], [name for name in names if not re.search(rf"\b{kind}{name}\b", text)])

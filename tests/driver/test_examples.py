@@ -213,7 +213,7 @@ def test_a_group_of_no_iommu_mode_is_no_iommu(tmp_path, group, then):
     assert bind(tmp_path, "0", "0", "0", group) == then
 
 
-# Runs a peer, because only the guests have its pyverbs.
+# Runs peer.py with stand-ins for pyverbs, which only the guests have.
 WITHOUT_VERBS = """import runpy, sys, unittest.mock
 names = ["pyverbs"] + ["pyverbs." + name for name in "enums addr cq device mr pd qp wr".split()]
 sys.modules.update((name, unittest.mock.MagicMock()) for name in names)

@@ -77,7 +77,7 @@ def test_two_devices_whose_interrupts_cause_each_other_keep_working():
 
 @pytest.mark.parametrize("target", ["reset", "function-level-reset", "power-off"])
 def test_an_interrupt_for_a_lost_link_may_act_on_the_device(tmp_path, target):
-    """An interrupt from the main loop, which is not guarded by an MMIO dispatch."""
+    """The main loop raises the interrupt, so QEMU's dispatch of MMIO does not guard the device against re-entry."""
     with switch(tmp_path) as fabric, \
             Qtest(*HOT_PLUG, "-device", f"pib-hca,bus=plug,id=hot,fabric=unix:{tmp_path}/fabric") as qtest:
         port, hca = behind_root_port(qtest)

@@ -17,7 +17,7 @@ STATUS_NOT_SUPPORTED = 0x0A
 UAR_KICK = 0x20
 SUMMARY, FLAGS, RUNG = 0, 8, 64
 AWAKE = 1
-EVENTFDS = 32  # limit of a device
+EVENTFDS = 32  # limit of eventfds of a device
 SLOTS = 4096
 SOURCE, TARGET, SIZE = 64 << 20, 96 << 20, 1 << 20
 

@@ -228,7 +228,7 @@ def test_a_stopped_vm_changes_its_handlers_with_the_lock(tmp_path):
 
 
 def test_a_switch_that_stands_still_does_not_stop_qemu(tmp_path):
-    """T57: nothing waits for the switch, which handles the pending frames later."""
+    """T57: QEMU does not wait for the switch, which handles the pending frames later."""
     with switch(tmp_path) as fabric, \
             Qtest("-device", f"pib-hca,addr=4,fabric=unix:{tmp_path}/fabric") as qtest:
         device = Loopback(qtest.pci(4).map_bars()).enable()

@@ -172,7 +172,7 @@ def test_sources_that_the_user_must_not_read_are_left_out(etc, monkeypatch):
 
 
 def test_a_folder_of_passwords_that_the_user_must_not_read_is_left_out(etc, monkeypatch):
-    """apt of this user ignores it, too."""
+    """apt also ignores the folder when this user runs it."""
     parts = etc / "auth.conf.d"
     parts.mkdir()
     (parts / "root.conf").touch()

@@ -18,7 +18,7 @@ STATUS = "Package: libibverbs-dev\nStatus: install ok installed\nVersion: {}\n\n
 
 @pytest.fixture
 def base(tmp_path) -> pathlib.Path:
-    """The files of an image's directory that builds read."""
+    """An image's directory, with the files that a build reads."""
     made = tmp_path / "image"
     dpkg = made / "builder" / "var" / "lib" / "dpkg"
     dpkg.mkdir(parents=True)

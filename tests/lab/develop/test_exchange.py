@@ -118,7 +118,7 @@ def test_modules_that_were_unloaded_before_one_that_is_in_use_are_loaded_again(g
 
 
 def test_a_driver_whose_other_module_is_in_use_is_loaded_again(tmp_path):
-    """The driver does not use that module."""
+    """No module of the driver uses the one that is in use, so the driver is unloaded before rmmod refuses that one."""
     guest = Modules(tmp_path)
     guest.set("stuck", "helper")
     guest.exchange("old", "core", "helper")

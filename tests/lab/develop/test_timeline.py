@@ -112,7 +112,7 @@ class Drawn:
             around.append(end)
 
     def check_arrows(self):
-        """Each arrow has both ends, leads forward in time, and has each of its points at the begin of a slice."""
+        """Each arrow has both ends, leads forward in time, and has each of its points at the start of a slice."""
         for points in self.arrows().values():
             assert [event["ph"] for event in points] == ["s", *["t"] * (len(points) - 2), "f"]
             assert points == sorted(points, key=lambda event: event["ts"])

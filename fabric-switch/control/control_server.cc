@@ -156,7 +156,8 @@ std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create
     std::unique_ptr<ControlServer> server(
         new ControlServer(path, std::move(fds->front()), poller, fabric));
     if (!poller.add(server->listener_->fd(), EPOLLIN, *server->listener_)) {
-        return std::unexpected(path + ": " + std::strerror(errno));
+        return std::unexpected(path + ": " + std::strerror(errno) +
+                               ": free some memory, and start the switch again");
     }
     return server;
 }

@@ -12,10 +12,6 @@ namespace {
 // LRH and BTH: the shortest IBA packet.
 constexpr size_t kMinPacket = ib::Lrh::kSize + ib::Bth::kSize;
 
-bool is_iba(const ib::Lrh& lrh) {
-    return lrh.lnh == ib::Lnh::kIbaLocal || lrh.lnh == ib::Lnh::kIbaGlobal;
-}
-
 // Whether the four bytes at `stored` are the ICRC of `packet` (LRH to padding).
 bool icrc_is_good(std::span<const uint8_t> packet, const uint8_t* stored) {
     const uint32_t crc = ib::icrc(packet);
@@ -47,7 +43,7 @@ std::expected<ib::Burst, PacketFault> check_packet(std::span<const uint8_t> head
     }
     const ib::Lrh lrh = ib::Lrh::parse(head.first<ib::Lrh::kSize>());
     // Raw packets have no ICRC; this protocol does not carry them.
-    if (ib::lrh_error(lrh, whole.size(), crcs) || !is_iba(lrh)) {
+    if (ib::lrh_error(lrh, whole.size(), crcs) || ib::is_raw(lrh.lnh)) {
         return std::unexpected(PacketFault::kMalformed);
     }
     if (lrh.pkt_len * 4U > max_packet_bytes(mtu_cap)) {

@@ -25,8 +25,8 @@ enum class CounterView : uint8_t { kClassic = 0, kExtended = 1 };
 
 struct PortCounters {
     CounterSet total;
-    // By CounterView: a Get returns the total minus the base. A Set stores as the base the total at
-    // that time minus the written value.
+    // `base` has an element for each CounterView. A Get returns the total minus the base; a Set
+    // stores as the base the total at that time minus the written value.
     std::array<Lazy<NonzeroCounters>, 2> base;
 
     bool operator==(const PortCounters&) const = default;

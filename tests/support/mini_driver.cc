@@ -7,6 +7,30 @@
 #include "ring_slots.h"
 
 namespace pib::hca::test {
+namespace {
+
+constexpr uint32_t kRtrMask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_AV |
+                              PIB_HCA_QP_ATTR_PATH_MTU | PIB_HCA_QP_ATTR_DEST_QPN |
+                              PIB_HCA_QP_ATTR_RQ_PSN;
+constexpr uint32_t kResponderMask =
+    PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+constexpr uint32_t kRtsMask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_SQ_PSN;
+constexpr uint32_t kRequesterMask =
+    PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+
+// Attributes of the transition to RTR, and to RTS: only reliable services have those of their half.
+uint32_t rtr_mask(pib_hca_qp_type type) {
+    const bool responds = type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
+    return kRtrMask | (responds ? kResponderMask : 0);
+}
+
+uint32_t rts_mask(pib_hca_qp_type type) {
+    const bool requests = type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_INI;
+    const uint32_t timeout = type == PIB_HCA_QP_UC ? 0 : PIB_HCA_QP_ATTR_TIMEOUT;
+    return kRtsMask | timeout | (requests ? kRequesterMask : 0);
+}
+
+}  // namespace
 
 MiniEq MiniDriver::create_eq(uint32_t vector, bool async, uint8_t log_depth) {
     MiniEq eq;
@@ -56,15 +80,23 @@ void MiniDriver::register_mr(MiniMr& mr, const MrShape& shape) {
 }
 
 MiniQp MiniDriver::create_qp(const QpShape& shape) {
-    const uint32_t sq_bytes = 1u << (shape.log_sq_depth + shape.log_sq_stride);
-    const uint32_t rq_bytes = 1u << (shape.log_rq_depth + shape.log_rq_stride);
+    if (shape.type == PIB_HCA_QP_XRC_TGT) {
+        pib_hca_create_qp target{};
+        target.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+        target.type = PIB_HCA_QP_XRC_TGT;
+        target.xrcd = shape.xrcd;
+        return {.qpn = must(command_in(PIB_HCA_CMD_CREATE_QP, 0, target), "CREATE_QP"),
+                .shape = shape,
+                .memory = {}};
+    }
     const bool has_sq = (shape.flags & PIB_HCA_QP_NO_SQ) == 0;
     const bool has_rq = (shape.flags & PIB_HCA_QP_NO_RQ) == 0;
+    const uint32_t sq_bytes = has_sq ? 1u << (shape.log_sq_depth + shape.log_sq_stride) : 0;
+    const uint32_t rq_bytes = has_rq ? 1u << (shape.log_rq_depth + shape.log_rq_stride) : 0;
     MiniQp qp;
     qp.shape = shape;
     qp.sq_offset = has_sq ? PIB_HCA_QUEUE_HEADER_SIZE : 0;
-    qp.rq_offset =
-        has_rq ? PIB_HCA_QUEUE_HEADER_SIZE + (has_sq ? (sq_bytes + 63) / 64 * 64 : 0) : 0;
+    qp.rq_offset = has_rq ? PIB_HCA_QUEUE_HEADER_SIZE + (sq_bytes + 63) / 64 * 64 : 0;
     qp.memory = GuestMemory(host_, uint64_t{PIB_HCA_QUEUE_HEADER_SIZE} + sq_bytes + rq_bytes + 64);
     pib_hca_create_qp in{};
     in.pages = qp.memory.list();
@@ -77,6 +109,7 @@ MiniQp MiniDriver::create_qp(const QpShape& shape) {
     in.flags = shape.flags;
     in.max_inline = has_sq ? (1u << shape.log_sq_stride) - 64 : 0;
     in.type = static_cast<uint8_t>(shape.type);
+    in.srq = shape.srq;
     in.port = shape.port;
     in.log_sq_depth = has_sq ? shape.log_sq_depth : 0;
     in.log_rq_depth = has_rq ? shape.log_rq_depth : 0;
@@ -84,6 +117,24 @@ MiniQp MiniDriver::create_qp(const QpShape& shape) {
     in.log_rq_stride = has_rq ? shape.log_rq_stride : 0;
     qp.qpn = must(command_in(PIB_HCA_CMD_CREATE_QP, 0, in), "CREATE_QP");
     return qp;
+}
+
+MiniSrq MiniDriver::create_srq(const SrqShape& shape) {
+    MiniSrq srq;
+    srq.shape = shape;
+    srq.memory = GuestMemory(
+        host_, PIB_HCA_QUEUE_HEADER_SIZE + (1ull << (shape.log_depth + shape.log_stride)));
+    pib_hca_create_srq in{};
+    in.pages = srq.memory.list();
+    in.pd = shape.pd;
+    in.flags = shape.xrcd != 0 ? PIB_HCA_SRQ_XRC : 0;
+    in.xrcd = shape.xrcd;
+    in.cq = shape.cq;
+    in.offset = PIB_HCA_QUEUE_HEADER_SIZE;
+    in.log_depth = shape.log_depth;
+    in.log_stride = shape.log_stride;
+    srq.srqn = must(command_in(PIB_HCA_CMD_CREATE_SRQ, 0, in), "CREATE_SRQ");
+    return srq;
 }
 
 void MiniDriver::eq_doorbell(const MiniEq& eq, bool arm) {
@@ -156,9 +207,7 @@ void MiniDriver::connect_rc(const MiniQp& qp, const RcPath& path) {
     to.rq_psn = path.rq_psn;
     to.max_dest_rd_atomic = path.max_dest_rd_atomic;
     to.min_rnr_timer = path.min_rnr_timer;
-    to.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_AV | PIB_HCA_QP_ATTR_PATH_MTU |
-                   PIB_HCA_QP_ATTR_DEST_QPN | PIB_HCA_QP_ATTR_RQ_PSN |
-                   PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC | PIB_HCA_QP_ATTR_MIN_RNR_TIMER;
+    to.attr_mask = rtr_mask(qp.shape.type);
     must(modify(qp, to), "RTR");
     to = {};
     to.state = PIB_HCA_QPS_RTS;
@@ -167,9 +216,7 @@ void MiniDriver::connect_rc(const MiniQp& qp, const RcPath& path) {
     to.retry_cnt = path.retry_cnt;
     to.rnr_retry = path.rnr_retry;
     to.max_rd_atomic = path.max_rd_atomic;
-    to.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_SQ_PSN | PIB_HCA_QP_ATTR_TIMEOUT |
-                   PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY |
-                   PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
+    to.attr_mask = rts_mask(qp.shape.type);
     must(modify(qp, to), "RTS");
 }
 
@@ -216,6 +263,13 @@ void MiniDriver::post_recv(MiniQp& qp, std::span<const pib_hca_sge> sges) {
     if ((flags & PIB_HCA_QP_HEADER_RECV_NOTIFY) != 0) {
         ring(qp.shape.uar, PIB_HCA_UAR_RECV, qp.qpn);
     }
+}
+
+void MiniDriver::post_srq(MiniSrq& srq, std::span<const pib_hca_sge> sges, uint32_t id) {
+    const uint32_t at = slot(srq.producer, srq.shape.log_depth) << srq.shape.log_stride;
+    srq.memory.write(PIB_HCA_QUEUE_HEADER_SIZE + at, encode_recv(sges, id));
+    ++srq.producer;
+    srq.memory.poke(offsetof(pib_hca_srq_header, producer), srq.producer);
 }
 
 }  // namespace pib::hca::test

@@ -60,6 +60,23 @@ struct QpShape {
     uint8_t log_rq_depth = 4;
     uint8_t log_sq_stride = 8;
     uint8_t log_rq_stride = 7;
+    uint32_t srq = 0;   // with PIB_HCA_QP_SRQ
+    uint32_t xrcd = 0;  // XRC_TGT, which has no other fields
+};
+
+struct SrqShape {
+    uint32_t pd = 0;
+    uint32_t xrcd = 0;  // 0: an ordinary SRQ
+    uint32_t cq = 0;    // takes the completions of an SRQ of XRC
+    uint8_t log_depth = 4;
+    uint8_t log_stride = 6;
+};
+
+struct MiniSrq {
+    uint32_t srqn = 0;
+    SrqShape shape;
+    GuestMemory memory;
+    uint32_t producer = 0;
 };
 
 struct MiniQp {
@@ -72,7 +89,7 @@ struct MiniQp {
     uint32_t rq_producer = 0;
 };
 
-// Attributes that connect an RC QP to its peer.
+// Attributes that connect an RC, UC or XRC QP to its peer.
 struct RcPath {
     pib_hca_av av{};
     uint32_t dest_qpn = 0;
@@ -104,6 +121,7 @@ class MiniDriver : public MiniCommands {
     // Registers mr.memory and stores the new key in `mr`.
     void register_mr(MiniMr& mr, const MrShape& shape);
     MiniQp create_qp(const QpShape& shape);
+    MiniSrq create_srq(const SrqShape& shape);
     void destroy(pib_hca_cmd_opcode opcode, uint32_t object) {
         must(command(opcode, object), "destroy");
     }
@@ -123,7 +141,8 @@ class MiniDriver : public MiniCommands {
         return command_in(PIB_HCA_CMD_MODIFY_QP, qp.qpn, attributes);
     }
     pib_hca_modify_qp query(const MiniQp& qp);
-    // Bring a QP from Reset to RTS: an RC QP with the peer in `path`, a datagram QP without a peer.
+    // Bring a QP from Reset to RTS: an RC, UC or XRC QP with the peer in `path`, a datagram QP
+    // without a peer.
     void connect_rc(const MiniQp& qp, const RcPath& path);
     void connect_ud(const MiniQp& qp, uint8_t port, uint32_t qkey, uint16_t pkey_index = 0);
 
@@ -131,6 +150,7 @@ class MiniDriver : public MiniCommands {
     void post_send(MiniQp& qp, const SendWr& wr, bool quiet = false);
     void post_send_bytes(MiniQp& qp, std::span<const uint8_t> wqe, bool quiet = false);
     void post_recv(MiniQp& qp, std::span<const pib_hca_sge> sges);
+    void post_srq(MiniSrq& srq, std::span<const pib_hca_sge> sges, uint32_t id);
     void ring_send(const MiniQp& qp) { ring(qp.shape.uar, PIB_HCA_UAR_SEND, qp.qpn); }
     static pib_hca_sge sge(const MiniMr& mr, uint64_t offset, uint32_t length) {
         return {mr.addr + offset, length, mr.key};

@@ -5,6 +5,8 @@
 #include <array>
 #include <cstring>
 
+#include "content.h"
+
 namespace pib::simulation {
 namespace {
 
@@ -12,17 +14,6 @@ using hca::test::SendWr;
 
 constexpr uint32_t kMaxInline = 64;
 constexpr uint32_t kInFlight = Flow::kDepth;  // send work requests
-
-Bytes random_bytes(uint32_t seed, size_t length) {
-    Bytes data(length);
-    uint64_t bits = seed * 0x9e3779b97f4a7c15u + 1;
-    for (size_t i = 0; i < length; i += sizeof bits) {
-        bits = bits * 6364136223846793005u + 1442695040888963407u;
-        const uint64_t mixed = (bits ^ bits >> 32) * 0x9e3779b97f4a7c15u;
-        std::memcpy(&data[i], &mixed, std::min(sizeof mixed, length - i));
-    }
-    return data;
-}
 
 Bytes bytes_of(uint64_t value) {
     Bytes data(sizeof value);

@@ -47,6 +47,8 @@ Setup make_setup(uint64_t seed) {
     // A fifth of the fabrics is free of hazards; the others have some of them.
     setup.hazards = random() % 5 == 0 ? 0 : word(random);
     setup.steps = 200 + random() % 2000;
+    // A third of the fabrics has only connections.
+    setup.lines = random() % 3 == 0 ? 0 : 1 + static_cast<unsigned>(random() % 4);
     return setup;
 }
 

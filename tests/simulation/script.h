@@ -26,6 +26,7 @@ struct Setup {
     unsigned link_mode = 0;  // a test::LinkMode
     uint32_t hazards = 0;    // StepKind::hazard of the possible steps
     size_t steps = 0;
+    unsigned lines = 0;  // see line.h
 };
 
 struct Script {

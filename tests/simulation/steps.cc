@@ -20,6 +20,15 @@ Choice choice_of(const Step& step) {
     return {.a = step.a, .b = step.b, .c = step.c};
 }
 
+Messaging::Choice message_choice(const Step& step) {
+    return {.a = step.a, .b = step.b, .c = step.c};
+}
+
+// Index of a guest other than the subnet manager's.
+unsigned victim(const World& world, uint32_t number) {
+    return 1 + number % (world.setup().guests - 1);
+}
+
 // One of a flow's regions.
 Region& region(World& world, const Step& step) {
     Flow& flow = world.flow(step.a);
@@ -134,6 +143,19 @@ void reconnect(World& world, const Step& step) {
     }
 }
 
+// Posts messages to stations and lines.
+void message(World& world, const Step& step) {
+    world.totals.requests += world.messaging.post_messages(message_choice(step));
+}
+
+void receive_messages(World& world, const Step& step) {
+    world.totals.requests += world.messaging.post_receives(message_choice(step));
+}
+
+void reopen_line(World& world, const Step& step) {
+    world.reopen_line(message_choice(step));
+}
+
 // ---- faults
 
 void destroy_key(World& world, const Step& step) {
@@ -145,6 +167,10 @@ void destroy_key(World& world, const Step& step) {
 
 void kill_qp(World& world, const Step& step) {
     world.connection(step.a).kill(step.b % 2);
+}
+
+void kill_line(World& world, const Step& step) {
+    world.messaging.kill(message_choice(step));
 }
 
 // Sets one of several kinds of link faults, or none.
@@ -164,23 +190,23 @@ void links(World& world, const Step& step) {
 }
 
 void unplug(World& world, const Step& step) {
-    world.unplug(world.victim(step.a));
+    world.unplug(victim(world, step.a));
 }
 
 void plug(World& world, const Step& step) {
-    world.plug(world.victim(step.a));
+    world.plug(victim(world, step.a));
 }
 
 void stall(World& world, const Step& step) {
-    world.stall(world.victim(step.a));
+    world.stall(victim(world, step.a));
 }
 
 void resume(World& world, const Step& step) {
-    world.subnet().guest(world.victim(step.a)).is_stalled = false;
+    world.subnet().guest(victim(world, step.a)).is_stalled = false;
 }
 
 void reset(World& world, const Step& step) {
-    world.reset(world.victim(step.a));
+    world.reset(victim(world, step.a));
 }
 
 void restart_switch(World& world, const Step&) {
@@ -197,10 +223,14 @@ constexpr StepKind kKinds[] = {
     {"bind", 60, 0, false, bind},
     {"invalidate", 6, kKeys, true, invalidate},
     {"check", 20, 0, false, check},
+    {"message", 150, 0, false, message},
+    {"receive-messages", 150, 0, false, receive_messages},
+    {"reopen-line", 30, 0, false, reopen_line},
     {"reconnect", 60, 0, false, reconnect},
     {"destroy-key", 4, kKeys, true, destroy_key},
     {"create-key", 24, kKeys, false, create_key},
     {"kill-qp", 4, kErrors, true, kill_qp},
+    {"kill-line", 4, kErrors, true, kill_line},
     {"links", 8, kLinks, true, links},
     {"unplug", 4, kCables, true, unplug},
     {"plug", 8, kCables, false, plug},

@@ -30,12 +30,44 @@ void check_retries(test::Subnet& subnet, const Setup& setup) {
     }
 }
 
+// Attributes of QPs. `may_wrap`: as in first_psn().
+Connection::Attributes attributes(uint32_t number, bool may_wrap) {
+    return {.path_mtu = static_cast<uint8_t>(1 + number % 4),
+            .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
+            .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
+            .psn = {first_psn(number, may_wrap), first_psn(number * 69069 + 1, may_wrap)}};
+}
+
+// Fails on a fatal event: the guests do nothing that is fatal for a QP or CQ.
+void read_events(const Owner& owner) {
+    while (const auto event = owner.guest->driver.poll(owner.guest->async_eq)) {
+        const bool is_fatal =
+            event->type == PIB_HCA_EVENT_CQ_ERROR || event->type == PIB_HCA_EVENT_QP_FATAL ||
+            event->type == PIB_HCA_EVENT_SRQ_ERROR || event->type == PIB_HCA_EVENT_DEVICE_FATAL;
+        const auto text = [&] {
+            return "guest " + std::to_string(owner.index) + " has event " +
+                   std::to_string(event->type) + " of object " + std::to_string(event->number);
+        };
+        require(!is_fatal, text, "");
+    }
+}
+
 Owner own(test::Subnet& subnet, unsigned guest) {
     test::Guest& its = subnet.guest(guest);
     return {.guest = &its,
             .index = guest,
             .pd = its.driver.alloc_pd(),
             .eqn = its.driver.create_eq(2).eqn};
+}
+
+// Brings the subnet up, and creates the objects that the connections of each guest share.
+std::vector<Owner> own_all(test::Subnet& subnet, test::MiniSm& sm, unsigned guests) {
+    sm.sweep();
+    std::vector<Owner> owners;
+    for (unsigned i = 0; i < guests; ++i) {
+        owners.push_back(own(subnet, i));
+    }
+    return owners;
 }
 
 }  // namespace
@@ -53,18 +85,20 @@ World::World(const Setup& setup)
     : setup_(setup),
       subnet_(setup.guests, static_cast<test::LinkMode>(setup.link_mode)),
       sm_(subnet_, subnet_.guest(0)),
+      owners_(own_all(subnet_, sm_, setup.guests)),
       unplugged_(setup.guests),
-      was_reset_(setup.guests) {
-    sm_.sweep();
-    for (unsigned i = 0; i < setup.guests; ++i) {
-        owners_.push_back(own(subnet_, i));
-    }
+      was_reset_(setup.guests),
+      messaging(setup, sm_, owners_) {
+    sweep();
     for (unsigned i = 0; i < setup.connections; ++i) {
         const unsigned a = i % setup.guests;
         const unsigned b = (a + 1 + i / setup.guests % (setup.guests - 1)) % setup.guests;
         connections_.push_back(std::make_unique<Connection>(owners_[a], owners_[b],
                                                             "connection " + std::to_string(i)));
         reconnect(*connections_.back(), static_cast<uint32_t>(setup.seed) + i * 0x9e3779b9u);
+    }
+    for (uint32_t i = 0; i < messaging.line_count(); ++i) {
+        reopen_line({.a = i, .b = 0, .c = static_cast<uint32_t>(setup.seed) + i * 0x85ebca6bu});
     }
 }
 
@@ -85,22 +119,11 @@ void World::poll() {
             totals.errors += completions.errors;
         }
     }
+    const Connection::Completions completions = messaging.poll();
+    totals.completions += completions.all;
+    totals.errors += completions.errors;
     for (const Owner& owner : owners_) {
         read_events(owner);
-    }
-}
-
-// Fails on a fatal event: the guests do nothing that is fatal for a QP or CQ.
-void World::read_events(const Owner& owner) {
-    while (const auto event = owner.guest->driver.poll(owner.guest->async_eq)) {
-        const bool is_fatal = event->type == PIB_HCA_EVENT_CQ_ERROR ||
-                              event->type == PIB_HCA_EVENT_QP_FATAL ||
-                              event->type == PIB_HCA_EVENT_DEVICE_FATAL;
-        const auto text = [&] {
-            return "guest " + std::to_string(owner.index) + " has event " +
-                   std::to_string(event->type) + " of object " + std::to_string(event->number);
-        };
-        require(!is_fatal, text, "");
     }
 }
 
@@ -116,22 +139,33 @@ void World::check_memory(Extent extent) {
 // the lost ones. A new QP must not expect the PSN of such a packet: so after a reset no connection
 // starts with one of the few PSNs before the wrap, which other connections have used as well.
 void World::reconnect(Connection& connection, uint32_t number) {
-    const bool may_wrap = std::ranges::find(was_reset_, true) == was_reset_.end();
     connection.close();
-    connection.open(
-        sm_, {.path_mtu = static_cast<uint8_t>(1 + number % 4),
-              .timeout = static_cast<uint8_t>(8 + number / 4 % 6),
-              .max_rd_atomic = static_cast<uint8_t>(1 + number / 32 % 8),
-              .psn = {first_psn(number, may_wrap), first_psn(number * 69069 + 1, may_wrap)}});
+    connection.open(sm_,
+                    attributes(number, std::ranges::find(was_reset_, true) == was_reset_.end()));
     if (lossy_) {
         connection.set_lossy();
     }
     for (const Owner& owner : owners_) {
-        if (connection.is_at(owner.index) &&
-            (unplugged_[owner.index] || was_reset_[owner.index] || owner.guest->is_stalled)) {
+        if (connection.is_at(owner.index) && may_have_outage(owner.index)) {
             connection.set_outage();
         }
     }
+}
+
+void World::reopen_line(const Messaging::Choice& choice) {
+    if (messaging.empty()) {
+        return;
+    }
+    const Line& line = messaging.line(choice.a);
+    const bool had_outage = std::ranges::any_of(owners_, [&](const Owner& owner) {
+        return line.is_at(owner.index) && may_have_outage(owner.index);
+    });
+    const bool may_wrap = std::ranges::find(was_reset_, true) == was_reset_.end();
+    messaging.reopen(choice, attributes(choice.c, may_wrap), had_outage);
+}
+
+bool World::may_have_outage(unsigned guest) const {
+    return unplugged_[guest] || was_reset_[guest] || owners_[guest].guest->is_stalled;
 }
 
 void World::mark_outage(unsigned guest) {
@@ -140,6 +174,7 @@ void World::mark_outage(unsigned guest) {
             connection->set_outage();
         }
     }
+    messaging.set_outage(guest);
 }
 
 void World::count_packet_faults() {
@@ -151,6 +186,10 @@ void World::set_faults(const fabric::FaultSpec& faults) {
     count_packet_faults();
     subnet_.set_faults(faults);
     lossy_ = faults.any();
+    if (faults.duplicate != 0 || faults.reorder != 0 || faults.delay_ns != 0 ||
+        faults.jitter_ns != 0) {
+        messaging.set_scrambled();
+    }
     for (const auto& connection : connections_) {
         if (lossy_) {
             connection->set_lossy();
@@ -179,6 +218,13 @@ void World::plug(unsigned guest) {
 void World::sweep() {
     sm_.take_traps();
     sm_.sweep();
+    std::vector<unsigned> members;
+    for (const Owner& owner : owners_) {
+        if (!unplugged_[owner.index]) {
+            members.push_back(owner.index);
+        }
+    }
+    sm_.set_group(Station::kGroupLid, members);
 }
 
 void World::stall(unsigned guest) {
@@ -198,6 +244,7 @@ void World::reset(unsigned guest) {
             connection->lose(guest);
         }
     }
+    messaging.lose(guest);
     was_reset_[guest] = true;
     mark_outage(guest);
     test::Guest& its = subnet_.guest(guest);
@@ -209,6 +256,7 @@ void World::reset(unsigned guest) {
             connection->restore(owners_[guest]);
         }
     }
+    messaging.restore(owners_[guest]);
 }
 
 void World::restart_switch() {
@@ -230,8 +278,11 @@ void World::recover() {
         plug(owner.index);
     }
     const auto is_done = [](const auto& connection) { return connection->is_done(); };
+    const auto all_done = [&] {
+        return std::ranges::all_of(connections_, is_done) && messaging.is_done();
+    };
     settle();
-    for (unsigned i = 0; i < kRecoveryRounds && !std::ranges::all_of(connections_, is_done); ++i) {
+    for (unsigned i = 0; i < kRecoveryRounds && !all_done(); ++i) {
         for (const auto& connection : connections_) {
             for (Flow& flow : connection->flows) {
                 if (!flow.to.is_lost) {
@@ -239,17 +290,17 @@ void World::recover() {
                 }
             }
         }
+        messaging.refill();
         subnet_.step_clock();
         settle();
     }
-    for (const auto& connection : connections_) {
-        require(is_done(connection), "a work request does not complete");
-    }
+    require(all_done(), "a work request does not complete");
     subnet_.advance(kLongestDelayNs);
     poll();
     for (const auto& connection : connections_) {
         connection->check_completed();
     }
+    messaging.check_completed();
     check_memory(Extent::kWritten);
 }
 
@@ -259,6 +310,7 @@ void World::finish() {
     for (const auto& connection : connections_) {
         connection->close();
     }
+    messaging.close();
     settle();
     check_memory(Extent::kAll);
     release();
@@ -268,6 +320,7 @@ void World::finish() {
 
 // The device refuses to destroy objects in use, so none has been left behind.
 void World::release() {
+    messaging.release();
     for (const auto& connection : connections_) {
         for (Flow& flow : connection->flows) {
             for (Region* region : {&flow.local, &flow.remote, &flow.inbox}) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "connection.h"
+#include "messaging.h"
 #include "mini_sm.h"
 #include "script.h"
 #include "subnet.h"
@@ -40,6 +41,8 @@ class World {
 
     // Opens the connection, or closes it and opens it anew.
     void reconnect(Connection& connection, uint32_t number);
+    // Replaces the QPs of a line, if messages have lines.
+    void reopen_line(const Messaging::Choice& choice);
     void set_faults(const fabric::FaultSpec& faults);
     void unplug(unsigned guest);
     // Reconnects the guest's cable; the subnet manager then sweeps.
@@ -50,10 +53,6 @@ class World {
 
     Connection& connection(uint32_t number) { return *connections_[number % connections_.size()]; }
     Flow& flow(uint32_t number) { return connection(number / 2).flows[number % 2]; }
-    // Index of a guest other than the subnet manager's.
-    unsigned victim(uint32_t number) const {
-        return 1 + number % (static_cast<unsigned>(owners_.size()) - 1);
-    }
     test::Subnet& subnet() { return subnet_; }
     const Setup& setup() const { return setup_; }
     uint32_t pd_of(const test::Guest& guest) const;
@@ -61,11 +60,11 @@ class World {
 
   private:
     void count_packet_faults();
-    void read_events(const Owner& owner);
     void resume();
     void sweep();
     void release();
     void mark_outage(unsigned guest);
+    bool may_have_outage(unsigned guest) const;
 
     const Setup setup_;
     test::Subnet subnet_;
@@ -77,6 +76,9 @@ class World {
     // new one, which answers them.
     std::vector<bool> was_reset_;
     bool lossy_ = false;  // packets may be lost at any link
+
+  public:
+    Messaging messaging;
 };
 
 }  // namespace pib::simulation

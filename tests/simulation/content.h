@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: GPL-2.0-or-later
+// Bytes of messages.
+#pragma once
+
+#include <cstdint>
+
+#include "shadow.h"
+
+namespace pib::simulation {
+
+// The same bytes for the same seed.
+Bytes random_bytes(uint64_t seed, size_t length);
+
+}  // namespace pib::simulation

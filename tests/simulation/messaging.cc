@@ -258,6 +258,12 @@ void Messaging::set_outage(unsigned guest) {
     }
 }
 
+void Messaging::set_lossy() {
+    for (const auto& line : lines_) {
+        line->sender.had_outage = true;
+    }
+}
+
 void Messaging::set_scrambled() {
     is_scrambled_ = true;
     for (uint32_t i = 0; i < stations_.size() + lines_.size(); ++i) {

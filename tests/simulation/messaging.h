@@ -43,6 +43,9 @@ class Messaging {
     void release();
 
     void set_outage(unsigned guest);
+    // Links lose packets. Retries may run out while a message waits for a receive, because RNR NAKs
+    // do not renew them (IBA vol. 1, 9.9.2.1.1).
+    void set_lossy();
     void set_scrambled();
     void lose(unsigned guest);
     void restore(const Owner& owner);

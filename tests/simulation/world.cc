@@ -157,9 +157,9 @@ void World::reopen_line(const Messaging::Choice& choice) {
         return;
     }
     const Line& line = messaging.line(choice.a);
-    const bool had_outage = std::ranges::any_of(owners_, [&](const Owner& owner) {
-        return line.is_at(owner.index) && may_have_outage(owner.index);
-    });
+    const bool had_outage = lossy_ || std::ranges::any_of(owners_, [&](const Owner& owner) {
+                                return line.is_at(owner.index) && may_have_outage(owner.index);
+                            });
     const bool may_wrap = std::ranges::find(was_reset_, true) == was_reset_.end();
     messaging.reopen(choice, attributes(choice.c, may_wrap), had_outage);
 }
@@ -186,6 +186,9 @@ void World::set_faults(const fabric::FaultSpec& faults) {
     count_packet_faults();
     subnet_.set_faults(faults);
     lossy_ = faults.any();
+    if (lossy_) {
+        messaging.set_lossy();
+    }
     if (faults.duplicate != 0 || faults.reorder != 0 || faults.delay_ns != 0 ||
         faults.jitter_ns != 0) {
         messaging.set_scrambled();

@@ -8,7 +8,8 @@ import pathlib
 import subprocess
 
 from lab.base import paths, ui
-from lab.develop import driver_coverage
+from lab.build import image, kernel_module, kernel_tree
+from lab.develop import commands, driver_coverage
 from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 from lab.guests import vm
@@ -39,6 +40,15 @@ def booted(name, count, hca="", keep=False, **options):
             keep_coverage(running)
         if not keep:
             running.down()
+
+
+def compiled(running, source):
+    """Compiles the kernel modules of a directory for a lab's guests; returns their bytes, by name."""
+    base = commands.image_of(running)
+    tools = kernel_tree.tools(base)
+    with tools.locked():
+        modules = kernel_module.compile_for(image.kernel_version(base), tools, source).modules
+        return {module.name: module.stripped.read_bytes() for module in modules}
 
 
 def in_shared_memory(running):

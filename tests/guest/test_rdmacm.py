@@ -11,8 +11,8 @@ from rdma import DEVICE, complaints, counter, sh, wait_until
 
 LIMIT_S = 150
 # The ends of perftest agree over one connection. Then the client connects again, while the server is about to listen
-# again: a server that is late answers that it has no such service, by a REJ with reason 8 or, for UD, by a SIDR_REP with
-# status 1. Its client ends or crashes.
+# again: a server that is late answers that it has no such service, by a REJ with reason 8 or, for UD, by a SIDR_REP
+# with status 1. Its client ends or crashes.
 PERFTEST = "ib_"
 LATE = (b"Event: RDMA_CM_EVENT_REJECTED; error: 8.", b"Event: RDMA_CM_EVENT_UNREACHABLE; error: 1.")
 PERFTEST_TRIES = 5

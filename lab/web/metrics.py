@@ -113,6 +113,11 @@ class Server(http_server.Server):
 class Handler(http_server.Handler):
     server: Server
 
+    def handle_one_request(self) -> None:
+        """A client shows no token, so one that sends its next request slowly, or none, must take no other's place."""
+        self.server.room.wait(self.connection)
+        super().handle_one_request()
+
     def do_GET(self) -> None:
         if refused := self.refusal("./pib metrics"):
             status, text = refused

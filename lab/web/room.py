@@ -17,12 +17,15 @@ class Room:
 
     def enter(self, one: socket.socket) -> None:
         with self._lock:
-            if len(self._newcomers) >= self._most:
-                oldest = next(iter(self._newcomers))
-                del self._newcomers[oldest]
-                with contextlib.suppress(OSError):
-                    oldest.shutdown(socket.SHUT_RDWR)           # its thread reads end-of-file, and calls leave()
-            self._newcomers[one] = None
+            self._add(one)
+
+    def _add(self, one: socket.socket) -> None:
+        if len(self._newcomers) >= self._most:
+            oldest = next(iter(self._newcomers))
+            del self._newcomers[oldest]
+            with contextlib.suppress(OSError):
+                oldest.shutdown(socket.SHUT_RDWR)               # its thread reads end-of-file, and calls leave()
+        self._newcomers[one] = None
 
     def know(self, one: socket.socket) -> bool:
         """Notes that the connection has shown the token. Returns False if there are too many known connections."""
@@ -32,6 +35,13 @@ class Room:
             self._newcomers.pop(one, None)
             self._known.add(one)
             return True
+
+    def wait(self, one: socket.socket) -> None:
+        """Notes that no request of a known connection is under way: the connection is a newcomer again."""
+        with self._lock:
+            if one in self._known:
+                self._known.remove(one)
+                self._add(one)
 
     def leave(self, one: socket.socket) -> None:
         """Must be called before the socket is closed: otherwise enter() might end another connection that has got the

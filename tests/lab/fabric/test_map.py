@@ -195,6 +195,18 @@ def test_clients_that_send_nothing_do_not_pile_up(scrape):
         assert scrape()[0] == 200 and silent[0].recv(1) == b""
 
 
+def test_clients_between_two_requests_keep_no_other_out(scrape):
+    """They may send the next request octet by octet, and so never be idle for long."""
+    with contextlib.ExitStack() as stack:
+        for _ in range(metrics.MOST_REQUESTS):
+            slow = http.client.HTTPConnection(*scrape.address, timeout=PATIENCE_S)
+            stack.enter_context(contextlib.closing(slow))
+            slow.request("GET", "/metrics")
+            with slow.getresponse() as answer:
+                assert answer.status == 200 and answer.read()
+        assert scrape()[0] == 200
+
+
 def test_without_a_switch_metrics_have_only_pib_up(tmp_path, monkeypatch):
     monkeypatch.setattr("test_map.PATIENCE_S", 10)
     text, said = scraped("--control", tmp_path / "none")

@@ -4,15 +4,57 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <span>
 
 namespace pib::fabric {
 namespace {
 
-constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3";
+// Without groups of finite fields: a key exchange in the largest one takes half a second, and a
+// peer without a certificate can ask for it. Every implementation of TLS 1.3 has an elliptic curve.
+constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3:-GROUP-DH-ALL";
 // Maximum length of a handshake message: enough for a certificate with hundreds of GUIDs.
 constexpr size_t kMaxHandshakeMessage = 16 * 1024;
+
+// Longest RSA key whose signature is checked. Without limits one check takes many seconds, and a
+// peer that no CA knows can ask for it, because the signature is checked before the certificate.
+constexpr size_t kMaxModulusBytes = 1024;
+constexpr size_t kMaxExponentBytes = 8;
+
+size_t bytes_of_number(const gnutls_datum_t& number) {
+    const std::span bytes(number.data, number.size);
+    return static_cast<size_t>(
+        bytes.end() - std::ranges::find_if(bytes, [](unsigned char byte) { return byte != 0; }));
+}
+
+// Whether the signature of the peer's key can be checked fast.
+bool is_fast(const gnutls_datum_t& certificate) {
+    const auto crt = make_gnutls<X509Cert>(gnutls_x509_crt_init);
+    if (!crt ||
+        gnutls_x509_crt_import(crt.get(), &certificate, GNUTLS_X509_FMT_DER) != GNUTLS_E_SUCCESS) {
+        return false;
+    }
+    const int kind = gnutls_x509_crt_get_pk_algorithm(crt.get(), nullptr);
+    if (kind != GNUTLS_PK_RSA && kind != GNUTLS_PK_RSA_PSS) {
+        return true;  // the sizes of the other kinds are those of a few curves
+    }
+    GnutlsData modulus, exponent;
+    return gnutls_x509_crt_get_pk_rsa_raw(crt.get(), modulus.out(), exponent.out()) ==
+               GNUTLS_E_SUCCESS &&
+           bytes_of_number(*modulus.out()) <= kMaxModulusBytes &&
+           bytes_of_number(*exponent.out()) <= kMaxExponentBytes;
+}
+
+// GnuTLS calls this before it checks the signature in the peer's CertificateVerify.
+int check_peer_key(gnutls_session_t session, unsigned /*type*/, unsigned /*when*/,
+                   unsigned incoming, const gnutls_datum_t* /*message*/) {
+    unsigned count = 0;
+    const gnutls_datum_t* chain =
+        incoming != 0 ? gnutls_certificate_get_peers(session, &count) : nullptr;
+    return chain == nullptr || is_fast(chain[0]) ? GNUTLS_E_SUCCESS : GNUTLS_E_CERTIFICATE_ERROR;
+}
 
 std::unexpected<std::string> not_loaded(const std::string& file, const std::string& why) {
     return std::unexpected(file + ": " + why + ": make it with pib-switch cert");
@@ -88,6 +130,8 @@ std::unique_ptr<TlsSession> TlsCredentials::make(int fd, unsigned end, const cha
         gnutls_certificate_server_set_request(session, GNUTLS_CERT_REQUIRE);
     }
     gnutls_handshake_set_max_packet_length(session, kMaxHandshakeMessage);
+    gnutls_handshake_set_hook_function(session, GNUTLS_HANDSHAKE_CERTIFICATE_VERIFY,
+                                       GNUTLS_HOOK_PRE, check_peer_key);
     gnutls_transport_set_int(session, fd);
     return std::make_unique<TlsSession>(std::move(made), TlsSession::Expected{purpose, host});
 }

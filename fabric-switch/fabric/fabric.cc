@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "fabric/fabric.h"
 
+#include <algorithm>
+
 #include "fabric/fabric_parts.h"
 #include "fabric/topology_place.h"
 
@@ -63,6 +65,31 @@ std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::strin
         return Refuse{RefuseReason::kNotAllowed, "\"" + node.id + "\" is not in " + peer.name +
                                                      ": make a certificate with --node " + node.id +
                                                      " or its GUID"};
+    }
+    return std::nullopt;
+}
+
+// Whether the HELLO has a GUID of this node, which the topology file contains or a device of the
+// node has said.
+bool has_guid_of(const FabricNodes& nodes, uint32_t index, const Hello& hello) {
+    const TopologyNode& node = nodes.topology().nodes[index];
+    const auto is_of_port = [&](const TopologyPort& port) {
+        Switch* sw = port.joined() ? nodes.all()[port.peer_node].sw.get() : nullptr;
+        const Hello* device = sw != nullptr ? sw->admission().neighbour(port.peer_port) : nullptr;
+        return share_a_guid({.node_guid = node.guid, .port_guid = port.guid}, hello) ||
+               (device != nullptr && share_a_guid(*device, hello));
+    };
+    return std::ranges::any_of(node.ports, is_of_port);
+}
+
+// GUIDs of a node belong to the peer that owns the node, whatever node another HELLO names.
+std::optional<Refuse> refuse_foreign_guids(const FabricNodes& nodes, const Hello& hello,
+                                           const Peer& peer) {
+    for (uint32_t i = 0; i < nodes.all().size(); ++i) {
+        const std::string& owner = nodes.all()[i].owner;
+        if (!owner.empty() && owner != peer.name && has_guid_of(nodes, i, hello)) {
+            return owned_by_another("GUID of \"" + nodes.all()[i].id + "\"", owner);
+        }
     }
     return std::nullopt;
 }
@@ -169,6 +196,9 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
     }
     Node& adapter = nodes_[found->node];
     if (auto refusal = refuse_stranger(node, adapter.owner, peer)) {
+        return std::unexpected(std::move(*refusal));
+    }
+    if (auto refusal = refuse_foreign_guids(nodes_, hello, peer)) {
         return std::unexpected(std::move(*refusal));
     }
     Switch& sw = *nodes_[port.peer_node].sw;

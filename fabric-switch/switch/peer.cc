@@ -69,4 +69,9 @@ Refuse owned_by_another(const std::string& what, const std::string& owner) {
                        "pib-switch");
 }
 
+bool share_a_guid(const Hello& one, const Hello& other) {
+    return one.node_guid == other.node_guid || one.port_guid == other.port_guid ||
+           one.node_guid == other.port_guid || one.port_guid == other.node_guid;
+}
+
 }  // namespace pib::fabric

@@ -49,6 +49,9 @@ struct Peer {
 // port.
 [[nodiscard]] link::Refuse owned_by_another(const std::string& what, const std::string& owner);
 
+// Whether a node or port GUID of one HELLO is a node or port GUID of the other.
+[[nodiscard]] bool share_a_guid(const link::Hello& one, const link::Hello& other);
+
 // "0x" and 16 hexadecimal digits.
 [[nodiscard]] std::string to_text(ib::Guid guid);
 

@@ -13,9 +13,10 @@ bool same_port(const link::Hello& one, const link::Hello& other) {
            (!of_switch || one.port_number == other.port_number);
 }
 
-bool share_a_guid(const link::Hello& one, const link::Hello& other) {
-    return one.node_guid == other.node_guid || one.port_guid == other.port_guid ||
-           one.node_guid == other.port_guid || one.port_guid == other.node_guid;
+link::Refuse guid_of_switch(unsigned number) {
+    return {link::RefuseReason::kNotAllowed, "GUID belongs to the switch at port " +
+                                                 std::to_string(number) +
+                                                 ": give this device another GUID"};
 }
 
 }  // namespace
@@ -56,11 +57,15 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
     // Lowest number of a port that the peer had before, that no peer has had, or that has no link
     // and no other owner; 0: none.
     unsigned known = 0, unused = 0, vacant = 0;
+    const bool is_adapter = hello.role == link::Role::kChannelAdapter;
     for (unsigned number = config_.num_ports; number >= 1; --number) {
+        const auto* who = neighbour(number);
         if ((reserved_ >> number & 1) != 0) {
+            if (who != nullptr && is_adapter && share_a_guid(*who, hello)) {
+                return std::unexpected(guid_of_switch(number));
+            }
             continue;
         }
-        const auto* who = neighbour(number);
         const bool owned = !owner(number).empty() && owner(number) != peer.name;
         if (who != nullptr && owned && share_a_guid(*who, hello)) {
             return std::unexpected(

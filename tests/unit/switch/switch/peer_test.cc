@@ -78,6 +78,22 @@ TEST_CASE("peer: GUIDs of a port are refused to another user, present or absent"
     CHECK(sw.admission().admit(make_hello(0x3000), user("2"))->number == 2);
 }
 
+TEST_CASE("peer: the GUID of a switch to which this one connects is refused to adapters") {
+    fabric::Switch sw(TestFabric::default_config());
+    sw.admission().reserve(4);
+    sw.admission().set_neighbour(4, switch_hello(0x500, 1));
+    auto port_of_switch = make_hello(0x1000);
+    port_of_switch.port_guid = ib::Guid(0x500);
+    for (const auto& hello : {make_hello(0x500), port_of_switch}) {
+        const auto refused = sw.admission().admit(hello, user("1"));
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+        CHECK(refused.error().text.find("port 4") != std::string::npos);
+    }
+    // Both processes may connect cables to the other one.
+    CHECK(sw.admission().admit(switch_hello(0x500, 2), user("1")));
+}
+
 TEST_CASE("peer: the port of an absent device goes to another device of its user only") {
     auto config = TestFabric::default_config();
     config.num_ports = 1;
@@ -105,6 +121,23 @@ TEST_CASE("peer: all ports of a node in a topology belong to the user of the fir
     }
     CHECK(fabric.admit(named("a", 0x1000, 2), user("1")));
     CHECK(fabric.admit(named("b", 0x2000), user("2")));
+}
+
+TEST_CASE("peer: in a topology GUIDs of another user's node are refused with any name") {
+    TopologyNet net(kTopology);
+    fabric::Fabric& fabric = net.part(0);
+    REQUIRE(fabric.admit(named("a", 0x9000), user("1")));
+    auto same_node = named("b", 0x9000), same_port = named("b", 0x7777);
+    same_node.port_guid = ib::Guid(0x7777);
+    same_port.port_guid = ib::Guid(0x9001);
+    auto node_of_port = named("b", 0x9001);
+    for (const auto& hello : {named("b", 0x9000), same_node, same_port, node_of_port}) {
+        const auto refused = fabric.admit(hello, user("2"));
+        REQUIRE_FALSE(refused);
+        CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+        CHECK(refused.error().text.find("\"a\" belongs to user 1") == 8);
+    }
+    CHECK(fabric.admit(named("b", 0x9000), user("1")));
 }
 
 TEST_CASE("peer: a trunk belongs to the peer that connected it first") {

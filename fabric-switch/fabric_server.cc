@@ -85,12 +85,7 @@ void shed(int listening_fd, UniqueFd& spare, FdCloser& closer) {
 class FabricServer::Listener final : public PollHandler {
   public:
     Listener(FabricServer& server, UniqueFd fd, Address address)
-        : server_(server), fd_(std::move(fd)), address_(std::move(address)) {}
-    ~Listener() override {
-        if (address_.kind == Address::Kind::kUnix) {
-            ::unlink(address_.path.c_str());
-        }
-    }
+        : server_(server), fd_(std::move(fd)), address_(std::move(address)), file_(address_.path) {}
     void ready(uint32_t) override {
         for (unsigned i = 0; i < kAcceptsPerTurn && server_.accept_one(*this); ++i) {
         }
@@ -103,6 +98,7 @@ class FabricServer::Listener final : public PollHandler {
     FabricServer& server_;
     UniqueFd fd_;
     Address address_;
+    SocketFile file_;  // destroyed before the socket is closed
 };
 
 class FabricServer::Signals final : public PollHandler {

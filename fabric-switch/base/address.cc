@@ -63,6 +63,12 @@ bool is_socket(const std::string& path) {
     return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
+std::optional<std::pair<dev_t, ino_t>> file_at(const std::string& path) {
+    struct stat info{};
+    return ::lstat(path.c_str(), &info) == 0 ? std::optional(std::pair(info.st_dev, info.st_ino))
+                                             : std::nullopt;
+}
+
 using ListeningSockets = std::vector<UniqueFd>;
 
 // The kernel lets an unprivileged user give a file only to one of the user's own groups.
@@ -265,6 +271,14 @@ std::expected<ListeningSockets, std::string> listen_on(const Address& address,
                                                        const SocketRules& rules) {
     return address.kind == Address::Kind::kUnix ? listen_unix(address.path, rules)
                                                 : listen_tcp(address, rules);
+}
+
+SocketFile::SocketFile(std::string path) : path_(std::move(path)), file_(file_at(path_)) {}
+
+SocketFile::~SocketFile() {
+    if (file_ && file_at(path_) == file_) {
+        ::unlink(path_.c_str());
+    }
 }
 
 std::expected<UniqueFd, std::string> connect_unix(const std::string& path) {

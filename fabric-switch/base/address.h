@@ -4,11 +4,13 @@
 #pragma once
 
 #include <sys/socket.h>
+#include <sys/types.h>
 
 #include <expected>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/unique_fd.h"
@@ -50,6 +52,19 @@ struct SocketRules {
 // a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
+// The file of a Unix socket that listens. The destructor removes it unless another file has taken
+// its place; the socket is still open then, so that no other file has its inode number.
+class SocketFile {
+  public:
+    explicit SocketFile(std::string path);
+    ~SocketFile();
+    SocketFile(const SocketFile&) = delete;
+    SocketFile& operator=(const SocketFile&) = delete;
+
+  private:
+    const std::string path_;
+    const std::optional<std::pair<dev_t, ino_t>> file_;  // device and inode
+};
 // Returns a connected, blocking Unix stream socket. Here and below, errors are one line.
 [[nodiscard]] std::expected<UniqueFd, std::string> connect_unix(const std::string& path);
 

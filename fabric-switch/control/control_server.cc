@@ -127,7 +127,8 @@ class ControlServer::Client final : public PollHandler {
 
 class ControlServer::Listener final : public PollHandler {
   public:
-    Listener(ControlServer& server, UniqueFd fd) : server_(server), fd_(std::move(fd)) {}
+    Listener(ControlServer& server, UniqueFd fd, const std::string& path)
+        : server_(server), fd_(std::move(fd)), file_(path) {}
     void ready(uint32_t) override { server_.accept_one(fd_.get()); }
     void out_of_memory() override {}  // the new connection is closed
     [[nodiscard]] int fd() const { return fd_.get(); }
@@ -135,17 +136,15 @@ class ControlServer::Listener final : public PollHandler {
   private:
     ControlServer& server_;
     UniqueFd fd_;
+    SocketFile file_;  // destroyed before the socket is closed
 };
 
-ControlServer::ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric)
-    : path_(std::move(path)),
-      poller_(poller),
+ControlServer::ControlServer(const std::string& path, UniqueFd fd, Poller& poller, Fabric& fabric)
+    : poller_(poller),
       fabric_(fabric),
-      listener_(std::make_unique<Listener>(*this, std::move(fd))) {}
+      listener_(std::make_unique<Listener>(*this, std::move(fd), path)) {}
 
-ControlServer::~ControlServer() {
-    ::unlink(path_.c_str());
-}
+ControlServer::~ControlServer() = default;
 
 std::expected<std::unique_ptr<ControlServer>, std::string> ControlServer::create(
     const std::string& path, Poller& poller, Fabric& fabric) {

@@ -33,14 +33,13 @@ class ControlServer {
     class Client;
     class Listener;
 
-    ControlServer(std::string path, UniqueFd fd, Poller& poller, Fabric& fabric);
+    ControlServer(const std::string& path, UniqueFd fd, Poller& poller, Fabric& fabric);
     void accept_one(int listening_fd);
     void close(Client& client);
     // Handles a line that requests a capture. Returns "" if the client captures from now on, else
     // the answer that refuses the request; no value for other lines.
     [[nodiscard]] std::optional<std::string> start_capture(Client& client, std::string_view line);
 
-    std::string path_;
     Poller& poller_;
     Fabric& fabric_;
     std::unique_ptr<Listener> listener_;

@@ -121,6 +121,18 @@ TEST_CASE("program: links come up over sockets, and again after a restart") {
     CHECK(program.stop(SIGTERM) == 0);
 }
 
+TEST_CASE("program: a switch that ends leaves the sockets of another one at its paths") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    Program old, next;
+    std::filesystem::rename(next.fabric_path(), old.fabric_path());
+    std::filesystem::rename(next.control_path(), old.control_path());
+    REQUIRE(old.stop(SIGTERM) == 0);
+    CHECK(fabric::connect_unix(old.fabric_path()));
+    CHECK(fabric::connect_unix(old.control_path()));
+}
+
 TEST_CASE("program: --socket-mode sets the permissions of the socket") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");

@@ -249,7 +249,7 @@ bool FabricServer::accept_one(const Listener& listener) {
         connection->close_fds();
         return true;
     }
-    if (Connection* unlucky = newcomers_.one_too_many()) {
+    if (Connection* unlucky = newcomers_.one_too_many(connection->peer())) {
         close(*unlucky);
     }
     connections_.push_back(std::move(connection));

@@ -24,7 +24,8 @@ void Newcomers::remove(Connection& connection) {
 
 // Chooses the network with the most connections, its origin with the most, and the oldest
 // connection of that origin. Counts networks, too, because one host may have many IPv6 addresses.
-Connection* Newcomers::one_too_many() {
+// The new connection counts: of two peers with equally many, the one that connects loses one.
+Connection* Newcomers::one_too_many(const Peer& newcomer) {
     if (waiting_.size() < kMost) {
         return nullptr;
     }
@@ -37,6 +38,8 @@ Connection* Newcomers::one_too_many() {
         ++of_network[connection->peer().network];
         ++of_origin[connection->peer().origin];
     }
+    ++of_network[newcomer.network];
+    ++of_origin[newcomer.origin];
     return *std::ranges::max_element(waiting_, {}, [&](const Connection* c) {
         return std::pair(of_network.at(c->peer().network), of_origin.at(c->peer().origin));
     });

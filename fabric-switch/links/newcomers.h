@@ -8,6 +8,8 @@
 #include <deque>
 #include <string>
 
+#include "switch/peer.h"
+
 namespace pib::fabric {
 
 class Connection;
@@ -16,8 +18,9 @@ class Newcomers {
   public:
     static constexpr size_t kMost = 128;
 
-    // The connection that has to be closed for a new one; nullptr: there are fewer than kMost.
-    [[nodiscard]] Connection* one_too_many();
+    // The connection that has to be closed for a new one of this peer; nullptr: there are fewer
+    // than kMost.
+    [[nodiscard]] Connection* one_too_many(const Peer& newcomer);
     void add(Connection& connection) { waiting_.push_back(&connection); }
     void remove(Connection& connection);
     // A connection whose time limit has expired, or nullptr.

@@ -29,6 +29,7 @@
 namespace pib::test {
 namespace {
 
+using fabric::Peer;
 using fabric::UniqueFd;
 
 constexpr uid_t kStranger = 65534;
@@ -161,12 +162,27 @@ TEST_CASE("newcomers: of equal origins the oldest connection is chosen to be clo
     fabric::Newcomers newcomers;
     std::vector<std::unique_ptr<fabric::Connection>> all;
     for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
-        CHECK(newcomers.one_too_many() == nullptr);
+        CHECK(newcomers.one_too_many(Peer{}) == nullptr);
         // The addresses descend, so that in the order of addresses the newest connection is first.
         all.push_back(silent_from(host, sw, 0x7f00'01ff - static_cast<uint32_t>(i)));
         newcomers.add(*all.back());
     }
-    CHECK(newcomers.one_too_many() == all.front().get());
+    CHECK(newcomers.one_too_many(Peer{}) == all.front().get());
+}
+
+TEST_CASE("newcomers: of two hosts with equally many connections the one that connects loses one") {
+    Host host;
+    fabric::Switch sw(TestFabric::default_config());
+    fabric::Newcomers newcomers;
+    std::vector<std::unique_ptr<fabric::Connection>> all;
+    constexpr uint32_t kFirst = INADDR_LOOPBACK + 1, kSecond = INADDR_LOOPBACK + 2;
+    constexpr size_t kHalf = fabric::Newcomers::kMost / 2;
+    for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
+        all.push_back(silent_from(host, sw, i < kHalf ? kFirst : kSecond));
+        newcomers.add(*all.back());
+    }
+    CHECK(newcomers.one_too_many(all[kHalf]->peer()) == all[kHalf].get());
+    CHECK(newcomers.one_too_many(all.front()->peer()) == all.front().get());
 }
 
 TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out its own first") {
@@ -181,12 +197,12 @@ TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out i
     // Each address of the IPv6 network has one connection, the IPv4 address 28.
     constexpr size_t kOfOneAddress = 28;
     for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
-        CHECK(newcomers.one_too_many() == nullptr);
+        CHECK(newcomers.one_too_many(Peer{}) == nullptr);
         all.push_back(i < kOfOneAddress ? silent_from(host, sw, INADDR_LOOPBACK)
                                         : silent_from_v6(host, sw, static_cast<uint8_t>(i)));
         newcomers.add(*all.back());
     }
-    CHECK(newcomers.one_too_many() == all[kOfOneAddress].get());
+    CHECK(newcomers.one_too_many(Peer{}) == all[kOfOneAddress].get());
 }
 
 TEST_CASE("newcomers: IPv6 addresses with the same 64-bit prefix count as one network") {

@@ -23,5 +23,6 @@ CheckTable perf_checks();
 CheckTable xrc_checks();
 CheckTable migration_checks();
 CheckTable switch_checks();
+CheckTable order_checks();
 
 }  // namespace pib::conformance

@@ -63,12 +63,6 @@ bool is_socket(const std::string& path) {
     return ::lstat(path.c_str(), &info) == 0 && S_ISSOCK(info.st_mode);
 }
 
-std::optional<std::pair<dev_t, ino_t>> file_at(const std::string& path) {
-    struct stat info{};
-    return ::lstat(path.c_str(), &info) == 0 ? std::optional(std::pair(info.st_dev, info.st_ino))
-                                             : std::nullopt;
-}
-
 using ListeningSockets = std::vector<UniqueFd>;
 
 // The kernel lets an unprivileged user give a file only to one of the user's own groups.
@@ -87,6 +81,10 @@ std::expected<void, std::string> give_to_group(const std::string& path, const st
     return {};
 }
 
+std::unexpected<std::string> somebody_is_there(const std::string& path) {
+    return std::unexpected("another process listens on " + path + ": end it, or give another path");
+}
+
 // Makes a bound socket listen, then renames its path from `early` to `path`.
 std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& early,
                                          const std::string& path, const SocketRules& rules) {
@@ -95,27 +93,37 @@ std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& 
     if (const auto given = give_to_group(early, rules.group); !given) {
         return given;
     }
-    if (::chmod(early.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0 ||
-        ::renameat2(AT_FDCWD, early.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+    if (::chmod(early.c_str(), rules.mode) != 0 || ::listen(fd.get(), kBacklog) != 0) {
         return std::unexpected(no_socket(path));
+    }
+    if (::renameat2(AT_FDCWD, early.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+        return errno == EEXIST && is_socket(path) ? somebody_is_there(path)
+                                                  : std::unexpected(no_socket(path));
+    }
+    return {};
+}
+
+// Removes a socket that a dead process has left. Another process may do the same now, and listen at
+// the path before this one has removed the socket that it found dead.
+std::expected<void, std::string> remove_dead(const std::string& path, const sockaddr_un& address) {
+    const auto found = file_at(path);
+    if (!found || !is_socket(path)) {
+        return {};
+    }
+    if (somebody_listens(address) || !remove_file(path, *found)) {
+        return somebody_is_there(path);
     }
     return {};
 }
 
 // Binds `path`.PID and renames it, so that `path` never names a socket that does not listen yet.
+// Binds before it removes a dead socket, so that the two have different inodes.
 std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
                                                          const SocketRules& rules) {
     const std::string early = path + "." + std::to_string(::getpid());
     const auto address = unix_address(path), early_address = unix_address(early);
     if (!address || !early_address || path.size() + kSuffix > kMostPath) {
         return std::unexpected(bad_path(path, kMostPath - kSuffix));
-    }
-    if (is_socket(path)) {
-        if (somebody_listens(*address)) {
-            return std::unexpected("another process listens on " + path +
-                                   ": end it, or give another path");
-        }
-        ::unlink(path.c_str());
     }
     if (is_socket(early)) {
         ::unlink(early.c_str());
@@ -126,7 +134,11 @@ std::expected<ListeningSockets, std::string> listen_unix(const std::string& path
         return std::unexpected(no_socket(path));
     }
     pass_rights(fd.get(), false);
-    if (const auto published = publish(fd, early, path, rules); !published) {
+    auto published = remove_dead(path, *address);
+    if (published) {
+        published = publish(fd, early, path, rules);
+    }
+    if (!published) {
         ::unlink(early.c_str());
         return std::unexpected(published.error());
     }
@@ -271,6 +283,26 @@ std::expected<ListeningSockets, std::string> listen_on(const Address& address,
                                                        const SocketRules& rules) {
     return address.kind == Address::Kind::kUnix ? listen_unix(address.path, rules)
                                                 : listen_tcp(address, rules);
+}
+
+std::optional<FileId> file_at(const std::string& path) {
+    struct stat info{};
+    return ::lstat(path.c_str(), &info) == 0 ? std::optional(FileId(info.st_dev, info.st_ino))
+                                             : std::nullopt;
+}
+
+// Moves the file aside before it looks which one it is, because only that is one step. A file that
+// has been moved by mistake goes back.
+bool remove_file(const std::string& path, const FileId& file) {
+    const std::string aside = path + "." + std::to_string(::getpid()) + ".old";
+    if (::rename(path.c_str(), aside.c_str()) != 0) {
+        return errno == ENOENT;
+    }
+    if (file_at(aside) == file) {
+        return ::unlink(aside.c_str()) == 0;
+    }
+    ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE);
+    return false;
 }
 
 SocketFile::SocketFile(std::string path) : path_(std::move(path)), file_(file_at(path_)) {}

@@ -52,6 +52,12 @@ struct SocketRules {
 // a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
+using FileId = std::pair<dev_t, ino_t>;  // device and inode
+// The file at `path`, not at the end of a symbolic link.
+[[nodiscard]] std::optional<FileId> file_at(const std::string& path);
+// Removes `file` from `path`; false: another file is there, and stays.
+[[nodiscard]] bool remove_file(const std::string& path, const FileId& file);
+
 // The file of a Unix socket that listens. The destructor removes it unless another file has taken
 // its place; the socket is still open then, so that no other file has its inode number.
 class SocketFile {
@@ -63,7 +69,7 @@ class SocketFile {
 
   private:
     const std::string path_;
-    const std::optional<std::pair<dev_t, ino_t>> file_;  // device and inode
+    const std::optional<FileId> file_;
 };
 // Returns a connected, blocking Unix stream socket. Here and below, errors are one line.
 [[nodiscard]] std::expected<UniqueFd, std::string> connect_unix(const std::string& path);

@@ -136,6 +136,26 @@ TEST_CASE("address: a path is taken over only from a dead process") {
     CHECK(std::filesystem::file_size(file) == 5);
 }
 
+TEST_CASE("address: a socket that has taken a dead one's place is not removed for it") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket";
+    const auto address = *Address::parse("unix:" + path);
+    REQUIRE(fabric::listen_on(address));  // closes the socket at once, and leaves its file
+    const auto dead = fabric::file_at(path);
+    REQUIRE(dead);
+    const auto next = fabric::listen_on(address);
+    REQUIRE(next);
+    CHECK(fabric::file_at(path) != dead);
+    CHECK_FALSE(fabric::remove_file(path, *dead));
+    CHECK(fabric::connect_unix(path));
+    CHECK(names_in(folder) == std::set<std::string>{"socket"});
+    const auto present = fabric::file_at(path);
+    REQUIRE(present);
+    CHECK(fabric::remove_file(path, *present));
+    CHECK(fabric::remove_file(path, *present));
+    CHECK(names_in(folder).empty());
+}
+
 TEST_CASE("address: a listener that accepts nobody is not waited for") {
     const Folder folder;
     const std::string path = folder.path + "/socket";

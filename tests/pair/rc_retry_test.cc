@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Timeouts, retries and RNR: their number, and their times to the nanosecond of virtual time.
+#include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
 #include <catch2/generators/catch_generators_range.hpp>
@@ -409,4 +410,82 @@ TEST_CASE("a duplicate is answered from the newest request with its PSN") {
     first(8);
     CHECK(answers == std::vector<uint64_t>{70, 71, 71});
     CHECK(pair.b.state(qb) == PIB_HCA_QPS_RTS);
+}
+
+namespace {
+
+// A QP that waits for an answer, whose CQ has no room for the completion.
+struct Stuck {
+    Qp qp;
+    Qp other;  // sends to the same CQ, and waits for nothing
+};
+
+Stuck make_stuck(Pair& pair) {
+    Stuck stuck;
+    stuck.qp = pair.a.create({.log_depth = 1, .log_cq_depth = 0});
+    stuck.other = pair.a.create({.type = PIB_HCA_QP_UD, .log_depth = 0, .cqn = stuck.qp.cqn});
+    start_datagram(pair.a, stuck.other, 0x1111);
+    const RcAttributes attr{.timeout = 10, .retry_cnt = 0};
+    to_init(pair.a, stuck.qp, attr);
+    to_rtr(pair.a, stuck.qp, pair.a.av_to(pair.b), 0x123, attr);
+    to_rts(pair.a, stuck.qp, attr);
+    REQUIRE(pair.a.cqs.post(stuck.qp.cqn, {.qpn = stuck.qp.qpn}, false));
+    pair.a.post(stuck.qp, {});
+    return stuck;
+}
+
+}  // namespace
+
+TEST_CASE("the QPs of all CQs that expired timers overrun are found in one search") {
+    constexpr size_t kQps = 8;
+    Pair pair;
+    std::vector<Stuck> all;
+    for (size_t i = 0; i < kQps; ++i) {
+        all.push_back(make_stuck(pair));
+    }
+    pair.a.port.sent.clear();
+    (void)pair.a.events();
+    pair.a.host.clock_ns += 10'000'000'000;
+    (void)pair.a.transport.timer(pair.now());
+    const auto events = pair.a.events();
+    REQUIRE(events.size() == 3 * kQps);
+    // The events of the other QPs come last, because one search finds all of them.
+    for (size_t i = 0; i < events.size(); ++i) {
+        const bool found_in_search = std::ranges::any_of(all, [&](const Stuck& stuck) {
+            return events[i].type == PIB_HCA_EVENT_QP_FATAL && events[i].number == stuck.other.qpn;
+        });
+        CHECK(found_in_search == (i >= 2 * kQps));
+    }
+    for (const Stuck& stuck : all) {
+        CHECK(pair.a.state(stuck.qp) == PIB_HCA_QPS_ERR);
+        CHECK(pair.a.state(stuck.other) == PIB_HCA_QPS_ERR);
+    }
+}
+
+TEST_CASE("a call of the timer handles a bounded number of expired timers, and the rest soon") {
+    constexpr unsigned kQps = 3000;
+    constexpr unsigned kMost = 1024;
+    Pair pair;
+    pair.a.port.capacity = SIZE_MAX;
+    const uint32_t cqn = pair.a.make_cq(13).cqn;
+    const RcAttributes attr{.timeout = 10, .retry_cnt = 0};
+    for (unsigned i = 0; i < kQps; ++i) {
+        Qp qp = pair.a.create({.log_depth = 0, .cqn = cqn});
+        to_init(pair.a, qp, attr);
+        to_rtr(pair.a, qp, pair.a.av_to(pair.b), 0x123, attr);
+        to_rts(pair.a, qp, attr);
+        pair.a.post(qp, {});
+    }
+    pair.a.port.sent.clear();
+    pair.a.host.clock_ns += 10'000'000'000;
+    uint64_t before = 0;
+    for (uint64_t next = 0; next <= pair.now();) {
+        next = pair.a.transport.timer(pair.now());
+        const uint64_t handled = pair.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR);
+        CHECK(handled > before);
+        CHECK(handled - before <= kMost);
+        before = handled;
+    }
+    CHECK(before == kQps);
+    CHECK(pair.a.transport.next_deadline() == kNever);
 }

@@ -19,6 +19,8 @@ namespace {
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
 // Turns of one run(). Copies of multicasts count as turns by their bytes.
 constexpr uint64_t kRunTurns = 64;
+// Expired timers that one call of timer() handles.
+constexpr unsigned kTimersPerCall = 1024;
 
 }  // namespace
 
@@ -150,14 +152,20 @@ uint64_t Transport::next_deadline() const {
     return services_.timers().next();
 }
 
+// A timer may fail the oldest request of its QP, and the completion may overrun a CQ. One search
+// finds the QPs of all these CQs. Timers that are due and left are handled in the next call.
 uint64_t Transport::timer(uint64_t now_ns) {
-    // The loop ends, because each timer that completer_ sets is due later than `now_ns`.
-    for (uint32_t qpn = services_.timers().take_due(now_ns); qpn != Timers::kNone;
-         qpn = services_.timers().take_due(now_ns)) {
+    services_.qps().failed_cqs().collect();
+    for (unsigned n = 0; n < kTimersPerCall; ++n) {
+        const uint32_t qpn = services_.timers().take_due(now_ns);
+        if (qpn == Timers::kNone) {
+            break;
+        }
         if (QueuePair* qp = services_.qps().find(qpn)) {
             completer_.timer(*qp);
         }
     }
+    fail_qps_of_collected_cqs(services_);
     return next_deadline();
 }
 

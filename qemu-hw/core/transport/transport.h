@@ -39,7 +39,8 @@ class Transport final : public PortClient {
     // The caller will call run() before it returns to the host, so the transport need not call
     // Host::wake().
     void run_follows() { services_.scheduler().begin_turns(); }
-    // Handles timers that are due, and returns the next deadline, or kNever.
+    // Handles timers that are due, up to a limit, and returns the next deadline, or kNever. The
+    // deadline has passed if due timers are left.
     uint64_t timer(uint64_t now_ns);
     uint64_t next_deadline() const;
 

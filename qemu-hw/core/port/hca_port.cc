@@ -5,7 +5,10 @@ namespace pib::hca {
 
 namespace {
 
+// Limits of one run(): looped packets, and the work that they cause besides their own delivery, as
+// for a turn of a link (StreamInput).
 constexpr unsigned kLoopedPerRun = 64;
+constexpr uint64_t kLoopedWork = 128 * 1024;
 
 }  // namespace
 
@@ -64,9 +67,10 @@ void HcaPort::resume() {
     }
 }
 
-bool HcaPort::run() {
+void HcaPort::deliver_looped() {
     PortLoopback& loopback = egress_.loopback();
-    for (unsigned i = 0; i < kLoopedPerRun && !loopback.empty(); ++i) {
+    uint64_t work = 0;
+    for (unsigned i = 0; i < kLoopedPerRun && work < kLoopedWork && !loopback.empty(); ++i) {
         const auto bytes = loopback.front();
         if (ib::parse_lrh(bytes, ib::Crcs::kElided)) {
             ib::Burst packet(bytes);
@@ -74,13 +78,18 @@ bool HcaPort::run() {
             (void)ingress_.receive(packet, here, true);
         }
         loopback.pop();
+        work += context_.client != nullptr ? context_.client->take_copied() : 0;
     }
+}
+
+bool HcaPort::run() {
+    deliver_looped();
     if (input_.waits()) [[unlikely]] {
         link_rx({});
     } else {
         resume();
     }
-    return !loopback.empty();
+    return !egress_.loopback().empty();
 }
 
 void HcaPort::timer(uint64_t now_ns) {

@@ -72,6 +72,8 @@ class HcaPort final : public TransportPort {
 
   private:
     void resume();
+    // Delivers some packets from the port to itself.
+    void deliver_looped();
 
     PortContext context_;
     PortLinkEvents link_events_;

@@ -240,7 +240,7 @@ unsigned ShadowDoorbells::ring(uint32_t uar, Shadow& shadow, unsigned budget) {
 // skipped.
 void ShadowDoorbells::ring_slot(uint32_t uar, uint32_t slot) {
     for (uint32_t qpn = slot; qpn < kFirstQpn + Limits::kQps; qpn += kSlots) {
-        if (transport_.send_doorbell(uar, qpn) && strict_ != nullptr) [[unlikely]] {
+        if (transport_.send_doorbell(uar, qpn, true) && strict_ != nullptr) [[unlikely]] {
             check_doorbell(host_, *strict_, *transport_.verbs().look_at(qpn));
         }
     }

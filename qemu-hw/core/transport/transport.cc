@@ -32,7 +32,7 @@ Transport::Transport(const TransportParts& parts)
 
 // ---------------------------------------------------------------- doorbells
 
-bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
+bool Transport::send_doorbell(uint32_t uar, uint32_t qpn, bool noted) {
     QueuePair* qp = services_.qps().find(qpn);
     if (qp == nullptr || qp->uar != uar) {
         return false;
@@ -40,7 +40,7 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
     switch (qp->state) {
         case QpState::kRts:
             if (refresh_send_queue(services_, *qp) && !qp->scheduling.blocked) {
-                ring(*qp);
+                ring(*qp, noted);
             }
             break;
         case QpState::kSqd:
@@ -59,15 +59,20 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn) {
 }
 
 // Gives the QP a turn at once, unless it would overtake others, or earlier doorbells since the last
-// run() have made many copies of multicasts.
-void Transport::ring(QueuePair& qp) {
-    if (services_.scheduler().others_wait(qp) || services_.scheduler().extra() >= kTurnBudget.bytes)
-        [[unlikely]] {
+// run() have made many copies of multicasts or, from bitmaps, have sent as much as a run() may.
+void Transport::ring(QueuePair& qp, bool noted) {
+    const bool enough = services_.scheduler().extra() >= kTurnBudget.bytes ||
+                        (noted && noted_work_ >= kRunTurns * kTurnBudget.bytes);
+    if (enough || services_.scheduler().others_wait(qp)) [[unlikely]] {
         services_.schedule(qp);
         return;
     }
     Budget budget = kTurnBudget;
     after_turn(qp, turn(qp, budget));
+    if (noted) {
+        const uint64_t packets = kTurnBudget.packets - budget.packets;
+        noted_work_ += kTurnBudget.bytes - budget.bytes + packets * kCopyCost;
+    }
 }
 
 bool Transport::recv_doorbell(uint32_t uar, uint32_t qpn) {
@@ -140,6 +145,7 @@ bool Transport::run() {
     scheduler.begin_turns();
     RunQueue& queue = scheduler.run_queue();
     (void)scheduler.take_extra();
+    noted_work_ = 0;
     for (uint64_t turns = 0; turns < kRunTurns && !queue.empty();
          turns += 1 + scheduler.take_extra() / kTurnBudget.bytes) {
         serve(queue.next_port());

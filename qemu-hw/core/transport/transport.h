@@ -24,8 +24,10 @@ class Transport final : public PortClient {
     QpVerbs& verbs() { return verbs_; }
 
     // Doorbells; false when the QP does not exist or belongs to another UAR. A send doorbell sends
-    // at once, within a budget; run() does the rest.
-    [[nodiscard]] bool send_doorbell(uint32_t uar, uint32_t qpn);
+    // at once, within a budget; run() does the rest. `noted`: a bit of a shadow doorbell page. A
+    // kick may find a thousand of them, so all of them since the last run() send at once only as
+    // much as one run() does.
+    [[nodiscard]] bool send_doorbell(uint32_t uar, uint32_t qpn, bool noted = false);
     [[nodiscard]] bool recv_doorbell(uint32_t uar, uint32_t qpn);
 
     // Writes the held completions (qp/held_completion.h). Call this before held commands complete:
@@ -54,7 +56,7 @@ class Transport final : public PortClient {
     void port_changed(unsigned port) override;
 
   private:
-    void ring(QueuePair& qp);
+    void ring(QueuePair& qp, bool noted);
     void serve(unsigned port);
     void give_turn(uint32_t qpn, Budget budget);
     Turn turn(QueuePair& qp, Budget& budget);
@@ -72,6 +74,7 @@ class Transport final : public PortClient {
     // Work of received packets besides their own delivery, as bytes of payload: copies of
     // multicasts, and searches for the QPs of a CQ that has failed.
     uint64_t work_in_ = 0;
+    uint64_t noted_work_ = 0;  // work of noted doorbells since the last run(), in bytes of payload
 };
 
 }  // namespace pib::hca

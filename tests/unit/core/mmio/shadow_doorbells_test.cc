@@ -198,6 +198,53 @@ TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
     CHECK_FALSE(bench.awake());
 }
 
+// 16 QPs may share a bit, and a bus write may kick many UARs. The port is not Active and discards
+// all packets, so no QP waits for room.
+TEST_CASE("kicks copy no more payload at once than a turn of the device, whatever the QPs") {
+    constexpr uint32_t kBytes = 4096;
+    constexpr uint32_t kSends = 16;
+    constexpr uint64_t kTurnBytes = 4u << 20;
+    constexpr size_t kUars = 4;
+    ShadowBench bench;
+    const MiniMr mr = bench.driver.create_mr(bench.pd, kBytes, PIB_HCA_ACCESS_LOCAL_WRITE);
+    bench.cq = bench.driver.create_cq(bench.eq.eqn, 14);
+    SendWr wr{.sges = {MiniDriver::sge(mr, 0, kBytes)}, .dest_qpn = 77, .qkey = 0x1234};
+    wr.av.dlid = 9;
+    wr.av.port = 1;
+    std::vector<uint32_t> uars;
+    for (size_t i = 0; i < kUars; ++i) {
+        bench.uar = bench.driver.alloc_uar();
+        bench.page = bench.host.alloc(FakeHost::kPage);
+        bench.set_up();
+        uars.push_back(bench.uar);
+        for (unsigned n = 0; n < 40; ++n) {
+            QpShape s = bench.shape(PIB_HCA_QP_UD);
+            s.uar = bench.uar;
+            MiniQp qp = bench.driver.create_qp(s);
+            bench.driver.connect_ud(qp, 1, 0x1234);
+            bench.drain();
+            for (uint32_t m = 0; m < kSends; ++m) {
+                bench.driver.post_send(qp, wr, true);
+            }
+            bench.note(qp.qpn);
+        }
+    }
+    for (const uint32_t uar : uars) {
+        bench.device->kick(uar);
+    }
+    uint64_t sent = bench.completions();
+    CHECK(sent > 0);
+    CHECK(sent * kBytes <= kTurnBytes + kSends * kBytes);
+    for (unsigned runs = 0; bench.host.woken && runs < 10; ++runs) {
+        bench.host.woken = false;
+        bench.device->run();
+        const uint64_t more = bench.completions();
+        CHECK(more * kBytes <= 2 * kTurnBytes);
+        sent += more;
+    }
+    CHECK(sent == kUars * 40 * kSends);
+}
+
 TEST_CASE("a turn reads a bounded number of pages again") {
     ShadowBench bench;
     constexpr size_t kUars = 30;

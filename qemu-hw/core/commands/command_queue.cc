@@ -144,7 +144,7 @@ uint32_t CommandQueue::doorbell(uint32_t producer) {
 uint32_t CommandQueue::run(bool stopped) {
     turn_pages_ = 0;
     if (held_) {
-        resize_more();
+        go_on();
         if (!memory_is_free() || pace_.waits()) {
             return PIB_HCA_FATAL_NONE;
         }
@@ -191,11 +191,13 @@ bool CommandQueue::fetch(pib_hca_cmd& cmd) {
 
 bool CommandQueue::memory_is_free() const {
     return (objects_.peer_copy == nullptr || !objects_.peer_copy->is_busy()) &&
-           !objects_.transport.holds_completions() && !objects_.cqs.is_resizing();
+           !objects_.transport.holds_completions() && !objects_.cqs.is_resizing() &&
+           !objects_.mpt.windows().is_unbinding();
 }
 
-// Goes on with a RESIZE_CQ that has more CQEs to copy than one call may.
-void CommandQueue::resize_more() {
+// Goes on with a command that has more CQEs to copy, or windows to free, than one call may.
+void CommandQueue::go_on() {
+    objects_.mpt.windows().unbind_more();
     if (objects_.cqs.is_resizing()) {
         held_->reply = objects_.cqs.resize_more();
         report(*held_);

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: fetches entries from the ring, does the checks that all commands share,
 // executes them and writes their completions. The completion of a command that revokes memory is
-// held back until the switch has stopped accessing that memory, and that of RESIZE_CQ until all
-// CQEs are copied; later commands wait behind it.
+// held back until the switch has stopped accessing that memory, that of RESIZE_CQ until all CQEs
+// are copied, and that of a command that ends a QP until its memory windows are free; later
+// commands wait behind it.
 #pragma once
 
 #include <cstdint>
@@ -54,8 +55,8 @@ class CommandQueue {
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     [[nodiscard]] bool has_work() const { return has_next() && !pace_.is_waiting(); }
-    // Whether a completion waits for nothing but the switch and the copies of RESIZE_CQ; run()
-    // writes the completion when the switch has stopped accessing revoked memory.
+    // Whether a completion waits for nothing but the switch, the copies of RESIZE_CQ and windows of
+    // a QP; run() writes the completion when the switch has stopped accessing revoked memory.
     [[nodiscard]] bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }
@@ -76,9 +77,10 @@ class CommandQueue {
     CommandReply execute(const pib_hca_cmd& cmd, CommandInput& in);
     // Reads the input structure, and checks that additional bytes of the input are zero.
     Verdict read_input(const pib_hca_cmd& cmd, const CommandSpec& spec, CommandInput& in);
-    // Whether the switch has stopped accessing revoked memory, and no CQEs are being copied.
+    // Whether the switch has stopped accessing revoked memory, no CQEs are being copied, and no
+    // windows are being freed.
     [[nodiscard]] bool memory_is_free() const;
-    void resize_more();
+    void go_on();
     // Records the refusal, if the command was refused.
     void report(const Executed& executed);
     void trace(const Executed& executed);

@@ -54,11 +54,17 @@ void MemoryWindows::unbind(MemoryWindow& window, uint32_t number) {
     }
 }
 
-void MemoryWindows::unbind_all_of(uint32_t qpn) {
-    for (auto it = of_qp_.lower_bound({qpn, 0}); it != of_qp_.end() && it->first == qpn;
-         it = of_qp_.lower_bound({qpn, 0})) {
-        const uint32_t number = it->second;
-        unbind(*keys_.window(number), number);
+void MemoryWindows::unbind_more() {
+    for (uint32_t n = 0; unbinding_; ++n) {
+        const auto it = of_qp_.lower_bound({*unbinding_, 0});
+        if (it == of_qp_.end() || it->first != *unbinding_) {
+            unbinding_.reset();
+        } else if (n == kUnbindsPerCall) {
+            return;
+        } else {
+            const uint32_t number = it->second;
+            unbind(*keys_.window(number), number);
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -23,9 +24,20 @@ class MemoryWindows {
     // Execute work requests. False, without effect: memory management operation error (IBA 11.6.2).
     [[nodiscard]] bool bind(const KeyUser& user, const WindowBinding& in);
     [[nodiscard]] bool invalidate(uint32_t number, const KeyUser& user, uint8_t key, bool remote);
-    // Frees the windows of type 2 that the QP has bound.
-    void unbind_all_of(uint32_t qpn);
-    void clear() { of_qp_.clear(); }
+    // Frees the windows of type 2 that the QP has bound, at most kUnbindsPerCall in each call.
+    // While is_unbinding() is true, windows are left; the caller destroys no key and calls
+    // unbind_more() again.
+    static constexpr uint32_t kUnbindsPerCall = 1024;
+    void unbind_all_of(uint32_t qpn) {
+        unbinding_ = qpn;
+        unbind_more();
+    }
+    void unbind_more();
+    [[nodiscard]] bool is_unbinding() const { return unbinding_.has_value(); }
+    void clear() {
+        of_qp_.clear();
+        unbinding_.reset();
+    }
 
   private:
     const MemoryRegion* region_to_bind(const KeyUser& user, const WindowBinding& in) const;
@@ -34,6 +46,7 @@ class MemoryWindows {
     KeyTable& keys_;
     MemoryWatch* watch_ = nullptr;
     std::set<std::pair<uint32_t, uint32_t>> of_qp_;  // QPN, number of a window of type 2
+    std::optional<uint32_t> unbinding_;              // the QP whose windows are being freed
 };
 
 }  // namespace pib::hca

@@ -49,9 +49,9 @@ class Mpt {
     [[nodiscard]] bool invalidate_remote(const KeyUser& user, uint32_t rkey) {
         return invalidate(user, rkey, true);
     }
-    // Frees the windows of type 2 that a QP has bound. Call this before the QP is destroyed or
-    // reset.
-    void unbind_windows_of(uint32_t qpn) { windows_.unbind_all_of(qpn); }
+    // Call unbind_all_of() before a QP is destroyed or reset. The command that does so completes
+    // when is_unbinding() is false.
+    MemoryWindows& windows() { return windows_; }
 
     // True when `user` may access all of `range`. A zero length needs no valid key (IBA vol. 1,
     // C9-88).

@@ -173,7 +173,7 @@ void QpVerbs::stop(QueuePair& qp) {
     responder::send_pending_ack(services_, qp);
     services_.timers().cancel(qp.qpn);
     forget_page_faults(services_, qp);
-    services_.mpt().unbind_windows_of(qp.qpn);
+    services_.mpt().windows().unbind_all_of(qp.qpn);
     if (RegListWatch* lists = services_.reg_lists(); lists != nullptr) [[unlikely]] {
         lists->forget(qp.qpn);
     }

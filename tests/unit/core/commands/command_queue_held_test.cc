@@ -419,3 +419,91 @@ TEST_CASE("a reset ends a resize") {
     REQUIRE(bench.driver.enable());
     CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
 }
+
+namespace {
+
+// A device with a QP that has bound many windows, whose removal takes several turns. The second
+// command frees one of these windows.
+struct WindowsBench : ReadyBench {
+    static constexpr uint32_t kWindows = 5 * MemoryWindows::kUnbindsPerCall;
+    WindowsBench() : mpt(device->engine().objects().mpt), qp(driver.create_qp(shape())) {
+        const MiniMr mr =
+            driver.create_mr(pd, 4096, PIB_HCA_ACCESS_REMOTE_READ | PIB_HCA_ACCESS_MW_BIND);
+        for (uint32_t i = 0; i < kWindows; ++i) {
+            const auto rkey = mpt.alloc_window({.pd = pd, .type = kWindowType2, .key = 0});
+            REQUIRE(rkey);
+            last = *rkey;
+            REQUIRE(mpt.bind({.pd = pd, .privileged = false, .qpn = qp.qpn},
+                             {.rkey = last | 1,
+                              .lkey = mr.key,
+                              .access = PIB_HCA_ACCESS_REMOTE_READ,
+                              .addr = mr.addr,
+                              .length = 64}));
+        }
+        key = mr.key;
+    }
+    void begin(uint16_t opcode, uint32_t in_length = 0) {
+        driver.enqueue(driver.make_entry(opcode, qp.qpn, in_length, 0));
+        driver.enqueue(driver.make_entry(PIB_HCA_CMD_DESTROY_MR, key, 0, 0));
+        driver.ring_commands();
+        REQUIRE(mpt.windows().is_unbinding());
+        REQUIRE(driver.reap().status == 0xff);
+    }
+    uint32_t bound() {
+        uint32_t windows = 0;
+        mpt.look_at(key, [&](uint32_t, const auto& entry) {
+            if constexpr (requires { entry.windows; }) {
+                windows = entry.windows;
+            }
+        });
+        return windows;
+    }
+
+    Mpt& mpt;
+    MiniQp qp;
+    uint32_t key = 0;
+    uint32_t last = 0;
+};
+
+}  // namespace
+
+TEST_CASE("the destruction of a QP with many windows completes later, and later commands wait") {
+    WindowsBench bench;
+    bench.begin(PIB_HCA_CMD_DESTROY_QP);
+    for (uint32_t before = bench.bound(); bench.mpt.windows().is_unbinding();
+         before = bench.bound()) {
+        CHECK(bench.bound() > 0);
+        bench.device->run();
+        CHECK(before - bench.bound() <= 2 * MemoryWindows::kUnbindsPerCall);
+    }
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.bound() == 0);
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.driver.reap().ok());  // DESTROY_MR: no window is bound to the region
+}
+
+TEST_CASE("the reset of a QP with many windows completes later") {
+    WindowsBench bench;
+    pib_hca_modify_qp in{};
+    in.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    in.state = PIB_HCA_QPS_RESET;
+    bench.host.poke(bench.driver.in_buffer(), in);
+    bench.begin(PIB_HCA_CMD_MODIFY_QP, sizeof in);
+    REQUIRE(bench.driver.pump());
+    CHECK(bench.driver.reap().ok());
+    CHECK(bench.driver.reap().ok());
+}
+
+TEST_CASE("a reset of the device, or a fatal error, ends the removal of windows") {
+    WindowsBench bench;
+    bench.begin(PIB_HCA_CMD_DESTROY_QP);
+    if (GENERATE(false, true)) {
+        bench.device->engine().health().fail(PIB_HCA_FATAL_INTERNAL);
+        bench.driver.pump();
+        CHECK(bench.driver.reap().status == PIB_HCA_CMD_STATUS_FATAL);
+    }
+    bench.driver.write32(PIB_HCA_REG_CONTROL, PIB_HCA_CONTROL_RESET);
+    CHECK_FALSE(bench.mpt.windows().is_unbinding());
+    REQUIRE(bench.driver.enable());
+    CHECK(bench.driver.command(PIB_HCA_CMD_NOP).ok());
+}

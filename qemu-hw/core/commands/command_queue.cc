@@ -14,6 +14,8 @@ namespace pib::hca {
 namespace {
 
 constexpr uint64_t kRingAlignment = 4096;
+// Bytes of payload whose copy takes as long as the reading of one page of a page list.
+constexpr uint64_t kBytesPerPage = 256;
 
 // Checks that every page of a ring is readable and writable, without a change of its contents.
 bool ring_is_memory(Host& host, uint64_t base, uint64_t bytes) {
@@ -233,7 +235,7 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     if (watch_ && room != 0) {
         objects_.counters.strict->output({Thing::kCommand, cmd.id}, cmd.out_addr, room);
     }
-    CommandReply reply = spec->run(objects_, in);
+    CommandReply reply = call(*spec, in);
     const uint32_t written = std::min(room, reply.out_length);
     host_.dma_for(DmaPurpose::kCommand);
     if (written != 0 && !host_.dma_write(cmd.out_addr, std::span(reply.bytes).first(written))) {
@@ -246,6 +248,15 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
         coverage != nullptr && reply.verdict == CmdStatus::kOk) {
         coverage->input(cmd.opcode, std::span(in.bytes).first(spec->in_length));
     }
+    return reply;
+}
+
+// Calls the command's function, and counts its work for the turn.
+CommandReply CommandQueue::call(const CommandSpec& spec, const CommandInput& in) {
+    const uint64_t before = objects_.transport.extra_work();
+    CommandReply reply = spec.run(objects_, in);
+    const uint64_t work = objects_.transport.extra_work() - before + objects_.srqs.take_moved();
+    turn_pages_ += work / kBytesPerPage;
     return reply;
 }
 

@@ -19,8 +19,9 @@ namespace pib::hca {
 
 class CommandQueue {
   public:
-    // Limits of one run(): number of commands, and of pages in their page lists. A later run()
-    // executes the other commands, so that no doorbell takes long.
+    // Limits of one run(): number of commands, and of pages in their page lists. Searches through
+    // all QPs and moved WQEs count like pages. A later run() executes the other commands, so that
+    // no doorbell takes long.
     static constexpr uint32_t kCommandsPerTurn = 16;
     static constexpr uint64_t kPagesPerTurn = 1u << 16;
 
@@ -81,6 +82,7 @@ class CommandQueue {
     // windows are being freed.
     [[nodiscard]] bool memory_is_free() const;
     void go_on();
+    CommandReply call(const CommandSpec& spec, const CommandInput& in);
     // Records the refusal, if the command was refused.
     void report(const Executed& executed);
     void trace(const Executed& executed);

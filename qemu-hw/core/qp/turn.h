@@ -11,8 +11,9 @@ namespace pib::hca {
 
 // Work of a multicast's copy besides its payload, as bytes of payload: WQE, CQE and event.
 inline constexpr uint64_t kCopyCost = 512;
-// Work for each QP that a search through all QPs passes, as bytes of payload.
-inline constexpr uint64_t kLookCost = 16;
+// Work for each QP that a search through all QPs passes, as bytes of payload: its state is rarely
+// in a cache.
+inline constexpr uint64_t kLookCost = 256;
 
 // Remaining work of a QP's turn: bytes bound the cost of payload, packets bound all other cost.
 struct Budget {

@@ -26,6 +26,14 @@ uint64_t buffer_bytes(const WorkQueue& queue) {
     return queue.offset + (uint64_t{queue.depth()} << queue.log_stride);
 }
 
+// Takes the buffer's pages from `pages_left`.
+CmdResult<GuestBuffer> load(Host& host, const PageList& pages, const WorkQueue& queue,
+                            uint64_t& pages_left) {
+    const uint64_t bytes = buffer_bytes(queue);
+    return GuestBuffer::load_queue(host, pages, bytes, pages_covering(bytes), pages_left,
+                                   DmaPurpose::kSrq);
+}
+
 WorkQueue make_queue(const pib_hca_create_srq& in) {
     return {.offset = in.offset,
             .log_depth = in.log_depth,
@@ -91,12 +99,6 @@ SrqTable::SrqTable(Host& host, EqTable& eqs, CqTable& cqs, uint32_t max_srqs, St
       pages_left_(Limits::kSrqPages),
       strict_(strict) {}
 
-CmdResult<GuestBuffer> SrqTable::load(const PageList& pages, const WorkQueue& queue) {
-    const uint64_t bytes = buffer_bytes(queue);
-    return GuestBuffer::load_queue(host_, pages, bytes, pages_covering(bytes), pages_left_,
-                                   DmaPurpose::kSrq);
-}
-
 CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     if (const Verdict s = check_fields(in); s != CmdStatus::kOk) {
         return std::unexpected(s);
@@ -109,7 +111,7 @@ CmdResult<uint32_t> SrqTable::create(const pib_hca_create_srq& in) {
     }
     SharedReceiveQueue srq;
     srq.queue = make_queue(in);
-    auto buffer = load(page_list(in.pages), srq.queue);
+    auto buffer = load(host_, page_list(in.pages), srq.queue, pages_left_);
     if (!buffer) {
         return std::unexpected(buffer.error());
     }
@@ -164,7 +166,7 @@ Verdict SrqTable::resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_m
     if (queue.ready() > queue.depth()) {
         return refuse(Rule::kSrqWaiting, in.log_depth, queue.ready());
     }
-    auto buffer = load(page_list(in.pages), queue);
+    auto buffer = load(host_, page_list(in.pages), queue, pages_left_);
     if (!buffer) {
         return buffer.error();
     }
@@ -185,6 +187,7 @@ Verdict SrqTable::resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_m
 // Copies the waiting WQEs, at most as many as the queue has entries, and the producer.
 bool SrqTable::copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                             const WorkQueue& queue) {
+    moved_ += uint64_t{queue.ready()} * queue.stride();
     std::vector<uint8_t> wqe(queue.stride());
     for (uint32_t counter = queue.consumer; counter != queue.producer; ++counter) {
         if (!copy_entry(host_, srq.buffer, srq.queue, counter, wqe) ||

@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <random>
+#include <utility>
 #include <vector>
 
 #include "base/config.h"
@@ -48,6 +49,8 @@ class SrqTable {
     CmdResult<uint32_t> create(const pib_hca_create_srq& in);
     // Sets all attributes of the mask, or none.
     Verdict modify(uint32_t srqn, const pib_hca_modify_srq& in);
+    // Bytes of WQEs that modify() has moved since the last call.
+    uint64_t take_moved() { return std::exchange(moved_, 0); }
     CmdResult<pib_hca_query_srq> query(uint32_t srqn);
     Verdict destroy(uint32_t srqn);  // BUSY while QPs use it
     SharedReceiveQueue* find(uint32_t srqn) { return srqs_.find(srqn); }
@@ -80,7 +83,6 @@ class SrqTable {
     [[nodiscard]] bool inject_error(uint32_t srqn);
 
   private:
-    CmdResult<GuestBuffer> load(const PageList& pages, const WorkQueue& queue);
     Verdict resize(uint32_t srqn, SharedReceiveQueue& srq, const pib_hca_modify_srq& in);
     [[nodiscard]] bool copy_waiting(const SharedReceiveQueue& srq, const GuestBuffer& buffer,
                                     const WorkQueue& queue);
@@ -102,6 +104,7 @@ class SrqTable {
     uint64_t pages_left_;
     Strict* strict_;
     bool shuffle_ = false;
+    uint64_t moved_ = 0;
     std::minstd_rand random_;
 };
 

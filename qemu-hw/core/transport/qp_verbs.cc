@@ -299,6 +299,7 @@ Verdict QpVerbs::detach_mcast(uint32_t qpn, const McastGroup& in) {
 // loses its receive WQE, and the next packet of the message is refused.
 void QpVerbs::srq_destroyed(uint32_t srqn) {
     services_.qps().for_each([&](QueuePair& qp) {
+        services_.scheduler().add_extra(kLookCost);
         if (qp.resp.recv.valid && qp.resp.recv.srqn == srqn) {
             qp.resp.recv.valid = false;
         }

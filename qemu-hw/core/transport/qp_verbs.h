@@ -43,7 +43,10 @@ class QpVerbs {
     // Number of QPs for which `matches` is true.
     template <typename F>
     uint32_t count_if(F&& matches) {
-        return services_.qps().count_if(matches);
+        return services_.qps().count_if([&](const QueuePair& qp) {
+            services_.scheduler().add_extra(kLookCost);
+            return matches(qp);
+        });
     }
     void srq_destroyed(uint32_t srqn);
     void set_knobs(const TestKnobs& knobs);

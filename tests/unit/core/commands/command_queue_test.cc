@@ -249,6 +249,72 @@ TEST_CASE("a command with a long page list has a turn of its own") {
     }
 }
 
+TEST_CASE("a resize that moves many WQEs of an SRQ has a turn of its own") {
+    constexpr uint8_t kLogDepth = 14;
+    constexpr uint8_t kLogStride = 10;
+    constexpr uint64_t kBytes = 64 + (uint64_t{1} << (kLogDepth + kLogStride));
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    GuestMemory rings[] = {{bench.host, kBytes}, {bench.host, kBytes}};
+    pib_hca_create_srq in{};
+    in.pages = rings[0].list();
+    in.pd = bench.pd;
+    in.offset = 64;
+    in.log_depth = kLogDepth;
+    in.log_stride = kLogStride;
+    const uint32_t srqn = MiniDriver::must(d.command_in(PIB_HCA_CMD_CREATE_SRQ, 0, in), "SRQ");
+    const uint32_t posted = GENERATE(0u, 1u << kLogDepth);
+    rings[0].poke(0, posted);
+    const uint32_t before = d.read32(PIB_HCA_REG_CMDQ_CONSUMED);
+    for (unsigned i = 0; i < 4; ++i) {
+        pib_hca_modify_srq modify{};
+        modify.attr_mask = PIB_HCA_SRQ_ATTR_MAX_WR;
+        modify.pages = rings[(i + 1) % 2].list();
+        modify.log_depth = kLogDepth;
+        pib_hca_cmd entry = d.make_entry(PIB_HCA_CMD_MODIFY_SRQ, srqn, sizeof modify, 0);
+        entry.in_addr += i * sizeof modify;
+        bench.host.poke(entry.in_addr, modify);
+        d.enqueue(entry);
+    }
+    d.ring_commands();
+    CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) == before + (posted == 0 ? 4 : 1));
+    REQUIRE(d.pump());
+    for (int i = 0; i < 4; ++i) {
+        CHECK(d.reap().ok());
+    }
+}
+
+TEST_CASE("commands that look at many QPs share turns") {
+    constexpr uint32_t kQps = 8192;
+    constexpr uint32_t kCommands = 15;
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    pib_hca_create_qp in{};
+    in.xrcd = MiniDriver::must(d.command(PIB_HCA_CMD_ALLOC_XRCD), "ALLOC_XRCD");
+    in.flags = PIB_HCA_QP_NO_SQ | PIB_HCA_QP_NO_RQ;
+    in.type = PIB_HCA_QP_XRC_TGT;
+    for (uint32_t i = 0; i < kQps; ++i) {
+        REQUIRE(d.command_in(PIB_HCA_CMD_CREATE_QP, 0, in).ok());
+        while (d.poll(bench.async_eq)) {
+        }
+    }
+    std::vector<uint32_t> pds;
+    for (uint32_t i = 0; i < kCommands; ++i) {
+        pds.push_back(d.alloc_pd());
+    }
+    const uint32_t before = d.read32(PIB_HCA_REG_CMDQ_CONSUMED);
+    for (const uint32_t pd : pds) {
+        d.enqueue(d.make_entry(PIB_HCA_CMD_FREE_PD, pd, 0, 0));
+    }
+    d.ring_commands();
+    const uint32_t done = d.read32(PIB_HCA_REG_CMDQ_CONSUMED) - before;
+    CHECK(done == 8);
+    REQUIRE(d.pump());
+    for (uint32_t i = 0; i < kCommands; ++i) {
+        CHECK(d.reap().ok());
+    }
+}
+
 TEST_CASE("a doorbell with an impossible producer stops the device") {
     const uint32_t producer = GENERATE(uint32_t{1 + 17}, uint32_t{0}, uint32_t{0x80000000});
     ReadyBench bench;

@@ -38,8 +38,8 @@ class Scheduler {
     void woken() { woken_ = false; }
 
     // Adds work that may exceed the budget of its turn many times over, in bytes of payload: copies
-    // of this HCA's own multicast packets to its QPs, and searches for the QPs of a CQ that has
-    // failed. take_extra() returns the sum since its last call.
+    // of this HCA's own multicast packets to its QPs, and searches through all QPs, as for those of
+    // a CQ that has failed. take_extra() returns the sum since its last call.
     void add_extra(uint64_t bytes) { extra_ += bytes; }
     uint64_t extra() const { return extra_; }
     uint64_t take_extra() { return std::exchange(extra_, 0); }

@@ -58,8 +58,8 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn, bool noted) {
     return true;
 }
 
-// Gives the QP a turn at once, unless it would overtake others, or earlier doorbells since the last
-// run() have made many copies of multicasts or, from bitmaps, have sent as much as a run() may.
+// Gives the QP a turn at once, unless it would overtake others, or since the last run() the device
+// has done much extra work, or doorbells from bitmaps have sent as much as a run() may.
 void Transport::ring(QueuePair& qp, bool noted) {
     const bool enough = services_.scheduler().extra() >= kTurnBudget.bytes ||
                         (noted && noted_work_ >= kRunTurns * kTurnBudget.bytes);

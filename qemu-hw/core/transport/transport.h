@@ -34,7 +34,7 @@ class Transport final : public PortClient {
     // software expects no CQE of a QP after its DESTROY_QP.
     void release_completions() { hca::release_completions(services_); }
     [[nodiscard]] bool holds_completions() const { return !services_.held_completions().empty(); }
-    // Work of searches through all QPs since run() began last, in bytes of payload.
+    // Sum of the work that Scheduler::add_extra() names; commands compare it before and after.
     uint64_t extra_work() const { return services_.scheduler().extra(); }
     // Whether run() has work. If so, the host, or the caller of run_follows(), will call run().
     [[nodiscard]] bool has_work() const { return services_.scheduler().has_work(); }

@@ -38,7 +38,7 @@ bool is_fast(const gnutls_datum_t& certificate) {
     }
     const int kind = gnutls_x509_crt_get_pk_algorithm(crt.get(), nullptr);
     if (kind != GNUTLS_PK_RSA && kind != GNUTLS_PK_RSA_PSS) {
-        return true;  // the sizes of the other kinds are those of a few curves
+        return true;  // the other kinds that TLS 1.3 permits have keys of a few sizes
     }
     GnutlsData modulus, exponent;
     return gnutls_x509_crt_get_pk_rsa_raw(crt.get(), modulus.out(), exponent.out()) ==

@@ -38,7 +38,6 @@ class Station {
     uint32_t xrcd() const { return xrcd_; }
 
     Sender sender;
-    bool is_lost = false;
 
   private:
     void create();

@@ -52,7 +52,13 @@ static void pib_hca_set_timer(void *opaque, uint64_t deadline_ns)
     if (deadline_ns > INT64_MAX) {
         timer_del(hca->timer);
     } else {
-        timer_mod_ns(hca->timer, deadline_ns);
+        /*
+         * QEMU calls expired timers in a loop. A deadline that has passed is moved
+         * behind the present, so that other work comes before it.
+         */
+        int64_t next = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + 1;
+
+        timer_mod_ns(hca->timer, MAX((int64_t)deadline_ns, next));
     }
 }
 

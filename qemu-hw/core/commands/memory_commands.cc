@@ -30,6 +30,7 @@ CommandReply cmd_free_uar(DeviceObjects& objects, const CommandInput& in) {
     if (objects.uars.find(in.object) == nullptr) {
         return refuse(Rule::kNoUar, in.object);
     }
+    objects.transport.verbs().note_search(objects.cqs.count());
     const uint32_t users =
         qps_with(objects, &QueuePair::uar, in.object) + objects.cqs.cqs_of_uar(in.object);
     if (users != 0) {
@@ -60,6 +61,7 @@ CommandReply cmd_free_pd(DeviceObjects& objects, const CommandInput& in) {
     if (!objects.has_pd(in.object)) {
         return refuse(Rule::kNoPd, in.object);
     }
+    objects.transport.verbs().note_search(objects.srqs.count());
     const uint32_t users = qps_with(objects, &QueuePair::pd, in.object) +
                            objects.srqs.srqs_of_pd(in.object) +
                            objects.mpt.keys().keys_of_pd(in.object);
@@ -78,6 +80,7 @@ CommandReply cmd_free_xrcd(DeviceObjects& objects, const CommandInput& in) {
     if (objects.xrcds.find(in.object) == nullptr) {
         return refuse(Rule::kNoXrcd, in.object);
     }
+    objects.transport.verbs().note_search(objects.srqs.count());
     const uint32_t users =
         qps_with(objects, &QueuePair::xrcd, in.object) + objects.srqs.srqs_of_xrcd(in.object);
     if (users != 0) {

@@ -48,6 +48,10 @@ class QpVerbs {
             return matches(qp);
         });
     }
+    // Charges a command for a search through this number of other objects.
+    void note_search(uint32_t objects) {
+        services_.scheduler().add_extra(uint64_t{objects} * kLookCost);
+    }
     void srq_destroyed(uint32_t srqn);
     void set_knobs(const TestKnobs& knobs);
     void reset();

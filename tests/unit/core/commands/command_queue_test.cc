@@ -315,6 +315,30 @@ TEST_CASE("commands that look at many QPs share turns") {
     }
 }
 
+TEST_CASE("commands that look at many SRQs share turns") {
+    constexpr uint32_t kSrqs = 8192;
+    constexpr uint32_t kCommands = 15;
+    ReadyBench bench;
+    MiniDriver& d = bench.driver;
+    for (uint32_t i = 0; i < kSrqs; ++i) {
+        (void)d.create_srq({.pd = bench.pd, .log_depth = 0});
+    }
+    std::vector<uint32_t> pds;
+    for (uint32_t i = 0; i < kCommands; ++i) {
+        pds.push_back(d.alloc_pd());
+    }
+    const uint32_t before = d.read32(PIB_HCA_REG_CMDQ_CONSUMED);
+    for (const uint32_t pd : pds) {
+        d.enqueue(d.make_entry(PIB_HCA_CMD_FREE_PD, pd, 0, 0));
+    }
+    d.ring_commands();
+    CHECK(d.read32(PIB_HCA_REG_CMDQ_CONSUMED) == before + 8);
+    REQUIRE(d.pump());
+    for (uint32_t i = 0; i < kCommands; ++i) {
+        CHECK(d.reap().ok());
+    }
+}
+
 TEST_CASE("a doorbell with an impossible producer stops the device") {
     const uint32_t producer = GENERATE(uint32_t{1 + 17}, uint32_t{0}, uint32_t{0x80000000});
     ReadyBench bench;

@@ -95,6 +95,8 @@ void Ledger::received(const Bytes& data, const pib_hca_cqe& cqe, unsigned guest,
     require(has_imm == sent.imm.has_value() && (!has_imm || cqe.imm_data == *sent.imm), text,
             " has other immediate data");
     require(cqe.opcode == PIB_HCA_CQE_RECV, text, " has another opcode");
+    require(((cqe.flags & PIB_HCA_CQE_FLAG_GRH) != 0) == !sent.to, text,
+            " has a GRH although it was for one guest, or none although it was for all");
     if (sent.epoch == epoch_) {
         check_order(number, sent, guest);
     } else {

@@ -137,9 +137,20 @@ void Line::restore(const Owner& owner) {
     }
 }
 
+uint32_t Line::srqn() const {
+    switch (service_) {
+        case Service::kRc:
+            return to_.srqn();
+        case Service::kXrc:
+            return to_.xrc_srqn();
+        default:
+            return 0;
+    }
+}
+
 void Line::post(const Sent& sent, const Sender::Choice& choice) {
     hca::test::SendWr wr;
-    wr.srqn = service_ == Service::kXrc ? to_.xrc_srqn() : 0;
+    wr.srqn = service_ == Service::kXrc ? srqn() : 0;
     sender.post(sent, choice, wr);
 }
 

@@ -41,6 +41,9 @@ class Line {
         return from_.owner().index == guest || to_.owner().index == guest;
     }
     unsigned receiver() const { return to_.owner().index; }
+    uint32_t receiver_qpn() const { return receiver_.qpn; }
+    // Number of the SRQ that takes its messages; 0: a queue of its own takes them.
+    uint32_t srqn() const;
     // Queue that takes its messages.
     ReceiveQueue& queue();
     [[nodiscard]] bool has_failed() const {

@@ -51,7 +51,7 @@ Sender& Messaging::sender(uint32_t number) {
 // Posts up to eight messages of one sender.
 uint32_t Messaging::post_messages(const Choice& choice) {
     uint32_t posted = 0;
-    for (uint32_t i = 0; i <= choice.c % 8 && !empty(); ++i) {
+    for (uint32_t i = 0; i <= choice.c % 8 && line_count() != 0; ++i) {
         const Choice one{
             .a = choice.b * (i + 1) >> 8, .b = choice.c * (2 * i + 1) >> 4, .c = choice.a / 64 + i};
         const uint32_t number = choice.a % (line_count() + 1);
@@ -107,7 +107,7 @@ bool Messaging::post_to_line(Line& line, const Choice& choice) {
 }
 
 uint32_t Messaging::post_receives(const Choice& choice) {
-    if (empty()) {
+    if (line_count() == 0) {
         return 0;
     }
     const uint32_t queues = static_cast<uint32_t>(stations_.size()) * Station::kQueues;
@@ -126,7 +126,7 @@ uint32_t Messaging::post_receives(const Choice& choice) {
 }
 
 void Messaging::kill(const Choice& choice) {
-    if (!empty()) {
+    if (line_count() != 0) {
         lines_[choice.a % lines_.size()]->kill(choice.b % 2);
     }
 }
@@ -142,14 +142,43 @@ void Messaging::reopen(const Choice& choice, const Connection::Attributes& attri
     }
 }
 
-// Handles a completion of a receive CQ. `may_flush`: a QP that uses the queue is in Error.
-void Messaging::receive(const pib_hca_cqe& cqe, ReceiveQueue& queue, unsigned guest,
-                        bool may_flush) {
+// Checks what the completion of a message says about its sender and its queue. A device that was
+// reset may give the number of a QP again, so late packets of UC and UD may meet a new QP.
+void Messaging::check_origin(const pib_hca_cqe& cqe, uint32_t number, unsigned guest) {
+    const auto text = [&] {
+        return sender(number).ledger.name() + ", at guest " + std::to_string(guest);
+    };
+    const uint32_t stations = static_cast<uint32_t>(stations_.size());
+    if (number < stations) {
+        require(cqe.slid == sm_.lid_of(number), text, ": a datagram names another LID");
+        require(was_reset_[number] || cqe.src_qp == sender(number).qp().qpn, text,
+                ": a datagram names another QP");
+        return;
+    }
+    const Line& line = *lines_[number - stations];
+    const bool is_shared = (cqe.flags & PIB_HCA_CQE_FLAG_SRQ) != 0;
+    require(line.receiver() == guest && is_shared == (line.srqn() != 0) &&
+                (!is_shared || cqe.srqn == line.srqn()),
+            text, ": a message is in another queue");
+    require(cqe.qpn == line.receiver_qpn() || (!is_shared && was_reset_[guest]), text,
+            ": a message names another QP");
+}
+
+// Whether a QP of the guest with this number has been moved to Error.
+bool Messaging::may_flush(uint32_t qpn, unsigned guest) const {
+    return std::ranges::any_of(lines_, [&](const auto& line) {
+        return line->receiver() == guest && line->receiver_qpn() == qpn &&
+               line->may_flush_receives();
+    });
+}
+
+// Handles a completion of a receive CQ.
+void Messaging::receive(const pib_hca_cqe& cqe, ReceiveQueue& queue, unsigned guest) {
     ++completions_.all;
     if (cqe.status != PIB_HCA_WC_SUCCESS) {
         ++completions_.errors;
         require(
-            may_flush && cqe.status == PIB_HCA_WC_WR_FLUSH_ERR,
+            may_flush(cqe.qpn, guest) && cqe.status == PIB_HCA_WC_WR_FLUSH_ERR,
             [&] {
                 return "guest " + std::to_string(guest) + ", QP " + std::to_string(cqe.qpn) +
                        ": a receive completes with status " + std::to_string(cqe.status);
@@ -159,7 +188,9 @@ void Messaging::receive(const pib_hca_cqe& cqe, ReceiveQueue& queue, unsigned gu
         return;
     }
     const Bytes data = queue.take(cqe);
-    Ledger& ledger = sender(Ledger::sender_of(data)).ledger;
+    const uint32_t number = Ledger::sender_of(data);
+    Ledger& ledger = sender(number).ledger;
+    check_origin(cqe, number, guest);
     const bool is_late = ledger.delivery() == Delivery::kDatagrams ||
                          (ledger.delivery() == Delivery::kMayBeLost && was_reset_[guest]);
     ledger.received(data, cqe, guest, is_late);
@@ -175,15 +206,14 @@ Connection::Completions Messaging::poll() {
         add(station->sender.poll());
         for (const unsigned which : {Station::kDatagrams, Station::kXrc}) {
             while (const auto cqe = station->poll(which)) {
-                receive(*cqe, station->queue(which), station->owner().index,
-                        which == Station::kXrc);
+                receive(*cqe, station->queue(which), station->owner().index);
             }
         }
     }
     for (const auto& line : lines_) {
         add(line->sender.poll());
         while (const auto cqe = line->poll_receives()) {
-            receive(*cqe, line->queue(), line->receiver(), line->may_flush_receives());
+            receive(*cqe, line->queue(), line->receiver());
         }
     }
     for (const auto& line : lines_) {
@@ -276,13 +306,13 @@ void Messaging::lose(unsigned guest) {
     for (const auto& line : lines_) {
         line->lose(guest);
     }
-    if (!empty()) {
+    if (line_count() != 0) {
         stations_[guest]->sender.lose();
     }
 }
 
 void Messaging::restore(const Owner& owner) {
-    if (!empty()) {
+    if (line_count() != 0) {
         stations_[owner.index]->restore(owner);
         for (const auto& line : lines_) {
             line->restore(owner);

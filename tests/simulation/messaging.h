@@ -50,7 +50,6 @@ class Messaging {
     void lose(unsigned guest);
     void restore(const Owner& owner);
 
-    bool empty() const { return lines_.empty(); }
     uint32_t line_count() const { return static_cast<uint32_t>(lines_.size()); }
     const Line& line(uint32_t number) const { return *lines_[number % lines_.size()]; }
 
@@ -58,7 +57,9 @@ class Messaging {
     Sender& sender(uint32_t number);
     bool post_datagram(Station& from, const Choice& choice);
     bool post_to_line(Line& line, const Choice& choice);
-    void receive(const pib_hca_cqe& cqe, ReceiveQueue& queue, unsigned guest, bool may_flush);
+    void receive(const pib_hca_cqe& cqe, ReceiveQueue& queue, unsigned guest);
+    void check_origin(const pib_hca_cqe& cqe, uint32_t number, unsigned guest);
+    bool may_flush(uint32_t qpn, unsigned guest) const;
     void close(Line& line);
 
     const bool is_clean_;  // each message arrives

@@ -153,7 +153,7 @@ void World::reconnect(Connection& connection, uint32_t number) {
 }
 
 void World::reopen_line(const Messaging::Choice& choice) {
-    if (messaging.empty()) {
+    if (messaging.line_count() == 0) {
         return;
     }
     const Line& line = messaging.line(choice.a);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "tls/tls_credentials.h"
 
+#include <gnutls/ocsp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -47,13 +48,27 @@ bool is_fast(const gnutls_datum_t& certificate) {
            bytes_of_number(*exponent.out()) <= kMaxExponentBytes;
 }
 
+// GnuTLS checks an OCSP response before the chain, also with keys of the peer's own certificates,
+// which have any size. The switch needs no response: ca-crl.pem revokes certificates.
+bool is_stapled(gnutls_session_t session, unsigned certificates) {
+    gnutls_datum_t response{};
+    for (unsigned i = 0; i < certificates; ++i) {
+        if (gnutls_ocsp_status_request_get2(session, i, &response) == GNUTLS_E_SUCCESS) {
+            return true;
+        }
+    }
+    return false;
+}
+
 // GnuTLS calls this before it checks the signature in the peer's CertificateVerify.
 int check_peer_key(gnutls_session_t session, unsigned /*type*/, unsigned /*when*/,
                    unsigned incoming, const gnutls_datum_t* /*message*/) {
     unsigned count = 0;
     const gnutls_datum_t* chain =
         incoming != 0 ? gnutls_certificate_get_peers(session, &count) : nullptr;
-    return chain == nullptr || is_fast(chain[0]) ? GNUTLS_E_SUCCESS : GNUTLS_E_CERTIFICATE_ERROR;
+    return chain == nullptr || (is_fast(chain[0]) && !is_stapled(session, count))
+               ? GNUTLS_E_SUCCESS
+               : GNUTLS_E_CERTIFICATE_ERROR;
 }
 
 std::unexpected<std::string> not_loaded(const std::string& file, const std::string& why) {

@@ -69,26 +69,48 @@ std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::strin
     return std::nullopt;
 }
 
-// Whether the HELLO has a GUID of this node, which the topology file contains or a device of the
-// node has said.
+// Whether the HELLO has a GUID that a device of this node has said.
 bool has_guid_of(const FabricNodes& nodes, uint32_t index, const Hello& hello) {
-    const TopologyNode& node = nodes.topology().nodes[index];
     const auto is_of_port = [&](const TopologyPort& port) {
         Switch* sw = port.joined() ? nodes.all()[port.peer_node].sw.get() : nullptr;
         const Hello* device = sw != nullptr ? sw->admission().neighbour(port.peer_port) : nullptr;
-        return share_a_guid({.node_guid = node.guid, .port_guid = port.guid}, hello) ||
-               (device != nullptr && share_a_guid(*device, hello));
+        return device != nullptr && share_a_guid(*device, hello);
     };
-    return std::ranges::any_of(node.ports, is_of_port);
+    return std::ranges::any_of(nodes.topology().nodes[index].ports, is_of_port);
 }
 
-// GUIDs of a node belong to the peer that owns the node, whatever node another HELLO names.
+// GUIDs that devices of a node have said belong to the peer that owns the node, whatever node
+// another HELLO names.
 std::optional<Refuse> refuse_foreign_guids(const FabricNodes& nodes, const Hello& hello,
                                            const Peer& peer) {
     for (uint32_t i = 0; i < nodes.all().size(); ++i) {
         const std::string& owner = nodes.all()[i].owner;
         if (!owner.empty() && owner != peer.name && has_guid_of(nodes, i, hello)) {
             return owned_by_another("GUID of \"" + nodes.all()[i].id + "\"", owner);
+        }
+    }
+    return std::nullopt;
+}
+
+bool has_guid(const TopologyNode& node, ib::Guid guid) {
+    return node.guid == guid ||
+           std::ranges::find(node.ports, guid, &TopologyPort::guid) != node.ports.end();
+}
+
+// GUIDs that the file gives to other nodes are free for their devices. A file may give one GUID to
+// two nodes: to the one itself, and to a port of the other.
+std::optional<Refuse> refuse_listed_guids(const Topology& topology, uint32_t place,
+                                          const Hello& hello) {
+    for (const ib::Guid guid : {hello.node_guid, hello.port_guid}) {
+        const auto is_here = [&](const TopologyNode& node) { return has_guid(node, guid); };
+        if (is_here(topology.nodes[place])) {
+            continue;
+        }
+        const auto other = std::ranges::find_if(topology.nodes, is_here);
+        if (other != topology.nodes.end()) {
+            return Refuse{RefuseReason::kNotAllowed,
+                          to_text(guid) + " is a GUID of \"" + other->id +
+                              "\" in the topology file: give this device another GUID"};
         }
     }
     return std::nullopt;
@@ -199,6 +221,9 @@ std::expected<Admission::Place, Refuse> Fabric::admit_adapter(const Hello& hello
         return std::unexpected(std::move(*refusal));
     }
     if (auto refusal = refuse_foreign_guids(nodes_, hello, peer)) {
+        return std::unexpected(std::move(*refusal));
+    }
+    if (auto refusal = refuse_listed_guids(nodes_.topology(), found->node, hello)) {
         return std::unexpected(std::move(*refusal));
     }
     Switch& sw = *nodes_[port.peer_node].sw;

@@ -140,6 +140,45 @@ TEST_CASE("peer: in a topology GUIDs of another user's node are refused with any
     CHECK(fabric.admit(named("b", 0x9000), user("1")));
 }
 
+TEST_CASE("peer: a GUID that the topology gives to another node is refused, used or unused") {
+    TopologyNet net(kTopology);
+    fabric::Fabric& fabric = net.part(0);
+    auto port_is_node = named("b", 0x7777), port_is_port = named("b", 0x2000);
+    port_is_node.port_guid = ib::Guid(0x1000);
+    port_is_port.node_guid = ib::Guid(0x1002);
+    for (const auto& hello : {port_is_node, port_is_port}) {
+        for (const auto* number : {"1", "2"}) {
+            const auto refused = fabric.admit(hello, user(number));
+            REQUIRE_FALSE(refused);
+            CHECK(refused.error().reason == RefuseReason::kNotAllowed);
+            CHECK(refused.error().text.find("\"a\" in the topology file: give this device") !=
+                  std::string::npos);
+        }
+    }
+    auto of_switch = named("b", 0x7777);
+    of_switch.port_guid = ib::Guid(0x200);
+    CHECK_FALSE(fabric.admit(of_switch, user("1")));
+    CHECK(fabric.admit(named("a", 0x1000), user("1")));
+    CHECK(fabric.admit(named("b", 0x2000), user("2")));
+}
+
+TEST_CASE("peer: a GUID that the topology gives to two nodes is permitted to both") {
+    TopologyNet net(R"(
+Switch 2 "left"
+[1] "a"[1]
+[2] "b"[1]
+caguid=0x1000
+Ca 1 "a"
+[1] "left"[1]
+caguid=0x1001
+Ca 1 "b"
+[1] "left"[2]
+)");
+    const auto at_b = net.part(0).admit(named("b", 0x1001), user("1"));
+    CHECK(at_b);
+    CHECK(net.part(0).admit(named("a", 0x1000), user("1")));
+}
+
 TEST_CASE("peer: a trunk belongs to the peer that connected it first") {
     TopologyNet net(kTopology, {{"left"}, {"right"}});
     auto hello = switch_hello(0x200, 4);

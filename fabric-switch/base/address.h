@@ -52,7 +52,9 @@ struct SocketRules {
 // a Unix socket that a dead process has left; a path at which another process listens is an error.
 [[nodiscard]] std::expected<std::vector<UniqueFd>, std::string> listen_on(
     const Address& address, const SocketRules& rules = {});
+
 using FileId = std::pair<dev_t, ino_t>;  // device and inode
+
 // The file at `path`, not at the end of a symbolic link.
 [[nodiscard]] std::optional<FileId> file_at(const std::string& path);
 // Removes `file` from `path`; false: another file is there and stays, or no file can be removed.
@@ -71,6 +73,7 @@ class SocketFile {
     const std::string path_;
     const std::optional<FileId> file_;
 };
+
 // Returns a connected, blocking Unix stream socket. Here and below, errors are one line.
 [[nodiscard]] std::expected<UniqueFd, std::string> connect_unix(const std::string& path);
 

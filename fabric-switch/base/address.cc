@@ -50,12 +50,14 @@ std::string bad_path(const std::string& path, size_t most = kMostPath) {
     return "socket path has to have 1 to " + std::to_string(most) + " bytes: " + path;
 }
 
-// If the backlog is full because the listening process accepts no connections, connect() fails with
-// EAGAIN; on a blocking socket it would wait forever.
-bool somebody_listens(const sockaddr_un& address) {
+// The errno of connect(); 0: somebody listens. If the backlog is full because the listening process
+// accepts no connections, connect() fails with EAGAIN; on a blocking socket it would wait forever.
+int probe_listener(const sockaddr_un& address) {
     const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
     const auto* to = reinterpret_cast<const sockaddr*>(&address);
-    return probe && (::connect(probe.get(), to, sizeof(address)) == 0 || errno == EAGAIN);
+    const bool listens =
+        probe && (::connect(probe.get(), to, sizeof(address)) == 0 || errno == EAGAIN);
+    return listens ? 0 : errno;
 }
 
 bool is_socket(const std::string& path) {
@@ -85,6 +87,12 @@ std::unexpected<std::string> somebody_is_there(const std::string& path) {
     return std::unexpected("another process listens on " + path + ": end it, or give another path");
 }
 
+std::unexpected<std::string> cannot_remove(const std::string& path, int error) {
+    return std::unexpected(path + ": " + std::strerror(error) +
+                           ": remove this socket as its owner, if no process listens on it, or "
+                           "give another path");
+}
+
 // Makes a bound socket listen, then renames its path from `early` to `path`.
 std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& early,
                                          const std::string& path, const SocketRules& rules) {
@@ -110,10 +118,15 @@ std::expected<void, std::string> remove_dead(const std::string& path, const sock
     if (!found || !is_socket(path)) {
         return {};
     }
-    if (somebody_listens(address) || !remove_file(path, *found)) {
+    const int error = probe_listener(address);
+    if (error == 0) {
         return somebody_is_there(path);
     }
-    return {};
+    // Other errors, such as EACCES, do not say whether somebody listens.
+    if (error != ECONNREFUSED && error != ENOENT) {
+        return cannot_remove(path, error);
+    }
+    return remove_file(path, *found);
 }
 
 // Binds `path`.PID and renames it, so that `path` never names a socket that does not listen yet.
@@ -293,16 +306,17 @@ std::optional<FileId> file_at(const std::string& path) {
 
 // Moves the file aside before it looks which one it is, because only that is one step. A file that
 // has been moved by mistake goes back.
-bool remove_file(const std::string& path, const FileId& file) {
+std::expected<void, std::string> remove_file(const std::string& path, const FileId& file) {
     const std::string aside = path + "." + std::to_string(::getpid()) + ".old";
     if (::rename(path.c_str(), aside.c_str()) != 0) {
-        return errno == ENOENT;
+        return errno == ENOENT ? std::expected<void, std::string>() : cannot_remove(path, errno);
     }
     if (file_at(aside) == file) {
-        return ::unlink(aside.c_str()) == 0;
+        return ::unlink(aside.c_str()) == 0 ? std::expected<void, std::string>()
+                                            : cannot_remove(aside, errno);
     }
     ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE);
-    return false;
+    return somebody_is_there(path);
 }
 
 SocketFile::SocketFile(std::string path) : path_(std::move(path)), file_(file_at(path_)) {}

@@ -57,8 +57,9 @@ using FileId = std::pair<dev_t, ino_t>;  // device and inode
 
 // The file at `path`, not at the end of a symbolic link.
 [[nodiscard]] std::optional<FileId> file_at(const std::string& path);
-// Removes `file` from `path`; false: another file is there and stays, or no file can be removed.
-[[nodiscard]] bool remove_file(const std::string& path, const FileId& file);
+// Removes `file` from `path`, where another file stays. The error is one line for a user.
+[[nodiscard]] std::expected<void, std::string> remove_file(const std::string& path,
+                                                           const FileId& file);
 
 // The file of a Unix socket that listens. The destructor removes it unless another file has taken
 // its place; the socket is still open then, so that no other file has its inode number.

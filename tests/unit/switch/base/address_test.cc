@@ -4,6 +4,7 @@
 
 #include <grp.h>
 #include <sched.h>
+#include <sys/fsuid.h>
 #include <sys/inotify.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
@@ -18,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace pib::test {
@@ -146,7 +148,10 @@ TEST_CASE("address: a socket that has taken a dead one's place is not removed fo
     const auto next = fabric::listen_on(address);
     REQUIRE(next);
     CHECK(fabric::file_at(path) != dead);
-    CHECK_FALSE(fabric::remove_file(path, *dead));
+    const auto removed = fabric::remove_file(path, *dead);
+    REQUIRE_FALSE(removed);
+    CHECK(removed.error() ==
+          "another process listens on " + path + ": end it, or give another path");
     CHECK(fabric::connect_unix(path));
     CHECK(names_in(folder) == std::set<std::string>{"socket"});
     const auto present = fabric::file_at(path);
@@ -154,6 +159,31 @@ TEST_CASE("address: a socket that has taken a dead one's place is not removed fo
     CHECK(fabric::remove_file(path, *present));
     CHECK(fabric::remove_file(path, *present));
     CHECK(names_in(folder).empty());
+}
+
+TEST_CASE("address: a socket that another user has left stays, and the error says so") {
+    const Folder folder;
+    const std::string path = folder.path + "/socket", text = "unix:" + path;
+    REQUIRE(::chmod(folder.path.c_str(), 01777) == 0);
+    if (::geteuid() != 0) {
+        SKIP("only root can become another user");
+    }
+    REQUIRE(fabric::listen_on(*Address::parse(text)));  // closes the socket at once
+    const std::string advice =
+        ": remove this socket as its owner, if no process listens on it, or give another path";
+    for (const auto& [mode, why] :
+         {std::pair(0600, "Permission denied"), std::pair(0666, "Operation not permitted")}) {
+        REQUIRE(::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0);
+        std::string error;
+        // The kernel keeps the user for file access of each thread.
+        std::thread([&] {
+            constexpr uid_t kNobody = 65534;
+            ::setfsuid(kNobody);
+            error = error_of(text);
+        }).join();
+        CHECK(error == path + ": " + why + advice);
+        CHECK(names_in(folder) == std::set<std::string>{"socket"});
+    }
 }
 
 TEST_CASE("address: a listener that accepts nobody is not waited for") {

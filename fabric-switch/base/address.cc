@@ -305,7 +305,8 @@ std::optional<FileId> file_at(const std::string& path) {
 }
 
 // Moves the file aside before it looks which one it is, because only that is one step. A file that
-// has been moved by mistake goes back.
+// has been moved by mistake goes back, unless a third process has made one there meanwhile: then
+// two processes listen, and the user chooses one.
 std::expected<void, std::string> remove_file(const std::string& path, const FileId& file) {
     const std::string aside = path + "." + std::to_string(::getpid()) + ".old";
     if (::rename(path.c_str(), aside.c_str()) != 0) {
@@ -315,7 +316,10 @@ std::expected<void, std::string> remove_file(const std::string& path, const File
         return ::unlink(aside.c_str()) == 0 ? std::expected<void, std::string>()
                                             : cannot_remove(aside, errno);
     }
-    ::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE);
+    if (::renameat2(AT_FDCWD, aside.c_str(), AT_FDCWD, path.c_str(), RENAME_NOREPLACE) != 0) {
+        return std::unexpected("two processes have made " + path + ", and the socket of one is " +
+                               aside + " now: end that process and remove this file");
+    }
     return somebody_is_there(path);
 }
 

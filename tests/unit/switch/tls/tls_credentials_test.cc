@@ -191,9 +191,12 @@ TEST_CASE("tls: the signature of a key that is slow to use is not checked") {
     for (const unsigned end : {GNUTLS_CLIENT, GNUTLS_SERVER}) {
         CAPTURE(end);
         CHECK(refusal(end, {}).find(kForged) != std::string::npos);
+        CHECK(refusal(end, {.kind = GNUTLS_PK_RSA_PSS}).find(kForged) != std::string::npos);
         CHECK(refusal(end, {.modulus_bytes = 1024, .exponent_bytes = 8}).find(kForged) !=
               std::string::npos);
-        for (const Demands& demands : {Demands{.modulus_bytes = 1025}, {.exponent_bytes = 9}}) {
+        for (const Demands& demands : {Demands{.modulus_bytes = 1025},
+                                       {.exponent_bytes = 9},
+                                       {.kind = GNUTLS_PK_RSA_PSS, .modulus_bytes = 1025}}) {
             const std::string error = refusal(end, demands);
             CHECK(error.find(kForged) == std::string::npos);
             CHECK(error.find(kNotChecked) != std::string::npos);

@@ -35,6 +35,13 @@ hca::test::RcPath path_to(uint16_t dlid, uint32_t qpn, const Connection::Attribu
 
 }  // namespace
 
+void move_to_error(test::Guest& guest, const hca::test::MiniQp& qp, const std::string& name) {
+    pib_hca_modify_qp to{};
+    to.state = PIB_HCA_QPS_ERR;
+    to.attr_mask = PIB_HCA_QP_ATTR_STATE;
+    require(guest.driver.modify(qp, to).ok(), name, ": a QP does not move to Error");
+}
+
 Connection::Connection(const Owner& a, const Owner& b, const std::string& title)
     : title_(title),
       owners_{a, b},
@@ -135,11 +142,7 @@ void Connection::kill(unsigned end) {
         return;
     }
     ends_[end].is_killed = true;
-    pib_hca_modify_qp to{};
-    to.state = PIB_HCA_QPS_ERR;
-    to.attr_mask = PIB_HCA_QP_ATTR_STATE;
-    require(ends_[end].guest->driver.modify(ends_[end].qp, to).ok(), title_,
-            ": a QP does not move to Error");
+    move_to_error(*ends_[end].guest, ends_[end].qp, title_);
 }
 
 void Connection::lose(unsigned guest) {

@@ -18,6 +18,9 @@ struct Owner {
     uint32_t eqn;
 };
 
+// Moves a QP to Error. `name`: of the thing that fails if the device refuses.
+void move_to_error(test::Guest& guest, const hca::test::MiniQp& qp, const std::string& name);
+
 class Connection {
   public:
     Connection(const Owner& a, const Owner& b, const std::string& title);

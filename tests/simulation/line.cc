@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "line.h"
 
-#include "violation.h"
-
 namespace pib::simulation {
 namespace {
 
@@ -86,13 +84,9 @@ void Line::open(const test::MiniSm& sm, const Connection::Attributes& attributes
 }
 
 void Line::kill_receiver() {
-    pib_hca_modify_qp to{};
-    to.state = PIB_HCA_QPS_ERR;
-    to.attr_mask = PIB_HCA_QP_ATTR_STATE;
     is_receiver_killed_ = true;
     sender.peer_is_gone = true;
-    require(to_.owner().guest->driver.modify(receiver_, to).ok(), sender.ledger.name(),
-            ": the receiving QP does not move to Error");
+    move_to_error(*to_.owner().guest, receiver_, sender.ledger.name() + ", receiver");
 }
 
 void Line::kill(unsigned end) {

@@ -48,11 +48,7 @@ void Sender::kill() {
         return;
     }
     is_killed = true;
-    pib_hca_modify_qp to{};
-    to.state = PIB_HCA_QPS_ERR;
-    to.attr_mask = PIB_HCA_QP_ATTR_STATE;
-    require(owner_.guest->driver.modify(qp_, to).ok(), ledger.name(),
-            ": a QP does not move to Error");
+    move_to_error(*owner_.guest, qp_, ledger.name());
 }
 
 void Sender::post(const Sent& sent, const Choice& choice, hca::test::SendWr wr) {

@@ -53,8 +53,8 @@ static void pib_hca_set_timer(void *opaque, uint64_t deadline_ns)
         timer_del(hca->timer);
     } else {
         /*
-         * QEMU calls expired timers in a loop. A deadline that has passed is moved
-         * behind the present, so that other work comes before it.
+         * QEMU calls expired timers in a loop. A deadline that has passed is
+         * moved behind the present, so that other work comes before it.
          */
         int64_t next = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + 1;
 

@@ -106,12 +106,12 @@ def six(vm0, vm1, addresses):
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_program(vm0, vm1, addresses, six, name):
+def test_a_program_of_librdmacm_works(vm0, vm1, addresses, six, name):
     server, client = (line.format(addresses[0], six=six) for line in PROGRAMS[name])
     pair(vm0, vm1, server, client, server.startswith(ENDLESS))
 
 
-def test_rcopy(vm0, vm1, addresses):
+def test_rcopy_copies_a_file(vm0, vm1, addresses):
     vm1.run(["head -c 3000000 /dev/urandom >/tmp/sent"])
     vm0.run(["rm -f /tmp/received"])
     pair(vm0, vm1, "rcopy", f"rcopy /tmp/sent {addresses[0]}:/tmp/received", endless=True)
@@ -120,7 +120,7 @@ def test_rcopy(vm0, vm1, addresses):
     assert len(sums) == 1
 
 
-def test_mckey(vm0, vm1, addresses):
+def test_mckey_receives_multicasts(vm0, vm1, addresses):
     """The receiver ends when it has all messages of one sender; messages before its start are lost."""
     receiving = vm0.start([f"exec timeout {LIMIT_S} mckey -m 239.77.0.9 -b {addresses[0]} -C 5"],
                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
@@ -183,7 +183,7 @@ def test_a_port_without_a_server_rejects_the_connection(vm1, addresses):
     assert b"REJECTED" in done.stdout + done.stderr, (done.stdout + done.stderr).decode()
 
 
-def test_a_tcp_program_over_rsockets(vm0, vm1, addresses):
+def test_a_tcp_program_works_over_rsockets(vm0, vm1, addresses):
     """Netcat, which opens a plain SOCK_STREAM. (librspreload leaves SOCK_STREAM | SOCK_CLOEXEC, as Python and perl open
     it, to TCP.)"""
     preload = "env LD_PRELOAD=/usr/lib/x86_64-linux-gnu/rsocket/librspreload.so"

@@ -436,7 +436,7 @@ Stuck make_stuck(Pair& pair) {
 
 }  // namespace
 
-TEST_CASE("the QPs of all CQs that expired timers overrun are found in one search") {
+TEST_CASE("one search finds the QPs of all CQs that expired timers overrun") {
     constexpr size_t kQps = 8;
     Pair pair;
     std::vector<Stuck> all;
@@ -462,7 +462,7 @@ TEST_CASE("the QPs of all CQs that expired timers overrun are found in one searc
     }
 }
 
-TEST_CASE("a call of the timer handles a bounded number of expired timers, and the rest soon") {
+TEST_CASE("a call handles a bounded number of expired timers, and later calls the rest") {
     constexpr unsigned kQps = 3000;
     constexpr unsigned kMost = 1024;
     Pair pair;

@@ -75,7 +75,7 @@ def device(tmp_path):
         yield Kicked(qtest.pci(4).map_bars()).enable().ready()
 
 
-def test_a_kick_is_an_eventfd(device):
+def test_a_kick_signals_an_eventfd(device):
     qtest = device.hca.qtest
     before = eventfds(qtest)
     assert device.set_shadow_page() == driver.STATUS_OK

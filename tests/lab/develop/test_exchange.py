@@ -14,8 +14,9 @@ from lab.develop import exchange, ipoib
 from lab.fabric.wanted import Wanted
 
 PROGRAM = paths.ROOT / "lab/guests/files/rootfs/usr/local/lib/lab/exchange"
-# The programs of kmod, and others that the program calls. Modules in "stuck" cannot be unloaded, those in "broken" not
-# be loaded; "uses" has a line for each module with the module that it uses, and "driver" binds to the HCA.
+# Stands for the programs of kmod, and for others that `exchange` calls. The file "stuck" names modules that cannot be
+# unloaded, "broken" those that cannot be loaded, and "driver" the one that binds to the HCA. A line of "uses" names a
+# module and the module that it uses.
 KMOD = """#!{python} -IB
 import os, pathlib, shutil, sys
 top, name = pathlib.Path({top!r}), os.path.basename(sys.argv[0])
@@ -139,7 +140,7 @@ def test_a_driver_that_cannot_be_loaded_again_and_its_device_are_named(tmp_path)
     assert said.endswith("core is not loaded again\nhca has no driver\n")
 
 
-def test_a_driver_of_which_nothing_was_unloaded_is_unchanged(tmp_path):
+def test_a_driver_stays_unchanged_if_no_module_was_unloaded(tmp_path):
     guest = Modules(tmp_path)
     guest.exchange("old", "core")
     guest.set("stuck", "core")

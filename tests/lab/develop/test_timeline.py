@@ -82,7 +82,7 @@ class Drawn:
         assert self.document["displayTimeUnit"] in ("ms", "ns")
 
     def row(self, event):
-        """The names of its group and its track."""
+        """The names of an event's group and track."""
         return (self.names["process_name", event["pid"], 0], self.names["thread_name", event["pid"], event["tid"]])
 
     def rows(self):
@@ -199,7 +199,7 @@ def test_a_wqe_that_never_completed_ends_where_its_counter_comes_again():
         (6.0, "it did not complete"), (1.0, None)]
 
 
-def test_lost_entries_end_what_was_open():
+def test_lost_entries_end_open_slices():
     drawn = Drawn([*entries(wqe(1000, 8, 1, 1), sent(2000, 1, WRITE_LAST)), 40, {"sequence": 42, **done(9000, 8, 1)}])
     assert drawn.document["otherData"] == {"node": "vm1", "entries": 3, "overwritten": 40}
     assert drawn.slices[1]["args"]["end"] == "its end was not recorded"

@@ -72,7 +72,7 @@ def test_failures_of_a_guest_leave_out_its_boot(quiet):
     assert [one["event"] for one in failures[begin:]] == ["IBV_EVENT_PORT_ERR"]
 
 
-def test_the_page_says_as_why_does_that_nothing_is_wrong(quiet):
+def test_the_page_says_like_pib_why_that_nothing_is_wrong(quiet):
     quiet.source.found["vm0"]["hcas"][0]["journal"].clear()
     for qp in quiet.source.found["vm0"]["hcas"][0]["objects"]["qps"]["entries"]:
         qp["requester"]["retries_left"] = qp["retry_cnt"]
@@ -119,7 +119,7 @@ def test_connections_that_are_not_listed_are_counted(quiet, monkeypatch):
     assert not answers.link(link)["connections"]["all"]
 
 
-def test_what_is_kept_moves_with_a_clock_that_is_set_back(quiet, monkeypatch):
+def test_kept_readings_move_with_a_clock_that_is_set_back(quiet, monkeypatch):
     """Readings of the past would otherwise be later than the present, and a moment could not be found."""
     fabric = quiet.source.process.fabric
     quiet.read_guests()

@@ -93,7 +93,7 @@ TEST_CASE("invalid registrations are refused") {
           }) == CmdStatus::kNoResources);
 }
 
-TEST_CASE("the pages of a region are free again when it goes") {
+TEST_CASE("the pages of a region are free again when it is destroyed or shrinks") {
     FakeHost host;
     Mpt mpt{host, 1000, 6};
     const GuestMemory memory{host, 4 * 4096}, half{host, 2 * 4096};

@@ -200,7 +200,7 @@ TEST_CASE("a kick does bounded work and sets the awake flag meanwhile") {
 
 // 16 QPs may share a bit, and a bus write may kick many UARs. The port is not Active and discards
 // all packets, so no QP waits for room.
-TEST_CASE("kicks copy no more payload at once than a turn of the device, whatever the QPs") {
+TEST_CASE("kicks of many QPs copy at most the payload of a turn at once") {
     constexpr uint32_t kBytes = 4096;
     constexpr uint32_t kSends = 16;
     constexpr uint64_t kTurnBytes = 4u << 20;
@@ -336,7 +336,7 @@ TEST_CASE("a guest that sets bits without end takes bounded turns") {
     CHECK(bench.nothing_noted());
 }
 
-TEST_CASE("a shadow doorbell page that vanishes stops only its own use") {
+TEST_CASE("a shadow doorbell page that vanishes does not stop the device") {
     ShadowBench bench;
     bench.set_up();
     MiniQp qp = bench.qp(bench.uar);

@@ -148,7 +148,7 @@ TEST_CASE("scheduler: a QP that sends no packets waits for no VL") {
     CHECK(setup.pop(1, kLoopbackLane) == qp.qpn);
 }
 
-TEST_CASE("scheduler: a turn would overtake QPs of other lanes of the same link") {
+TEST_CASE("scheduler: others_wait() finds QPs that wait in other lanes of the same link") {
     Setup setup;
     QueuePair& waiting = setup.connected(1, 4);
     const QueuePair& other = setup.connected(1, 5);

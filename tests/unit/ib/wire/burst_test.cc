@@ -98,7 +98,7 @@ Bytes copy(const PacketBytes& packet) {
     return bytes;
 }
 
-TEST_CASE("burst: its packets equal those sent singly") {
+TEST_CASE("burst: the packets of a burst equal those sent singly") {
     const Shape shape = GENERATE(from_range(std::begin(kShapes), std::end(kShapes)));
     const bool global = GENERATE(false, true);
     const uint32_t packets = GENERATE(2u, 3u, 16u);
@@ -251,7 +251,7 @@ TEST_CASE("burst: MIDDLE packets that request an ACK or an event are recognised"
     CHECK_FALSE(parse(body)->is_middle());
 }
 
-TEST_CASE("burst: it starts with FIRST or MIDDLE of a connected service") {
+TEST_CASE("burst: a burst starts with FIRST or MIDDLE of a connected service") {
     std::vector<unsigned> starts;
     for (unsigned opcode = 0; opcode < 256; ++opcode) {
         const OpcodeInfo* info = find_opcode(static_cast<uint8_t>(opcode));

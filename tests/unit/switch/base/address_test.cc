@@ -138,7 +138,7 @@ TEST_CASE("address: a path is taken over only from a dead process") {
     CHECK(std::filesystem::file_size(file) == 5);
 }
 
-TEST_CASE("address: a socket that has taken a dead one's place is not removed for it") {
+TEST_CASE("address: remove_file() leaves a socket that has replaced the dead one") {
     const Folder folder;
     const std::string path = folder.path + "/socket";
     const auto address = *Address::parse("unix:" + path);
@@ -175,7 +175,7 @@ TEST_CASE("address: a socket that another user has left stays, and the error say
          {std::pair(0600, "Permission denied"), std::pair(0666, "Operation not permitted")}) {
         REQUIRE(::chmod(path.c_str(), static_cast<mode_t>(mode)) == 0);
         std::string error;
-        // The kernel keeps the user for file access of each thread.
+        // setfsuid() changes only the user of its thread.
         std::thread([&] {
             constexpr uid_t kNobody = 65534;
             ::setfsuid(kNobody);
@@ -186,7 +186,7 @@ TEST_CASE("address: a socket that another user has left stays, and the error say
     }
 }
 
-TEST_CASE("address: a listener that accepts nobody is not waited for") {
+TEST_CASE("address: listen_on() does not wait for a listener whose backlog is full") {
     const Folder folder;
     const std::string path = folder.path + "/socket";
     const fabric::UniqueFd busy(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -156,7 +156,7 @@ TEST_CASE("newcomers: a connection without HELLO is overdue after 10 s") {
     CHECK(newcomers.overdue(16 * kSecond) == second.get());
 }
 
-TEST_CASE("newcomers: of equal origins the oldest connection is chosen to be closed") {
+TEST_CASE("newcomers: the oldest connection is closed if all origins have equally many") {
     Host host;
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
@@ -170,7 +170,7 @@ TEST_CASE("newcomers: of equal origins the oldest connection is chosen to be clo
     CHECK(newcomers.one_too_many(Peer{}) == all.front().get());
 }
 
-TEST_CASE("newcomers: of two hosts with equally many connections the one that connects loses one") {
+TEST_CASE("newcomers: if two hosts have equally many connections the one that connects loses one") {
     Host host;
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
@@ -194,7 +194,7 @@ TEST_CASE("newcomers: a host with many addresses of an IPv6 network pushes out i
     fabric::Switch sw(TestFabric::default_config());
     fabric::Newcomers newcomers;
     std::vector<std::unique_ptr<fabric::Connection>> all;
-    // Each address of the IPv6 network has one connection, the IPv4 address 28.
+    // Each address of the IPv6 network has one connection. The IPv4 address has 28 connections.
     constexpr size_t kOfOneAddress = 28;
     for (size_t i = 0; i < fabric::Newcomers::kMost; ++i) {
         CHECK(newcomers.one_too_many(Peer{}) == nullptr);

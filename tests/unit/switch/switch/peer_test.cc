@@ -123,7 +123,7 @@ TEST_CASE("peer: all ports of a node in a topology belong to the user of the fir
     CHECK(fabric.admit(named("b", 0x2000), user("2")));
 }
 
-TEST_CASE("peer: in a topology GUIDs of another user's node are refused with any name") {
+TEST_CASE("peer: in a topology, a node of another name cannot take another user's GUIDs") {
     TopologyNet net(kTopology);
     fabric::Fabric& fabric = net.part(0);
     REQUIRE(fabric.admit(named("a", 0x9000), user("1")));

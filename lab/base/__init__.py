@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Messages, processes, locks, directories: modules that all rooms use."""
+"""Messages, processes, locks, directories: modules that all other folders of lab/ use."""

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The include rules: the table of docs/architecture.md, read from the document, and the rooms of each folder's README,
-checked for every #include of the tree and every import of lab/; and that no modules of lab/ import each other in a
-circle."""
+"""The include rules: the table of docs/architecture.md, read from the document, and the order of the subfolders in
+each folder's README, checked for every #include of the tree and every import of lab/; and that no modules of lab/
+import each other in a circle."""
 import ast
 import pathlib
 import re
@@ -26,9 +26,9 @@ SEAM = {("qemu-hw/glue", "pib_hca_core.h"), ("qemu-hw/glue", "pib_link_memory.h"
 # The only folder that includes QEMU.
 QEMU_USER = "qemu-hw/glue"
 
-# Folders that are divided into rooms, from the ground up: the rooms below that a room may include.
-# Headers are included by their path from the folder ("memory/mpt.h"; those of ib/ from the root). ""
-# is the folder itself, on top.
+# Folders with subfolders, and the subfolders that each subfolder may include, the lowest first. "Room" is the name of
+# such a subfolder in this file. Headers are included by their path from the folder ("memory/mpt.h"; those of ib/ from
+# the root). "" is the folder itself, on top.
 ROOMS = {
     "ib": {
         "precompiled": (),
@@ -61,7 +61,7 @@ ROOMS = {
     },
 }
 
-# The same for lab/: the rooms below that the modules of a room may import. The folder itself has the commands.
+# The same for lab/: the subfolders that the modules of a subfolder may import. lab/ itself has the commands.
 LAB = {
     "base": (),
     "interface": ("base",),
@@ -79,7 +79,7 @@ LAB = {
     "": ("base", "build", "guests", "hosts", "fabric", "develop", "web", "wireshark", "bench", "soak", "testing"),
 }
 
-# Rooms of the HCA that know nothing of the register interface, so that a second one can stand beside it: no
+# Subfolders of the HCA that know nothing of the register interface, so that a second one can stand beside it: no
 # #include leads from them to its headers, and they name nothing of it.
 CORE = "qemu-hw/core"
 NEUTRAL = ("base", "memory", "port", "qp", "transport")
@@ -144,7 +144,7 @@ def faults(root):
 
 
 def table_faults():
-    """Rooms that would include or import one above them: arrows run down only."""
+    """Subfolders that would include or import one above them: the arrows of the pictures point down only."""
     for folder, rooms in (*ROOMS.items(), ("lab", LAB)):
         order = list(rooms)
         for room, below in rooms.items():
@@ -236,7 +236,7 @@ def circle_faults(root):
 
 
 def lab_faults(root):
-    """Imports of lab/ that lead from a room to one that is not below it."""
+    """Imports of lab/ that lead from a subfolder to one that is not below it."""
     def room_of_module(name):
         room = name.split(".")[1] if "." in name else ""
         return room if (root / "lab" / room).is_dir() else ""

@@ -266,7 +266,7 @@ class Mirror(unittest.TestCase):
 
 class IncludeRules(unittest.TestCase):
     def faults(self, path: str, included: str) -> list[str]:
-        """Faults of one file that includes one header, in a tree with a header in each of some rooms."""
+        """Faults of one file that includes one header, in a tree with some folders that have a header each."""
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             for name in ("base/a.h", "memory/b.h", "memory/c.h", "transport/d.h", "commands/e.h", "device.h", path):
@@ -294,7 +294,7 @@ class IncludeRules(unittest.TestCase):
             (root / "docs" / "architecture.md").write_text(wider)
             self.assertFalse([line for line in include_rules.faults(root) if line.startswith("ib/")])
 
-    def test_rooms_may_include_what_lies_below(self):
+    def test_folders_may_include_those_below(self):
         for path, included in (("memory/x.cc", "base/a.h"), ("memory/x.cc", "memory/b.h"), ("x.cc", "commands/e.h"),
                                ("transport/x.cc", "memory/b.h"), ("x.cc", "device.h")):
             self.assertEqual(self.faults(path, included), [], (path, included))

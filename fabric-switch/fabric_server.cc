@@ -61,7 +61,7 @@ void dial_one(Dialer& dialer, ConnectionHost& host,
     }
 }
 
-// Whether the spare descriptor is there, after an attempt to open it.
+// Opens the spare descriptor if it is not open. False: the process has no free descriptor.
 bool has_spare(UniqueFd& spare) {
     if (!spare) {
         spare = UniqueFd(::open("/dev/null", O_RDONLY | O_CLOEXEC));

@@ -19,13 +19,13 @@ class FdCloser {
     // Number of descriptors that wait to be closed, from which is_full() returns true.
     static constexpr size_t kMany = 256;
 
-    // Closes a descriptor; if it is a socket, without lingering.
+    // Closes a descriptor. If it is a socket, SO_LINGER is off, so that close() does not wait.
     static void close_now(int fd);
 
     // `close` closes one descriptor; tests give another function.
     explicit FdCloser(void (*close)(int) = &close_now);
-    // Does not wait for the thread. Descriptors that it has not closed are closed at the end of the
-    // process, where nothing lingers.
+    // Does not wait for the thread. The end of the process closes the descriptors that the thread
+    // has not closed, and does not wait for sockets that linger.
     ~FdCloser();
     FdCloser(const FdCloser&) = delete;
     FdCloser& operator=(const FdCloser&) = delete;

@@ -13,7 +13,8 @@ using link::Hello;
 using link::Refuse;
 using link::RefuseReason;
 
-// NodeInfo:VendorID of phantoms without one in the file, as for switches (switch_sma.cc).
+// NodeInfo:VendorID of a phantom to which the topology file gives none. Switches have the same
+// number (switch_sma.cc).
 constexpr uint32_t kVendorId = 0x001234;
 constexpr uint16_t kPhantomDeviceId = 0x1b0e;
 

@@ -32,7 +32,8 @@ class ConnectionHost {
     [[nodiscard]] virtual Poller& poller() = 0;
     // Closes the sockets of peers, and the descriptors that they pass.
     [[nodiscard]] FdCloser& closer() { return closer_; }
-    // The host closes the overdue connections of this list, and removes those that end.
+    // Connections that have not passed all of their memory. The host closes the overdue ones, and
+    // removes those that end from this list.
     [[nodiscard]] UnfinishedMemory& unfinished_memory() { return unfinished_memory_; }
     // Whether peers on Unix sockets are offered shared memory.
     [[nodiscard]] virtual bool shares_memory() const = 0;

@@ -65,8 +65,8 @@ class SwitchPort final : public LinkUser, private FaultSink {
     void raise(ib::LinkError error);
 
   private:
-    void deliver(Transit& packet, unsigned vl,
-                 const std::optional<uint32_t>& damage) override;  // sink of the ingress faults
+    // Takes the packets that have passed the ingress fault stage (FaultSink).
+    void deliver(Transit& packet, unsigned vl, const std::optional<uint32_t>& damage) override;
 
     PortHost& host_;
     PacketPool& pool_;

@@ -29,7 +29,7 @@ class SwitchPortQueues final : public FaultSink {
   public:
     using Damage = std::optional<uint32_t>;  // a bit to flip, see FaultSink
 
-    // The parts of the port. They outlive its queues.
+    // The parts of the port that its queues use. They outlive the queues.
     struct Port {
         const PortHost& host;
         PacketPool& pool;

@@ -152,8 +152,8 @@ def _reader(load: Load) -> watch.Watcher:
 
 
 def _work_of_readings(load: Load, watcher: watch.Watcher, ask: Callable[[], object]) -> tuple[float, float]:
-    """Processor time of the switch and of this process for READINGS readings, in seconds. The messages for a page are
-    made and thrown away. ask: called after each reading."""
+    """Processor time of the switch and of this process for READINGS readings, in seconds. Each
+    reading makes the messages for a page, which are thrown away. ask: called after each reading."""
     stream = watcher.join()
     if not stream:
         raise ui.LabError("the watcher accepts no more pages. Start again:  ./pib bench")

@@ -151,7 +151,7 @@ def _command_line(running: process.Process) -> str:
 
 
 def remove(entry_: pathlib.Path) -> None:
-    """Removes an entry, unless another command has done that; an error if something uses it."""
+    """Removes an entry of the cache, if no other command has removed it meanwhile. An entry in use is an error."""
     lock_of(entry_.name).parent.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as held:
         free = held.enter_context(_taken(lock_of(entry_.name.removesuffix(PART))))

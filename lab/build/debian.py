@@ -97,7 +97,7 @@ def proxies() -> list[str]:
 
 def passwords() -> list[str]:
     """Settings by which apt reads this machine's passwords for archives also when it makes a new tree. In the finished
-    tree they name the places where apt looks anyway, and which are empty there. apt ignores a folder that this user
+    tree they name apt's default places, which are empty there. apt ignores a folder that this user
     must not read."""
     file, parts = ETC / "auth.conf", ETC / "auth.conf.d"
     readable = parts.is_dir() and os.access(parts, os.R_OK)
@@ -220,7 +220,7 @@ class Archive:
 
     def __init__(self, directory: pathlib.Path, from_suites: list[Suite], kinds: tuple[str, ...] = ("deb-src",),
                  architectures: tuple[str, ...] = ()):
-        """architectures: of the packages, this machine's first; empty: only this machine's."""
+        """architectures: those that the packages may have, this machine's first; empty: only this machine's."""
         self.directory = directory
         keyrings = {uri: keyring(uri) for uri in {suite.uri for suite in from_suites}}
         self.keyrings = sorted({file for files in keyrings.values() for file in files.split(",")})
@@ -244,8 +244,8 @@ class Archive:
         self.env = {**plain_environment(), "APT_CONFIG": str(config)}
 
     def _machines_settings(self) -> pathlib.Path:
-        """A file that apt reads in place of the machine's apt.conf, after all other settings. It clears
-        APT::Default-Release, because apt fails if that names none of these suites."""
+        """A file that includes the machine's apt.conf, and that apt reads in its place, after all other settings. The
+        file clears APT::Default-Release, because apt fails if that option names none of these suites."""
         file = self.directory / "machine.conf"
         included = f'#include "{MAIN}";\n' if os.path.exists(MAIN) else ""
         file.write_text(f'{included}APT::Default-Release "";\n')

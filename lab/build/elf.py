@@ -19,7 +19,7 @@ MOST_NOTES = 1 << 20                                # limit of the size of notes
 
 @dataclasses.dataclass(frozen=True)
 class BuildId:
-    """address: of the build ID in memory, as the file was linked."""
+    """A build ID. address: its address in memory, if the file is loaded where it was linked to."""
     address: int
     value: bytes
 

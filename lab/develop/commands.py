@@ -26,7 +26,7 @@ OUR_PROVIDER = paths.ROOT / guest_build.PROVIDER
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """The arguments of a command line. directory: None means our own; nodes: the guests."""
+    """The arguments of a command line. directory: the sources, None for those of this tree; nodes: the guests."""
     directory: pathlib.Path | None
     nodes: list[str]
 

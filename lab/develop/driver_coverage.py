@@ -29,7 +29,8 @@ def read(file: pathlib.Path, more: Counts | None = None) -> Counts:
     """The counts in the file, together with other ones."""
     try:
         found = coverage_points.merged(json.loads(file.read_text(encoding="utf-8")), more or coverage_points.empty())
-        coverage_points.points(description.interface(), found)      # another version has structures of other lengths
+        # Raises an exception for another version of the interface, which has structures of other lengths.
+        coverage_points.points(description.interface(), found)
         return found
     except (OSError, ValueError, KeyError, TypeError, IndexError) as error:
         raise ui.LabError(f"{file} has no counts of a driver ({error}), or those of another version of the interface. "

@@ -345,7 +345,7 @@ class RingCommand(gdb.Command):
                 ring = ring_of(found)
                 entries = [f"{1 << ring.log_depth} entries", *ring.lines(most)] if ring else ["none"]
                 print("\n".join([f"{path}: {words[0]} {words[1]}: {entries[0]}", *entries[1:]]), flush=True)
-            except gdb.GdbError as error:       # the other HCAs may have pointers
+            except gdb.GdbError as error:       # the other HCAs may have pointers to their rings
                 errors.append(f"{path}: {error}")
         if errors:
             raise gdb.GdbError("\n".join(errors))

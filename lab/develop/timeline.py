@@ -63,7 +63,7 @@ class Work:
 
 @dataclasses.dataclass
 class Layout:
-    """Rows of the file. Slices that overlap are in different rows."""
+    """The rows of a timeline, as events of the trace file. Slices that overlap are in different rows."""
     events: list[Event] = dataclasses.field(default_factory=list)
     _groups: dict[str, int] = dataclasses.field(default_factory=dict)
     _tids: Iterator[int] = dataclasses.field(default_factory=lambda: itertools.count(1))

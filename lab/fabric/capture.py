@@ -185,5 +185,5 @@ def capture(lab: cluster.Cluster, node: str, qpn: int | None, most: int | None) 
                  begun=f"the capture runs until {until}")
     ui.say(f"{seen.taken} packets captured, " + (f"{seen.lost} lost: the reader was too slow" if seen.lost
                                                  else "none lost"))
-    errors.end_output()             # otherwise Python would report the reader's end at exit
+    errors.end_output()             # a reader that has ended is no error, which Python would report at its exit
     return 1 if seen.lost else 0

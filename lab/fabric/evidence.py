@@ -96,7 +96,8 @@ def refusals(state: Json, now: float) -> list[Json]:
 
 
 def _hca(monitor: pathlib.Path, slot: int) -> Json:
-    """State and failures of a device. One pair of times dates all failures, so that they keep their order."""
+    """State and failures of a device. The device clock and the wall clock are read once for all
+    failures, so that their dates have the same order."""
     journal = vm.device_property(monitor, "journal", slot)
     now, now_ns = time.time(), journal.get("now_ns", 0)
     dated = _dated(journal.get("entries", []), now, lambda entry: (now_ns - entry["time_ns"]) / NS)

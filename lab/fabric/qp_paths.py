@@ -16,8 +16,8 @@ MOST_NAMED = 4                  # limit of QPs that a line names
 
 @dataclasses.dataclass(frozen=True)
 class Path:
-    """The links of a QP's packets to its peer and of the answers, as far as the forwarding tables lead. complete: both
-    ways lead to their end. target: None if the peer's port is of no guest."""
+    """The links that a QP's packets take to its peer, and those that the answers take back, as far as the forwarding
+    tables lead. complete: both ways lead to their end. target: None if no guest has the peer's port."""
     links: list[Link]
     complete: bool
     source: HcaPort

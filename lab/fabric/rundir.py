@@ -27,7 +27,8 @@ def _short(parent: str) -> bool:
 
 
 def make() -> pathlib.Path:
-    """Makes a new directory below the system's directory for temporary files, or in /tmp if that path does not fit."""
+    """Makes a new directory below the system's directory for temporary files, or in /tmp if that path is too long
+    for a socket or has characters that options cannot have."""
     parent = tempfile.gettempdir()
     return pathlib.Path(tempfile.mkdtemp(prefix=PREFIX, dir=parent if fit(parent) and _short(parent) else FALLBACK))
 

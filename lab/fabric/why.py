@@ -265,7 +265,8 @@ class Findings:
 
     def _dropped_by(self, place: Place, counted: Json) -> tuple[float, str]:
         """The outage of a port's link that probably explains its counters, as (time, words to follow the counters). An
-        operator's one precedes others. Without one the time is now."""
+        outage that an operator has requested precedes others. If there is no outage, the time is that of the evidence.
+        """
         link, began = self.causes.wiring.at.get(place), self._began(place.node)[0]
         found = [outage for outage in link.outages if outage.touches(began, self.evidence.at)
                  and explains(counted, outage) and not self._is_boot(link, outage)] if link else []

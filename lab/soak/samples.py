@@ -82,7 +82,7 @@ def errors(controls: list[pathlib.Path]) -> float:
 
 
 def read(lab: cluster.Cluster) -> dict[str, float]:
-    """The present values, by name: kind and process or guest."""
+    """The present values, by name. A name has the kind of the value, and the process or guest."""
     values: dict[str, float] = {}
     names = [*(switch.name for switch in lab.switches()), *lab.nodes()]
     for name in names:

@@ -30,7 +30,7 @@ def stages() -> tuple[str, ...]:
 
 def _newest(name: str, releases: tuple[str, ...]) -> tuple[qemu_release.Release, list[str]]:
     """The newest QEMU of the releases whose source is available, and the newer ones whose source is not, as "VERSION of
-    RELEASE". Prints why each of these cannot be tested."""
+    RELEASE". Prints why each of the newer ones cannot be tested."""
     versions = debian.newest_first({release: qemu_release.newest(release) for release in releases})
     missing: list[str] = []
     for release, version in versions:

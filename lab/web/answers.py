@@ -102,8 +102,8 @@ class Answers:
     # -- links ----------------------------------------------------------------------
 
     def link(self, question: Question) -> Json:
-        """The state, counters, faults, VLs, curves and connections of a link; of a link that no longer exists, state
-        and curves."""
+        """The state, counters, faults, VLs, curves and connections of a link. A link that no longer exists has only
+        its last state and its curves."""
         link, found = _link_at(self.watcher, question), {}
         there = link.id in self.watcher.fabric.links
         for name, (switch, port) in self._ends(link).items() if there else ():

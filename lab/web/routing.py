@@ -108,7 +108,7 @@ class RoutingLog:
         return {switch: Ports(changes[-1].table) for switch, changes in self._changes.items()}
 
     def known(self, moment: float) -> dict[str, Ports]:
-        """The tables at a moment, of the switches whose table of that time was read."""
+        """The forwarding tables at a moment, by switch. A switch whose table of that time was not read is left out."""
         return {switch: Ports(changes[number - 1].table) for switch, changes in self._changes.items()
                 if (number := bisect.bisect_right(changes, moment, key=lambda change: change.at))}
 

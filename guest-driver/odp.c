@@ -372,7 +372,7 @@ static void pib_hca_odp_free(struct pib_hca_odp *odp)
 	xa_for_each(&odp->chunks, index, chunk)
 		pib_hca_odp_free_chunk(chunk);
 	xa_destroy(&odp->chunks);
-	/* The umem's notifier is removed with it, so no invalidation uses the tree any more. */
+	/* This removes the umem's notifier, so no invalidation uses the tree any more. */
 	ib_umem_odp_release(odp->umem);
 	if (odp->mm)
 		mmdrop(odp->mm);

@@ -268,7 +268,7 @@ enum pib_hca_counter {
 	PIB_HCA_COUNTER_RX_WRITE_REQUESTS,  /* messages begun at the responder */
 	PIB_HCA_COUNTER_RX_READ_REQUESTS,
 	PIB_HCA_COUNTER_RX_ATOMIC_REQUESTS,
-	/* not counted per port: 0 in queries of a port */
+	/* counters of the whole device: 0 in queries of a port */
 	PIB_HCA_COUNTER_PORT_COUNT,
 	PIB_HCA_COUNTER_FOREIGN_DOORBELL = PIB_HCA_COUNTER_PORT_COUNT, /* ignored doorbells (manual 8.2) */
 	PIB_HCA_COUNTER_SEND_DOORBELLS,
@@ -415,7 +415,7 @@ PIB_HCA_ASSERT_SIZE(pib_hca_refusal, 320);
  */
 #define PIB_HCA_SHADOW_WORDS 64
 struct pib_hca_shadow_page {
-	__le64 summary; /* bit w: rung[w] has new bits; set after them */
+	__le64 summary; /* bit w: rung[w] has new bits; software sets it after them */
 	__le64 flags;   /* written by the device: PIB_HCA_SHADOW_* */
 	__le64 reserved[6];
 	__le64 rung[PIB_HCA_SHADOW_WORDS]; /* bit QPN mod 4096 */

@@ -63,8 +63,8 @@ Egress::Outgoing Egress::route(const TxRequest& request) const {
     return {.route = way, .vl = vl, .sl = request.sl, .dlid = request.dlid, .qpn = request.qpn};
 }
 
-// Only the link takes several packets at once. With a trace an offer gets room for one packet, so
-// the caller sends the payload in packets, which the trace records.
+// The link takes several packets at once, the port's loopback takes one. With a trace an offer gets
+// room for one packet, so the caller sends the payload in packets, which the trace records.
 link::BurstRoom Egress::room_for(const TxRequest& request, const Outgoing& out) {
     const bool single = request.is_offer && port_.counters.trace != nullptr;
     switch (out.route) {

@@ -29,7 +29,7 @@ class CreditLedger {
     // Called after this side has sent LINK with this epoch: resets the sent blocks and their limit.
     void restart_sending(uint16_t epoch);
     // Called after the peer has sent LINK with this epoch: resets the received blocks, and grants
-    // the buffer that is not held.
+    // the peer the free part of the buffer.
     void restart_receiving(uint16_t epoch);
     // Stops sending CREDIT.
     void stop() { peer_epoch_.reset(); }

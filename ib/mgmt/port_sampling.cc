@@ -126,7 +126,7 @@ uint16_t answer_samples_control(const PmaNode& node, const Mad& request, uint64_
     const Data data = reply.gmp_data();
     std::ranges::copy(sampling.control, data.begin());
     if (sampling.end_ns == 0) {
-        set(data, psc::kPortSelect, port_select);  // no measurement yet
+        set(data, psc::kPortSelect, port_select);  // no measurement has begun yet
     }
     set(data, psc::kTick, kTickCode);
     set(data, psc::kCounterWidth, kCounterWidth32);

@@ -10,7 +10,7 @@
 
 #define DMA_PAGE 4096u
 
-/* A block of zeroes. bus: its bus address. */
+/* A block of memory that dma_take() returns, all bytes 0. bus: the block's bus address. */
 struct dma_block {
 	void *memory;
 	uint64_t bus;

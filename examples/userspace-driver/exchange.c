@@ -11,9 +11,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define TCP_PORT 18515			/* that of libibverbs' examples */
+#define TCP_PORT 18515			/* the port of libibverbs' examples */
 
-/* Texts with their closing zeroes. */
+/* Lengths of texts, with their NUL. */
 #define TEXT_BYTES sizeof("0000:000000:000000:00000000000000000000000000000000")
 #define NO_GID "00000000000000000000000000000000"
 #define DONE_BYTES sizeof("done")

@@ -51,7 +51,7 @@ static void reset_at_fault(int number)
 {
 	reset_at_exit();
 	signal(number, SIG_DFL);
-	raise(number);	/* comes when this function has returned */
+	raise(number);	/* the signal comes when this function has returned */
 }
 
 static void check_version(const volatile uint8_t *registers)

@@ -6,7 +6,7 @@
 namespace pib::conformance {
 namespace {
 
-// PortCounters, from the start of its MAD (IBA table 223).
+// Offsets of fields of PortCounters, from the start of its MAD (IBA table 223).
 constexpr size_t kRcvErrorsAt = kPerfData + 8;
 constexpr size_t kOverrunsAt = kPerfData + 15;
 constexpr size_t kVl15DroppedAt = kPerfData + 18;

@@ -251,8 +251,8 @@ uint64_t traffic_bytes() {
     return (mib != nullptr ? std::strtoull(mib, nullptr, 10) : 8) << 20;
 }
 
-// Without the kind `ports`, because requests would use up their retries, and without `commands`,
-// whose waits would move the clock that the guests share.
+// An adversarial device. It lacks the kind `ports`, with which requests would use up their retries,
+// and the kind `commands`, whose waits would move the clock that the guests share.
 hca::Config adversary(uint64_t seed) {
     hca::Config config;
     config.knobs.adversary =

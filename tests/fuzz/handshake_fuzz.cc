@@ -144,7 +144,7 @@ class Bench final : private fabric::ConnectionHost {
             (void)client_->write(bytes);
         }
     }
-    // Passes descriptors: suitable memory or others, and also too many.
+    // Passes descriptors to the switch: of suitable memory or of other files, sometimes too many.
     void hand_over(uint8_t how) {
         std::array<UniqueFd, 5> files;
         std::array<int, 5> fds{};

@@ -281,7 +281,7 @@ std::vector<Bytes> seeds() {
             seed.insert(seed.end(), {select(6), select(6), select(6), select(6)});
             seeds.push_back(seed);
         }
-        // Bind, use by the peer, invalidate.
+        // These bind a window, let the peer use it, and invalidate it.
         for (const uint8_t type : {0, 2}) {
             seeds.push_back({select(10),
                              type,

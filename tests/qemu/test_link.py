@@ -276,7 +276,7 @@ def test_the_port_follows_a_switch_that_comes_and_goes(tmp_path):
 
 
 def test_devices_are_unplugged_while_they_connect(tmp_path):
-    """T55: a device is unplugged at any moment from the first attempt until the link is up."""
+    """T55 of docs/fault-cases.md: a device is unplugged at any moment from the first attempt until the link is up."""
     with switch(tmp_path), Qtest(*HOT_PLUG) as qtest:
         port = qtest.pci(5)
         slot_control = port.capability(0x10) + 0x18

@@ -18,7 +18,7 @@ struct Owner {
     uint32_t eqn;
 };
 
-// Moves a QP to Error. `name`: of the thing that fails if the device refuses.
+// Moves a QP to Error. `name` begins the message if the device refuses that.
 void move_to_error(test::Guest& guest, const hca::test::MiniQp& qp, const std::string& name);
 
 class Connection {

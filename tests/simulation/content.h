@@ -8,7 +8,7 @@
 
 namespace pib::simulation {
 
-// The same bytes for the same seed.
+// Random bytes. The same seed gives the same bytes.
 Bytes random_bytes(uint64_t seed, size_t length);
 
 }  // namespace pib::simulation

@@ -74,7 +74,8 @@ void Line::open(const test::MiniSm& sm, const Connection::Attributes& attributes
                              const hca::test::RcPath& path) {
         station.owner().guest->driver.connect_rc(qp, path);
     };
-    // The sender's own PSNs are not used: the receiver sends no requests.
+    // The path back has the PSNs of the path there. The receiver sends no requests, so it needs no
+    // PSNs of its own.
     hca::test::RcPath there = path_to(sm.lid_of(to_.owner().index), receiver_.qpn, attributes);
     hca::test::RcPath back = path_to(sm.lid_of(from_.owner().index), sender.qp().qpn, attributes);
     back.rq_psn = there.sq_psn;

@@ -68,7 +68,7 @@ class Messaging {
     std::vector<std::unique_ptr<Line>> lines_;
     std::vector<bool> was_reset_;
     bool is_scrambled_ = false;
-    Connection::Completions completions_;  // that poll() has read
+    Connection::Completions completions_;  // those that poll() has read
 };
 
 }  // namespace pib::simulation

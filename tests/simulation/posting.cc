@@ -13,7 +13,7 @@ namespace {
 using hca::test::SendWr;
 
 constexpr uint32_t kMaxInline = 64;
-constexpr uint32_t kInFlight = Flow::kDepth;  // send work requests
+constexpr uint32_t kInFlight = Flow::kDepth;  // most send work requests of a QP
 
 Bytes bytes_of(uint64_t value) {
     Bytes data(sizeof value);
@@ -187,7 +187,8 @@ bool draft_send(Draft& draft) {
     return true;
 }
 
-// A message that invalidates the window, or else a plain one.
+// Drafts a SEND with Invalidate of the window; a plain SEND if the window is not bound, or if no
+// request may meet an invalid window.
 bool draft_invalidation(Draft& draft) {
     Window& window = draft.flow.window;
     if (!draft.choice.may_lack_window || !window.is_bound()) {

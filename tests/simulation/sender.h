@@ -18,7 +18,7 @@ class Sender {
 
     // Creates the CQ, the QP of this type, and the memory's key.
     void create(const Owner& owner, pib_hca_qp_type type);
-    // Destroys them. The owner's device forgets them if it was reset.
+    // Destroys these objects, or forgets them if the owner's device was reset.
     void destroy();
     void lose() { is_lost = true; }
     // Moves the QP to Error.

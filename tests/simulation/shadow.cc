@@ -204,7 +204,7 @@ void Shadow::adopt() {
     writes_.clear();
 }
 
-// Takes the memory as it is for the model.
+// Copies the pages that differ to the model.
 void Shadow::adopt_pages() {
     for (size_t page = 0; page < differs_.size(); ++page) {
         if (std::exchange(differs_[page], false)) {

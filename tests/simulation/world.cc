@@ -217,7 +217,7 @@ void World::plug(unsigned guest) {
     }
 }
 
-// take_traps() also posts the receives again that traps have taken.
+// take_traps() posts a new receive request for each that a trap has used.
 void World::sweep() {
     sm_.take_traps();
     sm_.sweep();

@@ -22,9 +22,9 @@ bool in_ram(uint64_t addr, uint64_t bytes) {
 }
 
 bool g_reuses = false;
-// Mappings without a host, all bytes 0.
+// Mappings of destroyed hosts, zeroed, for new hosts.
 thread_local std::vector<uint8_t*> t_spare;
-constexpr uint64_t kMostZeroed = 64u << 20;  // bytes: more are quicker to map than to zero
+constexpr uint64_t kMostZeroed = 64u << 20;  // zeroing more bytes takes longer than a new mapping
 constexpr size_t kMostSpare = 8;
 
 uint8_t* map_ram() {

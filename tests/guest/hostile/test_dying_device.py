@@ -88,7 +88,7 @@ def test_no_event_reaches_the_core_before_the_end_of_a_registration(vm0, vm1, mo
 @pytest.mark.parametrize("when, told", [(1, {"fatal_event"}), (2, set())], ids=["before", "meanwhile"])
 def test_consumers_leave_a_device_that_dies_when_the_driver_is_unbound(vm1, modules, slot, when, told):
     """The driver flushes their work requests, but does not call the handler of a CQ that only its consumer polls: that
-    handler warns (fixture quiet_kernel). A device that has died before tells them of that."""
+    handler warns (fixture quiet_kernel). Consumers of a device that dies before the unbinding get a fatal event."""
     load(vm1, modules, "dying_client")
     try:
         sh(vm1, f"echo {when} >/sys/module/dying_client/parameters/leave")
@@ -107,7 +107,7 @@ def test_a_device_whose_registration_fails_is_freed_after_its_last_work(vm1, mod
         code, _, _ = sh(vm1, of_driver("bind", slot), check=False, timeout=PATIENCE_S)
         log = sh(vm1, "dmesg").rsplit("lab: failing_registration", 1)[-1]
         assert code != 0 and "reset behind the driver's back" in log, log
-        sh(vm1, "sleep 1")      # a work that the driver has not cancelled begins
+        sh(vm1, "sleep 1")      # time for a work item to begin that the driver has not cancelled
         assert parameter(vm1, "failing_registration", "late") == "N"
     finally:
         sh(vm1, "rmmod failing_registration")

@@ -26,7 +26,7 @@ def own_guest():
 @pytest.mark.parametrize("rebind", REBINDS.values(), ids=REBINDS)
 def test_random_system_calls_harm_nothing(node, rebind):
     """The kernel complains of nothing (fixture quiet_kernel), and the device serves the next program."""
-    sh(node, "echo 0 >/proc/sys/debug/exception-trace")     # processes may crash
+    sh(node, "echo 0 >/proc/sys/debug/exception-trace")     # processes may crash, without a message of the kernel
     print(f"again: PIB_UVERBS_SECONDS={SECONDS} PIB_UVERBS_SEED={SEED}")
     said = sh(node, f"uverbs-fuzz {DEVICE} {SECONDS} {SEED} {rebind}", timeout=SECONDS + 300)
     changed, processes, rebinds = map(int, re.findall(r"\d+", said))

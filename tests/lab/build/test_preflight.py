@@ -133,7 +133,8 @@ def test_a_cache_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_p
 
 
 def test_a_checkout_where_programs_cannot_run_is_refused(plenty, monkeypatch, tmp_path):
-    """The cache is elsewhere, as the cache's check advises. An installed lab has no build directory."""
+    """The cache is outside of the checkout, as the error of the cache's check advises. An installed lab has no build
+    directory, so its check passes."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(paths, "BUILD", tmp_path / "checkout" / "build")
     (tmp_path / "checkout").mkdir()

@@ -54,7 +54,7 @@ def runs(marker):
 
 
 def test_the_status_is_returned_by_a_server_that_makes_a_session():
-    """setsid starts another process there, and its own ends at once."""
+    """Some ssh servers let the command lead a session. setsid then starts another process, and has to wait for it."""
     line = guest._with_token("exit 7", "token")             # pylint: disable=protected-access
     assert subprocess.run(["sh", "-c", line], check=False, start_new_session=True).returncode == 7
 

@@ -13,7 +13,7 @@ from test_web_model import by_name, link_between, routes_of, simulated
 
 PODS, HALF = 36, 18             # a pod has HALF leaves and HALF middles; a leaf has HALF hosts
 HOSTS = PODS * HALF * HALF
-LONG, MOST_S = 20_000, 5       # a circle's links, and the limit of the time in which it is found
+LONG, MOST_S = 20_000, 5       # links of a forwarding loop, and the limit of the time to find it
 MOST_LOOKED = 2                 # mean number of lookups for a route: routes to a LID merge
 
 

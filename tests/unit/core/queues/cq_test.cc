@@ -110,7 +110,7 @@ TEST_CASE("the CQ is armed for the next completion") {
     REQUIRE(q.arm(0));
     CHECK(q.events() == 1);
     REQUIRE(q.post());
-    CHECK(q.events() == 1);  // fired: not armed any more
+    CHECK(q.events() == 1);  // the event has disarmed the CQ
     REQUIRE(q.arm(2));
     CHECK(q.events() == 1);
     REQUIRE(q.post());
@@ -144,14 +144,15 @@ TEST_CASE("moderation: an event waits for its count of completions") {
     CHECK(q.cqs.next_deadline() == kNever);
     REQUIRE(q.post());
     CHECK(q.events() == 1);
-    // Two completions are unseen when the driver arms; the event waits for a third.
+    // The driver arms with two completions that it has not polled: the event waits for a third.
     REQUIRE(q.post());
     REQUIRE(q.post());
     REQUIRE(q.arm(3));
     CHECK(q.events() == 1);
     REQUIRE(q.post());
     CHECK(q.events() == 2);
-    // A delayed event of seen completions is dropped, and the count starts again.
+    // The driver polls and arms again while an event waits: that event is dropped, and the count
+    // of completions starts again.
     REQUIRE(q.arm(6));
     REQUIRE(q.post());
     REQUIRE(q.arm(7));
@@ -345,7 +346,7 @@ TEST_CASE("the consumer counter frees entries of the ring") {
         const uint8_t owner = (i >> 3 & 1) == 0 ? PIB_HCA_OWNER_BIT : 0;
         REQUIRE(q.entry(i % 8).owner == owner);
         REQUIRE(q.entry(i % 8).wqe_counter == i);
-        q.consume(i < 7 ? 0 : i - 6);  // nearly full all the time
+        q.consume(i < 7 ? 0 : i - 6);  // the queue stays nearly full
     }
     CHECK(q.errors() == 0);
 }

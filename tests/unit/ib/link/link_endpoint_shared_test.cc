@@ -345,7 +345,7 @@ TEST_CASE("shared link: a sender at a full ring is woken when there is room") {
     REQUIRE(pair.sw.receive(SIZE_MAX));
     CHECK(pair.sw.channel().publish());  // there is room again
     CHECK(pair.hca.channel().room_is_back());
-    CHECK(pair.hca.channel().room_is_back());  // true for every caller
+    CHECK(pair.hca.channel().room_is_back());  // a second call says the same
     CHECK_FALSE(pair.hca.may_sleep());
     REQUIRE(pair.hca.receive(SIZE_MAX));
     CHECK(pair.hca.sender().can_send(1, packet.size()));
@@ -577,7 +577,7 @@ TEST_CASE("idle: the polling time doubles after a success and halves after a fai
         pib_idle_spin_found(&spin);
     }
     CHECK(spin.budget_ns == 16'000);
-    pib_idle_spin_found(&spin);  // work without idle time before it
+    pib_idle_spin_found(&spin);  // there was no idle time before this work
     CHECK(spin.budget_ns == 16'000);
     for (unsigned round = 0; round < 5 && spin.loadavg_fd >= 0; ++round) {
         spin.began_ns = 1;

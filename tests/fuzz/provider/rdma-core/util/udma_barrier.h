@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The device of the fuzz target runs in the same thread. */
+/*
+ * Barriers for the compiler only: in the fuzz target the device runs in the provider's thread.
+ */
 #pragma once
 
 #define udma_to_device_barrier() __asm__ volatile("" ::: "memory")

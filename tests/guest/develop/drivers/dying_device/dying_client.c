@@ -3,10 +3,10 @@
  * Test: a kernel consumer of a device that dies. Its add() keeps the driver in the registration of
  * the device until port 1 is Active. The subnet manager changes the port meanwhile; the consumer
  * may get no event of that before the registration has ended. Writing to the parameter "leave"
- * unbinds the driver, and resets the device without the driver's knowledge: with 1 just before, so
- * that the driver can tell the consumer; with 2 when the consumer's remove() has begun. The
- * consumer leaves when its receives have been flushed, as ULPs do. The log has "ok NAME" or
- * "not ok NAME" of each check.
+ * unbinds the driver, and resets the device without the driver's knowledge: the value 1 resets it
+ * just before the unbinding, so that the driver can tell the consumer, the value 2 when the
+ * consumer's remove() has begun. The consumer leaves when its receives have been flushed, as ULPs
+ * do. The log has "ok NAME" or "not ok NAME" of each check.
  */
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -25,7 +25,7 @@
 
 enum { STAY, RESET_BEFORE, RESET_WHILE_LEAVING };
 
-/* A QP with one receive. The direct CQ is the first: the driver's flush comes to it first. */
+/* QPs with one receive each. The direct CQ is the first, so the driver flushes it first. */
 static struct end {
 	const char *name;
 	enum ib_poll_context context;

@@ -29,7 +29,8 @@ constexpr unsigned kRingTurns = 16;
 constexpr unsigned kHandshakesPerTurn = 2;
 constexpr int kMaxWaitMs = 1000;   // longest sleep with a deadline, capture or paused listener
 constexpr int kPausedWaitMs = 20;  // longest sleep while no new connections are accepted
-// The network of NoteBudget for the switch's own notes about new connections.
+// NoteBudget counts the switch's own notes about new connections under this name, in the place of a
+// peer's network.
 constexpr const char* kNoNetwork = "";
 
 uint64_t clock_ns() {

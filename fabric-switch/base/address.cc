@@ -111,8 +111,9 @@ std::expected<void, std::string> publish(const UniqueFd& fd, const std::string& 
     return {};
 }
 
-// Removes a socket that a dead process has left. Another process may do the same now, and listen at
-// the path before this one has removed the socket that it found dead.
+// Removes a socket that a dead process has left. Another process may do the same at this time, and
+// listen at the path before this process has removed the dead socket: remove_file() removes no
+// other file than the one that was there before the probe.
 std::expected<void, std::string> remove_dead(const std::string& path, const sockaddr_un& address) {
     const auto found = file_at(path);
     if (!found || !is_socket(path)) {
@@ -130,7 +131,7 @@ std::expected<void, std::string> remove_dead(const std::string& path, const sock
 }
 
 // Binds `path`.PID and renames it, so that `path` never names a socket that does not listen yet.
-// Binds before it removes a dead socket, so that the two have different inodes.
+// Binds before it removes a dead socket, so that the new and the dead socket have different inodes.
 std::expected<ListeningSockets, std::string> listen_unix(const std::string& path,
                                                          const SocketRules& rules) {
     const std::string early = path + "." + std::to_string(::getpid());
@@ -304,9 +305,10 @@ std::optional<FileId> file_at(const std::string& path) {
                                              : std::nullopt;
 }
 
-// Moves the file aside before it looks which one it is, because only that is one step. A file that
-// has been moved by mistake goes back, unless a third process has made one there meanwhile: then
-// two processes listen, and the user chooses one.
+// Renames the file before it compares the inode: after a comparison, unlink() could remove a file
+// that another process has put there since. A file that was renamed by mistake goes back, unless a
+// third process has made one at the path meanwhile: then two processes listen, and the user chooses
+// one.
 std::expected<void, std::string> remove_file(const std::string& path, const FileId& file) {
     const std::string aside = path + "." + std::to_string(::getpid()) + ".old";
     if (::rename(path.c_str(), aside.c_str()) != 0) {

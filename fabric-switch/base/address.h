@@ -57,7 +57,8 @@ using FileId = std::pair<dev_t, ino_t>;  // device and inode
 
 // The file at `path`, not at the end of a symbolic link.
 [[nodiscard]] std::optional<FileId> file_at(const std::string& path);
-// Removes `file` from `path`, where another file stays. The error is one line for a user.
+// Removes the file at `path` if it is `file`. Another file there stays, and is an error. The error
+// is one line for a user.
 [[nodiscard]] std::expected<void, std::string> remove_file(const std::string& path,
                                                            const FileId& file);
 

@@ -16,7 +16,7 @@ namespace pib::fabric {
 
 class FdCloser {
   public:
-    // Number of descriptors that wait to be closed, from which is_full() returns true.
+    // is_full() returns true while at least this many descriptors are not closed yet.
     static constexpr size_t kMany = 256;
 
     // Closes a descriptor. If it is a socket, SO_LINGER is off, so that close() does not wait.
@@ -33,7 +33,8 @@ class FdCloser {
     // Starts the thread, and returns when it runs. The thread has the rights and the blocked
     // signals of the caller, and confine() permits no new thread. The error is one line.
     [[nodiscard]] std::expected<void, std::string> start();
-    // Closes the descriptor, soon and in the thread; at once without a thread, or without memory.
+    // Has the thread close the descriptor. Closes it at once if the thread does not run, or if the
+    // list of descriptors cannot grow.
     void close(UniqueFd fd);
     // Whether too many descriptors wait, so that the owner must accept no new peer.
     [[nodiscard]] bool is_full() const;

@@ -22,7 +22,8 @@ struct Origin {
     uint8_t port = 0;     // ingress port, 0: the switch itself
     uint8_t vl = 0;       // ingress VL
     uint32_t blocks = 0;  // credit blocks
-    // Generation of the link on which the packet arrived: a later link must not return its credits.
+    // Number of the link on which the packet arrived: a later link of the port must not return the
+    // credits of this one.
     uint64_t link_serial = 0;
 };
 

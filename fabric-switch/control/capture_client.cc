@@ -48,7 +48,7 @@ void CaptureClient::packet_seen(std::span<const uint8_t> packet, const Arrival& 
     }
 }
 
-// A client sends nothing while it captures: input, or the end of it, ends the capture.
+// A client sends nothing while it captures: input, or its end, ends the capture.
 void CaptureClient::ready(uint32_t events) {
     if (!fd_) {
         return;

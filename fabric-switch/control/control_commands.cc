@@ -15,7 +15,7 @@
 //
 // "switch" is an id, a NodeDescription or a GUID as in the topology file; it may be left out where
 // there is only one. "port" is a number, or "ID[NUMBER]" of any node: a port of a channel
-// adapter stands for the switch port at its other end.
+// adapter stands for the switch port at the other end of its link.
 #include "control/control_commands.h"
 
 #include <algorithm>
@@ -95,7 +95,8 @@ std::expected<Switch*, std::string> only_switch(Fabric& fabric) {
     return switches[0];
 }
 
-// The switch port for "ID[NUMBER]"; sets "port" of `request` to its number.
+// The switch that has the port "ID[NUMBER]". Sets "port" of `request` to the number of the switch
+// port.
 std::expected<Switch*, std::string> switch_of_port(Fabric& fabric, json& request) {
     const auto text = request.at("port").get<std::string>();
     const auto reference = PortReference::parse(text);

@@ -461,7 +461,8 @@ constexpr const char* kChangeNames[] = {
     "up", "down", "cable pulled", "cable back", "retrained", "faults", "link error",
 };
 
-// Start of this process, ns since 1970. Clients see by it that journals were lost in a restart.
+// Start of this process, ns since 1970. A new value tells clients that the switch was restarted and
+// its journals are lost.
 const uint64_t kInstance = static_cast<uint64_t>(
     std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 

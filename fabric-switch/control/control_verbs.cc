@@ -2,9 +2,10 @@
 // The operator's verbs of ibsim, one line each:
 //
 //   Link "node"[port] "node"[port]          lays a cable between two free ports
-//   Unlink "node"[port]                     removes a cable; without [port]: all of the node
+//   Unlink "node"[port]                     removes a cable; without [port]: all cables of the
+//                                           node
 //   ReLink "node"[port]                     restores a cable that Unlink removed; without [port]:
-//                                           all of the node
+//                                           all cables of the node
 //   Clear "node"[port]                      Unlink, and resets the port: LID, counters and faults
 //   Error "node"[port] rate [attribute]     loses rate % of the MADs (of one attribute) that the
 //                                           port sends; 0: none

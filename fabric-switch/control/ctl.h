@@ -12,7 +12,7 @@ namespace pib::fabric {
 struct CtlOptions {
     std::string control;
     bool as_json = false;
-    std::string command;  // empty: this process is a switch
+    std::string command;  // empty: another command of the program
     std::string port;     // a number or NODE[NUMBER]
     std::string node;     // a switch of a topology
     std::string state;

@@ -70,7 +70,7 @@ std::optional<Refuse> refuse_stranger(const TopologyNode& node, const std::strin
     return std::nullopt;
 }
 
-// Whether the HELLO has a GUID that a device of this node has said.
+// Whether the HELLO has a GUID that the HELLO of a device of this node had.
 bool has_guid_of(const FabricNodes& nodes, uint32_t index, const Hello& hello) {
     const auto is_of_port = [&](const TopologyPort& port) {
         Switch* sw = port.joined() ? nodes.all()[port.peer_node].sw.get() : nullptr;
@@ -80,8 +80,8 @@ bool has_guid_of(const FabricNodes& nodes, uint32_t index, const Hello& hello) {
     return std::ranges::any_of(nodes.topology().nodes[index].ports, is_of_port);
 }
 
-// GUIDs that devices of a node have said belong to the peer that owns the node, whatever node
-// another HELLO names.
+// The GUIDs in the HELLOs of a node's devices belong to the peer that owns the node. Refuses
+// another peer that uses one of them, even for a port of another node.
 std::optional<Refuse> refuse_foreign_guids(const FabricNodes& nodes, const Hello& hello,
                                            const Peer& peer) {
     for (uint32_t i = 0; i < nodes.all().size(); ++i) {
@@ -98,8 +98,8 @@ bool has_guid(const TopologyNode& node, ib::Guid guid) {
            std::ranges::find(node.ports, guid, &TopologyPort::guid) != node.ports.end();
 }
 
-// GUIDs that the file gives to other nodes are free for their devices. A file may give one GUID to
-// two nodes: to the one itself, and to a port of the other.
+// Refuses GUIDs that the file gives to other nodes: they are kept for the devices of those nodes. A
+// file may give one GUID to two nodes, as node GUID of the one and as port GUID of the other.
 std::optional<Refuse> refuse_listed_guids(const Topology& topology, uint32_t place,
                                           const Hello& hello) {
     for (const ib::Guid guid : {hello.node_guid, hello.port_guid}) {

@@ -105,8 +105,8 @@ void FabricCables::join(const PortId& a, const PortId& b) {
 
 // ---- the operator
 
-// The switch port of a link over a connection, one end of which is `port`; nullptr: `port` has no
-// such link.
+// The switch port at which the link of `port` ends, if a connection carries that link; nullptr:
+// `port` has a cable or no link.
 SwitchPort* FabricCables::connection_port(const PortId& port) {
     if (!nodes_.has_topology()) {
         return &nodes_[0].sw->port(port.port);

@@ -24,7 +24,7 @@ struct TopologyPort {
     uint8_t peer_port = 0;
     ib::Guid guid{};
     LinkModes modes;
-    unsigned line = 0;  // line of the port's link; 0: the link is only in the peer's record
+    unsigned line = 0;  // line of the port's link; 0: the node's record does not list the port
 
     [[nodiscard]] bool joined() const { return peer_node != kNobody; }
 };

@@ -119,8 +119,8 @@ void block_signals() {
 
 std::expected<void, std::string> run_confined(FabricServer& server) {
     // If drop_capabilities() or confine() fails, the filter of the systemd unit still applies. The
-    // closer starts between them: so its thread has no capabilities, and confine() permits no
-    // later thread.
+    // closer's thread starts between the two calls: before the first it would keep capabilities,
+    // after the second it could not start.
     auto confined = drop_capabilities();
     if (const auto started = server.closer().start(); !started) {
         return started;

@@ -33,7 +33,7 @@ struct ServeOptions {
     std::vector<std::string> faults;  // PORT:NAME=VALUE,...
     unsigned mtu_bytes = 4096;
     unsigned data_vls = 8;
-    SwitchConfig config;  // --name, --no-bursts, --no-peer-copy; the caller adds options above
+    SwitchConfig config;  // has --name, --no-bursts, --no-peer-copy; the caller sets the rest
 };
 
 struct Options {

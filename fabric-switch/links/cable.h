@@ -17,7 +17,7 @@ class Cable;
 class CableScheduler {
   public:
     virtual ~CableScheduler() = default;
-    // Runs the cable later, because it has work. The cable calls this once until its next run().
+    // Runs the cable later, because it has work. Called at most once before each run().
     virtual void cable_ready(Cable& cable) = 0;
 };
 

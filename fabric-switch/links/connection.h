@@ -39,7 +39,7 @@ class ConnectionHost {
     [[nodiscard]] virtual bool shares_memory() const = 0;
     virtual void schedule(Connection& connection) = 0;   // calls write(), for its output
     virtual void make_busy(Connection& connection) = 0;  // calls serve() until its rings are empty
-    // Whether a TLS handshake may continue in this turn: the number of their steps in a turn is
+    // Whether a TLS handshake may continue in this turn: the number of handshake steps in a turn is
     // bounded.
     [[nodiscard]] virtual bool may_handshake() = 0;
     // Closes the connection now; destroys it at the end of the turn: events for it may be waiting.

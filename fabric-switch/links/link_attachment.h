@@ -19,7 +19,7 @@ namespace pib::fabric {
 class LinkOwner {
   public:
     virtual ~LinkOwner() = default;
-    // Output for the peer is ready; called once until consume_output() or publish().
+    // Output for the peer is ready. Called again only after consume_output() or publish().
     virtual void link_output_ready() = 0;
     // The peer can share memory: returns rings, which outlive the link; nullopt if this side
     // cannot.
@@ -66,7 +66,7 @@ class LinkAttachment final : public link::LinkEvents {
     [[nodiscard]] const std::string& port_name() const { return place_.name; }
     // Whether HELLO or WELCOME has been accepted; stays true after detach().
     [[nodiscard]] bool has_accepted() const { return accepted_; }
-    // Why the received WELCOME is refused; empty: it is not.
+    // The reason why this side refuses the received WELCOME; empty: it does not refuse it.
     [[nodiscard]] const std::string& unwelcome() const { return unwelcome_; }
     // Peer copy with the peer; nullptr: the peer has not shared its memory.
     [[nodiscard]] Copier* copier() const { return copier_.get(); }

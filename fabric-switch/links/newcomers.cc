@@ -22,9 +22,10 @@ void Newcomers::remove(Connection& connection) {
     std::erase(waiting_, &connection);
 }
 
-// Chooses the network with the most connections, its origin with the most, and the oldest
-// connection of that origin. Counts networks, too, because one host may have many IPv6 addresses.
-// The new connection counts: of two peers with equally many, the one that connects loses one.
+// Chooses the network with the most connections, the origin with the most in that network, and the
+// oldest connection of that origin. Counts networks, too, because one host may have many IPv6
+// addresses. Counts the new connection as well, so that a peer that connects loses a connection
+// rather than a peer with equally many.
 Connection* Newcomers::one_too_many(const Peer& newcomer) {
     if (waiting_.size() < kMost) {
         return nullptr;

@@ -11,8 +11,8 @@
 namespace pib::fabric {
 namespace {
 
-// Descriptors that Linux passes with one message (SCM_MAX_FD). With less room recvmsg() would close
-// the rest itself, and could block.
+// Maximum number of descriptors that Linux passes with a message (SCM_MAX_FD). With less room
+// recvmsg() would close the rest itself, and could block.
 constexpr size_t kMostOfMessage = 253;
 
 // Calls `take` with each descriptor of the message.

@@ -30,7 +30,7 @@ class PassedFds {
     // returns true from then on, if they are more than kMost or `expected` is false.
     [[nodiscard]] ssize_t receive(int socket, std::span<uint8_t> space, bool expected);
     [[nodiscard]] bool refused() const { return refused_; }
-    // Permits the peer to pass descriptors, if the kernel can forbid it.
+    // Permits or forbids the peer to pass descriptors. No effect on kernels that cannot forbid it.
     void expect(int socket, bool expected);
 
     // The descriptors, in the order of the message.

@@ -10,7 +10,8 @@
 
 namespace pib::fabric {
 
-// Tells the owner of a connection that there is output for the peer, once until it is taken.
+// Tells the owner of a connection that there is output for the peer. Tells it again only after the
+// output was taken.
 class OutputNotice {
   public:
     // Both outlive the notice.

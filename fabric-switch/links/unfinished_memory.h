@@ -13,8 +13,8 @@ class PassedFds;
 
 class UnfinishedMemory {
   public:
-    // Sets a time limit for a connection, which begins at the next call of overdue(); no effect on
-    // a limit that has begun. Without a descriptor in `fds` the connection has no limit any more.
+    // Sets a time limit for a connection, which begins at the next call of overdue(). No effect on
+    // a connection that has a limit. The limit ends when `fds` has no descriptor any more.
     void add(Connection& connection, const PassedFds& fds);
     void remove(Connection& connection);
     // A connection whose time limit has expired, or nullptr.

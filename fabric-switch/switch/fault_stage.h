@@ -19,7 +19,7 @@ struct FaultSpec {
     double duplicate = 0;
     double reorder = 0;          // a packet is held back until some later ones have passed it
     double corrupt = 0;          // one bit is flipped after the checksums were computed
-    unsigned reorder_depth = 4;  // 1 up to this many packets pass a packet that is held back
+    unsigned reorder_depth = 4;  // at most this many packets pass one that is held back
     uint64_t delay_ns = 0;       // delay of every packet
     uint64_t jitter_ns = 0;      // maximum random delay, added to delay_ns
     uint64_t seed = 1;

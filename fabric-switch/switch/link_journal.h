@@ -31,8 +31,8 @@ class LinkJournal {
         std::string detail;
     };
 
-    // Beyond kMost entries, the oldest one of the port that has the most is replaced, so that a
-    // port that flaps does not push out the entries of others. A change that equals the newest
+    // Beyond kMost entries, the oldest entry of the port with the most entries is replaced, so that
+    // a port that flaps does not push out the entries of others. A change that equals the newest
     // entry in port, change and detail is counted in that entry.
     void add(uint64_t now_ns, uint8_t port, LinkChange change, std::string detail = {});
     // Oldest first.

@@ -39,7 +39,7 @@ struct Peer {
     std::string network{};       // IPv6: /64 network of `origin`; else the same as `origin`
     std::optional<Grant> grant;  // none: no certificate limits the peer
 
-    // Why the certificate forbids this HELLO; none: it permits it.
+    // Why the certificate forbids this HELLO; none: the certificate permits it.
     [[nodiscard]] std::optional<link::Refuse> objection(const link::Hello& hello) const;
     // Why the certificate forbids a switch with this GUID; none: it permits the switch.
     [[nodiscard]] std::optional<std::string> objection(ib::Guid switch_guid) const;

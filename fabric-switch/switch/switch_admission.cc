@@ -54,8 +54,8 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
             link::Refuse{kDuplicatePortGuid,
                          "this switch has the same GUID: give one of them a different --guid"});
     }
-    // Lowest number of a port that the peer had before, that no peer has had, or that has no link
-    // and no other owner; 0: none.
+    // The lowest port that the peer had before (`known`), that no peer has had (`unused`), and that
+    // has no link and no other owner (`vacant`); 0: none.
     unsigned known = 0, unused = 0, vacant = 0;
     const bool is_adapter = hello.role == link::Role::kChannelAdapter;
     for (unsigned number = config_.num_ports; number >= 1; --number) {

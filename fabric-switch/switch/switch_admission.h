@@ -19,8 +19,8 @@ class SwitchAdmission final : public Admission {
     SwitchAdmission(const SwitchConfig& config, const SwitchPorts& ports)
         : config_(config), ports_(ports), neighbours_(config.num_ports) {}
 
-    // Assigns the lowest port that no peer has used, else the lowest port without a link that has
-    // the peer's owner or none. A peer that was connected before (same port GUID; switches: node
+    // Assigns the lowest port that no peer has used, else the lowest port without a link that is
+    // bound to no other peer. A peer that was connected before (same port GUID; switches: node
     // GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
     // Refuses a peer that has a GUID of a port with another owner.
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,

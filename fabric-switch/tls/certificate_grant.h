@@ -16,7 +16,8 @@
 
 namespace pib::fabric {
 
-// Limit of alternative names: those after it are not read, and `pib-switch cert` makes no more.
+// Maximum number of alternative names: further ones are not read, and `pib-switch cert` makes no
+// more.
 inline constexpr unsigned kMaxNames = 256;
 
 // Parses a range as an operator writes it: GUID, FIRST-LAST or "any". The error is one line.

@@ -13,8 +13,9 @@
 namespace pib::fabric {
 namespace {
 
-// Without groups of finite fields: a key exchange in the largest one takes half a second, and a
-// peer without a certificate can ask for it. Every implementation of TLS 1.3 has an elliptic curve.
+// The list excludes finite-field groups: a key exchange in the largest one takes half a second, and
+// a peer without a certificate can ask for it. Every implementation of TLS 1.3 has an elliptic
+// curve.
 constexpr const char* kPriority = "NORMAL:-VERS-ALL:+VERS-TLS1.3:-GROUP-DH-ALL";
 // Maximum length of a handshake message: enough for a certificate with hundreds of GUIDs.
 constexpr size_t kMaxHandshakeMessage = 16 * 1024;
@@ -48,8 +49,9 @@ bool is_fast(const gnutls_datum_t& certificate) {
            bytes_of_number(*exponent.out()) <= kMaxExponentBytes;
 }
 
-// GnuTLS checks an OCSP response before the chain, also with keys of the peer's own certificates,
-// which have any size. The switch needs no response: ca-crl.pem revokes certificates.
+// Whether the peer has sent an OCSP response. GnuTLS checks it before the chain, also with keys of
+// the peer's own certificates, whose size nothing limits; so check_peer_key() refuses the peer. The
+// switch needs no response: ca-crl.pem revokes certificates.
 bool is_stapled(gnutls_session_t session, unsigned certificates) {
     gnutls_datum_t response{};
     for (unsigned i = 0; i < certificates; ++i) {

@@ -9,8 +9,8 @@
 namespace pib::link {
 namespace {
 
-// A packet of up to kCopiedWhole bytes, such as a MAD, is copied before it is checked; of a longer
-// one the first kCopiedHead bytes, which have all headers.
+// front() copies a packet of up to kCopiedWhole bytes, such as a MAD, or one with checksums, as a
+// whole. It copies only the first kCopiedHead bytes of a longer packet, which have all headers.
 constexpr size_t kCopiedHead = 128;
 constexpr size_t kCopiedWhole = 512;
 static_assert(kCopiedHead >= ib::kMaxHeaders);

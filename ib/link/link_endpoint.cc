@@ -41,7 +41,7 @@ LinkEndpoint::LinkEndpoint(const link::Hello& hello, const Buffers& buffers, Lin
     : LinkEndpoint(buffers, events) {
     connecting_ = true;
     asked_ = hello.features;
-    (void)channel_.send(hello);  // the ring is empty
+    (void)channel_.send(hello);  // the output is empty: there is room
 }
 
 // ---- frames in

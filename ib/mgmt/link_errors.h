@@ -15,9 +15,9 @@ namespace pib::ib {
 // Errors that traps 129, 130 and 131 report.
 enum class LinkError : uint8_t { kLocalIntegrity, kBufferOverrun, kFlowControlUpdate };
 
-// Ports grant credits when buffers become free, not in regular periods. So overruns are counted in
-// periods of the longest interval between two flow control packets in 7.9.4: 65,536 symbol times,
-// of 4 ns at 2.5 Gb/s.
+// IBA counts overruns in update periods of flow control. Links here have no such periods, because
+// ports grant credits when buffers become free. So a period is the longest interval that IBA 7.9.4
+// permits between two flow control packets: 65,536 symbol times of 4 ns, at 2.5 Gb/s.
 inline constexpr uint64_t kFlowControlPeriodNs = 65'536 * 4;
 
 // Counts the errors of one link; each new link has a new object.

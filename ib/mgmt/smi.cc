@@ -30,8 +30,8 @@ bool is_switch(SmiNode node) {
     return node.type == NodeType::kSwitch;
 }
 
-// The end of the outgoing directed part (C14-9, third and fourth rule): this node, or a LID-routed
-// rest that only a switch may start.
+// The end of the outgoing directed part (C14-9, third and fourth rule): the SMP is for this node,
+// or goes on by LID, which only a switch may begin.
 SmiDecision outgoing_end(Mad& smp, SmiNode node) {
     set_hop_pointer(smp, hop_count(smp) + 1U);
     if (dr_dlid(smp).is_permissive()) {

@@ -68,7 +68,7 @@ struct TrapQueue {
     // Limit of traps of one number that wait for repression; further ones are dropped, so that a
     // flood of one number, such as P_Key violations, leaves room for others.
     static constexpr size_t kMaxOfNumber = 8;
-    // 128 to 131, 144, 145 and 256 to 259.
+    // There are ten numbers: 128 to 131, 144, 145 and 256 to 259.
     static constexpr size_t kMaxPending = 10 * kMaxOfNumber;
     // The pause after each repetition is twice the one before, up to kMaxPauseNs, but at least
     // SubnetTimeOut.
@@ -78,7 +78,7 @@ struct TrapQueue {
         Notice notice{};
         uint64_t transaction_id = 0;
         uint64_t due_ns = 0;
-        uint64_t earliest_ns = 0;  // SubnetTimeOut after it was sent last
+        uint64_t earliest_ns = 0;  // earliest time of a repetition, SubnetTimeOut after the last
         uint64_t pause_ns = 0;     // the last pause; 0: not sent yet
         bool operator==(const Pending&) const = default;
     };

@@ -115,7 +115,7 @@ void add_serve_options(CLI::App& app, ServeOptions& options) {
            [&options](const std::string& format) {
                options.pcap_format = format == "erf" ? PcapFormat::kErf : PcapFormat::kInfiniBand;
            },
-           "link type 247, or 197 which Wireshark reads as it is")
+           "infiniband (link type 247), or erf (197), which Wireshark reads without settings")
         ->check(CLI::IsMember({"infiniband", "erf"}));
     app.add_option(
         "--fault", options.faults,

@@ -115,7 +115,7 @@ void show_burst() {
     field("last", kBurstLast, kBurstHeadersSize);
 }
 
-// Shows a field that is written by hand: the `size` bytes from `at` on.
+// Shows a field that is written by hand: `bytes` bytes from `at` on, in a body of `size`.
 void show_ones(const char* frame, const char* name, size_t size, size_t at, size_t bytes) {
     std::vector<uint8_t> body(size);
     std::fill_n(body.begin() + static_cast<ptrdiff_t>(at), bytes, 0xff);

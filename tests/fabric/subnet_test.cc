@@ -168,7 +168,7 @@ TEST_CASE("an SM that repeats lost SMPs brings all ports to Active, and a return
     CHECK(subnet.fault_counts().dropped > 0);
     subnet.guest(1).take_port_events();
 
-    // The other guest gets its attributes again, and maybe twice, which raises no event.
+    // Guest 1 gets its attributes again, maybe twice, which raises no event.
     subnet.guest(2).disconnect();
     subnet.advance(1'000'000);
     subnet.connect(2);
@@ -189,7 +189,7 @@ TEST_CASE("a trap that is lost comes again, and so does one whose TrapRepress is
     in.node_description[0] = 'x';
     hca::test::MiniDriver& driver = subnet.guest(1).driver;
     driver.must(driver.command_in(PIB_HCA_CMD_MODIFY_DEVICE, 0, in), "MODIFY_DEVICE");
-    // A switch's trap may still wait for its time.
+    // Only the guest's trap counts: a trap of the switch may still wait for its time.
     const auto trap_comes = [&] {
         return std::ranges::any_of(sm.take_traps(), [](ib::Mad& trap) {
             return ib::get(trap.smp_data(), ib::notice::kTrapNumber) == ib::trap::kLocalChanges;

@@ -12,7 +12,8 @@ using namespace pib::hca::test;
 
 namespace {
 
-// A UC connection from a to b, and data with a different byte everywhere.
+// A UC connection from a to b, and data in which adjacent bytes differ, and so do bytes at a
+// distance of 256.
 struct Unreliable {
     explicit Unreliable(const RcAttributes& attr = {}, uint32_t to_access = Hca::kAllAccess) {
         auto connection = pair.rc_pair(attr, {.type = PIB_HCA_QP_UC});

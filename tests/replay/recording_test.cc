@@ -293,7 +293,7 @@ TEST_CASE("recording: damage does no harm") {
 
 namespace {
 
-// Replays a file that someone else has changed.
+// The result of the replay of a damaged file.
 struct Outcome {
     std::string error;
     bool truncated = false;

@@ -84,7 +84,7 @@ std::vector<uint64_t> values(const std::vector<json>& entries, const char* membe
 
 }  // namespace
 
-TEST_CASE("trace: a WRITE has its PSNs, its packets have the sender, and its end has the ACK") {
+TEST_CASE("trace: a WRITE has its PSNs, its packets name the sender, and its completion the ACK") {
     Connection c;
     c.rdma(PIB_HCA_WQE_RDMA_WRITE, 3000);
     c.subnet.settle();
@@ -107,7 +107,7 @@ TEST_CASE("trace: a WRITE has its PSNs, its packets have the sender, and its end
     CHECK(entries(c.b, "recv-done").empty());
 }
 
-TEST_CASE("trace: a receive WQE and its end name the packets that caused them") {
+TEST_CASE("trace: a receive WQE and its completion name the packets that caused them") {
     Connection c;
     c.receive(kBytes);
     c.send(2000);
@@ -255,7 +255,7 @@ TEST_CASE("trace: the checks of a strict device access memory as the device does
     CHECK_FALSE(has(of_kind(careless.a, "dma-read"), owner));
 }
 
-TEST_CASE("trace: a kind without entries is refused") {
+TEST_CASE("trace: a kind is refused if the trace has no room for entries") {
     hca::Config config = traced({.dma = true});
     config.trace_entries = 0;
     hca::test::FakeHost host;

@@ -181,7 +181,7 @@ TEST_CASE("replay: a replay ends at the given time") {
     CHECK(part.result.last_ns <= until);
 }
 
-TEST_CASE("replay: dumps do not show in a recording") {
+TEST_CASE("replay: dumps add nothing to a recording") {
     RecordedSubnet world;
     run_reliable(world, 1'000);
     const size_t before = world.recording(0).size();

@@ -277,7 +277,7 @@ TEST_CASE("WQEs are fetched some time after their kick") {
     CHECK(bench.host.guest_errors == 0);
 }
 
-TEST_CASE("numbers and keys name the next object at once") {
+TEST_CASE("the number or key of a destroyed object names the next one at once") {
     AdversaryBench bench("1:numbers");
     MiniDriver& d = bench.driver;
     const auto again = [&](auto create, pib_hca_cmd_opcode destroy) {
@@ -296,7 +296,7 @@ TEST_CASE("numbers and keys name the next object at once") {
     again([&] { return bench.datagram_qp().qpn; }, PIB_HCA_CMD_DESTROY_QP);
 }
 
-TEST_CASE("a number waits until software has taken the events") {
+TEST_CASE("a number is not given again until software has taken the events") {
     AdversaryBench bench("1:numbers");
     const uint32_t cqn = bench.driver.create_cq(bench.eq.eqn).cqn;
     bench.driver.destroy(PIB_HCA_CMD_DESTROY_CQ, cqn);

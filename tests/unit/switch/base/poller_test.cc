@@ -148,7 +148,7 @@ TEST_CASE("poller: a descriptor that the kernel refuses is reported") {
     CHECK_FALSE(poller.add(-1, EPOLLIN, handler));
 }
 
-TEST_CASE("poller: a handler without memory is told so, and the others are called") {
+TEST_CASE("poller: a handler that runs out of memory is told so, and the others are called") {
     Poller poller;
     std::array<Sockets, 3> sockets;
     std::array<Handler, 3> handlers;

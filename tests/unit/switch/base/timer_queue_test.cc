@@ -39,7 +39,7 @@ class Client : public fabric::TimerClient {
 
 }  // namespace
 
-TEST_CASE("timer queue: a deadline is read after a report alone, once for many reports") {
+TEST_CASE("timer queue: a deadline is read only after a report, and once for many reports") {
     TimerQueue queue;
     std::string calls;
     Client client(calls, 'a', 100);

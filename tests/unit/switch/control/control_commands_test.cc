@@ -376,7 +376,7 @@ TEST_CASE("control: nodes lists the type of each node, and its ports that are up
     CHECK(node("left").at("ports_up") == 2);
 }
 
-TEST_CASE("control: nodes shows how many SMPs a node has answered, and how far its LFT is") {
+TEST_CASE("control: nodes shows how many SMPs a node has answered, and how full its LFT is") {
     TopologyNet net(kTopology, {{"left"}, {"right"}});
     net.connect("b", 0x9000);
     const auto member = [&](const char* id, const char* name) {

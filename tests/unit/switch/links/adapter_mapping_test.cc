@@ -52,7 +52,7 @@ TEST_CASE("program: a link continues without memory that cannot be mapped") {
     CHECK_FALSE(hca.closed);
 }
 
-TEST_CASE("program: memory without agreement ends the connection") {
+TEST_CASE("program: memory without agreement on peer copy ends the connection") {
     if (!have_program()) {
         SKIP("no pib-switch");
     }

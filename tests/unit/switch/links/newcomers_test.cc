@@ -252,7 +252,7 @@ TEST_CASE("newcomers: silent connections of one origin take no place of another 
 
 TEST_CASE("newcomers: another user's device does not get the port of an absent device") {
     if (!have_program() || ::geteuid() != 0) {
-        SKIP("PIB_SWITCH is not set, or this is not root, who may be another user");
+        SKIP("PIB_SWITCH is not set, or the test does not run as root");
     }
     Program program({"--socket-mode", "0666"});
     REQUIRE(::chmod(program.directory().c_str(), 0755) == 0);
@@ -276,7 +276,7 @@ TEST_CASE("newcomers: another user's device does not get the port of an absent d
 
 TEST_CASE("newcomers: a user outside the socket's group is refused") {
     if (!have_program() || ::geteuid() != 0) {
-        SKIP("PIB_SWITCH is not set, or this is not root, who may be another user");
+        SKIP("PIB_SWITCH is not set, or the test does not run as root");
     }
     const Program program;
     REQUIRE(::chmod(program.directory().c_str(), 0755) == 0);

@@ -430,7 +430,7 @@ class Program {
     std::vector<uint32_t> created_{1};
 };
 
-// Step bytes: 7 is a valid command; the index of its opcode follows.
+// A program of valid commands: for each of them step byte 7, the index of its opcode, and operands.
 Bytes commands(std::initializer_list<Bytes> list) {
     Bytes program;
     for (const Bytes& one : list) {

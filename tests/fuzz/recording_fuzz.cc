@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Contents of recordings of a device, for pib-replay. The first byte says whether the replay goes
-// on after a difference. Checksums are computed here, as a fuzzer does not find them.
+// on after a difference. The target adds the checksums, because a fuzzer would not find right ones.
 #include <sstream>
 #include <string>
 

@@ -150,7 +150,7 @@ class Program {
         return choice % 3 == 0 ? remote.key : windows_[(choice & 2u) | (at_a ? 1u : 0u)];
     }
 
-    // Posts a valid WQE of which some bytes are changed.
+    // Posts a valid WQE in which some bytes have been changed.
     void send(Watched& watched) {
         const bool at_a = watched.hca == &pair_.a;
         const Buffer& local = (at_a ? guard_a_ : guard_b_).buffer;

@@ -50,8 +50,8 @@ hca::Config adversary() {
     return config;
 }
 
-// Rings doorbells and raises interrupts until some of them are late; an EQE is not taken. The QP
-// has another number than that of the other device.
+// Rings doorbells and raises interrupts until some of them are late, and leaves EQEs in the async
+// EQ. The QP's number differs from that of the first device's QP.
 void be_late(Bench& bench) {
     MiniDriver& driver = bench.driver;
     bench.device->reset(false);

@@ -2,10 +2,10 @@
 /*
  * This library, preloaded into QEMU, lengthens two short moments, so that a test can act in them:
  *
- * - After munmap() of a link's shared memory the caller stands still. The memory becomes unreachable
+ * - After munmap() of a link's shared memory the caller sleeps. The memory becomes unreachable
  *   instead of free: nothing else is mapped there, and every later access ends QEMU.
- * - Before FUTEX_WAIT on a word of a link's shared memory the caller stands still, if the environment
- *   has PIB_SLOW_FUTEX.
+ * - Before FUTEX_WAIT on a word of a link's shared memory the caller sleeps, if the environment has
+ *   PIB_SLOW_FUTEX.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>

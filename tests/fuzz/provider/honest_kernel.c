@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
-/* The kernel of lying_device.c: it passes on the device's numbers, and keeps objects that others use. */
+/*
+ * The kernel of lying_device.c: it passes on the device's numbers, and does not destroy an object
+ * that another one uses.
+ */
 #include <errno.h>
 #include <string.h>
 #include <time.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * A process with the provider's queues, and a device that lies: numbers of objects, limits, CQEs and
- * all other bytes of the queues' buffers are the input's. The kernel is honest: it keeps objects that
- * others use. The buffers lie on the heap with exactly their size, so that the sanitizer reports an
- * access beyond them as it does one beyond the provider's own memory.
+ * all other bytes of the queues' buffers come from the input. The kernel is honest: it does not
+ * destroy an object that another one uses. The buffers lie on the heap with exactly their size, so
+ * that the sanitizer reports an access beyond them as it does one beyond the provider's own memory.
  */
 #include "lying_device.h"
 

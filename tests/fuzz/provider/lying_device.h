@@ -13,8 +13,9 @@ extern "C" {
 void lying_device_run(const uint8_t* input, size_t length);
 
 /*
- * An honest device. A thread destroys a QP, or an XRC SRQ, and waits for its events to be
- * acknowledged, while another thread creates one with the same number. Returns NULL, or the fault.
+ * Tests with an honest device. A thread destroys a QP, or an XRC SRQ, and waits for its events to
+ * be acknowledged, while another thread creates one with the same number. Returns NULL, or the
+ * fault.
  */
 const char* slow_destroy_of_qp(void);
 const char* slow_destroy_of_srq(void);

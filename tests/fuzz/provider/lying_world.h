@@ -37,6 +37,6 @@ uint32_t word(void);
 /* Mostly a small number, so that several objects get the same number. */
 uint32_t lie(void);
 
-/* One life of the process: its context, and the end of its objects. */
+/* begin_life() makes the context of the process; end_life() destroys it with all its objects. */
 void begin_life(void);
 void end_life(void);

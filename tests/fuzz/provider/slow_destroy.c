@@ -130,7 +130,8 @@ static const char *use_polled_cq(void)
 	if (ibv_start_poll(cq_ex, &attr) != EBUSY || pib_resize_cq(now.cqs[0], 16) != EBUSY)
 		return "a CQ that is polled is not busy";
 	sem_post(&now.acknowledged);
-	now.qps[0] = honest_qp(); /* has the number of the QP that completes, which leaves with its CQE */
+	/* The QP that is being destroyed has the same number, and leaves the table with its CQE. */
+	now.qps[0] = honest_qp();
 	if (!now.qps[0] || pib_destroy_qp(now.qps[0]))
 		return "no QP can be created and destroyed";
 	now.qps[0] = honest_qp();

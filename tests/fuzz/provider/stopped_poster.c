@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
- * A thread posts to a QP while another poster stands still: it has set a bit of `rung`, and neither
- * set the bit of `summary` nor kicked. The QPs of both posters share the bit of `rung`.
+ * A thread posts to a QP while another poster has stopped halfway: the other one has set a bit of
+ * `rung`, and neither set the bit of `summary` nor kicked. The QPs of both share the bit of `rung`.
  */
 #include <config.h>
 #include <string.h>

@@ -85,7 +85,7 @@ static int post_receive(struct ibv_qp *qp)
 	return ibv_post_recv(qp, &wr, &bad);
 }
 
-/* A READ fetches from the source, everything else brings the source to the target. */
+/* A READ fetches the source into the target; each other request sends the source to the target. */
 static int post_request(struct ibv_qp *qp, enum ibv_wr_opcode opcode, uint32_t more)
 {
 	int reads = opcode == IBV_WR_RDMA_READ;

@@ -280,7 +280,7 @@ static void bound_windows_are_left_to_the_kernel(void)
 	CHECK_EQUAL(WTERMSIG(status), SIGKILL);
 }
 
-/* Writes to every page that the device uses, in its own copy, and becomes another program. */
+/* Writes to the child's copy of every page that the device uses, and executes another program. */
 static void child_of_traffic(uint8_t *memory)
 {
 	memset(memory, 0xee, 4 * PAGE);

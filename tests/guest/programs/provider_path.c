@@ -184,7 +184,7 @@ static void an_event_waits_for_its_completions(void)
 	CHECK_EQUAL(ibv_destroy_comp_channel(channel), 0);
 }
 
-/* Posts two SENDs, of which the second finds no receive request, and moves the QP to SQD. */
+/* Posts two SENDs to a peer with one receive request, and moves the QP to SQD. */
 static void begin_to_drain(struct qp_pair *pair)
 {
 	struct ibv_qp_attr drain = { .qp_state = IBV_QPS_SQD, .en_sqd_async_notify = 1 };

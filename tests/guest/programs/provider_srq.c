@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-/* Shared receive queues of a process: posting, ids, events, resizing, and what stays behind. */
+/* Shared receive queues of a process: posting, ids, events, resizing, and destroyed QPs. */
 #include <errno.h>
 #include <poll.h>
 #include <string.h>

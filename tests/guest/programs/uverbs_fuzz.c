@@ -25,7 +25,7 @@
 #define PROCESSES 2
 #define SHORTEST_MS 20
 #define LONGEST_MS 2000
-#define REBIND_ONE_IN 16 /* one round of this many binds the driver anew */
+#define REBIND_ONE_IN 16 /* one round of this many unbinds the driver and binds it again */
 
 static pid_t children[PROCESSES];
 static unsigned long started, rebinds;

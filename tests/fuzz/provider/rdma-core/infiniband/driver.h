@@ -42,7 +42,7 @@ struct verbs_qp {
 
 struct verbs_mr;
 
-/* Commands without a part of the driver. */
+/* Commands to which the driver adds no part. */
 struct ibv_modify_cq {
     char nothing;
 };

@@ -2,7 +2,7 @@
 /*
  * Test: a kernel consumer of a device that dies. Its add() keeps the driver in the registration of
  * the device until port 1 is Active. The subnet manager changes the port meanwhile; the consumer
- * may get no event of that before the registration has ended. Writing to the parameter "leave"
+ * must not get an event of that before the registration has ended. Writing to the parameter "leave"
  * unbinds the driver, and resets the device without the driver's knowledge: the value 1 resets it
  * just before the unbinding, so that the driver can tell the consumer, the value 2 when the
  * consumer's remove() has begun. The consumer leaves when its receives have been flushed, as ULPs

@@ -19,7 +19,7 @@ struct bench {
 	struct ib_pd *pd; /* has a region for all memory, by the physical address */
 	struct ib_cq *cq;
 	struct ib_qp *qp;
-	struct ib_mr *mr; /* the target's, a fast registration */
+	struct ib_mr *mr; /* fast registration of `target` */
 	u64 *target; /* a page: remote memory of the requests */
 	u64 *local;  /* its second half: what requests return */
 	u64 dma;
@@ -55,7 +55,7 @@ static int execute(struct bench *bench, struct ib_send_wr *wr, enum ib_wc_opcode
 		usleep_range(1000, 2000);
 	}
 	if (!ret && !request.done) {
-		/* The QP's end completes the request, whose memory is this function's. */
+		/* `request` is on the stack: it must complete before this function returns. */
 		ib_drain_sq(bench->qp);
 		return -ETIMEDOUT;
 	}
@@ -171,7 +171,7 @@ static int invalidation(struct bench *bench)
 
 static int connect(struct bench *bench);
 
-/* A caller that asks for no SGEs gets those of a rounded WQE, and so may post an atomic. */
+/* The rounded size of a WQE has room for an SGE: a caller that asks for none may post an atomic. */
 static int atomic_without_sges_asked_for(struct bench *bench)
 {
 	struct ib_qp_init_attr attr = {
@@ -200,7 +200,7 @@ static int atomic_without_sges_asked_for(struct bench *bench)
 	return ret;
 }
 
-/* The shortest WQEs: without inline data, UC has no longer header than that of an RDMA WRITE. */
+/* The shortest WQEs: no inline data, and UC has no longer header than that of an RDMA WRITE. */
 static int smallest_queue_pair(struct bench *bench)
 {
 	struct ib_qp_init_attr attr = {

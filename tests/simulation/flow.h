@@ -104,8 +104,8 @@ struct Flow {
     std::deque<Receive> receives;
     uint64_t received = 0;      // receives that have completed
     uint64_t acknowledged = 0;  // messages that the requester has seen succeed
-    // R_Keys of complete requests of which packets may still arrive: flushed requests, and on a
-    // lossy link all requests.
+    // R_Keys of complete requests whose packets may still arrive: flushed requests, and on a lossy
+    // link all requests.
     std::set<uint32_t> late_rkeys;
     bool has_failed = false;   // a request has completed with an error
     bool was_refused = false;  // the responder has refused a request

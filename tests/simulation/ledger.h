@@ -88,8 +88,8 @@ class Ledger {
     uint32_t next_ = 0;          // reliable: number of the message that is received next
     uint32_t acknowledged_ = 0;  // reliable: messages up to here are acknowledged
     bool has_failed_ = false;
-    // Number of the message that a guest may receive next: its own ones, and those to all. IBA has
-    // no order between the two.
+    // Numbers of the messages that each guest may receive next: of those to this guest alone, and
+    // of those to all. IBA defines no order between the two kinds.
     std::array<std::array<uint32_t, 2>, kGuests> next_at_{};
 };
 

@@ -14,7 +14,7 @@ namespace pib::simulation {
 class Line {
   public:
     enum class Service { kRc, kXrc, kUc };
-    // `number`: of its sender.
+    // `number`: the sender's number.
     Line(Station& from, Station& to, Service service, uint32_t number);
     Line(const Line&) = delete;
     Line& operator=(const Line&) = delete;
@@ -34,7 +34,7 @@ class Line {
 
     void post(const Sent& sent, const Sender::Choice& choice);
     void post_receives(uint32_t count);
-    // The next completion of a receive CQ of its own.
+    // The next completion of the line's own receive CQ.
     std::optional<pib_hca_cqe> poll_receives();
 
     bool is_at(unsigned guest) const {
@@ -49,7 +49,7 @@ class Line {
     [[nodiscard]] bool has_failed() const {
         return sender.has_failed() || is_receiver_lost_ || is_receiver_killed_;
     }
-    // Whether nothing more has to happen.
+    // Whether all completions and messages that must come have come.
     [[nodiscard]] bool is_done() const {
         return sender.is_done() && (has_failed() || sender.ledger.is_delivered());
     }

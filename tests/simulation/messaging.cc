@@ -64,7 +64,7 @@ uint32_t Messaging::post_messages(const Choice& choice) {
 }
 
 // Posts a datagram to a guest, or sometimes to all; false if there is no room. On a clean fabric
-// each has a receive work request.
+// each receiver must have a work request for it.
 bool Messaging::post_datagram(Station& from, const Choice& choice) {
     Sent sent = draw(choice, kMostDatagram);
     Station* to = stations_[choice.a / 64 % stations_.size()].get();

@@ -17,7 +17,7 @@ using Bytes = std::vector<uint8_t>;
 
 // Memory that a check compares.
 enum class Extent {
-    kWritten,  // pages that the guest has written, or the device by its own report
+    kWritten,  // pages that the guest has written, or that the device has reported as written
     kAll,
 };
 

@@ -321,7 +321,7 @@ void World::finish() {
     ++totals.scripts;
 }
 
-// The device refuses to destroy objects in use, so none has been left behind.
+// Fails if a step has left an object behind: the device refuses to destroy objects in use.
 void World::release() {
     messaging.release();
     for (const auto& connection : connections_) {

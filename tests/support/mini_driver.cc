@@ -18,7 +18,8 @@ constexpr uint32_t kRtsMask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_SQ_PSN;
 constexpr uint32_t kRequesterMask =
     PIB_HCA_QP_ATTR_RETRY_CNT | PIB_HCA_QP_ATTR_RNR_RETRY | PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC;
 
-// Attributes of the transition to RTR, and to RTS: only reliable services have those of their half.
+// Attributes of the transitions to RTR and to RTS. Only a reliable service has the attributes of a
+// responder and of a requester.
 uint32_t rtr_mask(pib_hca_qp_type type) {
     const bool responds = type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_TGT;
     return kRtrMask | (responds ? kResponderMask : 0);

@@ -76,8 +76,8 @@ struct SwitchEvents : LinkRecorder {
     Bytes room = Bytes(link::kOfferRoom);
     bool mappable = true, takes = true, lives = true;
     bool keeps = false;        // offers keep their receive buffer
-    std::string pull_refusal;  // link_pull() answers it; empty: takes the pull
-    std::string refusal;       // link_memory() answers it; empty: takes the memory
+    std::string pull_refusal;  // result of link_pull(); empty: it takes the pull
+    std::string refusal;       // result of link_memory(); empty: it takes the memory
     std::vector<link::Memory> memories;
     std::vector<link::Offer> offers;
     std::vector<link::Pull> pulls;

@@ -29,7 +29,7 @@ struct Figure {
     pib_hca_wqe_opcode opcode;
     uint32_t bytes;
     uint32_t depth;
-    uint32_t receives = 0;  // that wait when the SENDs are posted
+    uint32_t receives = 0;  // receive requests that are posted before the SENDs
 };
 
 constexpr Figure kFigures[] = {

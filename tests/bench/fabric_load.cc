@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Load for a running pib-switch: RDMA WRITEs between two HCAs at the same switch, over sockets; and
 // once a second a subnet management packet along each given directed route, so that packets pass
-// all links of a large fabric. Ten times a second it prints as JSON how many were answered so far.
-// It ends when nobody reads that, or when all WRITEs of its duration are done.
+// all links of a large fabric. Ten times a second it prints the numbers of completed WRITEs and of
+// answered packets as JSON. It ends when its output is closed, or when all WRITEs are done.
 // usage: fabric-load SOCKET BYTES WRITES_PER_SECOND SECONDS [ROUTES]
 //   Rate 0: as fast as possible. SECONDS 0: without end. ROUTES: a file with a directed route of
 //   the second HCA in each line: the output ports, from the HCA's own port on.

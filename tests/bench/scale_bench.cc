@@ -19,7 +19,7 @@ using namespace pib::test;
 namespace {
 
 constexpr uint32_t kCounts[] = {1, 8, 64, 256, 1024, 2048, 16'384};
-constexpr uint32_t kRegionCounts[] = {1, 1000, 100'000};  // between two QPs
+constexpr uint32_t kRegionCounts[] = {1, 1000, 100'000};  // with one pair of QPs
 constexpr uint32_t kBatch = 16;                           // WRITEs between two looks at completions
 constexpr uint32_t kAccess = PIB_HCA_ACCESS_LOCAL_WRITE | PIB_HCA_ACCESS_REMOTE_WRITE;
 // Creating a few objects takes too little time to measure, so it is repeated.

@@ -22,7 +22,7 @@ struct Check {
 
 struct CheckTable {
     std::string_view title;
-    void (*prepare)(Trial&);  // the same for each row, before its stimulus
+    void (*prepare)(Trial&);  // runs before the stimulus of each row
     std::span<const Check> checks;
 };
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Runs the checks and prints which of them observe something unexpected.
-// usage: conformance [NUMBER]   all checks, or those whose number begins so
+// usage: conformance [NUMBER]   all checks, or those whose number begins with NUMBER
 //        conformance --list     the rows of docs/conformance.md, tab-separated
 #include <cstdio>
 #include <exception>

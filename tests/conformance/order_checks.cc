@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Both ends of a reliable connection: several packets that arrive before the QP can answer the
-// first one, and answers within those to a READ.
+// first one, and ACKs and NAKs in place of responses to a READ.
 #include "tables.h"
 #include "trial.h"
 

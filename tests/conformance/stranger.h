@@ -46,7 +46,7 @@ class Stranger {
     // A check sets these before the link comes up.
     LinkOffer offer;
     uint32_t grant = kBlocks;  // 64-byte blocks on each VL
-    bool answers = true;       // HELLO and LINK by WELCOME, LINK and CREDIT
+    bool answers = true;       // HELLO by WELCOME and LINK, WELCOME by LINK, LINK by CREDIT
 
     // ---- bytes of the stream
     void receive(ByteSpan bytes);

@@ -31,7 +31,7 @@ class Adapter final : public fabric::LinkOwner {
             std::copy_n(rest.begin(), n, space.begin());
             rest = rest.subspan(n);
             if (!link_->feed_input(n)) {
-                take();  // a REFUSE, before the end
+                take();  // the link may have sent REFUSE before it ended
                 link_.reset();
             }
         }

@@ -31,8 +31,8 @@ struct Connection {
     uint8_t retry_cnt = 3;
     uint8_t rnr_retry = 3;
     bool grh = false;
-    uint32_t qkey = 0x11223344;  // a datagram QP's
-    uint32_t flags = 0;          // those of CREATE_QP
+    uint32_t qkey = 0x11223344;  // for a datagram QP
+    uint32_t flags = 0;          // flags of CREATE_QP
 };
 
 class Trial {

@@ -44,7 +44,8 @@ class MadQp {
 class MiniSm {
   public:
     static constexpr uint16_t kSwitchLid = 100;
-    // The initial path from entry 1 on: the HCA's own port, then switch ports; empty: the own node.
+    // The initial path from entry 1 on: the HCA's own port, then switch ports. An empty path leads
+    // to the HCA itself.
     using Path = std::vector<uint8_t>;
 
     MiniSm(World& world, Guest& home) : world_(world), home_(home), qp0_(home, PIB_HCA_QP_SMI) {}
@@ -52,8 +53,8 @@ class MiniSm {
     // Limit of transmissions of a request, which links and devices may lose.
     unsigned tries = 1;
 
-    // Discovers the subnet, assigns LIDs (always the same to a port GUID), sets routes, and arms
-    // and activates the ports.
+    // Discovers the subnet, assigns LIDs (a port GUID keeps its LID), sets routes, and arms and
+    // activates the ports.
     void sweep();
     uint16_t lid_of(unsigned guest) const;
     // Sets the guests that get packets to `mlid` (below 0xc020) in the multicast forwarding table.

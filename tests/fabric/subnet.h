@@ -23,7 +23,7 @@ class Cable {
     virtual ~Cable() = default;
     // Takes bytes from the device, always all of them.
     virtual void carry(std::span<const uint8_t> bytes) = 0;
-    // Passes bytes received since the last call to the device; false if there are none.
+    // Stores in `bytes` what has arrived for the device since the last call; false without any.
     virtual bool take(std::vector<uint8_t>& bytes) = 0;
 
     // Whether the device may ask for shared memory.

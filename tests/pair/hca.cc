@@ -20,7 +20,7 @@ Strictness strictness() {
     return std::getenv("PIB_STRICT") != nullptr ? Strictness::kOn : Strictness::kOff;
 }
 
-// Whether a QP of this type is the requester, or the responder, of a reliable connection.
+// Whether a QP of this type has a requester, or a responder, of a reliable connection.
 bool requests_reliably(pib_hca_qp_type type) {
     return type == PIB_HCA_QP_RC || type == PIB_HCA_QP_XRC_INI;
 }

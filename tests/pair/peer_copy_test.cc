@@ -52,7 +52,7 @@ struct Writing {
     Buffer to;
 };
 
-// Looks at a switch that does not stop, until the next look gives it up.
+// Lets the time limit of a switch that does not stop pass. The next settled() gives the switch up.
 void wait_out(PeerCopy& copy, FakeHost& host) {
     for (uint64_t waited = 0; waited < PeerCopy::kPullTimeoutNs; waited += PeerCopy::kPullStepNs) {
         CHECK_FALSE(copy.settled());
@@ -558,7 +558,8 @@ TEST_CASE("the time that a switch took to answer does not count for its next ans
     CHECK(test.pair.a.mpt.destroy(test.from.key) == CmdStatus::kOk);
     wait_out(copy, test.pair.a.host);
     control.reading = 0;
-    // A doorbell completes the command that waited, and runs one that revokes the other offer.
+    // As at a doorbell: the command that waited completes, and the next one revokes the other
+    // offer.
     CHECK_FALSE(copy.is_busy());
     control.reading = 2;
     CHECK(test.pair.a.mpt.destroy(other.key) == CmdStatus::kOk);

@@ -280,7 +280,7 @@ TEST_CASE("a smaller max_dest_rd_atomic loses no response that has not been sent
         CHECK(t.answers[psn - 1].psn == psn);
         CHECK(t.answers[psn - 1].aeth.msn == psn + 1);
     }
-    // The number holds when the responses have been sent.
+    // The smaller number applies once the responses have been sent.
     headers.bth.psn = ib::Psn(3);
     t.inject(headers, 0);
     CHECK(t.answers.empty());

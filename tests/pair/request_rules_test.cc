@@ -41,7 +41,7 @@ struct Requests {
         to = pair.b.make_buffer(8192);
     }
 
-    // Posts a send WQE of which `spoil` has changed some bytes.
+    // Posts a send WQE in which `spoil` has changed some bytes.
     void post(Qp& by, const SendWr& wr, Spoil spoil = [](Wqe) {}) {
         qp = &by;
         std::vector<uint8_t> bytes = encode(by, wr);

@@ -44,7 +44,7 @@ struct Xrc {
         pair.a.post(initiator, wr);
         pair.settle();
     }
-    // Posts a request of which only the first packet arrives until the filter is removed.
+    // Posts a request; only its first packet arrives until the test removes the filter.
     void post_first_packet(const SendWr& wr) {
         pair.filter = [passed = false](const ib::PacketView&) mutable {
             return !std::exchange(passed, true);

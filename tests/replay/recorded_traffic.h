@@ -65,10 +65,10 @@ void run_reliable(RecordedSubnet& world, uint32_t bytes);
 void run_unreliable(RecordedSubnet& world, uint32_t bytes);
 void run_datagrams(RecordedSubnet& world);
 void run_xrc(RecordedSubnet& world, uint32_t bytes);
-// A datagram to a group, of which both guests have a member.
+// A datagram to a group in which each guest has a QP.
 void run_multicast(RecordedSubnet& world);
-// Requests that a kick announces instead of a doorbell: by a store, and as the host delivers it.
-// The devices have shadow doorbells.
+// Requests that kicks announce instead of doorbells: stores to the UAR page, and kicks that the
+// host delivers. The devices have shadow doorbells.
 void run_kicks(RecordedSubnet& world);
 // Requests from and to on-demand regions, all of whose pages are absent at first. Returns the
 // number of page faults.

@@ -215,8 +215,8 @@ TEST_CASE("program: a capture that reaches the limit of a file's size ends, the 
     SocketHca one(program.fabric_path(), 0x1000);
     REQUIRE(one.until([&] { return one.end->is_up(); }));
     Manager manager(one);
-    // The switch writes its buffer at intervals; the file is full, or the switch is dead,
-    // afterwards.
+    // The switch writes its buffer at intervals. If the full file has ended the switch, the later
+    // requests fail.
     CHECK(eventually([&] {
         (void)manager.ask(ib::Method::kGet, ib::attr::kNodeInfo, 0);
         return std::filesystem::file_size(name) == 4096;

@@ -18,7 +18,7 @@ constexpr size_t kConsumer = offsetof(pib_hca_cq_header, consumer);
 
 // ---- what a driver does
 
-// A QP of which the device has read three send WQEs, and started none.
+// A QP in SQD: the device has read three send WQEs, and started none.
 MiniQp& stopped_qp(RefusalRoom& r) {
     MiniQp& qp = working_qp(r);
     to_state(r, PIB_HCA_QPS_SQD);
@@ -95,8 +95,8 @@ void leave_three(RefusalRoom& r) {
     r.d.pump();
 }
 
-// Rings the doorbell of a WQE that is written afterwards, when the device has completed the entry
-// as it was.
+// Rings the doorbell of a WQE, and writes the WQE after the device has completed the entry with its
+// old contents.
 MiniQp write_after_doorbell(RefusalRoom& r) {
     MiniQp qp = r.d.create_qp(r.shape(PIB_HCA_QP_UD));
     r.d.connect_ud(qp, 1, 0);

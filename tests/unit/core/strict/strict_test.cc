@@ -23,7 +23,8 @@ void misuse(RefusalRoom& room) {
     room.d.arm(room.cq);
 }
 
-// Writes a list of WQEs that reaches the entry of the completed WQE 0; the device looks meanwhile.
+// Writes a list of WQEs that reaches the entry of the completed WQE 0. A doorbell makes the
+// device check the queue meanwhile.
 void reach_around(LegalRoom& room, MiniQp& qp, const SendWr& datagram, MiniCq& cq) {
     room.d.connect_ud(qp, 1, 0);
     room.d.post_send(qp, datagram);

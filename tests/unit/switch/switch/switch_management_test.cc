@@ -163,7 +163,7 @@ TEST_CASE("management: forwarding tables are read and set in blocks up to their 
         return std::ranges::equal(mft->smp_data(), block);
     };
     CHECK(is_set(position1));
-    // Each position has ports of its own.
+    // Position 0 has masks of other ports, so its block does not replace that of position 1.
     CHECK(fabric.query(Method::kSet, ib::attr::kMulticastForwardingTable, 127, block)->status() ==
           0);
     CHECK(is_set(127));

@@ -11,7 +11,7 @@ constexpr uint64_t kPage = 4096;
 constexpr size_t kMostPayload = 256 * 1024;  // bytes of delayed payload
 constexpr size_t kPayloadPart = 512;
 constexpr size_t kFetchPart = 32;
-constexpr size_t kWordBytes = 8;  // accesses up to this length stay whole: counter, ATOMIC WRITE
+constexpr size_t kWordBytes = 8;  // longest access that stays whole: a counter, an ATOMIC WRITE
 
 bool in_one_page(uint64_t bus_addr, size_t length) {
     return bus_addr / kPage == (bus_addr + length - 1) / kPage;
@@ -20,7 +20,8 @@ bool in_one_page(uint64_t bus_addr, size_t length) {
 // A part of an access, as offset and length.
 using Part = std::pair<size_t, size_t>;
 
-// The parts of an access in any order. `most`: bytes of the longest one; 0: the access stays whole.
+// The parts of an access, in random order. `most`: maximum length of a part; 0: the access stays
+// whole.
 std::vector<Part> cut(Adversary& adversary, Adversity kind, size_t length, size_t most) {
     std::vector<Part> parts;
     for (size_t at = 0; at < length;) {
@@ -114,7 +115,8 @@ void AdversaryHost::set_timer(uint64_t deadline_ns) {
 
 // ---- interrupts
 
-// At most one interrupt of each vector is delayed; interrupts until then are merged with it.
+// At most one interrupt of each vector is delayed; later ones are merged with it until it is
+// raised.
 void AdversaryHost::raise_msix(unsigned vector) {
     if (late_[vector] != kNever) {
         return;

@@ -99,7 +99,8 @@ class Host {
     // processes.
     virtual uint64_t real_ns() = 0;
     // Requests Device::timer() when now_ns() reaches `deadline_ns`, which replaces the former
-    // deadline; kNever: never. A deadline that has passed requests it soon, as wake() does run().
+    // deadline; kNever: never. A deadline that has passed requests Device::timer() as wake()
+    // requests Device::run(): soon, outside the current call.
     virtual void set_timer(uint64_t deadline_ns) = 0;
     // `wanted`: from now on the host may deliver kicks of this UAR by Device::kick(). Not `wanted`:
     // kicks arrive as stores to the UAR page.

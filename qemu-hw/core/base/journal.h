@@ -63,7 +63,7 @@ class Journal {
 
     // Records a failed work request, unless it was flushed: a flush alone is not a failure.
     void failed(uint64_t now_ns, const FailedRequest& request);
-    // The next Event::kQpAccessError is about this packet.
+    // Keeps the packet as the cause of the next Event::kQpAccessError of its QP.
     void refused(const RefusedPacket& packet);
     // Records events that report an error, a path migration or a change at a port, and no others.
     void raised(uint64_t now_ns, const RaisedEvent& event);

@@ -150,7 +150,7 @@ class Trace {
         uint64_t address = 0;  // bus address, or offset in the BAR
         uint64_t value = 0;    // register; EQE: its counter
         int vcpu = kNoVcpu;    // register
-        uint32_t length = 0;   // full length, of which at most kKept bytes are recorded
+        uint32_t length = 0;   // full length; at most kKept bytes are recorded
         std::array<uint8_t, kKept> bytes{};
 
         void keep(std::span<const uint8_t> whole);

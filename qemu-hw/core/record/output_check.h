@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A running hash of the device's calls of its host. Recorder and replayer compute it in the same
+// A running hash of the device's calls to its host. Recorder and replayer compute it in the same
 // way, so at the next entry of the recording a replay finds that a call has differed. The hash
 // leaves out the content of payload, because a recording may have only its length.
 #pragma once

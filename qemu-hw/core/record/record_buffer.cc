@@ -11,7 +11,7 @@
 namespace pib::hca::record {
 namespace {
 
-// A tag, and at most six numbers.
+// Room in bytes for a tag and at most six numbers.
 constexpr size_t kLongest = 80;
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The format of a recording (docs/replay.md): magic and version, then blocks. The content of the
 // blocks, one after the other, is a header, the text of the configuration, and events. A block has
-// a checksum, so that a reader notices damage before it believes a byte. An event is a tag of one
+// a checksum, so that a reader notices damage before it uses the content. An event is a tag of one
 // byte and its fields ("-": no fields); it may continue in the next block. Numbers are LEB128;
 // bytes have their length before them.
 #pragma once
@@ -61,7 +61,7 @@ enum class Tag : uint8_t {
     kRingBytes,     // bytes
     kRingPayload,   // bytes
     // An event between entries.
-    kMark = 64,  // number of objects; of each: kind (1 byte), number, hash (8 bytes)
+    kMark = 64,  // number of objects; for each: kind (1 byte), number, hash (8 bytes)
 };
 
 inline constexpr Tag kFirstAnswer = Tag::kRead;

@@ -100,7 +100,7 @@ constexpr const char* kThings[] = {"",
 static_assert(std::size(kThings) == static_cast<size_t>(Thing::kQp) + 1);
 
 std::string name_of(const Subject& subject) {
-    // A command's id is no number of an object.
+    // A command's id is not the number of an object, so it is printed in decimal.
     const Number form = subject.thing == Thing::kCommand  ? Number::kDecimal
                         : subject.thing > Thing::kCommand ? Number::kHex
                                                           : Number::kNone;
@@ -184,8 +184,9 @@ void Refusals::print(const Refusal& refusal) {
               [&] { return "before that: " + refusal.accesses.text(); });
 }
 
-// Does not throw, because loads of registers call this function. If an allocation fails, the
-// refusal is kept, but coverage and log may lack it.
+// Does not throw, because loads of registers call this function outside of Engine::enter(), which
+// would catch the exception. If an allocation fails, the refusal is kept, but coverage and log may
+// lack it.
 void Refusals::add(const Refusal& refusal) noexcept {
     Refusal& kept = ring_[count_++ % kKept];
     kept = refusal;

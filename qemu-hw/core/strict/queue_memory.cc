@@ -43,7 +43,7 @@ std::optional<ForeignOwner> foreign_owner(Host& host, const OwnedRing& ring, uin
         const uint32_t index = counter & (depth - 1);
         const uint64_t end = ring.header + uint64_t{index + 1} * ring.entry_size;
         uint8_t found = 0;
-        const bool written = counter < producer;  // false on the first pass
+        const bool written = counter < producer;  // false: the entry was not written yet
         const uint8_t expected = (counter >> ring.log_depth & 1) == 0 ? kOwnerBit : 0;
         if (written && ring.buffer.read(host, end - 1, {&found, 1}) && found != expected) {
             return ForeignOwner{.index = index, .found = found};

@@ -26,7 +26,8 @@ class Strict {
     // the virtual machine uses up one step only.
     static constexpr uint64_t kStepNs = 10'000'000'000;
     static constexpr unsigned kSteps = 6;
-    // Number of doorbells that may arm an EQ with the same counter although the EQ has a later EQE.
+    // Number of doorbells that may arm an EQ or CQ with the same counter although the queue has a
+    // later entry.
     static constexpr uint32_t kMostArmings = 1000;
 
     // nullptr: the property strict is off.

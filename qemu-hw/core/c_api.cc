@@ -127,7 +127,7 @@ pib::hca::record::Options recording_from_c(const PibHcaConfig& in, pib::hca::rec
     return options;
 }
 
-// Copies a text for a caller in C, who frees it. nullptr: out of memory.
+// Copies a text for a caller in C, which frees it. nullptr: out of memory.
 template <typename F>
 char* text_for_c(F&& make) noexcept {
     try {

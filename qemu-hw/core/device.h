@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// The HCA as a whole: QEMU or a test creates it and calls its entry points. One caller at a time.
-// Each entry does a bounded amount of work, and none waits. If memory is revoked while the switch
-// copies (Config::peer_copy), then commands and work requests complete, and a reset ends
+// The HCA as a whole: QEMU or a test creates it and calls its entry points, one at a time. Each
+// entry does a bounded amount of work, and none waits. If memory is revoked while the switch copies
+// (Config::peer_copy), then commands and work requests complete, and a reset ends
 // (PIB_HCA_STATUS_RESETTING), only when the switch has stopped copying, or after 1 s
 // (PeerCopy::settled()).
 #pragma once

@@ -194,8 +194,9 @@ void Engine::halt_if_fatal() {
     }
 }
 
-// The last event reports the stop to the driver. Afterwards the device writes to guest memory only
-// completions of commands, which it refuses. The ports keep working for the subnet manager.
+// The last event reports the stop to the driver. Afterwards the device refuses all commands, and
+// writes nothing to guest memory but their completions. The ports keep working for the subnet
+// manager.
 void Engine::halt() {
     coverage_.stopped(health_.cause());
     if (health_.cause() == PIB_HCA_FATAL_CMDQ_OVERRUN) {

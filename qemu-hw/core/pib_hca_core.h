@@ -87,7 +87,7 @@ typedef struct PibHcaConfig {
     const char* adversary; /* AdversaryPlan::parse(); NULL: none */
     uint8_t strict;        /* enum Strictness: 0 off, 1 on, 2 fatal */
     uint8_t qpn_reuse;     /* enum NumberChoice: 0 round, 1 lowest, 2 random */
-    bool record;           /* call record() of the operations */
+    bool record;           /* call PibHcaHostOps.record() */
     bool record_payload;   /* record all payload */
     uint64_t record_limit; /* bytes */
 } PibHcaConfig;
@@ -118,7 +118,7 @@ void pib_hca_core_run(PibHcaCore* core);
 void pib_hca_core_timer(PibHcaCore* core);
 void pib_hca_core_link_connected(PibHcaCore* core, unsigned port, bool can_share);
 void pib_hca_core_link_rx(PibHcaCore* core, unsigned port, const uint8_t* data, size_t length);
-/* Bytes of link_rx() wait for pib_hca_core_run(): read no more before. */
+/* True: bytes of link_rx() wait for pib_hca_core_run(), and the host reads no more until then. */
 bool pib_hca_core_link_is_behind(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_writable(PibHcaCore* core, unsigned port);
 void pib_hca_core_link_closed(PibHcaCore* core, unsigned port);

@@ -197,7 +197,7 @@ bool CommandQueue::memory_is_free() const {
            !objects_.mpt.windows().is_unbinding();
 }
 
-// Goes on with a command that has more CQEs to copy, or windows to free, than one call may.
+// Goes on with a command that has more CQEs to copy, or windows to free, than one call may handle.
 void CommandQueue::go_on() {
     objects_.mpt.windows().unbind_more();
     if (objects_.cqs.is_resizing()) {
@@ -221,8 +221,9 @@ CommandReply CommandQueue::execute(const pib_hca_cmd& cmd, CommandInput& in) {
     if (objects_.counters.adversary != nullptr) [[unlikely]] {
         objects_.choose_numbers();
     }
-    // Zeroes the output first: a command without writable room is refused before it has an effect.
-    // Cuts the output to the size that a driver of an earlier interface version has.
+    // Zeroes the output first, so that a command whose output is not writable is refused before it
+    // has an effect. Cuts the output to the room that a driver of an earlier interface version has
+    // for it.
     static constexpr std::array<uint8_t, kMaxCommandData> kZeros{};
     const uint32_t room = std::min<uint32_t>(cmd.out_length, spec->out_length);
     if (watch_ && room != 0) {

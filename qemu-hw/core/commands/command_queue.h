@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // The command queue: fetches entries from the ring, does the checks that all commands share,
-// executes them and writes their completions. The completion of a command that revokes memory is
-// held back until the switch has stopped accessing that memory, that of RESIZE_CQ until all CQEs
-// are copied, and that of a command that ends a QP until its memory windows are free; later
-// commands wait behind it.
+// executes them and writes their completions. Some completions are held back, and later commands
+// wait behind them: the completion of a command that revokes memory until the switch has stopped
+// accessing that memory, the completion of RESIZE_CQ until all CQEs are copied, and the completion
+// of a command that ends a QP until the memory windows of the QP are free.
 #pragma once
 
 #include <cstdint>
@@ -56,8 +56,9 @@ class CommandQueue {
     // PIB_HCA_FATAL_CMDQ_DMA if a ring is not accessible, else PIB_HCA_FATAL_NONE.
     uint32_t run(bool stopped);
     [[nodiscard]] bool has_work() const { return has_next() && !pace_.is_waiting(); }
-    // Whether a completion waits for nothing but the switch, the copies of RESIZE_CQ and windows of
-    // a QP; run() writes the completion when the switch has stopped accessing revoked memory.
+    // Whether a completion waits until the switch has stopped accessing revoked memory, RESIZE_CQ
+    // has copied all CQEs, or the windows of a QP are free; run() then writes it. False while an
+    // adversarial device delays the completion.
     [[nodiscard]] bool is_held() const { return running_ && held_ && !pace_.is_waiting(); }
     // When run() is due because a command of an adversarial device has waited long enough.
     uint64_t next_deadline() const { return running_ ? pace_.next_deadline() : kNever; }

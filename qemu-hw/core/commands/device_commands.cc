@@ -10,7 +10,8 @@ namespace pib::hca {
 
 namespace {
 
-constexpr uint64_t kFirmwareVersion = uint64_t{0} << 32 | 1u << 16 | 0;  // 0.1.0, as the project
+// The project's version, 0.1.0.
+constexpr uint64_t kFirmwareVersion = uint64_t{0} << 32 | 1u << 16 | 0;
 // Local CA ACK Delay: 4.096 us * 2^15 = 134 ms, because QEMU may have to wait for a processor.
 constexpr uint8_t kLocalCaAckDelay = 15;
 constexpr uint64_t kPageSizes = ((uint64_t{2} << PIB_HCA_MAX_LOG_PAGE_SIZE) - 1) &

@@ -26,7 +26,8 @@ CmdResult<GidTable> query_gids(HcaPorts& ports, uint32_t port);
 // not set, or that is both set and cleared.
 Verdict modify_port(HcaPorts& ports, uint32_t port, const pib_hca_modify_port& in, uint64_t now_ns);
 
-// MODIFY_DEVICE. Errors: BAD_RESERVED for an unknown bit of the mask, BAD_PARAM for a GUID of 0.
+// MODIFY_DEVICE. Errors: BAD_RESERVED for an unknown bit of the mask or a reserved field that is
+// not 0, BAD_PARAM for a GUID of 0.
 Verdict modify_device(HcaPorts& ports, const pib_hca_modify_device& in, uint64_t now_ns);
 
 // MAD_IFC. Errors: BAD_RESOURCE, BAD_RESERVED. The MAD is written to the output only with

@@ -6,10 +6,11 @@
 
 namespace pib::hca {
 
-// Whether CQEs wait, no event for them is to come, and the driver has taken no CQE since the last
-// event, or ever if there was no event. A driver that has taken one polls the CQ, and may poll at
-// any time. A CQ that has only sends and was never armed does not count: its driver may poll when
-// it needs room, as SRP does before its next send. An impossible consumer breaks another rule.
+// Whether CQEs wait, no event will report them, and the driver has taken no CQE since the last
+// event, or ever if there was no event. A driver that has taken a CQE since then polls the CQ, and
+// may poll at any time. A CQ that has only sends and was never armed does not count: its driver may
+// poll when it needs room, as SRP does before its next send. An impossible consumer breaks another
+// rule.
 bool CqeWatch::waits(const CompletionQueue& cq, uint32_t consumer) {
     const uint32_t waiting = cq.producer - consumer;
     return waiting != 0 && waiting <= 1u << cq.log_depth && consumer == cq.told_at &&

@@ -50,8 +50,8 @@ class ShadowDoorbells {
         bool awake = false;   // the awake flag is set, so the guest need not kick
         bool queued = false;  // the UAR is in owed_
     };
-    // Reason to read a page again: the transport still has work, or the page needs more than one
-    // call of serve() may do.
+    // Reason to read a page again: the transport still has work, or the page needs more work than
+    // one call of serve() may do.
     enum class Left : uint8_t { kNothing, kTransport, kMore };
 
     [[nodiscard]] bool waits(uint32_t uar);

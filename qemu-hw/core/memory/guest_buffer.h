@@ -32,7 +32,7 @@ class GuestBuffer {
     static CmdResult<GuestBuffer> load(Host& host, const PageList& pages, uint64_t bytes,
                                        uint32_t max_pages, Proof proof = Proof::kReadable);
     // Does the same with kWritable for the buffer of a queue, and takes its listed pages from
-    // `pages_left`, the number of pages that the queues of this kind may still list. Errors also:
+    // `pages_left`, the number of pages that the queues of this kind may still list. Further error:
     // NO_RESOURCES (`max_pages` exceeds `pages_left`).
     static CmdResult<GuestBuffer> load_queue(Host& host, const PageList& pages, uint64_t bytes,
                                              uint32_t max_pages, uint64_t& pages_left,

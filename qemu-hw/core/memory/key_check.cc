@@ -33,7 +33,8 @@ bool resolve_window(const KeyTable& keys, const MemoryWindow& window, const KeyU
     return region != nullptr && resolve_region(*region, within, target);
 }
 
-// The rule that an access breaks: it is outside of the key's range, or else outside of its memory.
+// The rule that an access breaks: it leaves the key's range or, if not, the memory behind the key
+// has failed.
 Verdict why_out_of_range(uint64_t first, uint64_t bytes, const KeyedRange& range) {
     if (range.addr < first) {
         return refuse(Rule::kKeyBefore, range.addr, first);

@@ -23,7 +23,6 @@ struct OfferOwner {
     KeySet keys{};
 };
 
-// The valid offers of a link, and their slots.
 class OfferSlots {
   public:
     explicit OfferSlots(link::PeerCopyControl& control) : control_(control) {}

@@ -13,7 +13,7 @@ namespace pib::hca {
 
 inline constexpr unsigned kMaxOnDemandLevels = 4;
 // Bits of an entry of a table, below the bus address.
-inline constexpr uint64_t kOnDemandRead = 1u << 0;   // the page, or one below the table, is present
+inline constexpr uint64_t kOnDemandRead = 1u << 0;   // the page, or a page of the table, is present
 inline constexpr uint64_t kOnDemandWrite = 1u << 1;  // the page may be written
 
 struct OnDemandTable {

@@ -42,8 +42,8 @@ struct PeerCopyMemory {
 class PeerCopy final : public MemoryWatch {
   public:
     // Longest time to wait for a switch that accesses revoked memory. The time between two looks
-    // counts as at most one step: after a pause of this process, the answer of the switch may be
-    // there unread.
+    // counts as at most one step: after a pause of this process, the switch's answer may have
+    // arrived and not been read yet.
     static constexpr uint64_t kPullStepNs = 100'000'000;
     static constexpr uint64_t kPullTimeoutNs = 10 * kPullStepNs;
     // Shorter payloads are sent in packets, because an offer costs two wake-ups.

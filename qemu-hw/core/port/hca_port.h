@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // A port of the HCA.
 //
-// Reset: a port's firmware outlives its driver. A warm reset (ENABLE 1->0, RESET, FLR) drops
-// packets, takes back the values that software has set (CapabilityMask bits, NodeDescription,
-// SystemImageGUID), and retrains the link by a LINK with another epoch. The port then passes
-// through Down to Initialize, and the SM has to bring it up again. This tells other nodes that the
-// former QPs no longer exist. The values that the SM has set (LID, P_Key table, M_Key, GUIDs, SL to
-// VL) stay, because a guest must not escape its partition or an M_Key by a reset. A cold reset is a
-// power-on: it resets everything, the PMA's counters included.
+// Reset: a port keeps the subnet's values when its driver goes, as the firmware of an HCA does. A
+// warm reset (ENABLE 1->0, RESET, FLR) drops packets, takes back the values that software has set
+// (CapabilityMask bits, NodeDescription, SystemImageGUID), and retrains the link by a LINK frame
+// with another epoch. The port then passes through Down to Initialize, and the SM has to bring it
+// up again. This tells other nodes that the former QPs no longer exist. The values that the SM has
+// set (LID, P_Key table, M_Key, GUIDs, SL to VL) stay, because a guest must not escape its
+// partition or an M_Key by a reset. A cold reset is a power-on: it resets everything, the PMA's
+// counters included.
 #pragma once
 
 #include <algorithm>
@@ -38,8 +39,7 @@ class HcaPort final : public TransportPort {
     void set_client(PortClient& client) { context_.client = &client; }
 
     // DeviceLinks calls link_rx() in received(), link_is_behind() in is_behind(), link_memory() in
-    // share_memory(), link_poll() and link_may_sleep() in poll(), and the others in functions named
-    // alike.
+    // share_memory(), link_poll() and link_may_sleep() in poll(), and every other link_x() in x().
     void link_connected(bool can_share);
     void link_rx(std::span<const uint8_t> bytes);
     [[nodiscard]] bool link_is_behind() const { return input_.waits(); }

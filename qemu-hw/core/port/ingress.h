@@ -25,7 +25,7 @@ class Ingress {
   private:
     enum class Admission : uint8_t { kYes, kWakes, kNoVl, kDropped };
     uint32_t take(ib::Burst& burst, ib::Placement& payload, bool looped);
-    // Does the same for a burst of several packets, and records them in the trace.
+    // Calls take() for a burst of several packets, and records them in the trace.
     uint32_t take_traced(ib::Burst& burst, ib::Placement& payload, bool looped);
     Admission admit(const ib::Lrh& lrh, bool looped) const;
     [[nodiscard]] bool passes_link(const ib::Burst& burst, bool looped);

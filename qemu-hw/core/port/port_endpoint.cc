@@ -18,7 +18,8 @@ constexpr size_t kLargeBatch = 64 * 1024;
 constexpr size_t kPollBytes = 128 * 1024;
 // poll() handles the ring in steps of this many bytes, and counts copied bytes after each step.
 constexpr size_t kPollStep = 4 * 1024;
-// Bytes for which a LINK from the stream counts in a turn, as one from the ring does.
+// In a turn, a LINK frame from the stream counts as this many bytes, like a LINK frame from the
+// ring.
 constexpr uint64_t kWorkOfTraining = 16 * 1024;
 // Like kLargeBatch, for output to shared memory.
 constexpr size_t kLargeRingBatch = 32 * 1024;

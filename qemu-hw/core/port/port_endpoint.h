@@ -57,7 +57,7 @@ class PortEndpoint : private link::LinkEvents {
     [[nodiscard]] bool has_credit(unsigned vl, size_t bytes) const {
         return endpoint_ && link::packet_blocks(bytes) <= endpoint_->sender().credits(vl);
     }
-    // As in LinkEndpoint. There is no room while the link is down, has no credits, or is full.
+    // See LinkEndpoint. There is no room while the link is down, has no credits, or is full.
     link::BurstRoom begin(const link::BurstRequest& request);
     void commit(const ib::BurstSize& size, const link::OfferedPayload& offered);
     // nullptr: there is no connection.

@@ -92,7 +92,8 @@ bool has_room(Host& host, CompletionQueue& cq) {
     return read_consumer(host, cq) && cq.producer - cq.consumer < depth;
 }
 
-// Copies some of the CQEs that software has not polled. Refuses if either ring has fewer entries.
+// Copies some of the CQEs that software has not polled. Refuses if the old or the new ring has
+// fewer entries than there are such CQEs.
 Verdict copy_waiting(Host& host, const CompletionQueue& from, CqResize& resize) {
     CompletionQueue& to = resize.to;
     const uint32_t waiting = from.producer - resize.first;

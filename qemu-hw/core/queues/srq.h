@@ -88,7 +88,7 @@ class SrqTable {
                                     const WorkQueue& queue);
     // Reads the producer; an impossible one, or memory that is not accessible, is an SRQ error.
     [[nodiscard]] bool refresh(uint32_t srqn, SharedReceiveQueue& srq);
-    // As refresh(), but without an SRQ error.
+    // Does the same as refresh(), but raises no SRQ error.
     QueueRead read_producer(uint32_t srqn, SharedReceiveQueue& srq);
     void watch_header(uint32_t srqn, const SharedReceiveQueue& srq, uint32_t before,
                       QueueRead result);

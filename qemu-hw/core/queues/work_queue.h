@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
-// A work queue in guest memory: its producer counter, and its entries, each of which is copied
-// once.
+// A work queue in guest memory: its producer counter, and its entries, which the device copies once
+// each.
 #pragma once
 
 #include <cstdint>

@@ -67,8 +67,8 @@ void report_last_wqe(QpServices& services, QueuePair& qp) {
     }
 }
 
-// Skips a QP in Reset: it has nothing to complete, and its first completion after Reset finds the
-// error. `cqns` are in order.
+// Skips a QP in Reset: it has nothing to complete, and its first completion after Reset finds its
+// CQ in error. `cqns` are in order.
 void fail_qps_of(QpServices& services, std::span<const uint32_t> cqns) {
     const auto failed = [&](uint32_t cqn) { return std::ranges::binary_search(cqns, cqn); };
     services.qps().for_each([&](QueuePair& qp) {

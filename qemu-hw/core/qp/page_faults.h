@@ -22,7 +22,7 @@ struct PageFault {
     PageMiss miss{};
 };
 
-// Whether half of a QP waits for a page.
+// The wait of one half of a QP for a page.
 struct PageWait {
     bool waiting = false;  // until QpVerbs::resume_page_fault()
     bool refused =

@@ -20,7 +20,8 @@ bool await_page(QpServices& services, QueuePair& qp, QpHalf half) {
         return false;
     }
     PageWait& wait = qp.page_wait(half);
-    // The access may have succeeded after the refusal, or miss another page first.
+    // A refusal counts only for its page: the access may have succeeded after the refusal, or may
+    // now miss another page first.
     if (std::exchange(wait.refused, false) && same_page(wait.miss, *miss)) {
         return false;
     }

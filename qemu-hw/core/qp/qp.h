@@ -25,7 +25,7 @@ enum class QpTimer : uint8_t { kNone, kAck, kRnr };
 struct CompletedWqe {
     uint32_t counter = 0;
     std::vector<uint8_t> bytes;  // empty: there is no such WQE
-    uint32_t found = 0;          // suspect: producer in guest memory when the entry differed
+    uint32_t found = 0;          // in `suspect`: producer in guest memory when the entry differed
 };
 
 // The requester of a QP (IBA 9.7.3 to 9.7.5); UC and datagram QPs use only PSNs and cursor_wqe.

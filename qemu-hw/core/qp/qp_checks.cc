@@ -22,7 +22,8 @@ uint64_t end_of(const WorkQueue& queue) {
 
 using Refresh = QueueRead (&)(Host&, const GuestBuffer&, WorkQueue&, uint32_t);
 
-// The producer counter in guest memory of a queue that the device does not read in the QP's state.
+// The producer counter of `queue` in guest memory, or the one that the device has read last if the
+// memory is not accessible. The QP's queue stays unchanged.
 uint32_t producer_in_memory(Refresh refresh, Host& host, const QueuePair& qp, WorkQueue queue) {
     queue.found = queue.producer;
     (void)refresh(host, qp.buffer, queue, 0);
@@ -123,7 +124,8 @@ void check_completed(Host& host, Strict& strict, QueuePair& qp) {
     const CompletedWqe& last = qp.req.completed;
     if (suspect.bytes.empty() && is_changed(host, qp, last, qp.sq.found)) {
         suspect = last;
-        // A list that had reached the entry moves the producer from this value beyond the entry.
+        // If software is writing a list of WQEs that has reached the entry, its next store moves
+        // the producer from this value beyond the entry.
         std::atomic_thread_fence(std::memory_order_acquire);
         suspect.found = send_producer_in_memory(host, qp);
     }

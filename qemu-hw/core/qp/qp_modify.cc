@@ -232,7 +232,8 @@ Verdict check_alternate_path(const QueuePair& qp, In in, std::span<Port* const> 
 }
 
 // IBA 17.2.8: software loads a path and asks for Rearm. The QP enters Armed when the peer has asked
-// for Rearm, too. In Armed, software may migrate. Only Rearm permits it to replace an armed path.
+// for Rearm, too. In Armed, software may migrate, and may replace the path only if it asks for
+// Rearm again.
 Verdict check_migration(const QueuePair& qp, In in) {
     const bool loads = (in.attr_mask & kAltPath) != 0;
     const bool armed = qp.attr.path_mig_state == PathMigration::kArmed;

@@ -43,7 +43,8 @@ void RegListWatch::completing(const QueuePair& qp, const SendRequest& request, c
     if (list == lists_.end()) {
         return;
     }
-    // The answers to an XRC initiator come to another QP.
+    // The peer answers an XRC initiator by requests to another QP, which expected_psn does not
+    // show.
     const auto& psn = list->second.expected_psn;
     const bool known = psn && (qp.resp.expected_psn != *psn || qp.type == QpType::kXrcIni ||
                                !is_registered(mpt, std::get<RegisterOp>(request.wqe.op).reg.key));

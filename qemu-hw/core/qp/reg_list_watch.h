@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Watches the page lists of REG_MR WQEs on a strict device: their tables lie in guest memory, and
-// software must not change them from sq_producer to the WQE's completion. Keeps a hash of each list
-// from the device's copy of the WQE on.
+// software must not change them between its store of sq_producer and the WQE's completion. Keeps a
+// hash of each list, made when the device copies the WQE.
 #pragma once
 
 #include <cstdint>
@@ -26,9 +26,9 @@ class RegListWatch {
     // The device is about to execute the WQE, and to read the tables.
     void executing(const QueuePair& qp, const SendRequest& request);
     // The WQE is about to complete, or its QP is about to be destroyed. Compares the list, unless
-    // software may know already that the device has read it, and may write to it: the region has
-    // another key than the WQE gave it, or a request of the peer has arrived since the device
-    // executed the WQE, perhaps as the answer to a later WQE.
+    // software may know that the device has read it, and may therefore write to it again: the
+    // region no longer has the key that the WQE gave it, or a request of the peer has arrived since
+    // the device executed the WQE, perhaps as the answer to a later WQE.
     void completing(const QueuePair& qp, const SendRequest& request, const Mpt& mpt);
     // The QP is reset or destroyed: its WQEs do not complete.
     void forget(uint32_t qpn);

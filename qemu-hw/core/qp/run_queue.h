@@ -23,7 +23,8 @@ class RunQueue {
     // for VL15, which goes before the data VLs, and for loopback, which does not use the link.
     [[nodiscard]] bool others_wait(unsigned port, unsigned lane) const;
 
-    // The next port whose QPs get a turn; ports take turns. The queue must not be empty.
+    // The next port, round robin, among those whose QPs wait for a turn. The queue must not be
+    // empty.
     unsigned next_port();
     // The next lane of the port: the only non-empty one, else VL15 if QPs wait in it, else
     // kLoopbackLane and a data VL by turns. No value: QPs wait in several data VLs, and the port

@@ -20,7 +20,7 @@ namespace {
 // The first bytes of every datagram's receive buffer belong to the GRH, present or not
 // (IBA 11.4.1.2).
 constexpr uint32_t kGrhBytes = ib::Grh::kSize;
-constexpr uint32_t kUseQpQkey = 1u << 31;  // a bit of the WQE's Q_Key: send the QP's (IBA 10.2.5)
+constexpr uint32_t kUseQpQkey = 1u << 31;  // a bit of the WQE's Q_Key: use the QP's (IBA 10.2.5)
 
 ib::PKey pkey_at(const Port& port, unsigned index) {
     return ib::PKey(port.pkey(index));

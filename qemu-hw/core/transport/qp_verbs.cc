@@ -23,7 +23,8 @@ constexpr uint32_t kNeedDrained = qp_attr::kPort | qp_attr::kAv | qp_attr::kPkey
                                   qp_attr::kTimeout | qp_attr::kRetryCnt | qp_attr::kRnrRetry |
                                   qp_attr::kMaxQpRdAtomic | qp_attr::kMaxDestRdAtomic;
 
-// WQEs of a destroyed QP whose page lists are compared, each of which may have thousands of pages.
+// Maximum number of WQEs of a destroyed QP whose page lists are compared, because a list may have
+// thousands of pages.
 constexpr uint32_t kComparedLists = 256;
 
 // Checks the queues of a QP that is about to be destroyed: memory that software has freed too early

@@ -125,8 +125,9 @@ Check check_xrc_srq(QpServices& services, QueuePair& qp, const Request& request)
     return std::nullopt;
 }
 
-// Whether max_dest_rd_atomic was lowered while responses were owed, and at least that many are owed
-// still. The ring has not shrunk yet, so it would have room for a request that is not permitted.
+// Whether max_dest_rd_atomic was lowered while responses were owed, and at least as many responses
+// as it permits now are still owed. The ring has not shrunk yet, so it would have room for a
+// request that is not permitted.
 bool awaits_smaller_ring(const QueuePair& qp) {
     const auto& resources = qp.resp.resources;
     const auto is_owed = [](const ResponderResource& resource) {

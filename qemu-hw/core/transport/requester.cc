@@ -64,8 +64,8 @@ constexpr uint32_t kWindowPackets = 512;
 // Packets of a retry that may be unacknowledged. The peer drops all packets after one more loss, so
 // a larger window wastes more of them.
 constexpr uint32_t kRetryWindow = 128;
-// The same limit on a link with peer copy: a round trip has two more wake-ups, and offered payload
-// takes no room on the link.
+// Replaces kWindowPackets on a link with peer copy: a round trip has two more wake-ups, and offered
+// payload takes no room on the link.
 constexpr uint32_t kOfferWindow = 2048;
 // The requester asks for an ACK at the end of every message and after this many packets within a
 // message, so that an answer is under way whenever the window is full.

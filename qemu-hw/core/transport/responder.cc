@@ -100,8 +100,8 @@ void start(QueuePair& qp) {
 
 void resize_resources(QueuePair& qp) {
     ResponderState& resp = qp.resp;
-    // Keeps the newest resources, because the peer may ask for their responses again, and those
-    // from the first response on that has not been sent.
+    // Keeps the newest resources, because the peer may ask for their responses again. Also keeps
+    // the oldest resource whose response has not been sent, and all after it.
     const auto old_size = static_cast<uint32_t>(resp.resources.size());
     uint32_t owed = 0;
     for (uint32_t back = 1; back <= old_size; ++back) {

@@ -13,7 +13,7 @@ namespace pib::hca::responder {
 // INIT to RTR: sets the state of a responder that has received nothing.
 void start(QueuePair& qp);
 // Sets the number of responder resources to max_dest_rd_atomic, and keeps the newest ones. Keeps
-// more than that if it would lose a response that has not been sent.
+// more of them if a response that has not been sent would be lost otherwise.
 void resize_resources(QueuePair& qp);
 
 // Takes request packets for an RC or XRC QP that can receive. The caller has checked address and

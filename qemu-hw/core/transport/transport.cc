@@ -17,7 +17,7 @@ namespace {
 // Work that a doorbell does at once, on the thread of the processor that rings it, and work of one
 // turn of a QP.
 constexpr Budget kTurnBudget{.packets = 16, .bytes = 64 * 1024};
-// Turns of one run(). Copies of multicasts count as turns by their bytes.
+// Turns of one run(). Extra work (Scheduler::add_extra()) counts as turns by its bytes.
 constexpr uint64_t kRunTurns = 64;
 // Expired timers that one call of timer() handles.
 constexpr unsigned kTimersPerCall = 1024;
@@ -58,8 +58,9 @@ bool Transport::send_doorbell(uint32_t uar, uint32_t qpn, bool noted) {
     return true;
 }
 
-// Gives the QP a turn at once, unless it would overtake others, or since the last run() the device
-// has done much extra work, or doorbells from bitmaps have sent as much as a run() may.
+// Gives the QP a turn at once. Only schedules the QP if it would overtake others, or if since the
+// last run() the device has done much extra work, or doorbells from bitmaps have sent as much as
+// one run() may.
 void Transport::ring(QueuePair& qp, bool noted) {
     const bool enough = services_.scheduler().extra() >= kTurnBudget.bytes ||
                         (noted && noted_work_ >= kRunTurns * kTurnBudget.bytes);
@@ -159,7 +160,7 @@ uint64_t Transport::next_deadline() const {
 }
 
 // A timer may fail the oldest request of its QP, and the completion may overrun a CQ. One search
-// finds the QPs of all these CQs. Timers that are due and left are handled in the next call.
+// finds the QPs of all these CQs. The next call handles the due timers that this call leaves.
 uint64_t Transport::timer(uint64_t now_ns) {
     services_.qps().failed_cqs().collect();
     for (unsigned n = 0; n < kTimersPerCall; ++n) {

@@ -3,7 +3,7 @@
 
 The device records them (property trace-entries) since its start, or else while this command runs; the lab polls the
 device's property "trace". A refused command's entry has the reason; those of other refusals, and of misuse that a
-strict device names, are in the property "objects"."""
+strict device names, are in the property "refusals"."""
 
 import argparse
 import collections
@@ -57,8 +57,8 @@ class Reader:
     _next_refusal: int = 0
 
     def look(self, monitor: Any) -> Iterator[Entry | int]:
-        """Yields as new() what the guest's device has recorded since the last look. A guest that has been started anew
-        is an error: it has another device, which need not record."""
+        """Yields what the guest's device has recorded since the last look, in the form of new(). A guest that has been
+        started anew is an error: it has another device, which need not record."""
         state = vm.device_property(monitor, "refusals")
         if state["now_ns"] < self.now_ns:
             raise ui.LabError("the guest was started anew, which has ended the trace. Begin another one:  ./pib trace")

@@ -11,7 +11,7 @@ from lab.fabric import split, switch_process, topology
 from lab.guests import extra_packages, initramfs, own_image, vm
 from lab.hosts import place
 
-MOST_NODES = 32                 # a switch has 36 ports, and a guest's rc script names 64 guests
+MOST_NODES = 32                 # a switch has 36 ports, and the guests' script `hosts` names 64 guests
 NODES_PER_MIB = 16              # nodes for each additional MiB of vm0's memory: opensm needs 64 KiB a node
 
 

@@ -2,7 +2,8 @@
 """The parts of ./pib test and their result.
 
 Unit tests are meson's tests, built with sanitizers, and tests of the device in QEMU without a guest; guest tests are
-pytest with booted guests. Tests with the mark `nightly` run only in `./pib test all`."""
+pytest with booted guests. Tests with the mark `nightly` run only in `./pib test all`, or with --nightly.
+"""
 
 import contextlib
 import dataclasses

@@ -99,7 +99,7 @@ def _image(_options) -> int:
 def _checkpatch(_options) -> int:
     found = (checkpatch.complaints(checkpatch.driver_files())
              + checkpatch.complaints(checkpatch.glue_files(), checkpatch.QEMU))
-    print("\n".join(found) or "checkpatch has nothing to say")
+    print("\n".join(found) or "checkpatch has no complaints")
     return 1 if found else 0
 
 

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Child programs of a command. The command forwards a signal that ends it to them, and waits for their end."""
+"""Child programs of a command. If a signal is to end the command, the command forwards it to the programs, and waits
+until they have ended."""
 
 import dataclasses
 import pathlib

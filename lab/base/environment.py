@@ -11,7 +11,7 @@ STREAMS = {"stdin": "r", "stdout": "w", "stderr": "w"}      # names and modes of
 
 def _open_streams() -> None:
     """Opens /dev/null in place of standard streams that the caller has closed: otherwise the next files that are opened
-    get their numbers, and output of child programs goes there."""
+    get their numbers, and child programs write their output into these files."""
     for number, (name, mode) in enumerate(STREAMS.items()):
         try:
             os.fstat(number)

@@ -60,7 +60,7 @@ GROUPS = (
     Group("many", "WRITEs over 1 to 16,384 QPs; 100,000 memory regions", 300,
           lambda run: bench_many.steps(run.guests), on_request=True),
     Group("bring-up", "until a port is Active", 20, lambda run: bench_system.bring_up(run.guests)),
-    Group("idle", "what QEMU and the switch take when nothing happens", 30,
+    Group("idle", "processor time of QEMU and the switch while guests are idle", 30,
           lambda run: bench_system.idle_steps(run.guests)),
     Group("neighbour", "a latency beside a pair of guests that floods, beside a port that stands still", 40,
           lambda run: bench_system.neighbour(run.guests)),

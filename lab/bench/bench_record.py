@@ -19,7 +19,7 @@ from lab.fabric import cluster, up
 from lab.fabric.wanted import Wanted
 
 NOT_RECORDED = "pib, not recorded"
-PAIRS = 2                       # each test in a round: the recorded run is the second of its pair, then the first
+PAIRS = 2                       # pairs of runs of a test in a round: the recorded run comes second, then first
 
 
 def _test(size: int, title: str, iterations: int, column: int, unit: str) -> Test:

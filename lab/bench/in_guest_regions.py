@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Runs in a guest for ./pib bench: registers many memory regions, and deregisters them. Prints one JSON object with
-microseconds of a region, the first of them and the last.
+the mean time of a region in microseconds, for the first EDGE regions and for the last.
 
 usage: python3 - DEVICE"""
 import ctypes
@@ -14,13 +14,13 @@ from pyverbs.device import Context
 from pyverbs.mr import MR
 from pyverbs.pd import PD
 
-COUNT, EDGE = 100_000, 1000     # EDGE: regions whose time is measured, at both ends
+COUNT, EDGE = 100_000, 1000     # EDGE: number of regions at each end whose time is measured
 PAGE, PAGES = 4096, 256         # regions share pages, which the kernel pins once for each
 ACCESS = e.IBV_ACCESS_LOCAL_WRITE | e.IBV_ACCESS_REMOTE_WRITE
 
 
 def timed(one, numbers):
-    """Microseconds of one(number), for the first EDGE and the last EDGE of these numbers."""
+    """Mean time of one(number) in microseconds, for the first EDGE and for the last EDGE of these numbers."""
     first, middle, last = numbers[:EDGE], numbers[EDGE:-EDGE], numbers[-EDGE:]
     took = []
     for part in (first, middle, last):

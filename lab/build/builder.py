@@ -35,7 +35,7 @@ def place(image: pathlib.Path) -> pathlib.Path:
 
 
 class Builder:
-    flags = ""                  # words of make for modules
+    flags = ""                  # arguments of make for modules
 
     def __init__(self, image: pathlib.Path):
         self.tree = image / "builder"

@@ -18,7 +18,7 @@ from lab.build import user_namespace
 
 PART = ".part"
 LOCKS = "locks"
-BUILD_LOCK = ".lock"            # file in an entry that builds change
+BUILD_LOCK = ".lock"            # lock file in an entry in which builds write
 
 
 def lock_of(name: str) -> pathlib.Path:

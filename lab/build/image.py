@@ -31,7 +31,7 @@ KERNEL_PACKAGES = "linux-base linux-image-* linux-headers-* linux-kbuild-*"    #
 LOG = "guest-image"
 BUILDER_LOG = "guest-builder"
 FILES = pathlib.Path(__file__).parent
-ROOT_SIZE = "4G"                # sparse
+ROOT_SIZE = "4G"                # size of the sparse file root.ext4
 NEW_GIB = 5.0                   # free space for making an image with its build tree
 REVISION = "5"                  # part of the cache key: increase it when this module makes another image
 

@@ -48,9 +48,10 @@ BUILD_MIB = 1500                # memory of the largest compilation
 
 @dataclasses.dataclass(frozen=True)
 class Needed:
-    """Free space in GiB that a command needs in addition to what each needs. cache: for new entries; builds: for new
-    build directories; run: in the run directory; temporary: in the directory for temporary files. compiles: whether a
-    new tree is made in which compilers run. written: directories of the cache's entries in which builds write."""
+    """Free space in GiB that a command needs in addition to what each command needs. cache: for new entries; builds:
+    for new build directories; run: in the run directory; temporary: in the directory for temporary files. compiles:
+    whether a new tree is made in which compilers run. written: directories of the cache's entries in which builds
+    write."""
     cache: float = 0
     builds: float = 0
     run: float = 0
@@ -262,7 +263,8 @@ def _forbidden() -> str:
 
 
 def devices() -> list[str]:
-    """Checks for the devices that compilers in a new tree need, for root: some containers let none be made."""
+    """Checks that root has the devices that compilers in a new tree need. In some containers root can neither make nor
+    mount devices."""
     if os.geteuid() or not user_namespace.confined() or user_namespace.can_mount():
         return []
     return ["compilers run in a new tree of Debian packages, which needs devices, and this container lets root neither "

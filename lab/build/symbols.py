@@ -40,7 +40,7 @@ def keep(compiled: kernel_module.Compiled, directory: pathlib.Path) -> Former:
 
 
 def put_back(former: Former) -> None:
-    """Undoes keep(): the modules have not replaced those that were loaded before."""
+    """Undoes keep(), if the guest has kept the modules that were loaded before."""
     for file, content in former.items():
         if content is None:
             file.unlink()

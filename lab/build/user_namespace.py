@@ -24,8 +24,9 @@ TRY = 'touch "$1"; mount --bind /dev/null "$1"; umount "$1"'
 
 @functools.cache
 def makes_devices(directory: pathlib.Path) -> bool:
-    """Whether this user's device nodes below a directory work. Not every root can make them, nor every file system has
-    them. True if the directory cannot be written: then no tree is made there."""
+    """Whether device nodes that this user makes below a directory work. In some containers root cannot make device
+    nodes, and some file systems do not support them. True if the directory cannot be written: then no tree is made
+    there."""
     try:
         with tempfile.TemporaryDirectory(dir=directory) as name:
             node = pathlib.Path(name) / "null"
@@ -39,7 +40,7 @@ def makes_devices(directory: pathlib.Path) -> bool:
 
 
 def confined() -> bool:
-    """Whether this is root that cannot make device nodes in the cache."""
+    """Whether this user is root, but cannot make device nodes in the cache."""
     if os.geteuid():
         return False
     with contextlib.suppress(OSError):

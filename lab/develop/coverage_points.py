@@ -14,8 +14,8 @@ LEAST, BETWEEN, MOST, USED = "least", "between", "most", "not 0"
 RECEIVED = 0x80                 # PIB_HCA_CQE_IS_RECV
 OPERATIONS = 16                 # rows of send CQEs in the counts, before the rows of receive CQEs
 FOREIGN = {"pib_hca_mad_ifc": ("mad",), "pib_hca_modify_qp": ("sq_draining",)}  # fields that the driver does not choose
-# Values that a rule forbids in a command although its structure has them, with the rule's number. A field without a
-# value: none but 0.
+# Values that a rule forbids in a command although its structure has them, with the rule's number. For a field without a
+# value the rule forbids all values but 0.
 FORBIDDEN = {"MODIFY_QP.attr_mask: CAP": "6.15.4", "MODIFY_QP.cur_state: RESET": "6.15.9",
              "MODIFY_QP.cur_state: INIT": "6.15.9", "MODIFY_QP.cur_state: ERR": "6.15.9",
              "MODIFY_QP.av.port": "14.1.3", "MODIFY_QP.alt_av.port": "14.1.3", "REREG_MR.mr.flags": "6.11.21",

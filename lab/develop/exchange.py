@@ -18,7 +18,7 @@ from lab.guests import vm
 from lab.guests.guest import ANSWER_S, Guest, answers
 
 LIMIT_S = 30                    # limit for unloading and loading; after it the guest counts as hung
-STUCK_ANSWER_S = 3              # limit for the answer of a guest of which a processor is stuck
+STUCK_ANSWER_S = 3              # limit for the answer of a guest with a stuck processor
 NMI_S = 15                      # limit for the guest's report after an NMI
 PROGRAM = "/usr/local/lib/lab/exchange"
 MODULES = "/run/lab/modules"    # directory in the guest
@@ -81,8 +81,8 @@ def _restore(node: Guest, manager: list[str], interfaces: Interfaces) -> None:
 
 
 def _restore_after_failure(node: Guest, manager: list[str], interfaces: Interfaces) -> None:
-    """Restores what a guest with an InfiniBand device can have: the next exchange saves its interfaces anew. Without a
-    device the subnet manager runs on, and the interfaces stay saved."""
+    """Restores subnet manager and interfaces if the guest has an InfiniBand device, because the next exchange saves the
+    interfaces anew then. Without a device the subnet manager runs on, and the saved interfaces are kept."""
     try:
         if not node.run([f"{ipoib.IF_ANY}exit 1"]).returncode:
             return
@@ -161,7 +161,7 @@ def _wait(lab: Cluster, node: Guest, running: subprocess.Popen, watch: report.Wa
         if processors.stuck():
             if answers(node, STUCK_ANSWER_S):
                 processors.forget()
-            elif processors.stuck():    # has not moved meanwhile, so the guest is not merely slow
+            elif processors.stuck():    # it has not moved meanwhile: the guest is not merely slow
                 _interrupt(lab, node, watch)
         if not lab.alive(node.name):
             raise ui.LabError(f"{node.name} has ended. Its console said last:\n{ui.said(watch.console)}\n"

@@ -13,7 +13,7 @@ from lab.base import process, ui
 from lab.guests import vm
 
 LOOK_S = 0.25                   # interval of looks at the processors
-STUCK_S = 2.0                   # processor time that a processor works at one place until it counts as stuck
+STUCK_S = 2.0                   # processor time at one place after which a processor counts as stuck
 LEAST_LOOKS = 8
 NEAR = 256                      # limit of distance between two addresses of one place, in bytes
 MODULES = 0xffffffffc0000000    # start of modules in the kernel's addresses (x86-64)
@@ -32,7 +32,7 @@ class Look:
 
     def stays(self, first: "Look") -> bool:
         """Whether the processor may still be at the place of an earlier look. A loop of a module may call functions of
-        the kernel, and interrupts come; both have interrupts off for most of their time."""
+        the kernel, and interrupts may come: while they run, interrupts are off for most of the time."""
         return self.in_kernel and (not self.flags & INTERRUPTS or self.address >= MODULES
                                    or abs(self.address - first.address) < NEAR)
 

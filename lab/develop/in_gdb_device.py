@@ -183,8 +183,8 @@ def moments(what, *values):
 
 
 def port_timers(ports):
-    """Moments at which ports send their traps again, send paced packets, and lose the link of an adversary; moments of
-    the PMA's samples."""
+    """Moments at which ports send their traps again, send paced packets, and go down in an adversarial device; moments
+    of the PMA's samples."""
     for number, attrs in enumerate(vector(ports["sma_"]["node_"]["ports"]), 1):
         yield from moments(f"port {number} trap", *(trap["due_ns"] for trap in vector(attrs["traps"]["pending"])))
     for number, view in enumerate(vector(ports["views_"]), 1):
@@ -251,7 +251,7 @@ class Listing(gdb.Command):
 
 
 LISTINGS = (
-    ("pib-qps", "the QPs, each with what it has taken from its rings of what was posted",
+    ("pib-qps", "the QPs, each with the numbers of WQEs that it has taken from its rings, and that were posted",
      lambda engine: map(qp_line, qps(engine))),
     ("pib-cqs", "the CQs", lambda engine: [cq_line(*one) for one in table(engine["cqs_"]["cqs_"])]),
     ("pib-eqs", "the EQs", lambda engine: [eq_line(*one) for one in table(engine["eqs_"]["eqs_"])]),

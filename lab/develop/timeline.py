@@ -270,7 +270,7 @@ class Timeline:
 
     def _works_of(self, entry: Entry, way: str) -> list[Work]:
         """Open work requests that a packet belongs to: send requests with its PSN, or the receive request that takes
-        its message. None for an ACK: the entries of completed WQEs name the ACK themselves."""
+        its message. An ACK belongs to no work request here: the entries of completed WQEs name it."""
         operation = entry["opcode"] & OPERATION
         response = operation in READ_RESPONSES or operation in (ACKNOWLEDGE, ATOMIC_ACKNOWLEDGE)
         if way == "out":

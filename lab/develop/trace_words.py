@@ -33,8 +33,8 @@ def names() -> dict[str, dict[int, str]]:
 
 
 class Words:
-    """Formats an entry of the trace as one line, or parts of it. uars: the UAR of each known QP, whose kicks are in
-    place of the QP's doorbell."""
+    """Formats an entry of the trace as one line, or parts of it. uars: the UAR of each known QP; kicks of
+    the UAR may replace doorbells of the QP."""
 
     def __init__(self) -> None:
         self.uars: dict[int, int] = {}

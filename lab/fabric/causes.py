@@ -8,7 +8,7 @@ from lab.fabric.wiring import HcaPort, Link, Outage, Wiring
 
 T_TR_S = 4.096e-6               # a Local ACK Timeout of n is this times 2^n (IBA 9.9.2.1.1)
 GRACE_S = 0.2                   # upper limit for what the device adds to the timeout
-READ_S = 2.0                    # a table that changed shortly before an outage may have been read this time after it
+READ_S = 2.0                    # limit of the delay with which a table that changed before an outage is read
 UNKNOWN_THEN = "the forwarding tables of that time are not known, but ./pib web keeps those since its start"
 LOOPED_BACK = "no cause is recorded: packets to the port's own LID do not leave the port"
 DAY_S = 86400

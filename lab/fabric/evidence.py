@@ -40,7 +40,7 @@ class Evidence:
     faulty: dict[str, str] = dataclasses.field(default_factory=dict)    # by guest: its kernel's fatal fault, one line
     ended: dict[str, list[str]] = dataclasses.field(default_factory=dict)   # see ended_switches()
     gone: dict[str, str] = dataclasses.field(default_factory=dict)  # guests whose QEMU has ended, with its last line
-    # Forwarding tables at an earlier time, by GUID, of the switches for which they are known; None: of no time.
+    # Returns the known forwarding tables of an earlier time, by GUID of the switch; None: no earlier tables are known.
     tables_at: Callable[[float], dict[str, Table]] | None = None
     cleared: float = 0.0        # time at which the lab has cleared the error counters last; 0: it has not
 

@@ -128,8 +128,8 @@ def _qps(objects: list[Json]) -> dict[tuple[int, int], Json]:
 
 
 def _sent(qp: Json) -> int:
-    """Number of completed send requests: the queue's consumer counter counts WQEs that the device has copied, of which
-    in_window ones still wait for their answers."""
+    """Number of completed send requests: the queue's consumer counter counts WQEs that the device has copied, and
+    in_window of these still wait for their answers."""
     return qp["sq"]["consumer"] - qp.get("requester", {}).get("in_window", 0)
 
 

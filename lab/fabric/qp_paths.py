@@ -94,8 +94,8 @@ class QpPaths:
         return found
 
     def survived(self, link: Link) -> str:
-        """The QPs that a link that is down cuts off, and those that have other paths now and whose ports it would be
-        on a shortest path between, as words to follow its outage."""
+        """Words that follow the outage of a link: the QPs that it cuts off, and the QPs that may have used the link and
+        have other paths now. The link is on a shortest path between the ports of the latter."""
         cut, around = self._by_link.get(link, ([], []))
         return _some(cut, "is cut off by it", "are cut off by it") + _some(
             around, "may have used it and has another path now", "may have used it and have other paths now")

@@ -20,7 +20,7 @@ class Recorded:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.file = self.directory / state.NAME
         self.state = state.load(self.file)
-        self.before_end: Callable[[], object] = lambda: None    # is called before processes end whose start has failed
+        self.before_end: Callable[[], object] = lambda: None    # called before processes of a failed start are ended
         self._started: list[process.Process] = []
         self._locks = 0
 

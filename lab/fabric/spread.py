@@ -87,8 +87,8 @@ SSH = ("ssh", "libssh", "libssh2")      # transports of libvirt
 
 
 def _ssh(uri: str) -> str:
-    """Words for ssh that lead to root of a host; "" for this machine. The port of a URI of ssh is that of its server.
-    """
+    """Words for ssh that lead to root of a host; "" for this machine. Only in a URI with ssh as transport the port is
+    that of the ssh server."""
     parts = urllib.parse.urlsplit(uri)
     if not parts.hostname:
         return ""

@@ -19,7 +19,7 @@ SWEEP_S = 120                   # limit from the last progress to SUBNET UP, whi
 POLL_S = 0.2
 SWEEP_POLL_S = 0.5
 LOOK_S = 120
-ALONE_S = 20                    # after it, a guest whose ports are not Active yet may have no subnet manager
+ALONE_S = 20                    # wait after which a guest whose ports are not Active may have no subnet manager
 # A line of the guests' program `ports`. The last fields are empty if the port goes meanwhile.
 PORT = re.compile(r"([^|]+)\|([0-9]{1,5})\|([^|]*)\|([0-9]{1,10})\|([0-9]{1,10})\|([^|]*)\|([^|]*)\|([^|]*)")
 RATE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?(?= )")
@@ -65,8 +65,8 @@ def ports_of(node: Guest, timeout_s: float = LOOK_S) -> list[Port]:
 
 def look(lab: cluster.Cluster, timeout_s: float = LOOK_S,
          asked: list[str] | None = None) -> dict[str, list[Port] | None]:
-    """Ports of each running guest, queried in parallel. None: the guest does not answer. asked: not of all guests, but
-    of these."""
+    """Ports of each running guest, queried in parallel. None: the guest does not answer. asked: names of the
+    guests to query; None: all."""
     def of(name: str) -> list[Port] | None:
         try:
             return ports_of(lab.node(name), timeout_s)
@@ -184,8 +184,8 @@ def _with_log(lab: cluster.Cluster, manager: str, late: ui.LabError) -> ui.LabEr
 
 
 def wait_active_again(lab: cluster.Cluster, name: str, manager: str) -> None:
-    """Waits until the connected ports of one guest are Active, and of the guest `manager` until opensm has come to the
-    end of its sweep. Other guests may hang, or have ended; if that one has, the wait ends early."""
+    """Waits until the connected ports of one guest are Active, and, if that guest is the guest `manager`, until opensm
+    has come to the end of its sweep. Other guests may hang, or have ended. If `manager` has, the wait ends early."""
     seen: list[Port] = []
 
     def ready() -> bool:

@@ -16,7 +16,7 @@ from lab.build import cache, debian, image, user_namespace
 
 NAME = re.compile(r"[a-z0-9][a-z0-9+.-]+")      # Debian policy, 5.6.1
 UNKNOWN = re.compile(r"^E: Unable to locate package (\S+)", re.MULTILINE)
-SIZE = "16G"                    # sparse
+SIZE = "16G"                    # size of the sparse file root.ext4
 NEW_GIB = 3.0                   # free space for making a disk; some packages need more
 REVISION = "1"                  # part of the cache key: increase it with each change of the code below
 LOG = "guest-packages"

@@ -54,8 +54,7 @@ class Names:
 @dataclasses.dataclass(frozen=True)
 class Field:
     """A field. offset and size: in bytes. kind: a key of NUMBERS, or a structure's name; count: number of elements.
-    names: names of its values, of which those in `of` are possible. least and most: range of a number, if it has
-    one."""
+    names: names of values; the field can have those in `of`. least and most: range of a number, if it has one."""
     name: str
     offset: int
     size: int

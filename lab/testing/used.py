@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """How much of the device our driver and provider use in the guest tests of ./pib test all.
 
-A point that they do not use needs a reason in tests/unused-by-the-driver.md; one without a reason is a failed test. So
-is a share of used points below LEAST."""
+A point that they do not use needs a reason in tests/unused-by-the-driver.md; one without a reason is a failed test. A
+share of used points below LEAST is a failed test, too."""
 
 import fnmatch
 import os

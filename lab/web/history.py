@@ -28,7 +28,7 @@ MOST_POINTS = 600               # limit of the points of a curve
 
 @dataclasses.dataclass(slots=True)
 class Frame:
-    """The rows of all links at one time. at: seconds since 1970. clock: seconds by a clock that nobody sets, for rates.
+    """The rows of all links at one time. at: seconds since 1970. clock: seconds of the monotonic clock, for rates.
     rows: row number by link. values: the rows' columns. vls: numbers of all links by VL, as in the rows of end a; those
     of row N are from vl_begins[N] to vl_begins[N + 1]. There are no objects of each link, because they would take
     several times the memory."""

@@ -21,7 +21,7 @@ class Server(socketserver.ThreadingMixIn, http.server.HTTPServer):
     daemon_threads = True
 
     def __init__(self, address: tuple[str, int], handler: type["Handler"], most: int):
-        """most: limit of connections with an allowed request, streams included, and the same limit of all others."""
+        """most: limit of connections with an allowed request, streams included; it is also the limit of all others."""
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
         super().__init__(address, handler)

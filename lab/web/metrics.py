@@ -114,7 +114,8 @@ class Handler(http_server.Handler):
     server: Server
 
     def handle_one_request(self) -> None:
-        """A client shows no token, so one that sends its next request slowly, or none, must take no other's place."""
+        """Makes the connection a newcomer again: clients of this server show no token, and one that sends its next
+        request slowly, or none, must not keep others out."""
         self.server.room.wait(self.connection)
         super().handle_one_request()
 

@@ -243,7 +243,7 @@ class Watcher:
         reading. last: number of the last event before it."""
         downs = self.timeline.downs(last, self._read_at - SLACK_S)
         self._read_at = now
-        if self._cuts:                  # without this reading's cuts, which are newer than its links
+        if self._cuts:                  # before note(): a cut of this reading may be newer than the reading's links
             after = Routes(self.fabric, self.routing.now())
             self.timeline.connections("mended", self._cuts.mended(after, self.guests, now))
         if downs:

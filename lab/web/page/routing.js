@@ -51,7 +51,7 @@ function circle(store, {circle: hops, others}, pane) {
 /** A note that only some routes were followed, because the fabric is large; null if all were. */
 export function partial([followed, all]) {
   return followed === all ? null : make("p", {class: "note", "data-key": "partial"}, `Only the routes to ${count(followed)}`
-    + ` of ${count(all)} LIDs, chosen at random: the fabric is large. The numbers are of these; links differ by chance.`);
+    + ` of ${count(all)} LIDs, chosen at random: the fabric is large. The numbers count these routes, and differ by chance.`);
 }
 
 /** The comparison of two moments, for example before and after a change of the routing engine. */

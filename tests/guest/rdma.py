@@ -22,7 +22,7 @@ def sh(node, line, *, check=True, timeout=PATIENCE_S):
 
 
 def put_program(node, name):
-    """Copies a file of programs/, and those of them that it imports, to a guest's /tmp."""
+    """Copies a file of programs/, and the files of programs/ that it imports, to a guest's /tmp."""
     file = PROGRAMS / name
     text = file.read_text()
     assert node.run([f"cat >/tmp/{name}"], stdin=text.encode()).returncode == 0
@@ -123,7 +123,7 @@ def resources(node):
 
 
 def counter(node, name):
-    """A counter of the device's first port. Those of data count words of four bytes."""
+    """A counter of the device's first port. Counters of data count words of four bytes."""
     return int(sh(node, f"cat /sys/class/infiniband/{DEVICE}/ports/1/counters/{name}"))
 
 

@@ -27,7 +27,7 @@ SHORT = ("cq", "qpex")  # modules of rdma-core's tests
 # on-demand pages need by 10 s.
 ODP = "odp"
 ENDS_S = 120            # an adversarial device ends four times on average in this time
-MOST_ENDS = 10          # most seeds for the test of ends
+MOST_ENDS = 10          # limit of seeds for the test of devices that end
 STATE = f"cat /sys/class/infiniband/{DEVICE}/ports/1/state 2>/dev/null; true"
 ALL_BUT_COMMANDS = "interrupts+events+writes+fetches+numbers+ports+retries+clock"
 

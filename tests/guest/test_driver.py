@@ -66,7 +66,7 @@ def test_a_failed_device_that_the_kernel_resets_is_started_once(vm1):
 
 
 def reset(vm1):
-    """A function-level reset that the kernel does not know of."""
+    """Makes a function-level reset without the kernel's knowledge."""
     sh(vm1, "echo 'lab: reset' >/dev/kmsg")
     device = slot(vm1)
     sh(vm1, f"cp /sys/bus/pci/devices/{device}/config /tmp/config; setpci -s {device} CAP_EXP+8.w=8000:8000; "

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""Attributes at the limits of their ranges, through kernel and driver: what no other program sets."""
+"""Attributes at the limits of their ranges, set through kernel and driver. Other programs do not set these values."""
 import re
 
 from rdma import DEVICE, put_program, sh, wait_active, wait_until

@@ -27,7 +27,7 @@ def test_debugfs_shows_the_objects_of_the_kernel(vm0):
 
 
 def test_debugfs_shows_the_objects_of_a_program(vm0):
-    """A server that waits for its client has a CQ, an SRQ, a region and queue pairs, which go with it."""
+    """A server that waits for its client has a CQ, an SRQ, a region and queue pairs until it ends."""
     before = {name: show(vm0, name) for name in OBJECTS}
     serving = vm0.start([f"exec timeout {PATIENCE_S} ibv_srq_pingpong -d {DEVICE} -q 4"], stdin=subprocess.DEVNULL,
                         stdout=subprocess.DEVNULL)

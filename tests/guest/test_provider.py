@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The provider: what it promises beyond moving data, and that the kernel has no part in that."""
+"""The provider: checks of its functions, and no system calls while it moves data."""
 import re
 
 import pytest

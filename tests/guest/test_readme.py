@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""The commands of the README, as they stand there."""
+"""The commands of the README run as they stand there."""
 import re
 import subprocess
 

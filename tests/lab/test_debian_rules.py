@@ -24,7 +24,7 @@ touch guest-driver/main.c guest-driver/main.o guest-driver/.main.o.cmd guest-dri
 
 @pytest.fixture(name="source")
 def _source(tmp_path) -> pathlib.Path:
-    """A source tree with a part of debian/ alone: a checkout's may contain a package that was built there."""
+    """A source tree with a part of debian/ alone: debian/ of a checkout may contain a package that was built there."""
     debian = tmp_path / "pib-hca" / "debian"
     (debian / "source").mkdir(parents=True)
     for name in ("rules", "control", "changelog", "source/format", "source/options"):

@@ -68,7 +68,7 @@ BLOCKS = {README: {
     "virsh qemu-monitor-command": "lab/test_documents.py test_the_domains_device_is_found_as_the_guide_says; "
                                   "packages/test_libvirt.py gives the commands to virsh",
     "./pib up --connect": "packages/test_hosts.py test_the_guests_are_one_subnet; with the URIs of the test's hosts",
-    "apt install libvirt": "packages/test_hosts.py test_each_host_runs_its_guest_and_a_switch; which puts the "
+    "apt install libvirt": "packages/test_hosts.py test_each_host_runs_its_guest_and_a_switch; the test puts the "
                            "packages' files there, because its hosts are namespaces without systemd",
 }}
 

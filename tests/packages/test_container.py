@@ -16,7 +16,7 @@ from lab.build import checkout, debian, image
 BASE = "localhost/pib-base"
 IMAGE = "localhost/pib-hca"
 MOST_GIB = 1.5
-# Without cgroups, and without a network of its own for the build.
+# Isolation without cgroups, and without a network namespace for the build.
 ISOLATION = ("--isolation", "chroot")
 # A network of the loopback device alone.
 ALONE = ("unshare", "--net", "sh", "-ec", 'ip link set lo up; exec "$@"', "sh")

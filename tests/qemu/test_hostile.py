@@ -236,7 +236,7 @@ def test_an_end_of_the_device_ends_its_dma(tmp_path, end):
             return
         if end is end_by_stop:
             qtest.qmp("cont")
-            assert eventually(lambda: qtest.read(TARGET, 1) == 0x5A), "it does not go on"
+            assert eventually(lambda: qtest.read(TARGET, 1) == 0x5A), "the device does not go on"
             return
         if end is end_by_power_state:
             hca.config_write(hca.capability(0x01) + 4, 0, 2)

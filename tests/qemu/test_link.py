@@ -103,7 +103,7 @@ def test_a_switch_that_misbehaves_loses_its_link_only(tmp_path, behave):
         device = Driver(qtest.pci(4).map_bars()).enable()
         assert eventually(lambda: fake.connections)
         if behave not in (say_nothing, half_a_frame):
-            assert eventually(lambda: len(fake.connections) > 2), "it does not try again"
+            assert eventually(lambda: len(fake.connections) > 2), "the device does not try again"
         assert device.port_state() == driver.PORT_DOWN
         fake.close()
         with switch(tmp_path):

@@ -26,8 +26,8 @@ def compiled(lab):
 @pytest.fixture(name="slot")
 def slot_of_the_device(vm1):
     """The device's PCI address. The driver is bound again after the test. IPoIB is not loaded during the test: to post
-    a request to a dead device makes all consumers poll. A strict device names the driver's stores after a reset of
-    which the driver did not know, and nothing else."""
+    a request to a dead device makes all consumers poll. A strict device names the stores that the driver makes after
+    a reset until it notices the reset, and nothing else."""
     wait_active(vm1)
     slot = sh(vm1, f"basename $(readlink -f /sys/class/infiniband/{DEVICE}/device); modprobe -r ib_ipoib").strip()
     yield slot
@@ -107,7 +107,7 @@ def test_a_device_whose_registration_fails_is_freed_after_its_last_work(vm1, mod
         code, _, _ = sh(vm1, of_driver("bind", slot), check=False, timeout=PATIENCE_S)
         log = sh(vm1, "dmesg").rsplit("lab: failing_registration", 1)[-1]
         assert code != 0 and "reset behind the driver's back" in log, log
-        sh(vm1, "sleep 1")      # time for a work item to begin that the driver has not cancelled
+        sh(vm1, "sleep 1")      # time in which a work item that was not cancelled would begin
         assert parameter(vm1, "failing_registration", "late") == "N"
     finally:
         sh(vm1, "rmmod failing_registration")

@@ -3,10 +3,10 @@
 
 usage: python3 hostile_mads.py DEVICE DLID AGENT COUNT SEED
 
-Responses without a request, RMPP segments with impossible numbers, lengths, types and versions, ends of messages
-without a beginning, MADs that are too short or too long, in the classes of subnet administration and of vendors. AGENT:
-the upper half of the transaction IDs of an agent at the other end. Prints how many of the MADs the other end has
-answered. """
+The MADs are responses without a request, RMPP segments with impossible numbers, lengths, types and versions, ends of
+messages without a beginning, and MADs that are too short or too long, in the classes of subnet administration and of
+vendors. AGENT: the upper half of the transaction IDs of an agent at the other end. Prints how many of the MADs the
+other end has answered. """
 import random
 import struct
 import sys

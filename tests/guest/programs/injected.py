@@ -3,7 +3,7 @@
 
 usage: python3 injected.py DEVICE FOLDER
 
-FOLDER is the device's in debugfs. Says "ok EVENT" of each event that arrives; ends at the first that does not.
+FOLDER is the device's in debugfs. Prints "ok EVENT" for each event that arrives; ends at the first that does not.
 """
 import contextlib
 import pathlib

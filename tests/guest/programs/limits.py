@@ -4,7 +4,7 @@
 usage: python3 limits.py DEVICE
 
 The device has two ports, and entry 1 of the GID table of both is not empty. Each check sets attributes and queries
-them. Says "ok NAME" or "not ok NAME: reason" of each check.
+them. Prints "ok NAME" or "not ok NAME: reason" for each check.
 """
 import ctypes
 import mmap

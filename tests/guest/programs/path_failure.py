@@ -4,8 +4,8 @@
 usage: python3 path_failure.py DEVICE
 
 Two QPs of one HCA with two ports. Their path crosses the cables of both ports; the alternate path is
-port 2's alone. Says "armed", waits for a line, by which time port 1's cable must have begun to lose
-everything, and sends: nothing may be lost, and both QPs must be told of the migration.
+port 2's alone. Prints "armed", and waits for a line, before which the caller makes port 1's cable lose
+all packets. Then it sends: no message may be lost, and both QPs must get the event of the migration.
 """
 import sys
 

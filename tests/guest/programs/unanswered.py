@@ -3,8 +3,8 @@
 
 usage: python3 unanswered.py DEVICE
 
-Two QPs of one HCA with two ports are connected. Prints the number of port 1's QP, waits for a line, by which time
-port 2's cable must have been pulled, sends, and prints the status of the completion.
+Two QPs of one HCA with two ports are connected. Prints the number of port 1's QP, and waits for a line, before
+which the caller pulls port 2's cable. Then it sends, and prints the status of the completion.
 """
 import sys
 

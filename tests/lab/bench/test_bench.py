@@ -405,7 +405,7 @@ def test_the_large_fabric_has_places_for_the_senders(tmp_path):
 def test_the_work_of_readings_is_a_share_of_a_processor(results, tmp_path, monkeypatch):
     """A fabric of 24 links, and a switch process that works 1.2 s for all readings: 1 ms for each new figure. With the
     pane of a QP it works twice as long. The journals and tables of its switches are read before the measurement, and
-    one journal once more: it tells the run of the process."""
+    one journal again, because it names the instance of the process."""
     fabric = simulated_fabric.Fabric(topology.load(paths.ROOT / "examples" / "topologies" / "fat-tree-16.topo"))
     process = simulated_fabric.Process(tmp_path / "control", fabric)
     times = iter((5.0, 6.2, 7.0, 9.4))

@@ -172,7 +172,7 @@ def joins(context, port: int, guid: int) -> bool:
 
 
 def test_a_link_over_tcp_shares_no_memory(tmp_path, plain, authority):
-    """The device offers to, and so does the switch over a Unix socket."""
+    """The device offers shared memory, which a switch accepts only over a Unix socket."""
     assert features_of(join(plain, 0x100, "127.0.0.1")) == 0
     directory, port = tmp_path / "secure", free_port()
     directory.mkdir()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
-"""A small fabric with two guests as ./pib why sees it, and what tests let happen to it."""
+"""A small fabric with two guests as ./pib why sees it, and functions by which tests change it."""
 
 import time
 from collections.abc import Callable

@@ -34,7 +34,7 @@ def hca_of_a_guest():
 
 
 def test_an_idle_cq_does_not_look_full(tmp_path, hca):
-    """The device reads a CQ's consumer counter only when the CQ looks full, so until then it knows no fill."""
+    """The device reads a CQ's consumer counter only when the CQ looks full, so until then the fill level is unknown."""
     hca["cqs"]["entries"] = [
         {"cqn": 2, "depth": 2048, "producer": 1862, "consumer": 0, "armed": "next", "error": False},
         {"cqn": 3, "depth": 16, "producer": 52, "consumer": 36, "armed": "none", "error": True}]

@@ -37,7 +37,7 @@ PIB_HCA_SAME(PIB_HCA_QP_UD, IB_QPT_UD);
 PIB_HCA_SAME(PIB_HCA_QP_XRC_INI, IB_QPT_XRC_INI);
 PIB_HCA_SAME(PIB_HCA_QP_XRC_TGT, IB_QPT_XRC_TGT);
 
-/* qp_modify.c: states, the mask of MODIFY_QP, migration states. Both sides have IBA's MTUs. */
+/* qp_modify.c: states, the mask of MODIFY_QP, migration states. Both sides use IBA's MTU codes. */
 PIB_HCA_SAME(PIB_HCA_QPS_RESET, IB_QPS_RESET);
 PIB_HCA_SAME(PIB_HCA_QPS_INIT, IB_QPS_INIT);
 PIB_HCA_SAME(PIB_HCA_QPS_RTR, IB_QPS_RTR);

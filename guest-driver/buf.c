@@ -238,7 +238,7 @@ int pib_hca_queue_mem_table(struct pib_hca_dev *dev, struct pib_hca_page_table *
 
 	if (!mem->umem)
 		return pib_hca_table_from_buf(dev, table, pages, &mem->buf);
-	/* The 0 demands a page size at whose multiple the buffer begins. */
+	/* With address 0 the core chooses a page size that divides the buffer's bus address. */
 	page_size = ib_umem_find_best_pgsz(mem->umem, le64_to_cpu(dev->caps.page_size_cap), 0);
 	if (!page_size)
 		return -EINVAL;

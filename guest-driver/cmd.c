@@ -348,7 +348,7 @@ static int pib_hca_cmdq_alloc(struct pib_hca_dev *dev)
 
 	/* Each ring has a page of its own: rings are page aligned. */
 	BUILD_BUG_ON(sizeof(struct pib_hca_cmd) * PIB_HCA_CMDQ_DEPTH > PAGE_SIZE);
-	/* Allocate all mailboxes now: destroying an object must not fail for memory. */
+	/* Allocate all mailboxes now: destroying an object must not fail for lack of memory. */
 	ret = pib_hca_buf_alloc(dev, &cmdq->mailboxes,
 				PIB_HCA_CMDQ_DEPTH * 2 * PIB_HCA_CMD_MAX_LENGTH);
 	if (ret)

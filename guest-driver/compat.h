@@ -19,7 +19,7 @@
  * ATOMIC WRITE, but cannot request the rights that FLUSH needs.
  * PIB_HCA_HAS_VM_FLAGS_MOD: only vm_flags_mod() and the like may change vm_flags.
  * PIB_HCA_HAS_DMA_DEV_NEED_SYNC: dma_need_sync() is exact for devices behind an IOMMU, unless
- * CONFIG_DMA_API_DEBUG has it true for all of them.
+ * CONFIG_DMA_API_DEBUG makes it return true for all of them.
  */
 #ifndef PIB_HCA_COMPAT_H
 #define PIB_HCA_COMPAT_H

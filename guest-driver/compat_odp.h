@@ -21,8 +21,8 @@ static inline void pib_hca_compat_odp_settle(struct ib_umem_odp *umem, size_t in
 }
 
 /*
- * Changes *entry from the device's present entry of a page to the new one; 0: the page is absent.
- * umem_mutex is held.
+ * Changes *entry from the device's present entry of a page to the new one, 0 if the page is absent.
+ * Returns 0 or -EFAULT. umem_mutex is held.
  */
 static inline int pib_hca_compat_odp_entry(struct ib_umem_odp *umem, size_t index, u64 *entry)
 {

@@ -63,8 +63,8 @@ static enum ib_wc_opcode pib_hca_wc_opcode(u8 opcode)
 }
 
 /*
- * Returns the QP if it completes at this CQ, else NULL. cq->lock is held, for which
- * pib_hca_cq_remove_qp() waits, so such a QP is not freed. A faulty device may name any other QP.
+ * Returns the QP if it completes at this CQ, else NULL: a faulty device may name any other QP. The
+ * caller holds cq->lock, which pib_hca_cq_remove_qp() takes before such a QP is freed.
  */
 static struct pib_hca_qp *pib_hca_find_qp(struct pib_hca_cq *cq, u32 qpn)
 {
@@ -224,7 +224,7 @@ int pib_hca_poll_cq(struct ib_cq *ibcq, int num_entries, struct ib_wc *wc)
 
 	spin_lock_irqsave(&cq->lock, flags);
 	first = cq->consumer;
-	/* At most one pass: a faulty device may write CQEs of no WQE as fast as they are read. */
+	/* At most one pass: a faulty device may write CQEs that name no WQE without end. */
 	while (polled < num_entries && cq->consumer - first < 1U << cq->log_depth &&
 	       (cqe = pib_hca_valid_cqe(cq, cq->consumer))) {
 		copy = *cqe; /* a faulty device may write the CQE again while it is checked */
@@ -267,9 +267,8 @@ int pib_hca_req_notify_cq(struct ib_cq *ibcq, enum ib_cq_notify_flags flags)
 	if ((flags & IB_CQ_SOLICITED_MASK) == IB_CQ_SOLICITED)
 		value |= PIB_HCA_DB_CQ_SOLICITED;
 	/*
-	 * The device compares the counter with the CQEs that it has written. If it has written one
-	 * after the counter before it sees the doorbell, it sends the event at once. No event is
-	 * lost.
+	 * The device compares the counter with the CQEs that it has written. If there are newer
+	 * ones when it sees the doorbell, it sends the event at once, so no event is lost.
 	 */
 	writeq(value, dev->uar0 + PIB_HCA_UAR_CQ_ARM);
 	return 0;
@@ -529,7 +528,7 @@ static int pib_hca_cq_resize_cmd(struct pib_hca_dev *dev, struct pib_hca_cq *cq,
 	return ret;
 }
 
-/* For CQs of processes. The device moves waiting CQEs; the provider does not poll meanwhile. */
+/* Resizes a process's CQ. The device moves waiting CQEs; the provider does not poll meanwhile. */
 int pib_hca_resize_cq(struct ib_cq *ibcq, unsigned int entries, struct ib_udata *udata)
 {
 	struct pib_hca_dev *dev = to_pdev(ibcq->device);

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * /sys/kernel/debug/pib_hca/PCI-ADDRESS: files with the device's view of this driver's objects,
- * with the device's last refusals, both queried at each read, and with its registers; a file whose
- * reading tests a register and the interrupts; and a file that injects events, for tests of
- * applications. The files are for people: they change without notice, and no program should parse
- * them.
+ * The files in /sys/kernel/debug/pib_hca/PCI-ADDRESS. They show the device's view of this driver's
+ * objects, the device's last refusals and its registers, as the device has them at each read. A
+ * read of "selftest" tests a register and the interrupts. A write to "inject" raises an event, for
+ * tests of applications. The files are for people: they change without notice, and no program
+ * should parse them.
  */
 #include <linux/debugfs.h>
 #include <linux/iopoll.h>
@@ -396,7 +396,7 @@ void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key, void *owner)
 
 void pib_hca_debugfs_add(struct pib_hca_dev *dev)
 {
-	/* Named by PCI address: an IB device may be renamed, and another device get its name. */
+	/* Named by PCI address: an IB device may be renamed, and another one may get its name. */
 	struct dentry *dir = debugfs_create_dir(pci_name(dev->pdev), pib_hca_debugfs_root);
 
 	dev->debugfs = dir;

@@ -14,8 +14,8 @@
 #define PIB_HCA_RESETTING_US (2 * USEC_PER_SEC)
 
 /*
- * Also called by interrupt handlers. The fabric may write to registered memory until the reset has
- * ended, which takes at most 1 s.
+ * Resets the device without sleeping, because interrupt handlers call this function, too. The
+ * fabric may write to registered memory until the reset has ended, which takes at most 1 s.
  */
 static void pib_hca_reset_now(struct pib_hca_dev *dev)
 {
@@ -41,7 +41,7 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev)
 	 * used.
 	 */
 	set_bit(PIB_HCA_DEV_QUIET, &dev->flags);
-	smp_mb__after_atomic(); /* store the flag before waiters are looked for */
+	smp_mb__after_atomic(); /* store the flag before wake_up_var() looks for waiters */
 	wake_up_var(&dev->flags);
 	pib_hca_cmdq_stop(dev);
 	if (test_bit(PIB_HCA_DEV_REGISTERED, &dev->flags))
@@ -147,9 +147,9 @@ static void pib_hca_call_as_interrupt(struct pib_hca_cq *cq)
 }
 
 /*
- * Makes every kernel consumer poll: a dead device raises no interrupt. A CQ without QPs has nothing
- * to flush, and ib_alloc_cq(), which sets the handler before what the handler uses, may not have
- * returned it yet.
+ * Makes every kernel consumer poll: a dead device raises no interrupt. CQs without QPs are left
+ * out: they have nothing to flush, and ib_alloc_cq(), which sets a CQ's handler before the fields
+ * that the handler uses, may not have returned yet.
  */
 void pib_hca_flush_work(struct work_struct *work)
 {

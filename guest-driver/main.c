@@ -9,7 +9,7 @@ MODULE_AUTHOR("The pib-hca authors");
 MODULE_DESCRIPTION("Driver of the pib-hca InfiniBand HCA");
 MODULE_LICENSE("Dual BSD/GPL");
 
-/* ibstat(8) prints it. */
+/* ibstat(8) prints the type. */
 static ssize_t hca_type_show(struct device *device, struct device_attribute *attr, char *buf)
 {
 	return sysfs_emit(buf, "pib-hca\n");
@@ -36,7 +36,7 @@ static const struct attribute_group pib_hca_attribute_group = {
 
 static const struct ib_device_ops pib_hca_ops = {
 	.owner = THIS_MODULE,
-	/* No driver_id, because the kernel assigns these numbers. The provider uses the PCI id. */
+	/* No driver_id: only the upstream kernel can assign one. The provider uses the PCI id. */
 	.uverbs_abi_ver = PIB_HCA_UVERBS_ABI_VERSION,
 
 	.advise_mr = pib_hca_advise_mr,
@@ -149,7 +149,7 @@ static int pib_hca_register(struct pib_hca_dev *dev)
 		clear_bit(PIB_HCA_DEV_REGISTERED, &dev->flags);
 		return ret;
 	}
-	/* The core has no event until here: the call above may register, fail and clean up. */
+	/* The core gets no event before this: the call above may register, fail and clean up. */
 	pib_hca_events_start(dev);
 	pib_hca_debugfs_add(dev);
 	pib_hca_health_start(dev);
@@ -164,7 +164,8 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 	pib_hca_events_stop(dev);
 	pib_hca_debugfs_remove(dev);
 	/*
-	 * Consumers that leave wait for their completions. If the device dies, these are flushed.
+	 * Consumers that leave wait for their completions. If the device dies meanwhile, the driver
+	 * flushes their work requests.
 	 */
 	ib_unregister_device(&dev->ibdev);
 	pib_hca_health_stop(dev);
@@ -174,7 +175,7 @@ static void pib_hca_unregister(struct pib_hca_dev *dev)
 /* Frees a device that uses no memory any more and raises no interrupt. */
 static void pib_hca_dealloc(struct pib_hca_dev *dev)
 {
-	/* An interrupt or a page fault that gave the device up may have scheduled it since. */
+	/* An interrupt or a page fault that gave the device up may have scheduled this work. */
 	cancel_work_sync(&dev->flush_work);
 	xa_destroy(&dev->keys);
 	WARN_ON(!xa_empty(&dev->qps));
@@ -373,7 +374,7 @@ static pci_ers_result_t pib_hca_mmio_enabled(struct pci_dev *pdev)
 static pci_ers_result_t pib_hca_slot_reset(struct pci_dev *pdev)
 {
 	pci_restore_state(pdev);
-	pib_hca_stop(pdev); /* after an error that did not stop the driver */
+	pib_hca_stop(pdev); /* no effect if pib_hca_error_detected() has stopped it */
 	return pib_hca_restart(pdev) ? PCI_ERS_RESULT_DISCONNECT : PCI_ERS_RESULT_RECOVERED;
 }
 

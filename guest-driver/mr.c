@@ -72,7 +72,7 @@ struct ib_mr *pib_hca_get_dma_mr(struct ib_pd *ibpd, int access)
 
 	if (access & IB_ZERO_BASED)
 		return ERR_PTR(-EOPNOTSUPP);
-	/* The core asks for remote rights alone, which the device refuses (IBA 11.2.8.2). */
+	/* The core asks for remote rights alone; the device demands LOCAL_WRITE (IBA 11.2.8.2). */
 	if (access & (IB_ACCESS_REMOTE_WRITE | IB_ACCESS_REMOTE_ATOMIC))
 		access |= IB_ACCESS_LOCAL_WRITE;
 	return pib_hca_reg_described(ibpd, &in, access);

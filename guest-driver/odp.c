@@ -25,8 +25,8 @@ static bool pib_hca_odp_invalidate(struct mmu_interval_notifier *mni,
 	mmu_interval_set_seq(mni, cur_seq);
 	odp = umem->private;
 	/*
-	 * Done even if umem->npages says that no page is mapped: newer cores count pages without
-	 * the mutex while another fault maps some, and may lose one.
+	 * Do this even if umem->npages says that no page is mapped: newer cores count pages without
+	 * the mutex while another fault maps some, and may lose a count.
 	 */
 	if (odp) {
 		start = max_t(u64, ib_umem_start(umem), range->start);

@@ -19,7 +19,7 @@ struct pib_hca_fault_work {
 	struct work_struct work;
 	struct pib_hca_dev *dev;
 	struct pib_hca_page_fault fault;
-	u64 birth; /* the waiting QP's */
+	u64 birth; /* the waiting QP's pib_hca_qp.birth */
 };
 
 static bool pib_hca_may_work_later(int error)
@@ -54,8 +54,8 @@ static void pib_hca_odp_send_resume(struct pib_hca_dev *dev, const struct pib_hc
 }
 
 /*
- * Resumes the half of the QP that waits for the page. A page may take long: by now the number may
- * be that of another QP, for which the command is not meant.
+ * Resumes the half of the QP that waits for the page. Mapping the page may have taken long, and the
+ * number may belong to another QP by now, which must not be resumed.
  */
 static void pib_hca_odp_resume(struct pib_hca_dev *dev, const struct pib_hca_page_fault *fault,
 			       u64 birth, bool refused)

@@ -6,8 +6,8 @@
  * the kernel's RDMA subsystem (drivers/infiniband/core) the core.
  *
  * Locks, in the order in which they are taken:
- *   qp->mutex                 one MODIFY_QP, QUERY_QP, DESTROY_QP or RESUME_PAGE_FAULT of a QP at a
- *                             time; sleeps
+ *   qp->mutex                 one call of modify_qp or query_qp, or one DESTROY_QP or
+ *                             RESUME_PAGE_FAULT command, of a QP at a time; sleeps
  *   cq->mutex, srq->mutex     one resize of a CQ or SRQ at a time; sleep
  *   odp->mutex, umem_mutex    see pib_hca_odp.h; sleep
  *   cmdq->slots_free          a semaphore: as many commands in flight as the ring holds; sleeps
@@ -16,7 +16,7 @@
  *   cq->lock                  polling, and the lists of QPs; of two CQs, the lower number first
  *   srq->lock                 posting, and freeing completed entries
  *   cmdq->lock                reaping command completions; innermost; irqs off
- * The xarrays of QPs, CQs and SRQs have their own lock; no other lock is taken under it.
+ * Each xarray of QPs, CQs or SRQs has its own lock; no other lock is taken under it.
  *
  * Interrupt handlers themselves take only cmdq->lock and the xarrays' locks; the consumers' event
  * handlers that they call may poll and post, and so take the others. An object that an interrupt
@@ -68,7 +68,7 @@ struct pib_hca_buf {
 int pib_hca_buf_alloc(struct pib_hca_dev *dev, struct pib_hca_buf *buf, size_t bytes);
 void pib_hca_buf_free(struct pib_hca_dev *dev, struct pib_hca_buf *buf);
 
-/* The address of a byte. Entries never cross a chunk: their size, a power of two, aligns them. */
+/* Returns the address of a byte. No entry crosses a chunk: it is aligned to its size, 2^n bytes. */
 static inline void *pib_hca_buf_at(const struct pib_hca_buf *buf, size_t offset)
 {
 	return buf->chunks[offset >> buf->chunk_shift].addr +
@@ -115,7 +115,7 @@ struct pib_hca_queue_mem {
 };
 
 int pib_hca_queue_mem_kernel(struct pib_hca_dev *dev, struct pib_hca_queue_mem *mem, size_t bytes);
-/* 0; or -EOPNOTSUPP, with a message, if device and processes cannot share memory. */
+/* Returns 0, or logs why device and processes cannot share memory and returns -EOPNOTSUPP. */
 int pib_hca_check_user_dma(struct pib_hca_dev *dev);
 /* Pins a process's memory; -EOPNOTSUPP if the device cannot share it with the process. */
 struct ib_umem *pib_hca_umem_get(struct pib_hca_dev *dev, u64 addr, size_t bytes, int access);
@@ -134,7 +134,7 @@ void pib_hca_queue_mem_free(struct pib_hca_dev *dev, struct pib_hca_queue_mem *m
 struct pib_hca_cmd_slot {
 	struct completion done;
 	bool busy;
-	u32 before; /* slots that were busy: the device may execute their commands first */
+	u32 before; /* commands in flight before this one: the device may execute them first */
 	int error; /* negative errno if the device died; otherwise see cpl */
 	struct pib_hca_cmd_cpl cpl;
 };
@@ -187,8 +187,8 @@ int pib_hca_cmd_set(struct pib_hca_dev *dev, u16 opcode, u32 object, const void 
 		    u32 in_length);
 int pib_hca_cmd_query(struct pib_hca_dev *dev, u16 opcode, u32 object, void *out, u32 out_length);
 /*
- * Cannot fail: afterwards the device uses neither the object nor its memory. A device that does not
- * complete the command is reset.
+ * Destroys an object and cannot fail: afterwards the device uses neither the object nor its memory.
+ * A device that does not complete the command is reset.
  */
 void pib_hca_cmd_destroy(struct pib_hca_dev *dev, u16 opcode, u32 object);
 /* As pib_hca_cmd_destroy(), for objects that may be in use; -EBUSY: the object stays. */
@@ -221,7 +221,7 @@ void pib_hca_handle_event(struct pib_hca_dev *dev, const struct pib_hca_eqe *eqe
  */
 void pib_hca_events_start(struct pib_hca_dev *dev);
 void pib_hca_dispatch(struct pib_hca_dev *dev, enum ib_event_type type, u32 port);
-/* Ends the events of pib_hca_dispatch() and waits for event handlers; may sleep. */
+/* Makes pib_hca_dispatch() drop events, and waits for event handlers; may sleep. */
 void pib_hca_events_stop(struct pib_hca_dev *dev);
 
 /* ---------------------------------------------------------------- the device ----------------- */
@@ -243,7 +243,7 @@ struct pib_hca_dev {
 	bool dma_needs_sync;     /* processes' memory cannot be shared with the device */
 	atomic_t port_events[PIB_HCA_MAX_PORTS]; /* port event flags not yet passed to the core */
 	struct delayed_work health;
-	struct mutex modify_mutex; /* keeps what MODIFY_DEVICE sets equal in device and core */
+	struct mutex modify_mutex; /* keeps the values of MODIFY_DEVICE equal in device and core */
 
 	u32 vector_count;        /* MSI-X vectors in use */
 	u32 eq_count;            /* 1 async, then one per completion vector */
@@ -263,7 +263,7 @@ struct pib_hca_dev {
 		struct gen_pool *pool; /* allocates addresses from `start` on */
 	} dm;                    /* device memory, see dm.c */
 	struct {
-		struct xarray mrs; /* pib_hca_mr by key without its key byte */
+		struct xarray mrs; /* struct pib_hca_mr by index (key without its key byte) */
 		struct workqueue_struct *queue;
 		struct delayed_work fetch;
 		atomic_t tables; /* number of lowest-level tables of all regions */
@@ -324,7 +324,7 @@ bool pib_hca_cut_off(struct pib_hca_dev *dev);
 void pib_hca_wait_quiet(struct pib_hca_dev *dev);
 /* As pib_hca_cut_off(); also schedules the recovery, logs `why` and informs the consumers. */
 void pib_hca_die(struct pib_hca_dev *dev, const char *why);
-/* As pib_hca_die() and pib_hca_wait_quiet(): afterwards the caller may free the device's memory. */
+/* As pib_hca_die(), then pib_hca_wait_quiet(): afterwards the device's buffers may be freed. */
 void pib_hca_give_up(struct pib_hca_dev *dev, const char *why);
 void pib_hca_flush_work(struct work_struct *work);
 
@@ -351,7 +351,10 @@ static inline void pib_hca_write(struct pib_hca_dev *dev, u32 reg, u32 value)
 int pib_hca_udata_in(struct ib_udata *udata, void *req, size_t size);
 /* Copies the part of *resp that fits in user space's buffer, and zeroes the rest of the buffer. */
 int pib_hca_udata_out(struct ib_udata *udata, void *resp, size_t size);
-/* For verbs without driver-specific input: 0, or -EOPNOTSUPP if some is not 0. NULL is allowed. */
+/*
+ * Checks the input of a verb that takes none from the provider: returns 0, or -EOPNOTSUPP if a byte
+ * is not 0. `udata` may be NULL.
+ */
 int pib_hca_udata_no_input(struct ib_udata *udata);
 
 /* ---------------------------------------------------------------- verbs ---------------------- */
@@ -447,11 +450,11 @@ int pib_hca_post_recv(struct ib_qp *ibqp, const struct ib_recv_wr *wr,
 		      const struct ib_recv_wr **bad_wr);
 /* Empties both queues. The caller holds both CQs' locks, and nothing posts any more. */
 void pib_hca_reset_rings(struct pib_hca_qp *qp);
-/* Bytes of a send WQE with this much data, before they are rounded up to a stride. */
+/* Bytes of a send WQE with room for these SGEs or inline data, not yet rounded up to a stride. */
 u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline);
 u32 pib_hca_send_max_sge(enum ib_qp_type type, u32 stride);
 
-/* Writes a receive WQE, whose SGEs fit. `id` is the WQE's id in an SRQ, else 0. */
+/* Writes a receive WQE, which has room for the SGEs. `id` is the WQE's id in an SRQ, else 0. */
 void pib_hca_put_recv(struct pib_hca_recv_wqe *wqe, const struct ib_recv_wr *wr, u32 id);
 
 /* srq.c */
@@ -472,12 +475,12 @@ bool pib_hca_srq_retire(struct pib_hca_srq *srq, u32 id, u64 *wr_id);
 /* debugfs.c */
 void pib_hca_debugfs_init(void);
 void pib_hca_debugfs_exit(void);
-/* The files of a registered device: adds and removes them. */
+/* Add and remove the files of a registered device. */
 void pib_hca_debugfs_add(struct pib_hca_dev *dev);
 void pib_hca_debugfs_remove(struct pib_hca_dev *dev);
 /*
- * Add and remove the key of a region or window. `owner` is the object, which debugfs only compares:
- * the device may have given the index of a destroyed object to another one, whose key stays.
+ * Add and remove the key of a region or window, the object `owner`. The key of another owner is not
+ * removed: the device may have given the index of a destroyed object to another one.
  */
 void pib_hca_debugfs_key_add(struct pib_hca_dev *dev, u32 key, void *owner);
 void pib_hca_debugfs_key_remove(struct pib_hca_dev *dev, u32 key, void *owner);

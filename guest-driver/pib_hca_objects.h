@@ -157,11 +157,11 @@ struct pib_hca_qp {
 	struct ib_qp ibqp;
 	struct pib_hca_queue_mem mem;
 	struct mutex mutex; /* one transition or destruction at a time; guards state */
-	u64 birth; /* differs from that of every other QP, which may have had the same qpn */
+	u64 birth; /* unique among all QPs since the module was loaded; the device reuses qpn */
 	u32 qpn; /* the device's number; on special QPs it differs from ibqp.qp_num */
 	u32 xrcdn; /* XRC targets: number of their domain */
 	u8 port; /* SMI and GSI: number of their port; other QPs: 0 */
-	bool user; /* a process has its queues; also true for XRC targets, which have none */
+	bool user; /* the queues belong to a process; also true for XRC targets, which have none */
 	enum ib_qp_state state; /* as last set or queried; the device may be in an error state */
 	bool last_wqe_told; /* IB_EVENT_QP_LAST_WQE_REACHED was dispatched since the last reset */
 	bool signal_all;

@@ -84,7 +84,7 @@ int pib_hca_odp_grow(struct pib_hca_odp *odp, u64 start, u64 end);
 void pib_hca_odp_settle(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
 /* Writes the entries of [start, end) as the kernel has mapped them. umem_mutex is held. */
 int pib_hca_odp_show(struct pib_hca_odp *odp, struct ib_umem_odp *umem, u64 start, u64 end);
-/* Whether the lowest table of `va` has no mapped page, or is missing. umem_mutex is held. */
+/* Returns whether the lowest table of `va` is missing or has no mapped page. umem_mutex is held. */
 bool pib_hca_odp_is_empty(struct pib_hca_odp *odp, u64 va);
 /*
  * Clears the entries of [start, end), waits for the device's accesses, and frees tables without a

@@ -16,7 +16,10 @@ struct pib_hca_shadow {
 	struct pib_hca_shadow_page *map; /* NULL: no such page; a doorbell is a store of the QPN */
 };
 
-/* 0 or a negative errno. Leaves `map` NULL if the device has no such pages or DMA needs syncs. */
+/*
+ * Makes the page of a UAR; 0 or a negative errno. Leaves `map` NULL if the device has no such pages
+ * or DMA needs syncs.
+ */
 int pib_hca_shadow_init(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow, u32 uar);
 void pib_hca_shadow_cleanup(struct pib_hca_dev *dev, struct pib_hca_shadow *shadow);
 /* Rings the doorbell of a kernel QP, after the caller has stored its sq_producer. */

@@ -44,7 +44,7 @@ static void pib_hca_fill_limits(struct ib_device_attr *attr,
 	attr->max_mcast_qp_attach = le32_to_cpu(caps->max_mcast_qp_attach);
 	attr->max_total_mcast_qp_attach = le32_to_cpu(caps->max_total_mcast_qp_attach);
 	attr->max_ah = INT_MAX; /* the device has no address handles */
-	/* No IB_ATOMIC_GLOB: not atomic against other devices (IBA vol. 1, 10.7.2.3). */
+	/* No IB_ATOMIC_GLOB: atomics exclude no other device's accesses (IBA vol. 1, 10.7.2.3). */
 	attr->atomic_cap = IB_ATOMIC_HCA;
 	attr->masked_atomic_cap =
 		le64_to_cpu(caps->feature_flags) & PIB_HCA_FEATURE_MASKED_ATOMICS ?
@@ -225,8 +225,8 @@ int pib_hca_modify_port(struct ib_device *ibdev, u32 port, int mask,
 }
 
 /*
- * Reads one entry of a table that a query returns as a whole. A device of interface version 1.1
- * requires room for the whole table. The core requests only entries within the lengths of
+ * Reads one entry of a table that a query returns as a whole. Devices up to interface version 1.1
+ * require room for the whole table. The core requests only entries within the lengths of
  * QUERY_PORT.
  */
 static int pib_hca_query_table(struct ib_device *ibdev, u16 opcode, u32 port, u32 index,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Recovery: starts a device again that has failed. The driver unregisters the device, which ends
- * all contexts, resets it and registers it; consumers see a removed device and a new one.
+ * Recovery: restarts a device that has failed. The driver unregisters the device, which ends all
+ * contexts, resets it and registers it again; consumers see a removed device and a new one.
  */
 #include "pib_hca.h"
 

@@ -247,7 +247,7 @@ int pib_hca_destroy_srq(struct ib_srq *ibsrq, struct ib_udata *udata)
 /* ---------------------------------------------------------------- modify and query ----------- */
 
 /*
- * For SRQs of processes. The device moves waiting WQEs to the new buffer; the provider posts
+ * Resizes a process's SRQ. The device moves waiting WQEs to the new buffer; the provider posts
  * nothing meanwhile. The same command also sets a limit, so that both take effect or neither.
  */
 static int pib_hca_srq_resize(struct pib_hca_dev *dev, struct pib_hca_srq *srq, u32 max_wr,

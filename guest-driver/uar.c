@@ -195,7 +195,7 @@ int pib_hca_mmap(struct ib_ucontext *ibucontext, struct vm_area_struct *vma)
 	entry = to_pentry(rdma_entry);
 	/*
 	 * Core dumps leave the pages out: a dump must not read device registers. The pages are not
-	 * executable, also if the caller wants that: READ_IMPLIES_EXEC asks for it each time.
+	 * executable, even if the caller asks for it: READ_IMPLIES_EXEC does so for each mapping.
 	 */
 	pib_hca_compat_vm_flags_mod(vma, VM_DONTDUMP, VM_EXEC | VM_MAYEXEC);
 	vma->vm_page_prot = vm_get_page_prot(vma->vm_flags);

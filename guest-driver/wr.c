@@ -71,7 +71,7 @@ u32 pib_hca_send_wqe_size(enum ib_qp_type type, u32 max_sge, u32 max_inline)
 
 	/* max_inline counts from the end of the longest header (pib_hca_create_qp.max_inline). */
 	size = max_t(u32, size, PIB_HCA_UD_DATA_OFFSET + max_inline);
-	/* An atomic has one SGE, but a longer header. The rest of a stride has room for SGEs. */
+	/* An atomic has one SGE, but a longer header. Other WQEs use the greater size for SGEs. */
 	if (type == IB_QPT_RC)
 		size = max_t(u32, size, PIB_HCA_ATOMIC_DATA_OFFSET + sizeof(struct pib_hca_sge));
 	return size;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0 OR Linux-OpenIB
 /*
- * Address handles (IBA vol. 1, 11.2.2.1) are an address vector that is copied into each UD
- * WQE. The kernel never sees them, so this file checks their attributes.
+ * An address handle (IBA vol. 1, 11.2.2.1) is an address vector that is copied into each UD
+ * WQE. The kernel never sees address handles, so this file checks their attributes.
  */
 #include <config.h>
 

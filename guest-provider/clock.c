@@ -34,7 +34,7 @@ int pib_query_rt_values(struct ibv_context *context, struct ibv_values_ex *value
 		return EINVAL;
 	if (values->comp_mask & IBV_VALUES_MASK_RAW_CLOCK) {
 		/*
-		 * All nanoseconds in one number, because users compare it with
+		 * tv_nsec has the whole time, because users compare it with
 		 * ibv_wc_read_completion_ts().
 		 */
 		values->raw_clock.tv_sec = 0;

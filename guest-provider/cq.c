@@ -19,7 +19,7 @@ static struct pib_hca_cqe *pib_cqe_at(struct pib_cq *cq, uint32_t counter)
 	return &cq->cqes[counter & ((1u << cq->log_depth) - 1)];
 }
 
-/* The CQE of this counter if the device has written it, else NULL. */
+/* Returns the CQE of this counter if the device has written it, else NULL. */
 static struct pib_hca_cqe *pib_cqe_if_valid(struct pib_cq *cq, uint32_t counter)
 {
 	struct pib_hca_cqe *cqe = pib_cqe_at(cq, counter);
@@ -73,7 +73,7 @@ void pib_cq_publish_consumer(struct pib_cq *cq)
 			      htole32(cq->consumer), memory_order_release);
 }
 
-/* NULL for a QP that has been destroyed, or that does not complete here. */
+/* Returns a CQE's QP; NULL if it has been destroyed or does not complete at this CQ. */
 static struct pib_qp *pib_cqe_qp(struct pib_cq *cq, uint32_t qpn)
 {
 	if (!cq->last_qp || cq->last_qp->qpn != qpn)
@@ -154,7 +154,7 @@ unsigned int pib_wc_flags(const struct pib_hca_cqe *cqe)
 	       (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED ? IBV_WC_WITH_INV : 0);
 }
 
-/* One field of a work completion has the immediate data, in wire order, or an R_Key, a number. */
+/* One field of struct ibv_wc has immediate data, in wire order, or an R_Key, in host order. */
 __be32 pib_wc_imm_data(const struct pib_hca_cqe *cqe)
 {
 	if (cqe->flags & PIB_HCA_CQE_FLAG_INVALIDATED)
@@ -242,8 +242,8 @@ static bool pib_cqe_leaves(const struct pib_hca_cqe *cqe, const struct pib_leave
 }
 
 /*
- * The CQE that this thread is reading stays: start_poll() has retired it, and end_poll() consumes
- * it.
+ * Drops the CQEs of `leaver`, except the one that this thread is reading: start_poll() has retired
+ * that CQE, and end_poll() consumes it.
  */
 static void pib_cq_drop(struct pib_cq *cq, const struct pib_leaver *leaver)
 {

@@ -60,7 +60,7 @@ int pib_bind_mw(struct ibv_qp *ibqp, struct ibv_mw *mw, struct ibv_mw_bind *mw_b
 		pthread_spin_unlock(&qp->sq.lock);
 		return ret;
 	}
-	/* Under the lock, so that two binds of a window are posted in the order of their keys. */
+	/* The lock also keeps two binds of a window in the order of their keys. */
 	rkey = ibv_inc_rkey(mw->rkey);
 	pib_wqe_put_bind(wqe, rkey, &mw_bind->bind_info);
 	qp->sq.wr_ids[head & (qp->sq.depth - 1)] = mw_bind->wr_id;

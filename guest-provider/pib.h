@@ -72,14 +72,15 @@ struct pib_context {
 	struct pib_table xrc_srqs; /* XRC SRQs by number; locks as for `qps`, with one CQ */
 };
 
-/* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
+/* In pib_pd.users: the program has unimported the PD, and its last parent domain frees it. */
 #define PIB_PD_UNIMPORTED (1u << 31)
 
+/* A PD, or a parent domain that contains one (ibv_alloc_parent_domain(3)). */
 struct pib_pd {
 	struct ibv_pd ibv_pd;
 	/*
-	 * A PD has the number of its parent domains, ORed with PIB_PD_UNIMPORTED; a parent domain
-	 * has the number of its buffers.
+	 * A PD counts its parent domains, ORed with PIB_PD_UNIMPORTED; a parent domain counts its
+	 * buffers.
 	 */
 	atomic_uint users;
 	/* Parent domains only: */
@@ -98,7 +99,7 @@ struct pib_pd {
  */
 struct pib_td {
 	struct ibv_td ibv_td;
-	atomic_uint users; /* number of parent domains with it */
+	atomic_uint users; /* number of parent domains that contain it */
 };
 
 struct pib_ah {
@@ -301,9 +302,10 @@ int pib_req_notify_cq(struct ibv_cq *ibcq, int solicited_only);
 int pib_cq_init_rings(struct pib_context *ctx, struct pib_cq *cq, struct ibv_pd *pd, uint32_t cqe);
 void pib_cq_free_rings(struct pib_cq *cq);
 /*
- * The lock of a CQ, which this thread has already between start_poll() and end_poll(). A thread
- * that has a CQ's lock may wait for table_mutex, but not the other way round, because the program
- * may create and destroy objects between these two calls.
+ * Functions for the lock of a CQ. A thread between start_poll() and end_poll() has the lock
+ * already, so for that thread they do nothing. A thread that has a CQ's lock may wait for
+ * table_mutex, but not the other way round, because the program may create and destroy objects
+ * between these two calls.
  */
 bool pib_cq_is_polled_here(struct pib_cq *cq);
 void pib_cq_lock(struct pib_cq *cq);
@@ -341,8 +343,8 @@ void *pib_table_find(struct pib_table *table, uint32_t number, const struct pib_
 /* Returns the object of this number at any CQ, or NULL. table_mutex is held. */
 void *pib_table_owner(struct pib_table *table, uint32_t number);
 /*
- * Makes room for a number, after which pib_table_set() of that number cannot fail. ENOMEM; EPROTO:
- * the number has more than 24 bits. table_mutex is held for both.
+ * Makes room for a number, so that pib_table_set() of that number cannot fail; ENOMEM, or EPROTO if
+ * the number has more than 24 bits. Callers of either function hold table_mutex.
  */
 int pib_table_reserve(struct pib_table *table, uint32_t number);
 /* Either CQ may be NULL. The entry is empty, or the locks of its CQs are held. */
@@ -350,7 +352,7 @@ void pib_table_set(struct pib_table *table, uint32_t number, void *object, struc
 		   struct pib_cq *b);
 void pib_table_clear(struct pib_table *table, uint32_t number);
 void pib_table_free(struct pib_table *table);
-/* Lets other threads have table_mutex for a moment. It is held. */
+/* Leaves table_mutex, which the caller holds, to other threads for a moment. */
 void pib_table_yield(struct pib_context *ctx);
 
 /* srq.c */

@@ -42,7 +42,7 @@ static int pib_cqs_of(struct pib_qp *qp, struct pib_cq *cqs[2])
 /*
  * A CQ that this thread polls counts as locked. Two threads that poll one CQ each, and both destroy
  * or reset a QP of both CQs before end_poll(), wait for one another: programs must not do that.
- * With other providers, such as mlx5, already one thread that does so waits for itself.
+ * With other providers, such as mlx5, even a single thread that does so waits for itself.
  */
 static bool pib_trylock_cqs(struct pib_qp *qp)
 {
@@ -78,12 +78,13 @@ static void pib_clean_cqs(struct pib_qp *qp)
 }
 
 /*
- * Takes a QP, with its completions, out of the table, if it is there under this number. table_mutex
- * is held, but not during a wait for a CQ's lock, whose holder may wait for the mutex.
+ * Removes the QP from the table, if it is there under this number, and its completions from its
+ * CQs. The caller holds table_mutex, which this function releases before it waits for a CQ's lock:
+ * the holder of that lock may wait for the mutex.
  */
 static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp, uint32_t qpn)
 {
-	/* Once the entry is another one, the QP may have been freed. */
+	/* A QP that has left the table may be freed: do not access it. */
 	while (pib_table_owner(&ctx->qps, qpn) == qp) {
 		if (pib_trylock_cqs(qp)) {
 			pib_clean_cqs(qp);
@@ -98,7 +99,7 @@ static void pib_clear_qp(struct pib_context *ctx, struct pib_qp *qp, uint32_t qp
 /*
  * Makes the QP known to pollers of its CQs; 0 or an errno value. table_mutex is held. A QP that
  * another thread is destroying may still have the number in the table, because its destruction
- * waits for its events to be acknowledged: it leaves the table now, with its completions.
+ * waits for its events to be acknowledged: that QP leaves the table now, with its completions.
  */
 static int pib_store_qp(struct pib_context *ctx, struct pib_qp *qp)
 {
@@ -441,7 +442,10 @@ int pib_destroy_qp(struct ibv_qp *ibqp)
 	struct pib_qp *qp = to_pqp(ibqp);
 	int ret;
 
-	/* Waits until the QP's events are acknowledged, perhaps by a thread that creates a QP. */
+	/*
+	 * The command waits until the QP's events are acknowledged, perhaps by a thread that waits
+	 * for table_mutex to create a QP.
+	 */
 	ret = ibv_cmd_destroy_qp(ibqp);
 	if (ret)
 		return ret;

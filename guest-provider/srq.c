@@ -288,7 +288,10 @@ int pib_destroy_srq(struct ibv_srq *ibsrq)
 	struct pib_srq *srq = to_psrq(ibsrq);
 	int ret;
 
-	/* Waits until the SRQ's events are acknowledged, perhaps by a thread that creates an SRQ. */
+	/*
+	 * The command waits until the SRQ's events are acknowledged, perhaps by a thread that waits
+	 * for table_mutex to create an SRQ.
+	 */
 	ret = ibv_cmd_destroy_srq(ibsrq);
 	if (ret)
 		return ret;

@@ -62,7 +62,7 @@ void pib_table_set(struct pib_table *table, uint32_t number, void *object, struc
 {
 	struct pib_table_entry *entry = pib_table_entry(table, number);
 
-	/* A poller finds the object by its CQ, so the CQs follow. */
+	/* A poller takes the object if it finds its own CQ, so store the CQs last. */
 	atomic_store_explicit(&entry->object, object, memory_order_relaxed);
 	atomic_store_explicit(&entry->cqs[0], a, memory_order_release);
 	atomic_store_explicit(&entry->cqs[1], b, memory_order_release);

@@ -44,7 +44,7 @@ static inline bool pib_wq_full(const struct pib_wq *wq, uint32_t head)
 					   memory_order_acquire) >= wq->depth;
 }
 
-/* 0, or EINVAL when a flag is unknown or not allowed for the operation. */
+/* Writes the control segment; EINVAL if a flag is unknown or not allowed for the operation. */
 int pib_wqe_put_control(void *wqe, const struct pib_send_op *op, unsigned int send_flags,
 			__be32 imm_data);
 
@@ -145,7 +145,7 @@ static inline void pib_put_sges(struct pib_hca_sge *to, const struct ibv_sge *fr
 		pib_put_sge(&to[i], from[i].addr, from[i].length, from[i].lkey);
 }
 
-/* Writes a receive WQE, whose SGEs fit. `id` is the WQE's id in an SRQ, else 0. */
+/* Writes a receive WQE, which has room for the SGEs. `id` is the WQE's id in an SRQ, else 0. */
 static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uint32_t id)
 {
 	struct pib_hca_recv_wqe *recv = wqe;
@@ -156,7 +156,7 @@ static inline void pib_wqe_put_recv(void *wqe, const struct ibv_recv_wr *wr, uin
 	pib_put_sges((struct pib_hca_sge *)(recv + 1), wr->sg_list, wr->num_sge);
 }
 
-/* The caller has written the SGEs; for pib_wqe_set_inline(), the inline data. */
+/* The caller has written the SGEs, or for pib_wqe_set_inline() the inline data. */
 static inline void pib_wqe_set_num_sge(void *wqe, uint8_t num_sge)
 {
 	((struct pib_hca_wqe_control *)wqe)->num_sge = num_sge;

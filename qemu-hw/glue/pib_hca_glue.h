@@ -210,9 +210,9 @@ void pib_hca_enter_for_interrupts(PibHca *hca);
 void pib_hca_dma_start(PibHca *hca);
 void pib_hca_dma_stop(PibHca *hca);
 /*
- * Whether a vIOMMU translates the device's accesses. If so, enter the core only
- * with the BQL: the vIOMMU raises an interrupt when the device accesses a page
- * that is not mapped. Call with the lock.
+ * Returns whether a vIOMMU translates the device's accesses. If so, enter the
+ * core only with the BQL: the vIOMMU raises an interrupt when the device
+ * accesses a page that is not mapped. Call with the lock.
  */
 bool pib_hca_dma_is_translated(PibHca *hca);
 /*

@@ -54,7 +54,7 @@ static void pib_hca_set_timer(void *opaque, uint64_t deadline_ns)
     } else {
         /*
          * QEMU calls expired timers in a loop. A deadline that has passed is
-         * moved behind the present, so that other work comes before it.
+         * set to the next nanosecond, so that other work comes before it.
          */
         int64_t next = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + 1;
 

@@ -41,8 +41,9 @@ struct PibHcaLink {
     int64_t connected_at_ms;
     int64_t share_after_ms; /* no shared memory before; real-time clock */
     /*
-     * A change of a member needs the BQL, except for `want_write` and
-     * `to_close`, and the lock, except for `tls_failed`.
+     * A change of the members below needs the BQL and the lock, but the lock
+     * alone for `want_write` and `to_close`, and the BQL alone for
+     * `tls_failed`.
      */
     QIOChannel *channel; /* NULL: not connected */
     bool want_write; /* the core waits for room in the socket */
@@ -184,7 +185,7 @@ static bool pib_hca_link_share(PibHcaLink *link, int *fds, size_t count)
     }
     link->kick_fd = fds[1];
     fds[1] = -1;
-    /* QEMU's channel has cleared O_NONBLOCK, which the switch shares. */
+    /* QEMU's channel has cleared O_NONBLOCK, for the switch as well. */
     g_unix_set_fd_nonblocking(link->kick_fd, true, NULL);
     out = pib_hca_ring(pib_link_memory_out(link->memory));
     in = pib_hca_ring(pib_link_memory_in(link->memory));

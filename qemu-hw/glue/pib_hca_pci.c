@@ -174,8 +174,8 @@ static bool pib_hca_init_bar2(PibHca *hca, Error **errp)
 }
 
 /*
- * Removes the subregions: each keeps a reference to the device, which would
- * never be freed.
+ * Removes the subregions: each keeps a reference to the device, so that the
+ * device would never be freed.
  */
 static void pib_hca_empty_bar2(PibHca *hca)
 {

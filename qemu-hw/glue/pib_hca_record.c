@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-or-later */
 /*
  * The file of a recording (property `record`); qemu-hw/core/record has its
- * format. The core passes large pieces.
+ * format. The core passes large pieces, so this file does not buffer them.
  */
 #include "qemu/osdep.h"
 #include <sys/file.h>

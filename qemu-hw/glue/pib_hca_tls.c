@@ -13,7 +13,7 @@ struct PibHcaTls {
     char *hostname;
 };
 
-/* To other hosts, links without TLS need the user's permission. */
+/* Returns whether `host` names this machine, to which links need no TLS. */
 static bool pib_hca_is_loopback(const char *host)
 {
     struct in_addr v4;

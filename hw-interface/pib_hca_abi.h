@@ -80,9 +80,9 @@ struct pib_hca_create_cq_resp {
 };
 
 /*
- * The fields are those of struct pib_hca_create_qp, in host order; the buffer is as for a CQ. An
- * offset of 0 means that there is no such queue (PIB_HCA_QP_NO_SQ, PIB_HCA_QP_NO_RQ); its other
- * fields are 0.
+ * The fields are those of struct pib_hca_create_qp, in host order; the buffer is page aligned, like
+ * that of a CQ. An offset of 0 means that there is no such queue (PIB_HCA_QP_NO_SQ,
+ * PIB_HCA_QP_NO_RQ); its other fields are 0.
  */
 struct pib_hca_create_qp_req {
 	__aligned_u64 buf_addr;
@@ -102,7 +102,10 @@ struct pib_hca_create_qp_resp {
 	__u32 reserved;
 };
 
-/* The buffer: pib_hca_srq_header, then 2^log_depth entries of 2^log_stride bytes; as for a CQ. */
+/*
+ * The buffer: pib_hca_srq_header, then 2^log_depth entries of 2^log_stride bytes; page aligned,
+ * like that of a CQ.
+ */
 struct pib_hca_create_srq_req {
 	__aligned_u64 buf_addr;
 	__u32 buf_length;

@@ -89,7 +89,7 @@ struct pib_hca_create_mr {
 };
 PIB_HCA_ASSERT_SIZE(pib_hca_create_mr, 48);
 #define PIB_HCA_MR_PHYSICAL (1u << 0) /* addresses are bus addresses: a kernel's DMA MR */
-#define PIB_HCA_MR_FAST (1u << 1)     /* free until PIB_HCA_WQE_REG_MR gives it memory */
+#define PIB_HCA_MR_FAST (1u << 1)     /* Free state, until PIB_HCA_WQE_REG_MR gives it memory */
 /*
  * `pages` are tables that software keeps: root, levels, log_page_size 12, page_count 0. An entry is
  * the bus address of a page or table, ORed with the bits below. Software may change it at any time.

@@ -19,7 +19,7 @@ has_iommu() {
     [ -e "$1/iommu_group" ] && [ "$(cat "$1/iommu_group/name" 2>/dev/null)" != vfio-noiommu ]
 }
 
-# Other programs' huge pages stay theirs, also those that they have reserved and not touched.
+# A free huge page may be reserved by another program that has not touched it yet: it does not count.
 add_huge_page() {
     if [ ! -e $pages ]; then
         echo "This kernel has no huge pages of 2 MiB ($pages). Boot one with CONFIG_HUGETLBFS" >&2
@@ -45,7 +45,7 @@ allow_no_iommu() {
 }
 
 [ "$(hcas)" ] || { echo "no HCA here. Look at:  lspci -n" >&2; exit 1; }
-# A kernel may have them built in; modprobe then fails if the kernel's directory of modules has no list of these.
+# A kernel may have both built in; modprobe then fails if the kernel's directory of modules does not list them.
 [ -e /sys/bus/pci/drivers/vfio-pci ] || modprobe vfio-pci
 [ -e /sys/module/vfio_iommu_type1 ] || modprobe vfio_iommu_type1
 for function in $(hcas); do

@@ -9,13 +9,13 @@
 #include <unistd.h>
 
 /*
- * Size of a huge page. Without an IOMMU the memory is one, which is contiguous, and which the kernel neither swaps out
- * nor moves in a compaction.
+ * Size of a huge page. Without an IOMMU the memory is a huge page, because that is contiguous, and the kernel neither
+ * swaps it out nor moves it in a compaction.
  */
 #define ALL_BYTES (2u << 20)
 #define FIRST_BUS 0x10000000u
 
-/* An entry of /proc/self/pagemap: the frame of one of the kernel's pages, which may have 64 KiB, if it is present. */
+/* An entry of /proc/self/pagemap has the frame of a page that is present. The kernel's pages may have 64 KiB. */
 #define PAGEMAP_PRESENT (1ull << 63)
 #define PAGEMAP_FRAME ((1ull << 55) - 1)
 

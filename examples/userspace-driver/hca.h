@@ -38,7 +38,10 @@ struct hca {
 void hca_open(struct hca *hca, const struct function *function);
 void hca_close(struct hca *hca);
 
-/* Whether the device has written an entry. counter and log_depth give software's pass over the ring (manual, 1). */
+/*
+ * Returns whether the device has written an entry. counter and log_depth give software's pass over the ring
+ * (manual, 1).
+ */
 static inline bool hca_is_new(uint8_t owner, uint32_t counter, unsigned int log_depth)
 {
 	return (owner & PIB_HCA_OWNER_BIT) == (((counter >> log_depth) & 1) ^ 1);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
- * A driver in user space for one HCA. Of the kernel it uses only VFIO, which gives a process the function's BARs, its
+ * A driver in user space for one HCA. It uses only the kernel's VFIO, which gives a process the function's BARs, its
  * interrupt, and memory for its DMA.
  */
 #include "command.h"

@@ -24,7 +24,8 @@ void hca_stop(struct hca *hca);
 void hca_close(struct hca *hca);
 
 /*
- * Whether the device has written an entry; counter gives software's pass over the ring (manual, 1).
+ * Returns whether the device has written an entry; counter gives software's pass over the ring
+ * (manual, 1).
  */
 static inline bool hca_is_new(u8 owner, u32 counter, unsigned int log_depth)
 {

@@ -19,7 +19,7 @@ struct first {
 struct first *verbs_alloc(void);
 int verbs_register(struct first *first);
 
-/* Sends no event to ib_core afterwards. */
+/* Unregisters the device. After that, no event goes to ib_core. */
 void verbs_unregister(struct first *first);
 
 #endif

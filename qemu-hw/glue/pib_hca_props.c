@@ -535,8 +535,9 @@ static const struct {
     {"strict", "on: logs rules of the manual that the driver breaks, even if "
                "a device need not notice; fatal: also stops the device; "
                "default: off"},
-    {"adversary", "SEED or SEED:KIND+KIND: the device does what the manual "
-                  "permits and others do not, from this seed; default: none"},
+    {"adversary", "SEED or SEED:KIND+KIND: the device draws its behaviour "
+                  "from this seed, among all that the manual permits; "
+                  "default: none"},
     {"doorbells", "inline: the vCPU that rings does the work; eventfd: the "
                   "main loop does it; auto (default): eventfd with KVM"},
     {"poll-us", "a link's thread with no work stays awake for at most this "

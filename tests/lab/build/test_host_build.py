@@ -98,6 +98,7 @@ def test_headers_are_precompiled_where_no_ccache_is(tmp_path, build, monkeypatch
 def test_the_build_with_sanitizers_has_precompiled_headers_and_errors_for_warnings(tmp_path, monkeypatch):
     argvs, directory = [], tmp_path / "build-sanitized"
     directory.mkdir()
+    monkeypatch.setattr(paths, "RUN", tmp_path / "run")
     monkeypatch.setattr(host_build, "SANITIZED", directory)
     monkeypatch.setattr(host_build.ui, "run", lambda _what, argv, *_rest, **_options: argvs.append(argv))
     monkeypatch.setattr(shutil, "which", lambda _program: None)

@@ -8,7 +8,8 @@ from rdma import sh, wait_active
 
 SOURCE = pathlib.Path(__file__).parent / "develop" / "drivers" / "kernel_verbs"
 CHECKS = {"physical_region", "signaled_registration", "masked_compare_and_swap", "masked_fetch_and_add", "invalidation",
-          "atomic_without_sges_asked_for", "smallest_queue_pair", "qkey_counter_is_reset", "system_image_guid_changes"}
+          "atomic_without_sges_asked_for", "smallest_queue_pair",
+          "destroyed_queue_pair_gives_srq_places_back", "qkey_counter_is_reset", "system_image_guid_changes"}
 MODULE = "/tmp/kernel_verbs.ko"
 
 

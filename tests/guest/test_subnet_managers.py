@@ -265,7 +265,7 @@ def test_a_partition_joins_full_and_limited_members_but_no_two_limited_ones(gues
 
 LEVELS = "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7"
 QOS = ("qos TRUE\nqos_max_vls 8\nqos_high_limit 2\nqos_vlarb_high 0:64,1:32,5:16\n"
-       f"qos_vlarb_low 0:4,1:8,2:12,3:16,4:20,5:24,6:28,7:32\nqos_sl2vl {LEVELS}\n")
+       f"qos_vlarb_low 0:4,1:8,2:12,3:16,4:20,5:24,6:28,7:32\nqos_sl2vl {LEVELS}\nsm_sl 2\n")
 
 
 def levels_of(text):
@@ -286,6 +286,7 @@ def test_qos_tables_arrive_and_service_levels_have_their_vls(torus, guests, no_m
         tables = sh(guest, "smpquery vlarb -D 0")
         assert re.search(r"VL\s+: \|0x0 \|0x1 \|0x5 ", tables) and "|0x40|0x20|0x10|" in tables, tables
         assert levels_of(sh(guest, "smpquery sl2vl -D 0,1 1")) == LEVELS
+        assert sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/sm_sl").strip() == "2"
     for level in (3, 13):
         assert traffic(*guests, f"--sl {level} -s 4096") > 0
     torus.stop_switch(signal.SIGTERM)

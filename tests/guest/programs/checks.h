@@ -41,5 +41,6 @@ extern const struct check thread_checks[];
 extern const struct check srq_checks[];
 extern const struct check path_checks[];
 extern const struct check domain_checks[];
+extern const struct check page_checks[];
 
 #endif

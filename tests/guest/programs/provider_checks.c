@@ -138,6 +138,63 @@ static void refused_work_requests(void)
 	pair_destroy(&pair);
 }
 
+static int post_read(struct ibv_qp *qp, size_t from, size_t to, uint32_t length)
+{
+	struct ibv_sge sge = sge_at(&lo, to, length);
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_READ,
+		.wr.rdma = { .remote_addr = (uintptr_t)lo.buffer + from, .rkey = lo.mr->rkey },
+	}, *bad;
+
+	return ibv_post_send(qp, &wr, &bad);
+}
+
+/* A fenced SEND begins after the RDMA READ before it (IBA vol. 1, 10.8.3.3), so it sends what the READ has returned. */
+static void fenced_send_has_the_data_of_a_read(void)
+{
+	enum { SOURCE = 0, READ_TO = 16384, RECEIVED = 32768, BYTES = 16384 };
+	struct qp_pair pair;
+	struct ibv_wc wc;
+
+	pair_create(&lo, &pair, IBV_QPT_RC, CAP(8, 8), NULL);
+	pair_connect(&lo, &pair);
+	for (int round = 1; round <= 8; round++) {
+		memset(lo.buffer + SOURCE, round, BYTES);
+		memset(lo.buffer + READ_TO, 0xee, BYTES);
+		CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], round, RECEIVED, BYTES), 0);
+		CHECK_EQUAL(post_read(pair.qp[0], SOURCE, READ_TO, BYTES), 0);
+		CHECK_EQUAL(post_send_at(&lo, pair.qp[0], round, READ_TO, BYTES,
+					 IBV_SEND_SIGNALED | IBV_SEND_FENCE), 0);
+		poll_one(pair.cq[0], &wc);
+		CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+		poll_one(pair.cq[1], &wc);
+		CHECK_EQUAL(wc.status, IBV_WC_SUCCESS);
+		CHECK(!memcmp(lo.buffer + RECEIVED, lo.buffer + SOURCE, BYTES));
+	}
+	pair_destroy(&pair);
+}
+
+static void flags_of_creation_are_refused(void)
+{
+	struct ibv_cq *cq = ibv_create_cq(lo.context, 1, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex init = {
+		.send_cq = cq, .recv_cq = cq, .cap = CAP(1, 1), .qp_type = IBV_QPT_UD, .pd = lo.pd,
+		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS,
+		.create_flags = IBV_QP_CREATE_BLOCK_SELF_MCAST_LB,
+	};
+	struct ibv_qp *qp;
+
+	CHECK(cq);
+	errno = 0;
+	CHECK(!ibv_create_qp_ex(lo.context, &init));
+	CHECK_EQUAL(errno, EOPNOTSUPP);
+	init.create_flags = 0;
+	qp = ibv_create_qp_ex(lo.context, &init);
+	CHECK(qp);
+	CHECK_EQUAL(ibv_destroy_qp(qp), 0);
+	CHECK_EQUAL(ibv_destroy_cq(cq), 0);
+}
+
 static void inline_data_is_copied_at_once(void)
 {
 	char text[64] = "inline data need no memory region";
@@ -314,6 +371,8 @@ static const struct check checks[] = {
 	{ "bad_wr_is_named_and_those_before_it_are_posted",
 	  bad_wr_is_named_and_those_before_it_are_posted },
 	{ "refused_work_requests", refused_work_requests },
+	{ "fenced_send_has_the_data_of_a_read", fenced_send_has_the_data_of_a_read },
+	{ "flags_of_creation_are_refused", flags_of_creation_are_refused },
 	{ "inline_data_is_copied_at_once", inline_data_is_copied_at_once },
 	{ "destroyed_qps_leave_no_completions", destroyed_qps_leave_no_completions },
 	{ "error_flushes_what_was_and_what_is_posted",
@@ -337,7 +396,7 @@ int main(int argc, char **argv)
 	loopback_open(&lo, argv[1]);
 	bad = run_checks(checks) + run_checks(datagram_checks) + run_checks(thread_checks) +
 	      run_checks(srq_checks) + run_checks(path_checks) + run_checks(memory_checks) +
-	      run_checks(domain_checks);
+	      run_checks(domain_checks) + run_checks(page_checks);
 	if (setjmp(check_failed))
 		return 2;
 	loopback_close(&lo);

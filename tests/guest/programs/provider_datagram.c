@@ -183,7 +183,7 @@ static struct ibv_qp_ex *create_ex(struct ibv_cq *cq, struct ibv_qp **qp)
 		.send_cq = cq, .recv_cq = cq, .cap = cap, .qp_type = IBV_QPT_RC, .pd = lo.pd,
 		.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
 		.send_ops_flags = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_RDMA_WRITE |
-				  IBV_QP_EX_WITH_RDMA_READ,
+				  IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_BIND_MW,
 	};
 
 	*qp = ibv_create_qp_ex(lo.context, &init);
@@ -241,6 +241,80 @@ static void batches_of_builders(void)
 	pair_destroy(&pair);
 }
 
+/* A READ has no inline data, and a window of type 1 is bound by ibv_bind_mw() alone (IBA vol. 1, 11.2.8.10). */
+static void builders_refuse_what_posting_refuses(void)
+{
+	struct ibv_mw_bind_info info = { .mr = lo.mr, .addr = (uintptr_t)lo.buffer, .length = 64 };
+	struct ibv_mw *mw = ibv_alloc_mw(lo.pd, IBV_MW_TYPE_1);
+	struct qp_pair pair;
+	struct ibv_qp_ex *qpx;
+
+	CHECK(mw);
+	for (int i = 0; i < 2; i++) {
+		pair.cq[i] = ibv_create_cq(lo.context, 16, NULL, NULL, 0);
+		CHECK(pair.cq[i]);
+		create_ex(pair.cq[i], &pair.qp[i]);
+	}
+	qpx = ibv_qp_to_qp_ex(pair.qp[0]);
+	pair_connect(&lo, &pair);
+
+	ibv_wr_start(qpx);
+	ibv_wr_rdma_read(qpx, lo.mr->rkey, (uintptr_t)lo.buffer + 8192);
+	ibv_wr_set_inline_data(qpx, lo.buffer, 8);
+	CHECK_EQUAL(ibv_wr_complete(qpx), EINVAL);
+	ibv_wr_start(qpx);
+	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
+	CHECK_EQUAL(ibv_wr_complete(qpx), EINVAL);
+	pair_destroy(&pair);
+	CHECK_EQUAL(ibv_dealloc_mw(mw), 0);
+}
+
+/* Creates two UD QPs; the CQ of side 1 is `cq`. */
+static void datagram_pair(struct qp_pair *pair, struct ibv_cq *cq)
+{
+	pair_create(&lo, pair, IBV_QPT_UD, cap, NULL);
+	CHECK_EQUAL(ibv_destroy_qp(pair->qp[1]), 0);
+	CHECK_EQUAL(ibv_destroy_cq(pair->cq[1]), 0);
+	pair->cq[1] = cq;
+	pair->init.send_cq = pair->init.recv_cq = cq;
+	pair->qp[1] = ibv_create_qp(lo.pd, &pair->init);
+	CHECK(pair->qp[1]);
+	pair_connect(&lo, pair);
+}
+
+static void extended_polling_names_the_sender(void)
+{
+	struct ibv_cq_init_attr_ex attr = {
+		.cqe = 16, .wc_flags = IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |
+				       IBV_WC_EX_WITH_QP_NUM,
+	};
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct ibv_cq_ex *cq = ibv_create_cq_ex(lo.context, &attr);
+	struct ibv_ah_attr address = own_address(&lo, 0);
+	struct qp_pair pair;
+	struct ibv_ah *ah;
+	struct ibv_wc wc;
+
+	CHECK(cq);
+	datagram_pair(&pair, ibv_cq_ex_to_cq(cq));
+	address.sl = 1;
+	ah = ibv_create_ah(lo.pd, &address);
+	CHECK(ah);
+	CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 9, 4096, 128), 0);
+	send_datagram(&pair, ah);
+	poll_one(pair.cq[0], &wc);
+	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+		;
+	CHECK_EQUAL(cq->wr_id, 9);
+	CHECK_EQUAL(ibv_wc_read_src_qp(cq), pair.qp[0]->qp_num);
+	CHECK_EQUAL(ibv_wc_read_qp_num(cq), pair.qp[1]->qp_num);
+	CHECK_EQUAL(ibv_wc_read_slid(cq), lo.port.lid);
+	CHECK_EQUAL(ibv_wc_read_sl(cq), 1);
+	ibv_end_poll(cq);
+	CHECK_EQUAL(ibv_destroy_ah(ah), 0);
+	pair_destroy(&pair);
+}
+
 static void extended_polling(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -295,6 +369,8 @@ const struct check datagram_checks[] = {
 	{ "solicited_events_only", solicited_events_only },
 	{ "events_for_new_completions", events_for_new_completions },
 	{ "batches_of_builders", batches_of_builders },
+	{ "builders_refuse_what_posting_refuses", builders_refuse_what_posting_refuses },
 	{ "extended_polling", extended_polling },
+	{ "extended_polling_names_the_sender", extended_polling_names_the_sender },
 	{ NULL, NULL },
 };

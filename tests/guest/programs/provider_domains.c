@@ -137,6 +137,47 @@ static uint64_t device_clock(void)
 /* The measured offset of two clocks may be wrong by the duration of the measurement. */
 #define CLOCK_SLACK_NS 10000000000ull
 
+/* Sends a message to the extended CQ of side 1, and returns the wall clock time of its completion. */
+static uint64_t wall_clock_of_a_message(struct qp_pair *pair, struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr poll_attr = {};
+	struct ibv_wc wc;
+	uint64_t found;
+
+	CHECK_EQUAL(post_recv_at(&lo, pair->qp[1], 1, 4096, 64), 0);
+	CHECK_EQUAL(post_send_at(&lo, pair->qp[0], 2, 0, 64, IBV_SEND_SIGNALED), 0);
+	poll_one(pair->cq[0], &wc);
+	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
+		;
+	found = ibv_wc_read_completion_wallclock_ns(cq);
+	ibv_end_poll(cq);
+	return found;
+}
+
+#define SHIFT_S 3600
+
+static void shift_wall_clock(int seconds)
+{
+	struct timespec now;
+
+	CHECK_EQUAL(clock_gettime(CLOCK_REALTIME, &now), 0);
+	now.tv_sec += seconds;
+	CHECK_EQUAL(clock_settime(CLOCK_REALTIME, &now), 0);
+}
+
+/* Time stamps follow a wall clock that has been set, at the latest a second later. */
+static void wall_clock_may_be_set(struct qp_pair *pair, struct ibv_cq_ex *cq)
+{
+	uint64_t found, now;
+
+	shift_wall_clock(SHIFT_S);
+	usleep(1100000);
+	found = wall_clock_of_a_message(pair, cq);
+	now = wall_clock();
+	shift_wall_clock(-SHIFT_S);
+	CHECK(found + CLOCK_SLACK_NS >= now && found <= now + CLOCK_SLACK_NS);
+}
+
 static void clocks(void)
 {
 	struct ibv_cq_init_attr_ex attr = {
@@ -178,6 +219,7 @@ static void clocks(void)
 	CHECK(ibv_wc_read_completion_wallclock_ns(cq) + CLOCK_SLACK_NS >= wall_before);
 	CHECK(ibv_wc_read_completion_wallclock_ns(cq) <= wall_clock() + CLOCK_SLACK_NS);
 	ibv_end_poll(cq);
+	wall_clock_may_be_set(&pair, cq);
 	pair_destroy(&pair);
 }
 

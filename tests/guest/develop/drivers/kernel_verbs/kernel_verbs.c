@@ -215,6 +215,73 @@ static int smallest_queue_pair(struct bench *bench)
 	return IS_ERR(qp) ? PTR_ERR(qp) : ib_destroy_qp(qp);
 }
 
+/* Posts receives without data until the SRQ is full; returns how many. */
+static int fill(struct ib_srq *srq)
+{
+	static struct ib_cqe unused;
+	struct ib_recv_wr wr = { .wr_cqe = &unused };
+	int posted = 0;
+
+	while (posted <= 2 * DEPTH && !ib_post_srq_recv(srq, &wr, NULL))
+		posted++;
+	return posted;
+}
+
+/* A QP takes all receives of a full SRQ, and is destroyed before its receive CQ is polled. Returns how many. */
+static int take_all_receives(struct bench *bench, struct ib_srq *srq, struct ib_cq *receives)
+{
+	struct ib_qp_init_attr attr = {
+		.send_cq = bench->cq,
+		.recv_cq = receives,
+		.srq = srq,
+		.qp_type = IB_QPT_RC,
+		.cap = { .max_send_wr = 1, .max_send_sge = 1 },
+	};
+	struct ib_qp *first = bench->qp;
+	int ret, posted = fill(srq), i;
+
+	bench->qp = ib_create_qp(bench->pd, &attr);
+	if (IS_ERR(bench->qp)) {
+		ret = PTR_ERR(bench->qp);
+	} else {
+		ret = connect(bench);
+		for (i = 0; !ret && i < posted; i++) {
+			struct ib_send_wr wr = { .opcode = IB_WR_SEND };
+
+			ret = execute(bench, &wr, IB_WC_SEND);
+		}
+		ib_destroy_qp(bench->qp);
+	}
+	bench->qp = first;
+	return ret ?: posted;
+}
+
+static int destroyed_queue_pair_gives_srq_places_back(struct bench *bench)
+{
+	struct ib_srq_init_attr attr = {
+		.srq_type = IB_SRQT_BASIC,
+		.attr = { .max_wr = 4, .max_sge = 1 },
+	};
+	struct ib_cq *receives = ib_alloc_cq(bench->dev, NULL, 2 * DEPTH, 0, IB_POLL_DIRECT);
+	struct ib_srq *srq;
+	int ret, round;
+
+	if (IS_ERR(receives))
+		return PTR_ERR(receives);
+	srq = ib_create_srq(bench->pd, &attr);
+	ret = IS_ERR(srq) ? PTR_ERR(srq) : take_all_receives(bench, srq, receives);
+	for (round = 0; ret >= 0 && round < 3; round++) {
+		int taken = take_all_receives(bench, srq, receives);
+
+		if (taken < 4 || taken != ret)
+			ret = taken < 0 ? taken : -ENOSPC;
+	}
+	if (!IS_ERR(srq))
+		ib_destroy_srq(srq);
+	ib_free_cq(receives);
+	return min(ret, 0);
+}
+
 static int qkey_counter_is_reset(struct bench *bench)
 {
 	struct ib_port_modify none = {};
@@ -250,6 +317,7 @@ static const struct {
 	{ "atomic_without_sges_asked_for", atomic_without_sges_asked_for },
 	{ "invalidation", invalidation },
 	{ "smallest_queue_pair", smallest_queue_pair },
+	{ "destroyed_queue_pair_gives_srq_places_back", destroyed_queue_pair_gives_srq_places_back },
 	{ "qkey_counter_is_reset", qkey_counter_is_reset },
 	{ "system_image_guid_changes", system_image_guid_changes },
 };

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-or-later
 """Guests whose doorbells are bits in a page of memory and kicks by eventfd. See docs/device-spec.md, "Kicks". Their
 devices are strict: they stop when driver or provider breaks a rule."""
+import re
+
 import pytest
 
 from lab.guests import vm
@@ -62,6 +64,13 @@ def test_driver_and_provider_break_no_rule(kicking, guests):
         if reload:
             reload_the_driver(guests[1], 1)
     assert {node.name: broken_rules(kicking, node) for node in guests} == {"vm0": [], "vm1": []}
+
+
+def test_provider_checks(guests):
+    """Contexts have a second mapping here, the page with the bits of their doorbells."""
+    out = sh(guests[0], f"provider-checks {DEVICE}", check=False)[1]
+    assert set(re.findall("^not ok (.*)$", out, re.M)) <= {"dma_bufs_are_memory"}, out
+    assert "ok closed_contexts_leave_no_mapping" in out, out
 
 
 def test_no_event_is_injected_where_the_device_does_not_allow_it(guests):

@@ -199,19 +199,23 @@ static void build(struct ibv_qp_ex *qpx, uint64_t wr_id, uint32_t length)
 	ibv_wr_set_inline_data(qpx, lo.buffer, length);
 }
 
+/* Connects two QPs with builders; returns the builder of side 0. */
+static struct ibv_qp_ex *pair_of_builders(struct qp_pair *pair)
+{
+	for (int i = 0; i < 2; i++) {
+		pair->cq[i] = ibv_create_cq(lo.context, 16, NULL, NULL, 0);
+		CHECK(pair->cq[i]);
+		create_ex(pair->cq[i], &pair->qp[i]);
+	}
+	pair_connect(&lo, pair);
+	return ibv_qp_to_qp_ex(pair->qp[0]);
+}
+
 static void batches_of_builders(void)
 {
 	struct qp_pair pair;
-	struct ibv_qp_ex *qpx;
+	struct ibv_qp_ex *qpx = pair_of_builders(&pair);
 	struct ibv_wc wc[2];
-
-	for (int i = 0; i < 2; i++) {
-		pair.cq[i] = ibv_create_cq(lo.context, 16, NULL, NULL, 0);
-		CHECK(pair.cq[i]);
-		qpx = create_ex(pair.cq[i], &pair.qp[i]);
-	}
-	qpx = ibv_qp_to_qp_ex(pair.qp[0]);
-	pair_connect(&lo, &pair);
 
 	/* If one request of a batch is invalid, no request of the batch is posted. */
 	ibv_wr_start(qpx);
@@ -241,27 +245,27 @@ static void batches_of_builders(void)
 	pair_destroy(&pair);
 }
 
-/* A READ has no inline data, and a window of type 1 is bound by ibv_bind_mw() alone (IBA vol. 1, 11.2.8.10). */
-static void builders_refuse_what_posting_refuses(void)
+static void builders_take_no_inline_data_for_a_read(void)
 {
-	struct ibv_mw_bind_info info = { .mr = lo.mr, .addr = (uintptr_t)lo.buffer, .length = 64 };
-	struct ibv_mw *mw = ibv_alloc_mw(lo.pd, IBV_MW_TYPE_1);
 	struct qp_pair pair;
-	struct ibv_qp_ex *qpx;
-
-	CHECK(mw);
-	for (int i = 0; i < 2; i++) {
-		pair.cq[i] = ibv_create_cq(lo.context, 16, NULL, NULL, 0);
-		CHECK(pair.cq[i]);
-		create_ex(pair.cq[i], &pair.qp[i]);
-	}
-	qpx = ibv_qp_to_qp_ex(pair.qp[0]);
-	pair_connect(&lo, &pair);
+	struct ibv_qp_ex *qpx = pair_of_builders(&pair);
 
 	ibv_wr_start(qpx);
 	ibv_wr_rdma_read(qpx, lo.mr->rkey, (uintptr_t)lo.buffer + 8192);
 	ibv_wr_set_inline_data(qpx, lo.buffer, 8);
 	CHECK_EQUAL(ibv_wr_complete(qpx), EINVAL);
+	pair_destroy(&pair);
+}
+
+/* Only ibv_bind_mw() binds a window of type 1 (IBA vol. 1, 11.2.8.10). */
+static void builders_bind_no_window_of_type_1(void)
+{
+	struct ibv_mw_bind_info info = { .mr = lo.mr, .addr = (uintptr_t)lo.buffer, .length = 64 };
+	struct ibv_mw *mw = ibv_alloc_mw(lo.pd, IBV_MW_TYPE_1);
+	struct qp_pair pair;
+	struct ibv_qp_ex *qpx = pair_of_builders(&pair);
+
+	CHECK(mw);
 	ibv_wr_start(qpx);
 	ibv_wr_bind_mw(qpx, mw, ibv_inc_rkey(mw->rkey), &info);
 	CHECK_EQUAL(ibv_wr_complete(qpx), EINVAL);
@@ -369,7 +373,8 @@ const struct check datagram_checks[] = {
 	{ "solicited_events_only", solicited_events_only },
 	{ "events_for_new_completions", events_for_new_completions },
 	{ "batches_of_builders", batches_of_builders },
-	{ "builders_refuse_what_posting_refuses", builders_refuse_what_posting_refuses },
+	{ "builders_take_no_inline_data_for_a_read", builders_take_no_inline_data_for_a_read },
+	{ "builders_bind_no_window_of_type_1", builders_bind_no_window_of_type_1 },
 	{ "extended_polling", extended_polling },
 	{ "extended_polling_names_the_sender", extended_polling_names_the_sender },
 	{ NULL, NULL },

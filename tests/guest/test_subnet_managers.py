@@ -308,6 +308,16 @@ def vls_in(path):
     return seen
 
 
+# ---- several LIDs of a port
+
+def test_datagrams_leave_with_the_lid_of_their_address_handle(guests, no_manager):
+    managers.start(guests[0], config="lmc 1\n")
+    wait_until(lambda: all(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid_mask_count").strip() == "1"
+                           for guest in guests), "the ports to have two LIDs each")
+    wait_active(*guests)
+    assert sh(guests[1], f"provider-checks {DEVICE} datagram_completions") == "ok datagram_completions\n"
+
+
 # ---- osmtest
 
 @pytest.mark.parametrize("flow", ["c", "q", "e", "m -M 2"])

@@ -12,6 +12,8 @@ struct check {
 };
 
 extern jmp_buf check_failed;
+/* The name of the only check that run_checks() runs; NULL: it runs all. */
+extern const char *only_check;
 
 #define CHECK(condition)                                                               \
 	do {                                                                           \

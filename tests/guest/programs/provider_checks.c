@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 /*
  * Promises of the provider beyond moving data: queues that are full, work requests that are
- * refused, completions of QPs that are gone. Usage: provider-checks DEVICE. Prints "ok NAME" or
+ * refused, completions of QPs that are gone. Usage: provider-checks DEVICE [NAME]. Prints "ok NAME" or
  * "not ok NAME" for each check; exit status 1 when one failed.
  */
 #include <errno.h>
@@ -389,10 +389,11 @@ int main(int argc, char **argv)
 
 	if (setjmp(check_failed))
 		return 2;
-	if (argc != 2) {
-		fprintf(stderr, "usage: provider-checks DEVICE\n");
+	if (argc != 2 && argc != 3) {
+		fprintf(stderr, "usage: provider-checks DEVICE [NAME]\n");
 		return 2;
 	}
+	only_check = argv[2];
 	loopback_open(&lo, argv[1]);
 	bad = run_checks(checks) + run_checks(datagram_checks) + run_checks(thread_checks) +
 	      run_checks(srq_checks) + run_checks(path_checks) + run_checks(memory_checks) +

@@ -27,6 +27,7 @@ static void send_datagram(struct qp_pair *pair, struct ibv_ah *ah)
 
 static void datagram_completions(void)
 {
+	uint8_t path_bits = (1 << lo.port.lmc) - 1; /* the port's last LID */
 	struct qp_pair pair;
 	struct ibv_wc wc;
 
@@ -38,6 +39,7 @@ static void datagram_completions(void)
 		struct ibv_ah *ah;
 
 		attr.sl = 1;
+		attr.src_path_bits = path_bits;
 		ah = ibv_create_ah(lo.pd, &attr);
 		CHECK(ah);
 		memset(lo.buffer + 4096, 0, 128);
@@ -52,7 +54,7 @@ static void datagram_completions(void)
 		CHECK_EQUAL(wc.opcode, IBV_WC_RECV);
 		CHECK_EQUAL(wc.byte_len, 40 + 32);
 		CHECK_EQUAL(wc.src_qp, pair.qp[0]->qp_num);
-		CHECK_EQUAL(wc.slid, lo.port.lid);
+		CHECK_EQUAL(wc.slid, lo.port.lid + path_bits);
 		CHECK_EQUAL(wc.sl, 1);
 		CHECK_EQUAL(wc.wc_flags, grh ? IBV_WC_GRH : 0);
 		CHECK(!memcmp(lo.buffer + 4096 + 40, lo.buffer, 32));

@@ -139,7 +139,8 @@ FILE = re.compile(r"`([\w.]+)`")
 
 
 def listed_files(text: str) -> set[str]:
-    """Files of the tables of a README: under `## NAME/` those of this subfolder, under another heading the folder's own."""
+    """Files of the tables of a README: under `## NAME/` those of this subfolder, under another heading the folder's
+    own."""
     room, files = "", set()
     for line in text.splitlines():
         if heading := re.match(r"## (.*)", line):

@@ -86,7 +86,7 @@ pib_hca_pages contiguous(uint64_t addr, uint64_t bytes) {
             .reserved = 0};
 }
 
-Hca::Hca(uint16_t lid)
+Hca::Hca(uint16_t lid, unsigned port_count)
     : strict(Strict::create(host, strictness())),
       eqs(host, sink(), 16, 4, strict.get()),
       cqs(host, eqs, Limits::kCqs, strict.get()),
@@ -95,9 +95,10 @@ Hca::Hca(uint16_t lid)
       peer_copy(peer_copy_wanted() ? std::make_unique<FakePeerCopy>(host, mpt, kMinOffer)
                                    : nullptr),
       port(lid),
-      ports{&port},
-      transport(
-          {host, mpt, cqs, srqs, eqs, counters, ports, peer_copy ? &peer_copy->core : nullptr}) {
+      second_port(lid),
+      ports{&port, &second_port},
+      transport({host, mpt, cqs, srqs, eqs, counters, std::span(ports).first(port_count),
+                 peer_copy ? &peer_copy->core : nullptr}) {
     journal.report_to(refusals);
     if (strict) {
         strict->report_to(refusals);

@@ -107,7 +107,8 @@ class AsyncEvents : private EqTable::Events {
 
 class Hca : public AsyncEvents {
   public:
-    explicit Hca(uint16_t lid);
+    // `port_count`: 1 or 2. Both ports have the LID `lid`, as in two subnets.
+    explicit Hca(uint16_t lid, unsigned port_count = 1);
     ~Hca();
 
     Buffer make_buffer(uint64_t bytes, uint32_t access = kAllAccess, uint32_t pd = 1);
@@ -163,7 +164,8 @@ class Hca : public AsyncEvents {
     Mpt mpt;
     std::unique_ptr<FakePeerCopy> peer_copy;  // with PIB_BURSTS=peer-copy
     FakePort port;
-    std::array<Port*, 1> ports;
+    FakePort second_port;  // of an HCA with two ports
+    std::array<Port*, 2> ports;
     Transport transport;
 
   private:

@@ -202,6 +202,10 @@ TEST_CASE("a migration request on a path that is not loaded is refused and repor
     CHECK(events[0].number == pair.qb.qpn);
     CHECK(pair.migration(pair.b, pair.qb) == PIB_HCA_MIG_ARMED);
     CHECK(pair.send() == PIB_HCA_WC_SUCCESS);
+    // After the next MODIFY_QP, here one that loads another path, a refusal is reported again.
+    REQUIRE(pair.load(pair.b, pair.qb) == CmdStatus::kOk);
+    pair.inject(pair.b, headers);
+    CHECK(pair.b.saw_event(PIB_HCA_EVENT_PATH_MIG_FAILED, pair.qb.qpn));
 }
 
 TEST_CASE("MODIFY_QP refuses invalid migration requests") {
@@ -242,6 +246,19 @@ TEST_CASE("MODIFY_QP refuses invalid migration requests") {
     // Reset forgets the alternate path and the migration state.
     to_state(pair.a, pair.qa, PIB_HCA_QPS_RESET);
     CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
+}
+
+TEST_CASE("a QP that is connected again after Reset has no alternate path until one is loaded") {
+    Migrating pair;
+    pair.arm();
+    to_state(pair.a, pair.qa, PIB_HCA_QPS_RESET);
+    pair.a.set_sq_producer(pair.qa, 0);
+    to_init(pair.a, pair.qa, pair.attr);
+    to_rtr(pair.a, pair.qa, Migrating::primary(pair.a, pair.b), pair.qb.qpn, pair.attr);
+    to_rts(pair.a, pair.qa, pair.attr);
+    CHECK(pair.ask(pair.a, pair.qa, PIB_HCA_MIG_REARM) == CmdStatus::kBadState);
+    CHECK(pair.migration(pair.a, pair.qa) == PIB_HCA_MIG_MIGRATED);
+    CHECK(pair.load(pair.a, pair.qa) == CmdStatus::kOk);
 }
 
 TEST_CASE("a UC QP migrates by MODIFY_QP, and its peer follows") {

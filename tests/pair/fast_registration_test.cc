@@ -216,6 +216,25 @@ TEST_CASE("a fast region with a bound window is not invalidated") {
     CHECK(f.b.mpt.invalidate_local(owner, reg.key));
 }
 
+// A region in the Free state has no memory (IBA 10.6.4.1).
+TEST_CASE("a window is not bound to a fast region that is Free") {
+    const uint8_t type = GENERATE(PIB_HCA_MW_TYPE_1, PIB_HCA_MW_TYPE_2);
+    Fast f;
+    auto reg = f.registration();
+    reg.access = Hca::kAllAccess | PIB_HCA_ACCESS_MW_BIND;
+    REQUIRE(f.result(f.b, f.qb, reg_mr(reg)) == PIB_HCA_WC_SUCCESS);
+    REQUIRE(f.result(f.b, f.qb, local_inv(reg.key)) == PIB_HCA_WC_SUCCESS);
+    const uint32_t window = *f.b.mpt.alloc_window({.pd = 1, .type = type, .key = 1});
+    CHECK(f.result(f.b, f.qb,
+                   bind_mw({.rkey = next_key(window),
+                            .lkey = reg.key,
+                            .access = PIB_HCA_ACCESS_REMOTE_WRITE,
+                            .reserved = 0,
+                            .addr = kIova,
+                            .length = 4096})) == PIB_HCA_WC_MW_BIND_ERR);
+    CHECK(f.b.mpt.destroy(reg.key) == CmdStatus::kOk);
+}
+
 TEST_CASE("a peer invalidates an R_Key once, and no L_Key") {
     Fast f;
     auto reg = f.registration();

@@ -182,6 +182,25 @@ TEST_CASE("a write to a read-only page raises a page fault") {
     CHECK(same(p.from, p.to, 100));
 }
 
+TEST_CASE("an atomic to a read-only page raises a page fault before it changes the page") {
+    Paging p;
+    const uint8_t opcode = GENERATE(uint8_t{PIB_HCA_WQE_FETCH_ADD}, uint8_t{PIB_HCA_WQE_CMP_SWAP},
+                                    uint8_t{PIB_HCA_WQE_ATOMIC_WRITE});
+    p.from.show(0, true);
+    p.to.show(0, false);
+    p.from.hca.host.poke<uint64_t>(p.from.bus_of(0), 42);
+    p.to.hca.host.poke<uint64_t>(p.to.bus_of(0), 40);
+    SendWr wr = p.wr(opcode, 8);
+    wr.compare = 40;
+    wr.swap_or_add = opcode == PIB_HCA_WQE_FETCH_ADD ? 2 : 42;
+    p.a.post(p.qa, wr);
+    p.settle();
+    CHECK(p.to.hca.host.peek<uint64_t>(p.to.bus_of(0)) == 40);
+    CHECK(p.finish().status == PIB_HCA_WC_SUCCESS);
+    CHECK(p.to.faults == 1);
+    CHECK(p.to.hca.host.peek<uint64_t>(p.to.bus_of(0)) == 42);
+}
+
 TEST_CASE("a page whose entry has WRITE without READ is absent") {
     Paging p;
     p.to.hca.host.poke<uint64_t>(p.to.table, p.to.bus_address(0) | PIB_HCA_ON_DEMAND_WRITE);
@@ -296,6 +315,12 @@ TEST_CASE("invalid descriptions of an on-demand region are refused") {
     }
     SECTION("region longer than its tables") {
         in.length = 512 * 4096 + 1;
+    }
+    SECTION("region whose page offset moves its end beyond its tables") {
+        in.page_offset = kOffset;
+        in.length = 512 * 4096 - kOffset;
+        CHECK(p.a.mpt.create(in));
+        ++in.length;
     }
     SECTION("misaligned tables") {
         in.pages.root += 8;

@@ -322,6 +322,15 @@ TEST_CASE("REREG_MR changes the attributes of its mask, and the key") {
     const auto allowed = [&](uint32_t k, uint32_t pd, uint64_t addr, uint32_t access) {
         return keys.mpt.check({pd, false}, {k, addr, 8, access});
     };
+    // The translation stays as it was unless the mask names it (IBA 11.2.8.5), so the bytes at the
+    // region's first address are the same.
+    keys.memory.poke(kOffset, uint64_t{0x4711});
+    const auto first_word = [&](uint32_t k, uint32_t pd) {
+        std::vector<uint8_t> bytes(8);
+        REQUIRE(keys.mpt.read({pd, false}, {k, kIova, bytes.size(), 0}, bytes));
+        return bytes[0] | bytes[1] << 8;
+    };
+    REQUIRE(first_word(key, kPd) == 0x4711);
     Reregistration in{};
     in.mr.key = 0x55;
     SECTION("rights") {
@@ -332,6 +341,7 @@ TEST_CASE("REREG_MR changes the attributes of its mask, and the key") {
         CHECK(allowed(again, kPd, kIova, PIB_HCA_ACCESS_REMOTE_READ));
         CHECK_FALSE(allowed(again, kPd, kIova, PIB_HCA_ACCESS_LOCAL_WRITE));
         CHECK_FALSE(allowed(key, kPd, kIova, 0));
+        CHECK(first_word(again, kPd) == 0x4711);
     }
     SECTION("PD") {
         in.mr.pd = 8;
@@ -339,6 +349,7 @@ TEST_CASE("REREG_MR changes the attributes of its mask, and the key") {
         const uint32_t again = *keys.mpt.reregister(key, in);
         CHECK(allowed(again, 8, kIova, PIB_HCA_ACCESS_LOCAL_WRITE));
         CHECK_FALSE(allowed(again, kPd, kIova, 0));
+        CHECK(first_word(again, 8) == 0x4711);
         CHECK(keys.mpt.keys().keys_of_pd(kPd) == 0);
         CHECK(keys.mpt.keys().keys_of_pd(8) == 1);
         CHECK(keys.mpt.destroy(again) == CmdStatus::kOk);

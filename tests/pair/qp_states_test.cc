@@ -177,6 +177,10 @@ TEST_CASE("SQD delays new requests, reports the drain, and RTS continues") {
     in.state = PIB_HCA_QPS_SQD;
     in.timeout = 12;
     CHECK(modify_qp(pair.a, qa.qpn, in) == CmdStatus::kBadState);
+    pib_hca_modify_qp rights{};
+    rights.attr_mask = PIB_HCA_QP_ATTR_STATE | PIB_HCA_QP_ATTR_ACCESS_FLAGS;
+    rights.state = PIB_HCA_QPS_SQD;
+    CHECK(modify_qp(pair.a, qa.qpn, rights) == CmdStatus::kOk);
 
     pass = true;
     pair.step_clock();
@@ -189,6 +193,55 @@ TEST_CASE("SQD delays new requests, reports the drain, and RTS continues") {
     to_state(pair.a, qa, PIB_HCA_QPS_RTS);
     pair.settle();
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+}
+
+// IBA 11.2.4.2, table 91: these attributes change in SQD, but not while requests are under way.
+TEST_CASE("a QP in SQD takes a path, retries and limits of READs only after the drain") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    pair.b.post_recv(qb, {});
+    bool pass = false;
+    pair.filter = [&](const ib::PacketView&) { return pass; };
+    pair.a.post(qa, {});
+    pair.settle();
+    to_state(pair.a, qa, PIB_HCA_QPS_SQD);
+    const auto modify = [&](uint32_t attribute) {
+        pib_hca_modify_qp in{};
+        in.attr_mask = PIB_HCA_QP_ATTR_STATE | attribute;
+        in.state = PIB_HCA_QPS_SQD;
+        in.port = 1;
+        in.av = pair.a.av_to(pair.b);
+        in.timeout = 12;
+        in.retry_cnt = in.rnr_retry = 7;
+        in.max_rd_atomic = in.max_dest_rd_atomic = 16;
+        in.access_flags = Hca::kAllAccess;
+        in.min_rnr_timer = 2;
+        return modify_qp(pair.a, qa.qpn, in);
+    };
+    constexpr uint32_t kNeedDrained[] = {PIB_HCA_QP_ATTR_PORT,
+                                         PIB_HCA_QP_ATTR_AV,
+                                         PIB_HCA_QP_ATTR_PKEY_INDEX,
+                                         PIB_HCA_QP_ATTR_TIMEOUT,
+                                         PIB_HCA_QP_ATTR_RETRY_CNT,
+                                         PIB_HCA_QP_ATTR_RNR_RETRY,
+                                         PIB_HCA_QP_ATTR_MAX_QP_RD_ATOMIC,
+                                         PIB_HCA_QP_ATTR_MAX_DEST_RD_ATOMIC};
+    for (const uint32_t attribute : kNeedDrained) {
+        CAPTURE(attribute);
+        CHECK(modify(attribute) == CmdStatus::kBadState);
+    }
+    // Other attributes change at once, and the queue drains on.
+    CHECK(modify(PIB_HCA_QP_ATTR_ACCESS_FLAGS) == CmdStatus::kOk);
+    CHECK(modify(PIB_HCA_QP_ATTR_MIN_RNR_TIMER) == CmdStatus::kOk);
+    CHECK(query_qp(pair.a, qa.qpn)->sq_draining == 1);
+    CHECK(modify(PIB_HCA_QP_ATTR_AV) == CmdStatus::kBadState);
+
+    pass = true;
+    REQUIRE(pair.run_until([&] { return query_qp(pair.a, qa.qpn)->sq_draining == 0; }));
+    for (const uint32_t attribute : kNeedDrained) {
+        CAPTURE(attribute);
+        CHECK(modify(attribute) == CmdStatus::kOk);
+    }
 }
 
 TEST_CASE("a fenced request waits for READs and atomics before it") {

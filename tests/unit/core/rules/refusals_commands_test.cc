@@ -167,6 +167,13 @@ constexpr RefusalCase kCases[] = {
          r.pass(in);
          return r.d.command(PIB_HCA_CMD_FREE_XRCD, in.xrcd);
      }},
+    {Rule::kXrcdBusy,
+     "FREE_XRCD refused: object 0x1 at byte 4 of the entry is used; number of its QPs and SRQs: 1",
+     [](RefusalRoom& r) {
+         const auto in = r.xrc_srq_in();
+         r.pass(in);
+         return r.d.command(PIB_HCA_CMD_FREE_XRCD, in.xrcd);
+     }},
     {Rule::kInjectOffered,
      "INJECT_EVENT refused: this device injects no events (PIB_HCA_FEATURE_INJECT)",
      [](RefusalRoom& r) { return r.send(r.port_event_in()); }, plain_config},

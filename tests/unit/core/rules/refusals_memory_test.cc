@@ -88,6 +88,14 @@ constexpr RefusalCase kCases[] = {
                "REREG_MR of 0xf5021e00 refused: mask 0x9 at byte 48 has bits outside of 0x7"),
     REFUSED_IN(kReregFlags, rereg_in, mr.flags = PIB_HCA_MR_FAST,
                "REREG_MR of 0xf5021e00 refused: mr.flags 0x2 at byte 45 must be 0"),
+    {Rule::kRegionPd,
+     "REREG_MR of 0xf5021e00 refused: pd 0x4d at byte 0 must be the number of a PD",
+     [](RefusalRoom& r) {
+         auto in = r.rereg_in();
+         in.mask = PIB_HCA_REREG_MR_PD;
+         in.mr.pd = 77;
+         return r.send(in);
+     }},
     REFUSED_IN(kReregNothing, rereg_in, mask = 0,
                "REREG_MR of 0xf5021e00 refused: mask 0 at byte 48 must not be 0"),
     {Rule::kReregKind,

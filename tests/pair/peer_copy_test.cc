@@ -52,6 +52,17 @@ struct Writing {
     Buffer to;
 };
 
+// Registers kBytes bytes; returns an access to all of them with all rights.
+KeyedRange new_region(FakeHost& host, Mpt& mpt) {
+    Registration in{};
+    in.pd = 1;
+    in.access = Hca::kAllAccess;
+    in.iova = host.alloc(kBytes);
+    in.length = kBytes;
+    in.pages = page_list(contiguous(in.iova, kBytes));
+    return {mpt.create(in).value(), in.iova, kBytes, in.access};
+}
+
 // Lets the time limit of a switch that does not stop pass. The next settled() gives the switch up.
 void wait_out(PeerCopy& copy, FakeHost& host) {
     for (uint64_t waited = 0; waited < PeerCopy::kPullTimeoutNs; waited += PeerCopy::kPullStepNs) {
@@ -88,19 +99,33 @@ TEST_CASE("the VM is told of all memory that the switch has written") {
     CountingHost host;
     Mpt mpt(host, Limits::kMrs, Limits::kMrPages);
     FakePeerCopy copy(host, mpt, 1);
-    Registration in{};
-    in.pd = 1;
-    in.access = Hca::kAllAccess;
-    in.iova = host.alloc(kBytes);
-    in.length = kBytes;
-    in.pages = page_list(contiguous(in.iova, kBytes));
-    const uint32_t key = mpt.create(in).value();
     SgList target;
-    REQUIRE(mpt.locate({.pd = 1, .privileged = false}, {key, in.iova, kBytes, in.access}, target));
+    REQUIRE(mpt.locate({.pd = 1, .privileged = false}, new_region(host, mpt), target));
     std::vector<link::BlockSegment> where;
     REQUIRE(copy.core.begin_pull(1, 7, target, where));
     REQUIRE(copy.core.end_pull(1, target, where));
     CHECK(host.bytes == kBytes);
+}
+
+TEST_CASE("a pull fails if the memory map has moved its target meanwhile") {
+    struct MovingHost : FakeHost {
+        uint8_t* ram(uint64_t bus_addr, uint64_t length) override {
+            return FakeHost::ram(bus_addr + moved, length);
+        }
+        uint64_t moved = 0;
+    };
+    MovingHost host;
+    Mpt mpt(host, Limits::kMrs, Limits::kMrPages);
+    FakePeerCopy copy(host, mpt, 1);
+    const KeyedRange range = new_region(host, mpt);
+    SgList before, after;
+    REQUIRE(mpt.locate({.pd = 1, .privileged = false}, range, before));
+    std::vector<link::BlockSegment> where;
+    REQUIRE(copy.core.begin_pull(1, 7, before, where));
+    host.moved = 2 * kBytes;
+    host.ram_changed();
+    REQUIRE(mpt.locate({.pd = 1, .privileged = false}, range, after));
+    CHECK_FALSE(copy.core.end_pull(1, after, where));
 }
 
 TEST_CASE("a retry sends packets and revokes the offer") {

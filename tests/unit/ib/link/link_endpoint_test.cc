@@ -214,6 +214,28 @@ TEST_CASE("link: output to a peer that does not read is bounded, and VL15 still 
     CHECK(pair.sw.is_up());
 }
 
+// docs/fabric-protocol.md, "Link state": the epoch of a LINK is that of the packets after it.
+TEST_CASE("link: a side whose LINK waits for room in the output stays Down") {
+    auto buffers = make_buffers();
+    buffers.output_bytes = 1;  // the smallest output buffer
+    LinkPair pair(buffers);
+    pair.bring_up();
+    uint16_t epoch = 0;
+    do {
+        epoch = pair.hca.training().epoch();
+        pair.hca.training().retrain();
+    } while (pair.hca.training().epoch() != epoch);
+    REQUIRE_FALSE(pair.hca.is_up());
+    pair.sw.training().retrain();
+    pair.carry(pair.sw, pair.hca);
+    CHECK_FALSE(pair.hca.is_up());
+    pair.pump();
+    CHECK(pair.error.empty());
+    CHECK(pair.hca.is_up());
+    CHECK(pair.sw.is_up());
+    CHECK(pair.hca.sender().credits(0) == 1024);
+}
+
 TEST_CASE("link: damaged packets are counted, dropped and cost no credit") {
     LinkPair pair(make_buffers(160));
     pair.bring_up();

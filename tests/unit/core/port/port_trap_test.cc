@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 // Traps of the HCA: what causes them, that they repeat until repressed, and where they go.
+#include <catch2/generators/catch_generators.hpp>
+
 #include "port_bench.h"
 
 using namespace pib;
@@ -70,6 +72,20 @@ TEST_CASE("trap 144 is sent to the SM until TrapRepress") {
     CHECK(bench.ports.next_deadline() == kNever);
 }
 
+TEST_CASE("a trap is sent on the SL of the SM") {
+    PortBench bench;
+    bench.bring_up();
+    REQUIRE(bench.set_port_info([](std::span<uint8_t> info) {
+        ib::set(info, ib::port_info::kMasterSmSl, 3);
+    }) == 0);
+    rename(bench, "new name");
+    bench.take_sent();
+    bench.advance(0);
+    const auto sent = bench.take_sent();
+    REQUIRE(sent.size() == 1);
+    CHECK(ib::PacketView::parse(sent[0], ib::Crcs::kElided)->lrh().sl == ib::Sl(3));
+}
+
 TEST_CASE("software's changes of capabilities and SystemImageGUID send trap 144") {
     PortBench bench;
     bench.bring_up();
@@ -135,6 +151,31 @@ TEST_CASE("P_Key and Q_Key violations count to the maximum, and a flood sends on
     traps = traps_within(bench, kSecond / 2);
     REQUIRE(traps.size() == 1);
     CHECK(trap_number(traps[0]) == ib::trap::kBadQKey);
+}
+
+// Traps 257 and 258 name the sender as GIDADDR1 and the receiver as GIDADDR2 (IBA 14.2.5.1).
+TEST_CASE("the trap of a violation has the GIDs of the packet's sender and its receiver") {
+    const bool of_pkey = GENERATE(true, false);
+    PortBench bench;
+    bench.bring_up();
+    MadPacket ends = gmp_to(PortBench::kLid);
+    ends.grh = ib::Grh{.sgid = ib::Gid::from(0xfe80'0000'0000'0000, ib::Guid(0x1111)),
+                       .dgid = ib::Gid::from(0xfe80'0000'0000'0000, ib::Guid(0x2222))};
+    const Bytes bytes = make_packet(ends, ib::Mad{});
+    const auto packet = ib::PacketView::parse(bytes, ib::Crcs::kElided);
+    if (of_pkey) {
+        bench.port().pkey_violation(*packet);
+    } else {
+        bench.port().qkey_violation(*packet);
+    }
+    const auto traps = traps_within(bench, 0);
+    REQUIRE(traps.size() == 1);
+    CHECK(trap_number(traps[0]) == (of_pkey ? ib::trap::kBadPKey : ib::trap::kBadQKey));
+    const auto has_gid = [&](size_t offset, const ib::Gid& gid) {
+        return std::ranges::equal(traps[0].smp_data().subspan(offset, sizeof gid.bytes), gid.bytes);
+    };
+    CHECK(has_gid(ib::notice_details::kGid1Offset, ends.grh->sgid));
+    CHECK(has_gid(ib::notice_details::kGid2Offset, ends.grh->dgid));
 }
 
 TEST_CASE("damaged packets above the threshold send trap 129, overruns send trap 130") {

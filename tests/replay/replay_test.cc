@@ -140,6 +140,19 @@ TEST_CASE("replay: a link that ends and comes back replays as it was recorded") 
     check_equal(world);
 }
 
+TEST_CASE("replay: a link that ends within a packet and comes back replays as it was recorded") {
+    RecordedSubnet world;
+    const auto header = link::packet_header(2000, true);
+    std::vector<uint8_t> begun(header.begin(), header.end());
+    begun.resize(header.size() + 500);  // more than the recording keeps of the packet
+    world.subnet.guest(0).device->links().received(1, begun);
+    world.subnet.guest(0).disconnect();
+    world.subnet.advance(300'000'000);
+    world.subnet.connect(0);
+    world.subnet.advance(300'000'000);
+    check_equal(world);
+}
+
 TEST_CASE("replay: a strict device with test knobs and a trace replays as it was recorded") {
     hca::Config config;
     config.trace_entries = 100;

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <string>
 
+#include "base/rule_number.h"
 #include "refusal_room.h"
 #include "strict_room.h"
 
@@ -327,6 +328,25 @@ TEST_CASE("an interrupt that is served has no deadline") {
     while (room.d.poll(room.async_eq)) {
     }
     let_steps_pass(room, 10 * Strict::kSteps);  // no EQE waits
+}
+
+TEST_CASE("a driver that forgets an EQ is named a minute after its first EQE, whatever follows") {
+    const bool armed_once = GENERATE(false, true);
+    RefusalRoom room(strict_config());
+    unsigned steps = Strict::kSteps + 1;
+    if (armed_once) {
+        room.d.arm(room.async_eq);
+        while (room.d.poll(room.async_eq)) {
+        }
+        steps = Strict::kSteps;
+    }
+    for (unsigned step = 0; step < steps; ++step) {
+        CHECK(last_rule(*room.device).empty());
+        CHECK(room.d.command(PIB_HCA_CMD_NOP).ok());  // its event is one more EQE
+        let_steps_pass(room, 1);
+    }
+    const Rule rule = armed_once ? Rule::kEqUnarmed : Rule::kEqNeverArmed;
+    CHECK(last_rule(*room.device).starts_with(dotted_number(rule) + " "));
 }
 
 TEST_CASE("a strict device sets no timer after a reset until it is enabled") {

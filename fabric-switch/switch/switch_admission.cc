@@ -13,10 +13,14 @@ bool same_port(const link::Hello& one, const link::Hello& other) {
            (!of_switch || one.port_number == other.port_number);
 }
 
-link::Refuse guid_of_switch(unsigned number) {
-    return {link::RefuseReason::kNotAllowed, "GUID belongs to the switch at port " +
-                                                 std::to_string(number) +
-                                                 ": give this device another GUID"};
+// The refusal of an adapter with a GUID of the switch at port `number`, or of a switch with a GUID
+// of the adapter there.
+link::Refuse guid_of_neighbour(const link::Hello& neighbour, unsigned number) {
+    const bool of_switch = neighbour.role == link::Role::kSwitch;
+    return {link::RefuseReason::kNotAllowed,
+            "GUID belongs to the " + std::string(of_switch ? "switch" : "device") + " at port " +
+                std::to_string(number) + ": give this " +
+                (of_switch ? "device another GUID" : "switch another --guid")};
 }
 
 }  // namespace
@@ -49,21 +53,22 @@ Admission::Place SwitchAdmission::place(unsigned number) const {
 std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link::Hello& hello,
                                                                      const Peer& peer) {
     using enum link::RefuseReason;
-    if (hello.node_guid == config_.node_guid) {
-        return std::unexpected(
-            link::Refuse{kDuplicatePortGuid,
-                         "this switch has the same GUID: give one of them a different --guid"});
+    if (hello.node_guid == config_.node_guid || hello.port_guid == config_.node_guid) {
+        return std::unexpected(link::Refuse{
+            kDuplicatePortGuid,
+            "this switch has the same GUID: give one of them another GUID (a switch: --guid)"});
     }
     // The lowest port that the peer had before (`known`), that no peer has had (`unused`), and that
     // has no link and no other owner (`vacant`); 0: none.
     unsigned known = 0, unused = 0, vacant = 0;
-    const bool is_adapter = hello.role == link::Role::kChannelAdapter;
     for (unsigned number = config_.num_ports; number >= 1; --number) {
         const auto* who = neighbour(number);
-        if ((reserved_ >> number & 1) != 0) {
-            if (who != nullptr && is_adapter && share_a_guid(*who, hello)) {
-                return std::unexpected(guid_of_switch(number));
-            }
+        const bool reserved = (reserved_ >> number & 1) != 0;
+        if (who != nullptr && who->role != hello.role && (reserved || is_attached(number)) &&
+            share_a_guid(*who, hello)) {
+            return std::unexpected(guid_of_neighbour(*who, number));
+        }
+        if (reserved) {
             continue;
         }
         const bool owned = !owner(number).empty() && owner(number) != peer.name;

@@ -22,7 +22,8 @@ class SwitchAdmission final : public Admission {
     // Assigns the lowest port that no peer has used, else the lowest port without a link that is
     // bound to no other peer. A peer that was connected before (same port GUID; switches: node
     // GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
-    // Refuses a peer that has a GUID of a port with another owner.
+    // Refuses a peer that has the GUID of this switch, or of a port with another owner; an adapter
+    // with a GUID of a switch at another port, and the reverse.
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;

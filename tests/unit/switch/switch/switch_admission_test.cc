@@ -41,6 +41,51 @@ TEST_CASE("admission: a second device with the same GUID is refused, the first o
     CHECK(fabric.hca(0).own_end().is_up());
 }
 
+// Port 0 of the switch has the node's GUID as its port GUID, and GUIDs are unique in a subnet.
+TEST_CASE("admission: a device with the GUID of the switch itself is refused") {
+    TestFabric fabric;
+    const ib::Guid own = fabric.sw.config().node_guid;
+    auto port_has_it = make_hello(kGuid);
+    port_has_it.port_guid = own;
+    for (const auto& hello : {make_hello(own.value()), port_has_it}) {
+        const FakeHca& hca = fabric.add(std::make_unique<FakeHca>(fabric.sw.admission(), hello));
+        REQUIRE(hca.refusals.size() == 1);
+        CHECK(hca.refusals[0].reason == link::RefuseReason::kDuplicatePortGuid);
+        CHECK(hca.refusals[0].text.find("same GUID") != std::string::npos);
+    }
+    CHECK(fabric.sw.admission().neighbour(1) == nullptr);
+}
+
+TEST_CASE("admission: a switch and an adapter with the same GUID are not connected at once") {
+    auto first_of_switch = make_hello(kGuid);
+    first_of_switch.role = link::Role::kSwitch;
+    first_of_switch.port_guid = first_of_switch.node_guid;
+    auto second_of_switch = first_of_switch;
+    second_of_switch.port_number = 2;
+    auto adapter = make_hello(kGuid + 16);
+    adapter.port_guid = first_of_switch.port_guid;
+    TestFabric fabric;
+    const auto connect = [&](const link::Hello& hello) -> FakeHca& {
+        return fabric.add(std::make_unique<FakeHca>(fabric.sw.admission(), hello));
+    };
+    const auto is_refused = [&](const link::Hello& hello, const char* port) {
+        const FakeHca& refused = connect(hello);
+        REQUIRE(refused.refusals.size() == 1);
+        CHECK(refused.refusals[0].reason == link::RefuseReason::kNotAllowed);
+        return refused.refusals[0].text.find(port) != std::string::npos;
+    };
+    FakeHca& first = connect(first_of_switch);
+    CHECK(first.port() == 1);
+    CHECK(is_refused(adapter, "the switch at port 1"));
+    FakeHca& second = connect(second_of_switch);
+    CHECK(second.port() == 2);
+    first.disconnect();
+    CHECK(is_refused(adapter, "the switch at port 2"));
+    second.disconnect();
+    CHECK(connect(adapter).port() == 3);
+    CHECK(is_refused(first_of_switch, "the device at port 3"));
+}
+
 TEST_CASE("admission: a device is refused until a port is free") {
     TestFabric fabric(0, two_ports());
     fabric.add_hca(kGuid);

@@ -15,6 +15,7 @@ namespace ni = ib::node_info;
 
 struct PmaAnswer {
     ib::Lrh lrh;
+    std::optional<ib::Grh> grh;
     ib::Bth bth;
     ib::Mad mad;
 };
@@ -51,7 +52,7 @@ std::optional<PmaAnswer> ask_pma(TestFabric& fabric, unsigned hca, const ib::Pac
     const auto view = ib::PacketView::parse(fabric.hca(hca).packets.back(), ib::Crcs::kElided);
     REQUIRE(view);
     REQUIRE(view->payload().size() == ib::kMadSize);
-    PmaAnswer answer{view->lrh(), view->bth(), {}};
+    PmaAnswer answer{view->lrh(), view->grh(), view->bth(), {}};
     std::ranges::copy(view->payload(), answer.mad.bytes.begin());
     return answer;
 }
@@ -96,6 +97,54 @@ TEST_CASE("management: a directed route leads through the switch and back") {
     CHECK(fabric.hca(2).smp_lrhs[0].slid.is_permissive());
 }
 
+TEST_CASE("management: an SMP whose directed route ends at a switch goes on by LID, and back") {
+    constexpr uint64_t kTransaction = 0x77;
+    TestFabric fabric(2);
+    fabric.make_active();
+    ib::Mad smp = make_smp(Method::kGet, ib::attr::kNodeInfo, 0);
+    smp.set(ib::mad_header::kTransactionId, kTransaction);
+    smp.set(ib::smp::kHopCount, 1);
+    initial_path(smp)[1] = 1;
+    smp.set(ib::smp::kDrDlid, TestFabric::lid_of(1));
+    fabric.hca(0).send_smp(smp);
+    fabric.settle();
+    // C14-9: the packet has DrDLID as its DLID, and the switch's LID as its SLID.
+    REQUIRE(fabric.hca(1).requests.size() == 1);
+    CHECK(fabric.hca(1).smp_lrhs.back().dlid == ib::Lid(TestFabric::lid_of(1)));
+    CHECK(fabric.hca(1).smp_lrhs.back().slid == ib::Lid(TestFabric::kSwitchLid));
+
+    // C14-13: the answer reaches the switch by LID, and takes the directed route from there.
+    ib::Mad answer = fabric.hca(1).requests[0];
+    answer.set(ib::mad_header::kMethod, static_cast<unsigned>(Method::kGetResp));
+    answer.set(ib::smp::kD, 1);
+    fabric.hca(1).send_packet(
+        smp_packet(answer, ib::Lid(TestFabric::kSwitchLid), ib::Lid(TestFabric::lid_of(1))));
+    fabric.settle();
+    CHECK(std::ranges::count(fabric.hca(0).answers, kTransaction, &ib::Mad::transaction_id) == 1);
+    CHECK(fabric.hca(0).smp_lrhs.back().dlid.is_permissive());
+}
+
+TEST_CASE("management: an answer whose directed route ends at a switch goes on by LID") {
+    constexpr uint64_t kTransaction = 0x77;
+    TestFabric fabric(2);
+    fabric.make_active();
+    // The request reaches the switch by LID, and takes a directed route from there.
+    ib::Mad smp = make_smp(Method::kGet, ib::attr::kNodeInfo, 0);
+    smp.set(ib::mad_header::kTransactionId, kTransaction);
+    smp.set(ib::smp::kHopCount, 1);
+    initial_path(smp)[1] = 2;
+    smp.set(ib::smp::kDrSlid, TestFabric::lid_of(0));
+    fabric.hca(0).send_packet(
+        smp_packet(smp, ib::Lid(TestFabric::kSwitchLid), ib::Lid(TestFabric::lid_of(0))));
+    fabric.settle();
+    REQUIRE(fabric.hca(1).requests.size() == 1);
+    CHECK(fabric.hca(1).smp_lrhs.back().dlid.is_permissive());
+    // C14-13: the packet has DrSLID as its DLID, and the switch's LID as its SLID.
+    CHECK(std::ranges::count(fabric.hca(0).answers, kTransaction, &ib::Mad::transaction_id) == 1);
+    CHECK(fabric.hca(0).smp_lrhs.back().dlid == ib::Lid(TestFabric::lid_of(0)));
+    CHECK(fabric.hca(0).smp_lrhs.back().slid == ib::Lid(TestFabric::kSwitchLid));
+}
+
 TEST_CASE("management: directed routes to no port are dropped") {
     TestFabric fabric(2);
     CHECK_FALSE(fabric.query(Method::kGet, ib::attr::kNodeInfo, 0, {}, {0}));
@@ -138,6 +187,28 @@ TEST_CASE("management: SwitchInfo is read and set") {
     ib::set(info.smp_data(), si::kLinearFdbTop, 0xC000);
     CHECK(fabric.query(Method::kSet, ib::attr::kSwitchInfo, 0, info.smp_data())->status() ==
           ib::mad_status::kBadField);
+}
+
+// IBA 14.2.5.4: writing 1 clears the bit, and writing 0 has no effect. An SM that has read the bit
+// before the link changed writes 0.
+TEST_CASE("management: a Set of SwitchInfo with PortStateChange 0 does not clear the bit") {
+    TestFabric fabric(1);
+    auto info = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0).value();
+    REQUIRE(ib::get(info.smp_data(), si::kPortStateChange) == 1);  // the adapter came up
+    const auto bit_after_set = [&](unsigned written) {
+        ib::set(info.smp_data(), si::kPortStateChange, written);
+        const auto set = fabric.query(Method::kSet, ib::attr::kSwitchInfo, 0, info.smp_data());
+        const auto got = fabric.query(Method::kGet, ib::attr::kSwitchInfo, 0);
+        REQUIRE(set);
+        REQUIRE(got);
+        CHECK(set->status() == 0);
+        CHECK(ib::get(set->smp_data(), si::kPortStateChange) ==
+              ib::get(got->smp_data(), si::kPortStateChange));
+        return ib::get(got->smp_data(), si::kPortStateChange);
+    };
+    CHECK(bit_after_set(0) == 1);
+    CHECK(bit_after_set(1) == 0);
+    CHECK(bit_after_set(0) == 0);
 }
 
 TEST_CASE("management: forwarding tables are read and set in blocks up to their end") {
@@ -260,6 +331,24 @@ TEST_CASE("management: the PMA's answer has the P_Key of port 0") {
     CHECK(answered(kLimited, kFull) == kFull);
     CHECK(answered(kFull, kLimited) == kLimited);
     CHECK(answered(kLimited, kLimited) == 0);
+}
+
+// IBA 13.5.4: an answer goes to the GID that asked. An adapter drops packets to other GIDs.
+TEST_CASE("management: the PMA answers a request with a GRH to the GID that asked") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    const ib::PortAttrs& port0 = fabric.sw.node().port0();
+    const auto asker = ib::Gid::from(ib::kDefaultGidPrefix, fabric.hca(0).node.ports[0].guid());
+    const auto own = ib::Gid::from(ib::kDefaultGidPrefix, port0.guid());
+    auto headers = pma_headers();
+    headers.lrh.lnh = ib::Lnh::kIbaGlobal;
+    headers.grh = ib::Grh{.hop_lmt = 1, .sgid = asker, .dgid = own};
+    const auto answer = ask_pma(fabric, 0, headers);
+    REQUIRE(answer);
+    CHECK(answer->mad.status() == 0);
+    REQUIRE(answer->grh);
+    CHECK(answer->grh->dgid == asker);
+    CHECK(answer->grh->sgid == own);
 }
 
 TEST_CASE("management: a request without a unicast SLID, or an SMP with a GRH, gets no answer") {

@@ -85,6 +85,25 @@ TEST_CASE("faults: reordering moves packets by a bounded number of places") {
     }
 }
 
+// docs/pib-switch.md: a packet is delayed until later ones have passed, or 20 ms. The switch works
+// at its deadlines only, as in the program.
+TEST_CASE("faults: a packet that no other one passes leaves after 20 ms") {
+    constexpr uint64_t kHeldBackNs = 20'000'000;
+    fabric::TimerQueue timers;
+    TestFabric fabric(2, TestFabric::default_config(), &timers);
+    fabric.make_active();
+    fabric::SwitchPort& port = fabric.sw.port(1);
+    port.ingress_faults().set({.reorder = 1.0});
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
+    fabric.settle();
+    CHECK(port.next_deadline() == fabric.now_ns() + kHeldBackNs);
+    fabric.advance(kHeldBackNs - 1);
+    CHECK(fabric.hca(1).packets.empty());
+    fabric.advance(1);
+    CHECK(fabric.hca(1).packets.size() == 1);
+    CHECK(port.next_deadline() == UINT64_MAX);
+}
+
 TEST_CASE("faults: the receiver detects corruption") {
     TestFabric fabric(2);
     fabric.make_active();
@@ -120,6 +139,28 @@ TEST_CASE("faults: corruption above the threshold is reported as a link integrit
     CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kLid) == TestFabric::kSwitchLid);
     CHECK(ib::get(traps[0].smp_data(), ib::notice_details::kPortNumber) == 1);
     CHECK(corrupted(1.0, 10) == 3);
+}
+
+TEST_CASE("faults: link errors before a training do not count for the new link") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    REQUIRE(fabric.set_port_info(2, {{ib::port_info::kLocalPhyErrors, 4}}) == 0);
+    fabric.sw.port(2).ingress_faults().set({.corrupt = 1.0});
+    const auto errors_after = [&](unsigned packets) {
+        for (unsigned i = 0; i < packets; ++i) {
+            REQUIRE(fabric.hca(1).send_packet(make_packet(0, TestFabric::lid_of(0), 64, 2)));
+            fabric.settle();
+        }
+        return fabric.count(2, ib::Counter::kLocalLinkIntegrityErrors);
+    };
+    CHECK(errors_after(4) == 0);  // as many as LocalPhyErrors permits
+    for (const bool up : {false, true}) {
+        fabric.hca(1).own_end().training().set_parameters(make_parameters(up));
+        fabric.settle();
+    }
+    REQUIRE(fabric.sw.port(2).attrs().link_is_up());
+    CHECK(errors_after(4) == 0);
+    CHECK(errors_after(1) == 1);
 }
 
 TEST_CASE("faults: only the chosen opcode is affected, and VL15 only on request") {

@@ -199,6 +199,28 @@ TEST_CASE("queues: a stalled VL discards packets although the neighbour has room
     CHECK(queues.size() == 0);
 }
 
+// The neighbour's buffer, whose packets stalled the VL, is empty after a training.
+TEST_CASE("queues: a stalled VL sends again when its link has gone down and come up") {
+    TestFabric fabric(2);
+    fabric.make_active();
+    fabric.set_port_info(2, {{pi::kHoqLife, 12}, {pi::kVlStallCount, 1}});  // 16.8 ms
+    fill(fabric);
+    fabric.advance(17 * kMs);
+    REQUIRE(fabric.sw.port(2).queues().size() == 0);  // stalled for 8 times 16.8 ms
+    const auto guid = fabric.hca(1).node.node_guid.value();
+    fabric.hca(1).disconnect();
+    FakeHca& again = fabric.add_hca(guid);
+    REQUIRE(again.port() == 2);
+    for (const auto state : {ib::PortState::kArmed, ib::PortState::kActive}) {
+        REQUIRE(fabric.set_port_info(2, {{pi::kPortState, static_cast<unsigned>(state)}}) == 0);
+    }
+    const auto discards = fabric.count(2, Counter::kPortXmitDiscards);
+    REQUIRE(fabric.hca(0).send_packet(make_packet(0, TestFabric::lid_of(1), 64, 1)));
+    fabric.settle();
+    CHECK(again.packets.size() == 1);
+    CHECK(fabric.count(2, Counter::kPortXmitDiscards) == discards);
+}
+
 TEST_CASE("queues: discards with packets sent between them do not stall a VL") {
     TestFabric fabric(2);
     fabric.make_active();

@@ -44,6 +44,38 @@ struct Net : TopologyNet {
     Net() : TopologyNet(kTopology) {}
 };
 
+// Records the VL of each packet that arrives at port 2 of a switch.
+struct Tap final : fabric::PacketTap {
+    std::vector<unsigned> vls;
+    void packet_seen(std::span<const uint8_t> packet, const fabric::Arrival& arrival) override {
+        if (arrival.port == 2) {
+            vls.push_back(packet[0] >> 4);
+        }
+    }
+};
+
+// Headers of a request from LID 1 to the PMA at LID 2.
+ib::PacketHeaders pma_headers() {
+    ib::PacketHeaders headers = fabric::smp_headers(ib::Lid(2), ib::Lid(1), ib::Sl{}, ib::Psn(0));
+    headers.lrh.vl = ib::Vl{};
+    headers.bth.dest_qp = ib::kQp1;
+    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
+    return headers;
+}
+
+// A Get of the PortCounters of port 1.
+Bytes pma_request(const ib::PacketHeaders& headers) {
+    ib::Mad request;
+    request.set(ib::mad_header::kBaseVersion, ib::kMadBaseVersion);
+    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
+    request.set(ib::mad_header::kClassVersion, 1);
+    request.set(ib::mad_header::kMethod, static_cast<unsigned>(ib::Method::kGet));
+    request.set(ib::mad_header::kAttributeId, ib::attr::kPortCounters);
+    ib::set(request.gmp_data(), ib::pma::kPortSelect, 1);
+    const fabric::MadPacket packet(headers, request);
+    return {packet.bytes().begin(), packet.bytes().end()};
+}
+
 }  // namespace
 
 TEST_CASE("fabric: all links of a topology are up at once") {
@@ -156,26 +188,13 @@ TEST_CASE("fabric: packets cross switches, and phantoms answer performance queri
     }
     CHECK(c.packets.size() == 501);
 
-    ib::Mad request;
-    request.set(ib::mad_header::kBaseVersion, ib::kMadBaseVersion);
-    request.set(ib::mad_header::kMgmtClass, static_cast<unsigned>(ib::MgmtClass::kPerf));
-    request.set(ib::mad_header::kClassVersion, 1);
-    request.set(ib::mad_header::kMethod, static_cast<unsigned>(ib::Method::kGet));
-    request.set(ib::mad_header::kAttributeId, 0x0012);
-    request.bytes[64 + 1] = 1;
-    ib::PacketHeaders headers = fabric::smp_headers(ib::Lid(2), ib::Lid(1), ib::Sl{}, ib::Psn(0));
-    headers.lrh.vl = ib::Vl{};
-    headers.bth.dest_qp = ib::kQp1;
-    headers.deth = {.qkey = ib::kGsiQKey, .src_qp = ib::kQp1};
-    const fabric::MadPacket packet(headers, request);
-    REQUIRE(a.send_packet(Bytes(packet.bytes().begin(), packet.bytes().end())));
+    ib::PacketHeaders headers = pma_headers();
+    REQUIRE(a.send_packet(pma_request(headers)));
     // The phantom answers a limited member with the P_Key of its own table, and no multicast LID.
     headers.bth.pkey = ib::PKey(0x7FFF);
-    const fabric::MadPacket limited(headers, request);
-    REQUIRE(a.send_packet(Bytes(limited.bytes().begin(), limited.bytes().end())));
+    REQUIRE(a.send_packet(pma_request(headers)));
     headers.lrh.slid = ib::Lid(0xC001);
-    const fabric::MadPacket unanswerable(headers, request);
-    REQUIRE(a.send_packet(Bytes(unanswerable.bytes().begin(), unanswerable.bytes().end())));
+    REQUIRE(a.send_packet(pma_request(headers)));
     net.settle();
     REQUIRE(a.packets.size() == 2);
     const auto second = ib::PacketView::parse(a.packets[1], ib::Crcs::kElided);
@@ -187,6 +206,58 @@ TEST_CASE("fabric: packets cross switches, and phantoms answer performance queri
     REQUIRE(mad);
     CHECK(mad->status() == 0);
     CHECK(mad->method() == ib::Method::kGetResp);
+}
+
+// The answer has the SL of the request (IBA 13.5.4). The port that sends it maps SL to VL (7.6.6).
+TEST_CASE("fabric: a phantom answers on the VL that its SLtoVL table has") {
+    constexpr uint8_t kVl5 = 5, kNone = 15;
+    Tap tap;
+    Net net;
+    FakeHca& a = net.connect("a", 0x9000);
+    net.set_port({2}, 1, {{pi::kLid, 2}, {pi::kMasterSmLid, 1}});
+    net.set_route({}, {255, 1, 2});
+    net.activate({}, 1);
+    net.activate({}, 2);
+    net.activate({2}, 1);
+    net.fabric->add_tap(tap);
+    ib::PacketHeaders headers = pma_headers();
+    headers.lrh.sl = ib::Sl(1);
+    const auto vls_of_answers = [&](uint8_t vl) {
+        const std::array<uint8_t, ib::kSmpDataSize> map{vl};  // SL 0: VL 0; SL 1: `vl`
+        REQUIRE(net.query(ib::Method::kSet, ib::attr::kSlToVlMappingTable, 0, {2}, map));
+        tap.vls.clear();
+        REQUIRE(a.send_packet(pma_request(headers)));
+        net.settle();
+        return tap.vls;
+    };
+    CHECK(vls_of_answers(kVl5) == std::vector<unsigned>{kVl5});
+    CHECK(a.packets.size() == 1);
+    CHECK(vls_of_answers(kNone).empty());
+    CHECK(a.packets.size() == 1);
+    net.fabric->remove_tap(tap);
+}
+
+TEST_CASE("fabric: packets that a training drops in a cable give back their credits") {
+    Net net;
+    FakeHca& a = net.connect("a", 0x9000);
+    net.set_route({}, {255, 1, 2, 8});
+    net.activate({}, 1);
+    net.activate({}, 8);
+    fabric::CableEnd& cable = net.sw("left").port(8).cable();
+    const auto credits = [&] { return cable.neighbour()->credits(0); };
+    const auto all = credits();
+    for (unsigned i = 0; i < 3; ++i) {
+        REQUIRE(a.send_packet(make_packet(0, 3, 2048)));
+    }
+    a.carry();  // into the cable, which delivers at the next settle()
+    REQUIRE(credits() < all);
+    for (const bool plugged : {false, true}) {
+        cable.plug(plugged);
+        net.settle();
+    }
+    REQUIRE(net.up("left", 8));
+    CHECK(credits() == all);
+    CHECK(net.sw("right").counters(8).value(ib::Counter::kPortUnicastRcvPkts) == 0);
 }
 
 TEST_CASE("fabric: a circular route stops no other traffic") {

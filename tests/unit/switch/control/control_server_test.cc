@@ -4,6 +4,8 @@
 
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
@@ -75,6 +77,17 @@ TEST_CASE("control server: rules of a capture are checked, and the connection st
     const json started = client.ask(R"({"command":"capture","rules":[{"dlid":1}]})");
     CHECK(started.at("ok") == true);
     CHECK(started.at("format") == "pcapng");
+}
+
+TEST_CASE("control server: only the user of the switch may open the socket") {
+    if (!have_program()) {
+        SKIP("PIB_SWITCH is not set");
+    }
+    const Program program({"--socket-mode", "0666"});  // of the fabric's socket
+    struct stat info{};
+    REQUIRE(::stat(program.control_path().c_str(), &info) == 0);
+    CHECK((info.st_mode & 0777) == 0600);
+    CHECK(info.st_uid == ::geteuid());
 }
 
 TEST_CASE("control server: four captures run, and one that ends makes room") {

@@ -25,6 +25,7 @@
 #include "links/connection_peer.h"
 #include "socket_hca.h"
 #include "test_fabric.h"
+#include "tls_files.h"
 
 namespace pib::test {
 namespace {
@@ -74,12 +75,17 @@ std::unique_ptr<fabric::Connection> silent(Host& host, fabric::Switch& sw, uint6
     return connection(host, sw, UniqueFd(ends[0]), at_ns);
 }
 
-// A silent connection to `to`, a loopback address, from `from`.
+// Both ends of a TCP connection; no call on them blocks.
+struct Ends {
+    UniqueFd here;  // the accepted end
+    UniqueFd peer;
+};
+
+// Connects `from` to `to`, a loopback address.
 template <typename Address>
-std::unique_ptr<fabric::Connection> silent_between(Host& host, fabric::Switch& sw, Address to,
-                                                   const Address& from, int family) {
+Ends connect_between(Address to, const Address& from, int family) {
     const UniqueFd listener(::socket(family, SOCK_STREAM, 0));
-    const UniqueFd peer(::socket(family, SOCK_STREAM, 0));
+    UniqueFd peer(::socket(family, SOCK_STREAM, 0));
     socklen_t size = sizeof(to);
     auto* const at = reinterpret_cast<sockaddr*>(&to);
     REQUIRE(::bind(listener.get(), at, size) == 0);
@@ -90,16 +96,22 @@ std::unique_ptr<fabric::Connection> silent_between(Host& host, fabric::Switch& s
     }
     REQUIRE(::bind(peer.get(), reinterpret_cast<const sockaddr*>(&from), sizeof(from)) == 0);
     REQUIRE(::connect(peer.get(), at, size) == 0);
-    return connection(host, sw, UniqueFd(::accept(listener.get(), nullptr, nullptr)), 0);
+    REQUIRE(::fcntl(peer.get(), F_SETFL, O_NONBLOCK) == 0);
+    return {UniqueFd(::accept4(listener.get(), nullptr, nullptr, SOCK_NONBLOCK)), std::move(peer)};
 }
 
-// A silent connection from this loopback address.
-std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw, uint32_t source) {
+// A connection from this loopback address.
+Ends connect_from(uint32_t source) {
     sockaddr_in to{}, from{};
     to.sin_family = from.sin_family = AF_INET;
     to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     from.sin_addr.s_addr = htonl(source);
-    return silent_between(host, sw, to, from, AF_INET);
+    return connect_between(to, from, AF_INET);
+}
+
+// A silent connection from this loopback address.
+std::unique_ptr<fabric::Connection> silent_from(Host& host, fabric::Switch& sw, uint32_t source) {
+    return connection(host, sw, connect_from(source).here, 0);
 }
 
 // A silent connection from 2001:db8:0:7::`host_part`.
@@ -109,7 +121,7 @@ std::unique_ptr<fabric::Connection> silent_from_v6(Host& host, fabric::Switch& s
     to.sin6_family = from.sin6_family = AF_INET6;
     to.sin6_addr = IN6ADDR_LOOPBACK_INIT;
     from.sin6_addr = {{{0x20, 0x01, 0x0d, 0xb8, 0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, host_part}}};
-    return silent_between(host, sw, to, from, AF_INET6);
+    return connection(host, sw, connect_between(to, from, AF_INET6).here, 0);
 }
 
 // A network namespace in which the addresses of 2001:db8::/32 are this host's; the destructor
@@ -224,6 +236,33 @@ TEST_CASE("newcomers: IPv6 addresses with the same 64-bit prefix count as one ne
     CHECK(peer("2001:db8:0:8::1").network == "2001:db8:0:8::");
     CHECK(peer("192.0.2.1").network == "192.0.2.1");
     CHECK(peer("::ffff:192.0.2.1").network == "::ffff:192.0.2.1");
+}
+
+TEST_CASE("newcomers: a peer with a certificate is of the network from which it connects") {
+    TlsFiles files;
+    const auto of_switch = fabric::TlsCredentials::load(files.add_switch("one", "100"));
+    REQUIRE(of_switch);
+    const auto of_peer = TlsFiles::load_host(files.add_host("vm", "any"));
+    Host host;
+    fabric::Switch sw(TestFabric::default_config());
+    auto [here, peer] = connect_from(INADDR_LOOPBACK + 1);
+    const auto session = of_peer->connect(peer.get(), {});
+    REQUIRE(session);
+    auto accepted = (*of_switch)->accept(here.get());
+    fabric::Connection switch_end(
+        static_cast<fabric::ConnectionHost&>(host), static_cast<fabric::Admission&>(sw.admission()),
+        fabric::Connection::Socket{.fd = std::move(here), .tls = std::move(accepted)}, 0);
+    REQUIRE(switch_end.start());
+    using Progress = fabric::TlsSession::Progress;
+    auto progress = Progress::kWaits;
+    REQUIRE(eventually([&] {
+        progress = progress == Progress::kWaits ? session->handshake() : progress;
+        host.epoll.wait(0, [] {});
+        return progress == Progress::kFailed || switch_end.peer().grant.has_value();
+    }));
+    CHECK(switch_end.peer().name == "certificate vm");
+    CHECK(switch_end.peer().origin == "127.0.0.2");
+    CHECK(switch_end.peer().network == "127.0.0.2");
 }
 
 TEST_CASE("newcomers: silent connections of one origin take no place of another origin") {

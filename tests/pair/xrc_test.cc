@@ -138,6 +138,24 @@ TEST_CASE("WRITE, READ and atomics work in the PD of the SRQ that they name") {
     }
 }
 
+// Both requests arrive before the target has a turn to answer the READ.
+TEST_CASE("a READ is answered in the PD of its SRQ although the next message names another one") {
+    Xrc t;
+    t.pair.b.host.poke<uint32_t>(t.to.addr + 2900, 0x12345678);
+    t.pair.b.post_srq(t.second, 22, {t.other.all()});
+    t.pair.a.write_send(t.initiator, t.wr(t.first.srqn, 3000, PIB_HCA_WQE_RDMA_READ));
+    t.pair.a.write_send(t.initiator, t.wr(t.second.srqn, 8));
+    t.pair.a.ring(t.initiator);
+    for (const auto& packet : std::exchange(t.pair.a.port.sent, {})) {
+        Pair::give(t.pair.b, ib::Burst(ib::PacketView::parse(packet, ib::Crcs::kElided).value()));
+    }
+    REQUIRE(t.pair.b.poll(t.second));
+    t.pair.settle();
+    CHECK(t.sent_status() == PIB_HCA_WC_SUCCESS);
+    CHECK(t.sent_status() == PIB_HCA_WC_SUCCESS);
+    CHECK(t.pair.a.host.peek<uint32_t>(t.from.addr + 2900) == 0x12345678);
+}
+
 TEST_CASE("WRITE with immediate takes a WQE of the SRQ it names") {
     Xrc t;
     t.pair.b.post_srq(t.first, 1, {});

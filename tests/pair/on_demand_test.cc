@@ -89,8 +89,8 @@ struct OnDemand {
 };
 
 struct Paging : Pair {
-    Paging() : from(a), to(b) {
-        auto connection = rc_pair();
+    explicit Paging(const RcAttributes& attr = {}) : from(a), to(b) {
+        auto connection = rc_pair(attr);
         qa = connection.a;
         qb = connection.b;
     }
@@ -291,6 +291,46 @@ TEST_CASE("RESUME refuses a QP that does not wait, and a destroyed QP has no fau
     CHECK(next_page_fault(p.a).length == 0);
     CHECK(p.a.transport.verbs().resume_page_fault(p.qa.qpn, QpHalf::kRequester, false) ==
           CmdStatus::kBadState);
+}
+
+// Reset ends the wait: software knows nothing of a fault that a former life of the QP has raised.
+TEST_CASE("a QP that waits for a page when it is reset works in its next life") {
+    Paging p;
+    const bool responder = GENERATE(false, true);
+    const SendWr read = p.wr(PIB_HCA_WQE_RDMA_READ, 100);
+    (responder ? p.from : p.to).show(0, true);
+    p.a.post(p.qa, read);
+    p.settle();
+    REQUIRE_FALSE(p.a.poll(p.qa));
+    REQUIRE((responder ? p.b : p.a).saw_event(PIB_HCA_EVENT_PAGE_FAULT, 0));
+    to_state(p.a, p.qa, PIB_HCA_QPS_RESET);
+    to_state(p.b, p.qb, PIB_HCA_QPS_RESET);
+    p.a.set_sq_producer(p.qa, 0);
+    p.connect(p.qa, p.qb);
+    p.from.show(0, true);
+    p.to.show(0, true);
+    p.to.fill(100, 90);
+    CHECK(p.result(read).status == PIB_HCA_WC_SUCCESS);
+    CHECK(same(p.from, p.to, 100));
+}
+
+// The peer answers the whole message only, so its silence is no fault of the path.
+TEST_CASE("timeouts use up no retry while a message waits for a page") {
+    Paging p({.retry_cnt = 0});
+    constexpr uint32_t kLength = 5000;
+    p.from.fill(kLength, 3);
+    p.from.show(0, true);
+    p.to.show(0, true);
+    p.to.show(1, true);
+    p.a.post(p.qa, p.wr(PIB_HCA_WQE_RDMA_WRITE, kLength));
+    p.settle();
+    for (int timeouts = 0; timeouts < 10; ++timeouts) {
+        REQUIRE(p.step_clock());
+        REQUIRE(p.a.state(p.qa) == PIB_HCA_QPS_RTS);
+    }
+    CHECK(p.finish().status == PIB_HCA_WC_SUCCESS);
+    CHECK(same(p.from, p.to, kLength));
+    CHECK(p.a.counter(PIB_HCA_COUNTER_LOCAL_ACK_TIMEOUT_ERR) == 0);
 }
 
 TEST_CASE("invalid descriptions of an on-demand region are refused") {

@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <catch2/catch_test_macros.hpp>
 #include <catch2/generators/catch_generators.hpp>
+#include <cstddef>
+#include <utility>
 
 #include "pair.h"
 #include "qp/turn.h"
@@ -54,6 +56,29 @@ TEST_CASE("a QP in Error flushes both queues in order, and later requests as wel
 
     to_state(pair.a, qa, PIB_HCA_QPS_RESET);
     CHECK(pair.a.host.peek<uint32_t>(qa.addr + 8) == 0);
+}
+
+// IBA 10.3.1.7: all receives are flushed. The device sets the flag that asks for doorbells and then
+// reads the producers, so a receive that software has posted just before it could see the flag is
+// flushed without a doorbell.
+TEST_CASE("a receive that is posted while the QP enters Error is flushed") {
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair();
+    const uint64_t flags = qa.addr + offsetof(pib_hca_qp_header, flags);
+    bool posted = false;
+    pair.a.host.before_dma = [&](uint64_t addr, size_t, bool is_write) {
+        if (is_write && addr == flags && !std::exchange(posted, true)) {
+            pair.a.post_recv(qa, {});
+        }
+    };
+    to_state(pair.a, qa, PIB_HCA_QPS_ERR);
+    pair.a.host.before_dma = nullptr;
+    REQUIRE(posted);
+    pair.settle();
+    const auto flushed = pair.a.poll(qa);
+    REQUIRE(flushed);
+    CHECK(flushed->status == PIB_HCA_WC_WR_FLUSH_ERR);
+    CHECK((flushed->opcode & PIB_HCA_CQE_IS_RECV) != 0);
 }
 
 TEST_CASE("the flush does not wait for a port that has no room") {
@@ -416,6 +441,28 @@ TEST_CASE("a destroyed QP has neither a timer nor a turn") {
     CHECK(pair.a.transport.next_deadline() == kNever);
     pair.settle();
     CHECK(pair.a.transport.verbs().count_if([](const QueuePair& qp) { return qp.pd == 1; }) == 0);
+}
+
+// The windows of all QPs share one budget. When it is used up, each QP sends few requests at once.
+TEST_CASE("a QP that is destroyed or reset gives the memory of its send window back") {
+    constexpr uint32_t kStride = 64;
+    const bool destroyed = GENERATE(true, false);
+    Hca hca(1);
+    QpServices services({hca.host, hca.mpt, hca.cqs, hca.srqs, hca.eqs, hca.counters, hca.ports});
+    McastTable mcast;
+    QpVerbs verbs(services, mcast);
+    QueuePair& qp = services.qps().insert({});
+    qp.attr.port = 1;
+    qp.state = QpState::kRts;
+    while (!qp.window.reserve(kStride, services.snapshots()).empty()) {
+        qp.window.push(0, {}).wqe = {};
+    }
+    REQUIRE(services.snapshots().left < SnapshotBudget::kBytes);
+    QpAttributes reset{};
+    reset.attr_mask = qp_attr::kState;
+    reset.state = QpState::kReset;
+    REQUIRE((destroyed ? verbs.destroy(qp.qpn) : verbs.modify(qp.qpn, reset)) == CmdStatus::kOk);
+    CHECK(services.snapshots().left == SnapshotBudget::kBytes);
 }
 
 TEST_CASE("an event that waits for room is dropped with its QP") {

@@ -181,6 +181,22 @@ TEST_CASE("inline data, unsignalled requests and solicited events work") {
     CHECK(contents(pair.b, to, 33) == pattern(33, 1));
 }
 
+TEST_CASE("inline data that is longer than the path MTU arrives in several packets") {
+    const auto opcode = static_cast<uint8_t>(GENERATE(PIB_HCA_WQE_SEND, PIB_HCA_WQE_RDMA_WRITE));
+    const uint32_t length = GENERATE(257u, 512u, 960u);
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 1}, {.log_sq_stride = 10});
+    const Buffer to = pair.b.make_buffer(4096);
+    const auto data = pattern(length, 4);
+    pair.b.post_recv(qb, {to.all()});
+    pair.a.post(qa,
+                {.opcode = opcode, .inline_data = data, .remote_addr = to.addr, .rkey = to.key});
+    pair.settle();
+    CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
+    const bool arrived = contents(pair.b, to, length) == data;
+    CHECK(arrived);
+}
+
 TEST_CASE("at most 512 packets wait for an answer") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair({.path_mtu = 1, .timeout = 0});

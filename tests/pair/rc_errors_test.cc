@@ -350,3 +350,19 @@ TEST_CASE("requests before a refused one complete with success") {
     CHECK(cqes[3].status == PIB_HCA_WC_REM_ACCESS_ERR);
     CHECK(cqes[4].status == PIB_HCA_WC_WR_FLUSH_ERR);
 }
+
+TEST_CASE("failed completions and flushed ones have counters of their own in each direction") {
+    Connected t;
+    for (int i = 0; i < 3; ++i) {
+        t.pair.b.post_recv(t.qb, {t.remote.sge(0, 8)});
+        t.pair.a.write_send(t.qa, {.sges = {t.local.sge(0, 64)}});
+    }
+    t.pair.a.ring(t.qa);
+    t.pair.settle();
+    REQUIRE(t.pair.a.poll_all(t.qa).size() == 3);
+    REQUIRE(t.pair.b.poll_all(t.qb).size() == 3);
+    CHECK(t.pair.a.counter(PIB_HCA_COUNTER_REQ_CQE_ERROR) == 1);
+    CHECK(t.pair.a.counter(PIB_HCA_COUNTER_REQ_CQE_FLUSH_ERROR) == 2);
+    CHECK(t.pair.b.counter(PIB_HCA_COUNTER_RESP_CQE_ERROR) == 1);
+    CHECK(t.pair.b.counter(PIB_HCA_COUNTER_RESP_CQE_FLUSH_ERROR) == 2);
+}

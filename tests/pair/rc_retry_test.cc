@@ -240,6 +240,40 @@ TEST_CASE("a NAK repeats a lost request without a timeout") {
     CHECK(pair.b.counter(PIB_HCA_COUNTER_OUT_OF_SEQUENCE) == 5);
 }
 
+// After the RNR timer the request is sent once more. A NAK that follows says that this packet is
+// lost, too, and nothing else says so if there is no timeout.
+TEST_CASE("a NAK of a request that an RNR NAK has delayed repeats the request") {
+    constexpr uint8_t kNak = 0x60;  // PSN sequence error
+    constexpr uint8_t kRnrNak = 0x21;
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.timeout = 0});
+    unsigned sent = 0;
+    pair.filter = [&](const ib::PacketView&) { return ++sent == 0; };
+    const auto answer = [&](uint8_t syndrome) {
+        ib::PacketHeaders headers;
+        headers.lrh.dlid = ib::Lid(1);
+        headers.lrh.slid = ib::Lid(2);
+        headers.bth.pkey = ib::kDefaultPKey;
+        headers.bth.dest_qp = ib::Qpn(qa.qpn);
+        headers.bth.opcode = ib::opcode::kAcknowledge;
+        headers.aeth.syndrome = syndrome;
+        pair.inject(pair.a, headers);
+    };
+    pair.a.post(qa, {});
+    pair.settle();
+    REQUIRE(sent == 1);
+    answer(kNak);
+    REQUIRE(sent == 2);
+    answer(kRnrNak);
+    REQUIRE(sent == 2);
+    REQUIRE(pair.step_clock());
+    REQUIRE(sent == 3);
+    answer(kNak);
+    CHECK(sent == 4);
+    answer(kNak);
+    CHECK(sent == 4);
+}
+
 TEST_CASE("a lost READ response is an implied NAK, and only the rest is requested again") {
     Pair pair;
     auto [qa, qb] = pair.rc_pair();
@@ -354,6 +388,27 @@ TEST_CASE("a message of 2^31 bytes has 2^19 packets or more") {
     pair.settle();
     CHECK(pair.a.poll(qa)->status == PIB_HCA_WC_SUCCESS);
     CHECK(pair.packets > 1u << 19);
+}
+
+// IBA 9.7.1: more PSNs at once could not be told from those of earlier packets.
+TEST_CASE("READs with more than 2^23 responses together are not outstanding at once") {
+    const bool fit = GENERATE(true, false);
+    Pair pair;
+    auto [qa, qb] = pair.rc_pair({.path_mtu = 1});
+    const Buffer to = make_huge_buffer(pair.a);
+    constexpr uint32_t kMtu = 256;
+    unsigned asked = 0;
+    pair.filter = [&](const ib::PacketView& packet) {
+        asked += packet.opcode().kind == ib::OpKind::kRdmaReadRequest ? 1 : 0;
+        return false;
+    };
+    const auto most = static_cast<uint32_t>(kHuge - kMtu);
+    pair.a.write_send(qa, {.opcode = PIB_HCA_WQE_RDMA_READ, .sges = {to.sge(0, most)}});
+    pair.a.write_send(
+        qa, {.opcode = PIB_HCA_WQE_RDMA_READ, .sges = {to.sge(0, fit ? kMtu : kMtu + 1)}});
+    pair.a.ring(qa);
+    pair.settle();
+    CHECK(asked == (fit ? 2 : 1));
 }
 
 // Two READs of 2^23 responses each pass all PSNs. A duplicate of each asks for the last response

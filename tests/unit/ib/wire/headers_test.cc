@@ -90,10 +90,13 @@ TEST_CASE("an AETH syndrome has a kind and a value") {
 TEST_CASE("RNR timers and credits follow their tables") {
     CHECK(rnr_timer_ns(0) == 655'360'000);
     CHECK(rnr_timer_ns(1) == 10'000);
+    CHECK(rnr_timer_ns(2) == 20'000);
+    CHECK(rnr_timer_ns(3) == 30'000);
     CHECK(rnr_timer_ns(12) == 640'000);
     CHECK(rnr_timer_ns(31) == 491'520'000);
-    for (uint8_t code = 2; code < 32; ++code) {
-        CHECK(rnr_timer_ns(code) > rnr_timer_ns(static_cast<uint8_t>(code - 1)));
+    // From code 4 on, each time is twice that of the code two before.
+    for (uint8_t code = 4; code < 32; ++code) {
+        CHECK(rnr_timer_ns(code) == 2 * rnr_timer_ns(static_cast<uint8_t>(code - 2)));
     }
     const uint32_t counts[] = {0,    1,    2,    3,    4,    6,     8,     12,    16,   24,   32,
                                48,   64,   96,   128,  192,  256,   384,   512,   768,  1024, 1536,

@@ -332,3 +332,44 @@ TEST_CASE("an SRQ in use is BUSY, and a resize keeps its WQEs") {
     CHECK(t.pair.b.srqs.destroy(t.srq.srqn) == CmdStatus::kOk);
     CHECK(t.pair.b.srqs.query(t.srq.srqn).error() == CmdStatus::kBadResource);
 }
+
+// All pages of a new ring are one page of RAM, which many entries of page lists name.
+TEST_CASE("an SRQ that is resized often lists the pages of its newest ring only") {
+    constexpr uint32_t kRingPages = 513;
+    Hca hca(1);
+    const Srq srq = hca.make_srq(4);
+    pib_hca_modify_srq in{};
+    in.attr_mask = PIB_HCA_SRQ_ATTR_MAX_WR;
+    in.log_depth = kMaxWqLogDepth;
+    in.pages = contiguous(hca.host.alloc(4096), uint64_t{kRingPages} * 4096);
+    in.pages.levels = 2;
+    const uint64_t leaf = hca.host.alloc(4096);
+    const uint64_t page = hca.host.alloc(4096);
+    for (uint64_t at = 0; at < 4096; at += 8) {
+        hca.host.poke(in.pages.root + at, leaf);
+        hca.host.poke(leaf + at, page);
+    }
+    for (uint64_t listed = 0; listed <= Limits::kSrqPages; listed += kRingPages) {
+        REQUIRE(hca.srqs.modify(srq.srqn, in) == CmdStatus::kOk);
+    }
+}
+
+TEST_CASE("a limit that comes with a resize must fit the new depth") {
+    Hca hca(1);
+    const Srq srq = hca.make_srq(3);
+    const auto modify = [&](uint8_t log_depth, uint32_t limit) {
+        const uint64_t bytes = 64 + (1ull << (log_depth + srq.log_stride));
+        pib_hca_modify_srq in{};
+        in.attr_mask = PIB_HCA_SRQ_ATTR_MAX_WR | PIB_HCA_SRQ_ATTR_LIMIT;
+        in.pages = contiguous(hca.host.alloc(bytes), bytes);
+        in.log_depth = log_depth;
+        in.limit = limit;
+        return hca.srqs.modify(srq.srqn, in);
+    };
+    CHECK(modify(4, 17) == CmdStatus::kBadParam);
+    CHECK(modify(4, 16) == CmdStatus::kOk);
+    CHECK(hca.srqs.query(srq.srqn)->log_depth == 4);
+    CHECK(modify(3, 9) == CmdStatus::kBadParam);
+    CHECK(hca.srqs.query(srq.srqn)->log_depth == 4);
+    CHECK(modify(3, 8) == CmdStatus::kOk);
+}

@@ -164,7 +164,7 @@ class Hca : public AsyncEvents {
     Mpt mpt;
     std::unique_ptr<FakePeerCopy> peer_copy;  // with PIB_BURSTS=peer-copy
     FakePort port;
-    FakePort second_port;  // of an HCA with two ports
+    FakePort second_port;  // unused by an HCA with one port
     std::array<Port*, 2> ports;
     Transport transport;
 

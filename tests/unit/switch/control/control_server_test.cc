@@ -83,7 +83,7 @@ TEST_CASE("control server: only the user of the switch may open the socket") {
     if (!have_program()) {
         SKIP("PIB_SWITCH is not set");
     }
-    const Program program({"--socket-mode", "0666"});  // of the fabric's socket
+    const Program program({"--socket-mode", "0666"});  // for the socket of the fabric
     struct stat info{};
     REQUIRE(::stat(program.control_path().c_str(), &info) == 0);
     CHECK((info.st_mode & 0777) == 0600);

@@ -90,7 +90,8 @@ TEST_CASE("faults: reordering moves packets by a bounded number of places") {
 TEST_CASE("faults: a packet that no other one passes leaves after 20 ms") {
     constexpr uint64_t kHeldBackNs = 20'000'000;
     fabric::TimerQueue timers;
-    TestFabric fabric(2, TestFabric::default_config(), &timers);
+    const auto config = TestFabric::default_config();
+    TestFabric fabric(2, config, &timers);
     fabric.make_active();
     fabric::SwitchPort& port = fabric.sw.port(1);
     port.ingress_faults().set({.reorder = 1.0});

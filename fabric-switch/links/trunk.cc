@@ -44,6 +44,11 @@ std::expected<Admission::Place, std::string> Trunk::welcomed(const link::Welcome
                                "\": do both processes have the same topology file?");
     }
     if (far_.guid == ib::Guid{}) {
+        if (const unsigned number = near_.admission().port_of_device(welcome.switch_guid)) {
+            return std::unexpected("the device at port " + std::to_string(number) +
+                                   " has the GUID of the switch that answers: give one of them "
+                                   "another GUID");
+        }
         near_.admission().set_neighbour(port_, {.features = 0,
                                                 .role = link::Role::kSwitch,
                                                 .port_number = welcome.port_number,

@@ -30,6 +30,17 @@ const link::Hello* SwitchAdmission::neighbour(unsigned number) const {
     return hello.node_guid == ib::Guid{} ? nullptr : &hello;
 }
 
+unsigned SwitchAdmission::port_of_device(ib::Guid guid) const {
+    for (unsigned number = 1; number <= config_.num_ports; ++number) {
+        const auto* who = neighbour(number);
+        if (who != nullptr && who->role != link::Role::kSwitch && is_attached(number) &&
+            (who->node_guid == guid || who->port_guid == guid)) {
+            return number;
+        }
+    }
+    return 0;
+}
+
 void SwitchAdmission::set_neighbour(unsigned number, const link::Hello& hello,
                                     const std::string& owner) {
     neighbours_[number - 1] = {hello, owner};

@@ -23,7 +23,8 @@ class SwitchAdmission final : public Admission {
     // bound to no other peer. A peer that was connected before (same port GUID; switches: node
     // GUID and port) gets its old port again, so the subnet looks the same after a reconnect.
     // Refuses a peer that has the GUID of this switch, or of a port with another owner; an adapter
-    // with a GUID of a switch at another port, and the reverse.
+    // with a GUID of a switch that is connected, or to which this process connects; and a switch
+    // with a GUID of an adapter that is connected.
     [[nodiscard]] std::expected<Place, link::Refuse> admit(const link::Hello& hello,
                                                            const Peer& peer) override;
     [[nodiscard]] link::LinkEndpoint::Buffers link_buffers() const override;
@@ -36,6 +37,8 @@ class SwitchAdmission final : public Admission {
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
+    // Number of the port at which a device with this GUID is connected; 0: none.
+    [[nodiscard]] unsigned port_of_device(ib::Guid guid) const;
     void set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner = {});
     // Name of the peer that the port is bound to; empty: none.
     [[nodiscard]] const std::string& owner(unsigned number) const {

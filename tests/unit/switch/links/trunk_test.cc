@@ -269,4 +269,32 @@ TEST_CASE("trunk: two switches without a file are joined at the connecting one's
     CHECK(itself.error.find("same GUID") != std::string::npos);
 }
 
+TEST_CASE("trunk: a switch that answers with the GUID of a connected device is refused") {
+    fabric::SwitchConfig config;
+    config.num_ports = 4;
+    config.node_guid = ib::Guid(0x500);
+    fabric::Fabric one(config);
+    config.node_guid = ib::Guid(0x600);
+    fabric::Fabric other(config);
+    auto hello = make_hello(0x1000);
+    hello.port_guid = ib::Guid(0x500);
+    FakeHca device(other, hello);
+    while (device.carry()) {
+    }
+    REQUIRE(device.port() == 1);
+    const auto trunks = other.trunks_to({});
+    REQUIRE(trunks);
+    TrunkCarrier refused(*trunks->at(0), one);
+    while (refused.carry()) {
+    }
+    CHECK(refused.error.find("the device at port 1 has the GUID") != std::string::npos);
+
+    device.disconnect();
+    TrunkCarrier cable(*trunks->at(0), one);
+    while (cable.carry()) {
+    }
+    CHECK(cable.error.empty());
+    CHECK(other.switches()[0]->port(4).attrs().link_is_up());
+}
+
 }  // namespace pib::test

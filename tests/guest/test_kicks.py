@@ -68,8 +68,9 @@ def test_driver_and_provider_break_no_rule(kicking, guests):
 
 def test_provider_checks(guests):
     """Contexts have a second mapping here, the page with the bits of their doorbells."""
-    out = sh(guests[0], f"provider-checks {DEVICE}", check=False)[1]
-    assert set(re.findall("^not ok (.*)$", out, re.M)) <= {"dma_bufs_are_memory"}, out
+    code, out, err = sh(guests[0], f"provider-checks {DEVICE}", check=False)
+    failed = re.findall("^not ok (.*)$", out, re.M)
+    assert set(failed) <= {"dma_bufs_are_memory"} and code == len(failed), out + err
     assert "ok closed_contexts_leave_no_mapping" in out, out
 
 

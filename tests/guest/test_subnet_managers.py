@@ -261,6 +261,16 @@ def test_a_partition_joins_full_and_limited_members_but_no_two_limited_ones(gues
     assert traffic(server, client) > 0          # the default partition still carries data
 
 
+# ---- several LIDs of a port
+
+def test_datagrams_leave_with_the_lid_of_their_address_handle(guests, no_manager):
+    managers.start(guests[0], config="lmc 1\n")
+    wait_until(lambda: all(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid_mask_count").strip() == "1"
+                           for guest in guests), "the ports to have two LIDs each")
+    wait_active(*guests)
+    assert sh(guests[1], f"provider-checks {DEVICE} datagram_completions") == "ok datagram_completions\n"
+
+
 # ---- quality of service
 
 LEVELS = "0,1,2,3,4,5,6,7,0,1,2,3,4,5,6,7"
@@ -306,16 +316,6 @@ def vls_in(path):
             if packet[0] >> 4 != 15:
                 seen.setdefault(packet[1] >> 4, set()).add(packet[0] >> 4)
     return seen
-
-
-# ---- several LIDs of a port
-
-def test_datagrams_leave_with_the_lid_of_their_address_handle(guests, no_manager):
-    managers.start(guests[0], config="lmc 1\n")
-    wait_until(lambda: all(sh(guest, f"cat /sys/class/infiniband/{DEVICE}/ports/1/lid_mask_count").strip() == "1"
-                           for guest in guests), "the ports to have two LIDs each")
-    wait_active(*guests)
-    assert sh(guests[1], f"provider-checks {DEVICE} datagram_completions") == "ok datagram_completions\n"
 
 
 # ---- osmtest

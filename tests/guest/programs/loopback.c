@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-or-later
 #include "loopback.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -67,6 +68,17 @@ void poll_all(struct ibv_cq *cq, struct ibv_wc *wc, int count)
 void poll_one(struct ibv_cq *cq, struct ibv_wc *wc)
 {
 	poll_all(cq, wc, 1);
+}
+
+void start_poll(struct ibv_cq_ex *cq)
+{
+	struct ibv_poll_cq_attr attr = {};
+	time_t end = time(NULL) + PATIENCE_S;
+	int ret;
+
+	while ((ret = ibv_start_poll(cq, &attr)) == ENOENT)
+		CHECK(time(NULL) < end);
+	CHECK_EQUAL(ret, 0);
 }
 
 void pair_create(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,

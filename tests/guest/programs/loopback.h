@@ -39,6 +39,8 @@ void loopback_close(struct loopback *lo);
 /* Polls `count` completions in the order in which they come; fails after PATIENCE_S. */
 void poll_all(struct ibv_cq *cq, struct ibv_wc *wc, int count);
 void poll_one(struct ibv_cq *cq, struct ibv_wc *wc);
+/* Starts to poll an extended CQ when it has a completion; fails after PATIENCE_S. */
+void start_poll(struct ibv_cq_ex *cq);
 
 /* Creates two QPs in Reset. */
 void pair_create(struct loopback *lo, struct qp_pair *pair, enum ibv_qp_type type,

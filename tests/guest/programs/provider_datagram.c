@@ -294,7 +294,6 @@ static void extended_polling_names_the_sender(void)
 		.cqe = 16, .wc_flags = IBV_WC_EX_WITH_SRC_QP | IBV_WC_EX_WITH_SLID | IBV_WC_EX_WITH_SL |
 				       IBV_WC_EX_WITH_QP_NUM,
 	};
-	struct ibv_poll_cq_attr poll_attr = {};
 	struct ibv_cq_ex *cq = ibv_create_cq_ex(lo.context, &attr);
 	struct ibv_ah_attr address = own_address(&lo, 0);
 	struct qp_pair pair;
@@ -309,8 +308,7 @@ static void extended_polling_names_the_sender(void)
 	CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], 9, 4096, 128), 0);
 	send_datagram(&pair, ah);
 	poll_one(pair.cq[0], &wc);
-	while (ibv_start_poll(cq, &poll_attr) == ENOENT)
-		;
+	start_poll(cq);
 	CHECK_EQUAL(cq->wr_id, 9);
 	CHECK_EQUAL(ibv_wc_read_src_qp(cq), pair.qp[0]->qp_num);
 	CHECK_EQUAL(ibv_wc_read_qp_num(cq), pair.qp[1]->qp_num);

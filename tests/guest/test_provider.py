@@ -29,6 +29,7 @@ def test_provider_checks(vm0, active):
     assert len(re.findall("^ok ", out, re.MULTILINE)) >= CHECKS, out
 
 
+@pytest.mark.nightly
 def test_the_provider_is_clean_in_memcheck(vm0, active):
     """No invalid access, no uninitialized value, no leak. libibverbs keeps its list of
     devices by pointers into them, which memcheck calls "possibly lost"."""

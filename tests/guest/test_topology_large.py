@@ -10,6 +10,8 @@ from lab.fabric import topology
 from labs import booted
 from rdma import PATIENCE_S, lid, sh
 
+pytestmark = pytest.mark.nightly
+
 FILE = paths.ROOT / "examples" / "topologies" / "fat-tree-648.topo"
 
 
@@ -62,7 +64,6 @@ def test_ibqueryerrors_finds_none(manager, guest):
         assert "0 bad nodes found" in sh(guest, "ibqueryerrors")
 
 
-@pytest.mark.nightly
 def test_ibtracert(manager, guest, lids):
     """Traces both directions between the guests, and from one guest to every host."""
     for one, other in ((manager, guest), (guest, manager)):
@@ -84,7 +85,6 @@ def test_each_forwarding_table_has_the_lid_of_every_node(guest, lids, wanted, so
     assert dump.count("Unicast lids") == len(list(wanted.switches()))
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("record", diags.RECORDS)
 def test_saquery(manager, guest, record):
     """Queries one path only: all paths would be 420,000 records."""
@@ -92,26 +92,22 @@ def test_saquery(manager, guest, record):
     sh(guest, f"saquery --timeout 100000 --smkey 1 {record} {only}")
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("attribute", diags.ATTRIBUTES)
 def test_smpquery(guest, lids, some, attribute):
     diags.smpquery(guest, lids, some, attribute)
 
 
-@pytest.mark.nightly
 @pytest.mark.parametrize("option", diags.PERFQUERY)
 def test_perfquery(guest, lids, some, option):
     for node in some:
         diags.perfquery(guest, option, lids[node.name])
 
 
-@pytest.mark.nightly
 def test_ibping_and_ibsysstat(manager, guest):
     diags.ibping(guest, manager, 100)
     diags.ibsysstat(guest, manager)
 
 
-@pytest.mark.nightly
 def test_ibportstate(guest, lids, wanted):
     """Changes a leaf's port to a spine."""
     leaf = next(node for node in wanted.switches())

@@ -9,8 +9,8 @@ import pytest
 import as_written
 from lab.base import paths
 
-# "program" makes a disk of packages.
-TUTORIALS = {"driver": (), "faults": (), "subnet": (), "program": pytest.mark.nightly}
+# "faults" waits for retries to run out, and "program" makes a disk of packages.
+TUTORIALS = {"driver": (), "faults": pytest.mark.nightly, "subnet": (), "program": pytest.mark.nightly}
 
 
 def steps(document):

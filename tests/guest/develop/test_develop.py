@@ -175,6 +175,7 @@ def test_an_hca_of_vfio_is_left_there(ours):
     assert sh(vm1, BOUND) == "1\n"
 
 
+@pytest.mark.nightly
 def test_a_kernel_that_hangs_reports_where_it_is(ours, tmp_path, monkeypatch):
     """The report comes long before an exchange reaches its limit."""
     def late(*_):

@@ -12,7 +12,7 @@ from lab.testing import parts, qemus
 
 # Test files that only run at night, because starting their own guests or fabrics takes a long time.
 OF_THE_NIGHT = {"tests/guest/test_bounce_buffers.py", "tests/guest/test_own_work.py",
-                "tests/guest/test_topology_huge.py",
+                "tests/guest/test_topology_huge.py", "tests/guest/test_topology_large.py",
                 "tests/guest/develop/test_bench.py", "tests/guest/develop/test_examples.py",
                 "tests/guest/develop/test_misuse.py", "tests/guest/develop/test_own_kernel.py",
                 "tests/guest/develop/test_replay.py", "tests/guest/hostile/test_allocation_failures.py",

@@ -161,6 +161,7 @@ static void fenced_send_has_the_data_of_a_read(void)
 	for (int round = 1; round <= 8; round++) {
 		memset(lo.buffer + SOURCE, round, BYTES);
 		memset(lo.buffer + READ_TO, 0xee, BYTES);
+		memset(lo.buffer + RECEIVED, 0xdd, BYTES);
 		CHECK_EQUAL(post_recv_at(&lo, pair.qp[1], round, RECEIVED, BYTES), 0);
 		CHECK_EQUAL(post_read(pair.qp[0], SOURCE, READ_TO, BYTES), 0);
 		CHECK_EQUAL(post_send_at(&lo, pair.qp[0], round, READ_TO, BYTES,

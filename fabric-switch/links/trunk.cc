@@ -44,17 +44,18 @@ std::expected<Admission::Place, std::string> Trunk::welcomed(const link::Welcome
                                "\": do both processes have the same topology file?");
     }
     if (far_.guid == ib::Guid{}) {
-        if (const unsigned number = near_.admission().port_of_device(welcome.switch_guid)) {
+        const link::Hello far{.features = 0,
+                              .role = link::Role::kSwitch,
+                              .port_number = welcome.port_number,
+                              .node_guid = welcome.switch_guid,
+                              .port_guid = welcome.switch_guid,
+                              .node_description = {}};
+        if (const unsigned number = near_.admission().port_of_other_role(far)) {
             return std::unexpected("the device at port " + std::to_string(number) +
                                    " has the GUID of the switch that answers: give one of them "
                                    "another GUID");
         }
-        near_.admission().set_neighbour(port_, {.features = 0,
-                                                .role = link::Role::kSwitch,
-                                                .port_number = welcome.port_number,
-                                                .node_guid = welcome.switch_guid,
-                                                .port_guid = welcome.switch_guid,
-                                                .node_description = {}});
+        near_.admission().set_neighbour(port_, far);
     }
     return place();
 }

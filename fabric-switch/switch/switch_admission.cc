@@ -30,11 +30,11 @@ const link::Hello* SwitchAdmission::neighbour(unsigned number) const {
     return hello.node_guid == ib::Guid{} ? nullptr : &hello;
 }
 
-unsigned SwitchAdmission::port_of_device(ib::Guid guid) const {
-    for (unsigned number = 1; number <= config_.num_ports; ++number) {
+unsigned SwitchAdmission::port_of_other_role(const link::Hello& hello) const {
+    for (unsigned number = config_.num_ports; number >= 1; --number) {
         const auto* who = neighbour(number);
-        if (who != nullptr && who->role != link::Role::kSwitch && is_attached(number) &&
-            (who->node_guid == guid || who->port_guid == guid)) {
+        if (who != nullptr && who->role != hello.role &&
+            (is_reserved(number) || is_attached(number)) && share_a_guid(*who, hello)) {
             return number;
         }
     }
@@ -69,19 +69,17 @@ std::expected<Admission::Place, link::Refuse> SwitchAdmission::admit(const link:
             kDuplicatePortGuid,
             "this switch has the same GUID: give one of them another GUID (a switch: --guid)"});
     }
+    if (const unsigned number = port_of_other_role(hello)) {
+        return std::unexpected(guid_of_neighbour(*neighbour(number), number));
+    }
     // The lowest port that the peer had before (`known`), that no peer has had (`unused`), and that
     // has no link and no other owner (`vacant`); 0: none.
     unsigned known = 0, unused = 0, vacant = 0;
     for (unsigned number = config_.num_ports; number >= 1; --number) {
-        const auto* who = neighbour(number);
-        const bool reserved = (reserved_ >> number & 1) != 0;
-        if (who != nullptr && who->role != hello.role && (reserved || is_attached(number)) &&
-            share_a_guid(*who, hello)) {
-            return std::unexpected(guid_of_neighbour(*who, number));
-        }
-        if (reserved) {
+        if (is_reserved(number)) {
             continue;
         }
+        const auto* who = neighbour(number);
         const bool owned = !owner(number).empty() && owner(number) != peer.name;
         if (who != nullptr && owned && share_a_guid(*who, hello)) {
             return std::unexpected(

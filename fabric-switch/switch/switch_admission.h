@@ -37,8 +37,9 @@ class SwitchAdmission final : public Admission {
     void reserve(unsigned number) { reserved_ |= PortMask{1} << number; }
     // The present or last peer of a port; nullptr: none yet.
     [[nodiscard]] const link::Hello* neighbour(unsigned number) const;
-    // Number of the port at which a device with this GUID is connected; 0: none.
-    [[nodiscard]] unsigned port_of_device(ib::Guid guid) const;
+    // Number of the port whose peer has a GUID of `hello` but the other role, if the peer is
+    // connected or this process connects to it; 0: none.
+    [[nodiscard]] unsigned port_of_other_role(const link::Hello& hello) const;
     void set_neighbour(unsigned number, const link::Hello& hello, const std::string& owner = {});
     // Name of the peer that the port is bound to; empty: none.
     [[nodiscard]] const std::string& owner(unsigned number) const {
@@ -51,6 +52,7 @@ class SwitchAdmission final : public Admission {
         std::string owner;
     };
 
+    [[nodiscard]] bool is_reserved(unsigned number) const { return (reserved_ >> number & 1) != 0; }
     [[nodiscard]] bool is_attached(unsigned number) const {
         return ports_[number - 1]->cable().attached();
     }
